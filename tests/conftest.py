@@ -20,7 +20,7 @@ from tests.standin.build import LIBRARY
 
 REPOSITORY = Path(__file__).parent.parent
 
-pytest.register_assert_rewrite("tests.support", "tests.integration")  # helpers that assert
+pytest.register_assert_rewrite("andon.testing", "tests.support", "tests.integration")  # they assert
 
 # While one writes code a few examples of each property are enough; CI looks closer. `make unit`
 # asks for the quick ones by --hypothesis-profile.

@@ -7,16 +7,29 @@ The query reads `ALERTS` for the clear value: an alert continues until its value
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from andon.core.conditions.judges import THERMAL
-from andon.core.conditions.rulebook import Thresholds
+from andon.core.conditions import thresholds as margins
+from andon.core.conditions.heat import HEAT_REASONS
+from andon.core.conditions.judges import BUSY_PERCENT, DESIGNED_SHARE
 from andon.core.conditions.rules import RULES, Rule, Rung
+from andon.core.conditions.stated import stated
+from andon.core.conditions.thresholds import DEFAULTS, Thresholds
+from andon.core.conditions.unattributed import CONTEXT_BYTES
+from andon.core.sampling.idleness import ZERO_READING
 from andon.exporter.catalogue import ALL
+from andon.model.throttling import (
+    HW_SLOWDOWN,
+    HW_THERMAL,
+    POWER_BRAKE,
+    POWER_CAP,
+    TEMPERATURE_LIMIT,
+)
 
 NAMES = frozenset(row.name for row in ALL)
 DEVICE = "instance, job, device, uuid"
 GPU = "GPU {{ $labels.device }} on {{ $labels.instance }}"
 NODE = "{{ $labels.instance }}"
 HALF = 0.05  # of the last digit that is shown
+CLEAR = margins.THERMAL_CLEAR_CELSIUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,7 @@ def _above(value: Callable[[Terms], str], least: Callable[[Terms], float], clear
 
 
 def _thermal(t: Terms) -> tuple[str, str, str]:
-    """The temperature, the threshold of each device, and its slowdown or 95 °C."""
+    """The temperature, and the limits of each device: shown and critical."""
     slowdown, temp = t.m("gpu_slowdown_temperature_celsius"), t.m("gpu_temperature_celsius")
     first = (
         f"(clamp_max({slowdown} - {t.figures.thermal_margin_celsius:g}, "
@@ -91,7 +104,7 @@ def _thermal(t: Terms) -> tuple[str, str, str]:
 
 def _thermal_shown(t: Terms, fires: str) -> str:
     temp, first, _ = _thermal(t)
-    return f"{temp} >= {first} or ({temp} > {first} - 5 and {fires})"
+    return f"{temp} >= {first} or ({temp} > {first} - {CLEAR} and {fires})"
 
 
 def _thermal_notified(t: Terms, fires: str) -> str:
@@ -101,16 +114,32 @@ def _thermal_notified(t: Terms, fires: str) -> str:
         f"({slowdown} - {t.figures.thermal_margin_celsius:g} or "
         f"{temp} * 0 + {t.figures.thermal_notify_celsius:g})"
     )
-    hot = f"({temp} >= {near} or {temp} and on ({DEVICE}) {t.reason(*THERMAL)})"
-    return f"({hot} and {temp} >= {first}) or ({temp} > {first} - 5 and {fires})"  # fmt: skip
+    hot = f"({temp} >= {near} or {temp} and on ({DEVICE}) ({_slowed(t)}))"
+    return f"({hot} and {temp} >= {first}) or ({temp} > {first} - {CLEAR} and {fires})"
 
 
 def _thermal_critical(t: Terms, fires: str) -> str:
     temp, first, critical = _thermal(t)
-    hardware = t.reason("hw_thermal_slowdown")
+    hardware = t.reason(HW_THERMAL.name)
     hot = f"({temp} >= {critical} or {temp} and on ({DEVICE}) {hardware})"
-    lasts = f"({temp} > {critical} - 3 or {temp} and on ({DEVICE}) {hardware})"
+    near = f"{critical} - {margins.CRITICAL_CLEAR_CELSIUS}"
+    lasts = f"({temp} > {near} or {temp} and on ({DEVICE}) {hardware})"
     return f"({hot} and {temp} >= {first}) or ({lasts} and {fires})"
+
+
+def _slowed_by_hardware(t: Terms) -> str:
+    """As `heat_throttling`: also where old drivers give no reason, at the slowdown temperature."""
+    temp = t.m("gpu_temperature_celsius")
+    hot = f"{temp} >= {t.m('gpu_slowdown_temperature_celsius')}"
+    unexplained = f"{t.reason(HW_SLOWDOWN.name)} unless {t.reason(POWER_BRAKE.name)}"
+    return f"{t.reason(HW_THERMAL.name)} or (({unexplained}) and on ({DEVICE}) {hot})"
+
+
+def _slowed(t: Terms) -> str:
+    """As `heat_throttling`: AMD's temperature limit counts where the device is hot."""
+    temp, first, _ = _thermal(t)
+    limited = f"{t.reason(TEMPERATURE_LIMIT.name)} and on ({DEVICE}) {temp} >= {first}"
+    return f"{t.reason(*HEAT_REASONS)} or {_slowed_by_hardware(t)} or ({limited})"
 
 
 def _throttle_power(t: Terms, fires: str) -> str:
@@ -119,46 +148,53 @@ def _throttle_power(t: Terms, fires: str) -> str:
     loss = f"100 * (1 - {clock} / {highest})"
     lowered, designed = t.figures.clock_loss_percent, t.figures.clock_loss_default_limit_percent
     bound = (
-        f"({lowered:g} + {designed - lowered:g} * ({limit} >= bool 0.98 * {default})"
+        f"({lowered:g} + {designed - lowered:g}"
+        f" * ({limit} >= bool {DESIGNED_SHARE:g} * {default})"
         f" or {clock} * 0 + {designed:g})"
     )
-    busy = (
-        f"and on ({DEVICE}) {t.reason('sw_power_cap')} unless {t.m('gpu_utilization_percent')} < 50"
-    )
-    capped = f"and on ({DEVICE}) {t.reason('sw_power_cap')} {busy}"
-    return f"({loss} > {bound} or ({loss} > {bound} - 5 and {fires})) {capped}"  # fmt: skip
+    unused = f"{t.m('gpu_utilization_percent')} < {BUSY_PERCENT}"
+    capped = f"and on ({DEVICE}) {t.reason(POWER_CAP.name)} unless {unused}"
+    near = f"{bound} - {margins.CLOCK_LOSS_CLEAR_PERCENT}"
+    return f"({loss} > {bound} or ({loss} > {near} and {fires})) {capped}"
 
 
 def _hardware(t: Terms, fires: str) -> str:
-    other = t.reason(*THERMAL, "hw_power_brake_slowdown")
-    return f"{t.reason('hw_slowdown')} unless {other}"
+    other = f"({_slowed(t)} or {t.reason(POWER_BRAKE.name)})"
+    return f"{t.reason(HW_SLOWDOWN.name)} unless on ({DEVICE}) {other}"
 
 
 def _fan(t: Terms, fires: str) -> str:
     temp, least = t.m("gpu_temperature_celsius"), t.figures.fan_celsius
-    warm = f"({temp} >= {least:g} or ({temp} > {least - 10:g} and {fires}))"
+    warm = f"({temp} >= {least:g} or ({temp} > {least - margins.FAN_CLEAR_CELSIUS:g} and {fires}))"
     return f"{warm} and {t.m('gpu_fan_ratio')} == 0"
 
 
 def _unattributed(t: Terms, fires: str) -> str:
     spare, least = t.m("gpu_memory_unattributed_bytes"), t.figures.unattributed_percent
     share = f"100 * {spare} / {t.m('gpu_memory_total_bytes')}"
-    large = f"({share} >= {least - HALF:g} and {spare} >= {t.figures.unattributed_bytes:g})"
-    return f"{large} or ({share} > {least / 2:g} and {fires})"
+    large = f"{share} >= {least - HALF:g} and {spare} >= {t.figures.unattributed_bytes:g}"
+    counted = f"sum by ({DEVICE}) ({t.m('gpu_processes')})"
+    overhead = f"{spare} <= on ({DEVICE}) {CONTEXT_BYTES} * {counted}"
+    near = f"{share} > {margins.UNATTRIBUTED_CLEAR_SHARE * least:g} and {fires}"
+    return f"({large} or ({near})) unless on ({DEVICE}) {overhead}"
 
 
 def _unattributed_idle(t: Terms, fires: str) -> str:
-    return f"({_unattributed(t, fires)}) and {t.m('gpu_utilization_percent')} == 0"
+    return f"({_unattributed(t, fires)}) and {t.m('gpu_utilization_percent')} == {ZERO_READING}"
 
 
-def _disk(percent: float, free: float, clear: float, clear_free: float) -> Query:
+def _disk(above: float, free: float, clear_free: float) -> Query:
     def query(t: Terms, fires: str) -> str:
+        percent = t.figures.node_disk_percent + above
+        clear = percent - margins.DISK_CLEAR_PERCENT
         used, total = t.m("node_disk_used_bytes"), t.m("node_disk_total_bytes")
         share, left = f"100 * {used} / {total}", f"{total} - {used}"
         full = f"{share} >= {percent - HALF:g} and {left} < {free:g} * 2^30"
         near = f"{share} >= {clear - HALF:g} and {left} < {clear_free:g} * 2^30"
         mine = fires.replace(DEVICE, "instance, job, mount")
-        return f"(({full}) or ({near} and {mine})) and {total} >= 8 * 2^30"
+        return (
+            f"(({full}) or ({near} and {mine})) and {total} >= {margins.SMALLEST_DISK_GIB} * 2^30"
+        )
 
     return query
 
@@ -189,27 +225,37 @@ def _ecc(t: Terms, fires: str) -> str:
 
 QUERIES: dict[str, tuple[Query | None, ...]] = {
     "thermal": (_thermal_shown, _thermal_notified, _thermal_critical),
-    "memory": (_above(_memory, lambda t: t.figures.memory_percent, 3),),
-    "power": (_above(_power, lambda t: t.figures.power_percent, 5),),
+    "memory": (_above(_memory, lambda t: t.figures.memory_percent, margins.MEMORY_CLEAR_PERCENT),),
+    "power": (_above(_power, lambda t: t.figures.power_percent, margins.POWER_CLEAR_PERCENT),),
     "throttle_thermal": (
-        lambda t, fires: t.reason(*THERMAL), lambda t, fires: t.reason("hw_thermal_slowdown"),
+        lambda t, fires: _slowed(t), lambda t, fires: _slowed_by_hardware(t),
     ),
     "throttle_power": (_throttle_power,),
     "throttle_hardware": (
-        _hardware, lambda t, fires: t.reason("hw_power_brake_slowdown"),
+        _hardware, lambda t, fires: t.reason(POWER_BRAKE.name),
     ),
     "device_lost": (lambda t, fires: t.state("lost"),),
     "driver_hung": (lambda t, fires: t.state("stale"), lambda t, fires: t.state("stale")),
     "ecc": (None, _ecc),
     "fan": (_fan,),
     "unattributed_memory": (_unattributed, _unattributed_idle),
-    "high_usage": (_above(_busy, lambda t: t.figures.high_usage_percent, 10, strictly=True),),
-    "node_cpu": (_above(_cpu, lambda t: t.figures.node_cpu_percent, 5),),
-    "node_memory": (
-        _above(_node_memory, lambda t: t.figures.node_memory_percent, 3),
-        _above(_node_memory, lambda t: t.figures.node_memory_percent + 3, 2),
+    "high_usage": (
+        _above(_busy, lambda t: t.figures.high_usage_percent, margins.HIGH_USAGE_CLEAR_PERCENT,
+               strictly=True),
     ),
-    "node_disk": (_disk(90, 100, 88, 120), _disk(97, 20, 95, 30)),
+    "node_cpu": (_above(_cpu, lambda t: t.figures.node_cpu_percent, margins.CPU_CLEAR_PERCENT),),
+    "node_memory": (
+        _above(_node_memory, lambda t: t.figures.node_memory_percent,
+               margins.NODE_MEMORY_CLEAR_PERCENT),
+        _above(_node_memory,
+               lambda t: t.figures.node_memory_percent + margins.NODE_MEMORY_CRITICAL_PERCENT,
+               margins.NODE_MEMORY_CRITICAL_CLEAR_PERCENT),
+    ),
+    "node_disk": (
+        _disk(0, margins.DISK_FREE_GIB, margins.DISK_CLEAR_FREE_GIB),
+        _disk(margins.DISK_CRITICAL_PERCENT, margins.DISK_CRITICAL_FREE_GIB,
+              margins.DISK_CRITICAL_CLEAR_FREE_GIB),
+    ),
 }  # fmt: skip
 
 UNSAID = {
@@ -244,7 +290,7 @@ def alerts(prefix: str = "andon") -> tuple[Alert, ...]:
     """The rungs of the catalogue, in its order."""
     return tuple(
         _alert(rule, place, rung, query, prefix)
-        for rule in RULES
+        for rule in (stated(one, DEFAULTS) for one in RULES)
         for place, (rung, query) in enumerate(
             zip(rule.rungs, QUERIES.get(rule.name, (None,) * len(rule.rungs)), strict=True)
         )
@@ -262,7 +308,7 @@ def _alert(rule: Rule, place: int, rung: Rung, query: Query, prefix: str) -> Ale
     fires = f'on ({by}) ALERTS{{alertname="{name}", alertstate="firing"}}'
     return Alert(
         name,
-        query(Terms(prefix, Thresholds()), fires),
+        query(Terms(prefix, DEFAULTS), fires),
         seconds(rung.for_seconds),
         str(rung.level) if rung.notify else "info",
         f"{where}: {rule.title.lower()} ({rung.condition})",

@@ -6,6 +6,8 @@ from typing import Any
 
 from dev.metrics.rules import metric
 
+from andon.model.throttling import IDLE
+
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH = 24
 ON = 'instance=~"$instance", device=~"$device"'
@@ -97,7 +99,7 @@ def rows(prefix: str = "andon") -> tuple[Row, ...]:
                       "{{instance}} GPU {{device}}"),)),
             Panel("Clock", "hertz", devices("gpu_sm_clock_hertz")),
             Panel("Throttle reasons", "short", (
-                Query(on("gpu_throttle", ', reason!="gpu_idle"'),
+                Query(on("gpu_throttle", f', reason!="{IDLE.name}"'),
                       "{{instance}} GPU {{device}} {{reason}}"),), stacked=True),
             Panel("Uncorrected memory errors", "short",
                   devices("gpu_ecc_uncorrected_errors_total")),

@@ -5,6 +5,8 @@ from dev.metrics.alerting import DIFFERENCES, unsaid
 from andon.core.alerting.episodes import FLAP_SECONDS, FORGET_SECONDS, MOST_FACTOR, SEEN_SECONDS
 from andon.core.conditions.rulebook import RENOTIFY_SECONDS
 from andon.core.conditions.rules import RULES, Rule, Rung
+from andon.core.conditions.stated import stated
+from andon.core.conditions.thresholds import DEFAULTS
 from andon.core.conditions.track import FLICKER_SECONDS
 from andon.units import human_seconds
 
@@ -83,7 +85,8 @@ one. The rules differ from andon in these points:
 
 def manners() -> str:
     """The whole page."""
-    rows = [_row(rule, rung) for rule in RULES for rung in rule.rungs]
+    rules = [stated(rule, DEFAULTS) for rule in RULES]
+    rows = [_row(rule, rung) for rule in rules for rung in rule.rungs]
     left_out = [f"| `{rule.name}` | {why} |" for rule in RULES if (why := unsaid(rule))]
     return "\n".join(
         [

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { bands, drawnFrom, joined } from "../src/charts/data";
 import { fetchSpan, moved, pointsOf, viewOf, zoomed } from "../src/charts/span";
 import { fit } from "../src/lib/fit";
-import { bytes, DASH, duration, gib, hourOf, percent, used } from "../src/lib/format";
+import { bytes, DASH, duration, gib, hourOf, isIdle, percent, throttleName, throttleTone, used, vendorName } from "../src/lib/format";
 import { heldBy, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
 import { headline, lampOf, serverLamps, shortened } from "../src/lib/lamps";
 import { Rings, spans } from "../src/live/rings";
@@ -117,7 +117,7 @@ test("history and what the page has seen itself become one line", () => {
   const found = drawnFrom(charts, rings.of("GPU-1"), 100, 106, 1);
   assert.deepEqual(found.at, [100, 102, 104, 105]);
   assert.deepEqual(found.series.utilization_percent.mean, [1, 2, 104, 105]);
-  assert.deepEqual(bands(found, new Set(["gpu_idle"])).get("sw_power_cap"), [{ since: 100, until: 106 }]);
+  assert.deepEqual(bands(found, isIdle).get("sw_power_cap"), [{ since: 100, until: 106 }]);
 });
 
 test("rings keep five minutes and no more, and forget devices that are gone", () => {
@@ -190,4 +190,12 @@ test("unknown is a dash and never a zero", () => {
   assert.equal(used(2.4, 5, "W"), "2 / 5 W");
   assert.deepEqual([12, 4260, 19_200, 300_000].map(duration), ["12 s", "71 min", "5 h 20 min", "3 d"]);
   assert.equal(bytes(1_500_000), "1.5 MB");
+});
+
+test("throttle reasons and vendors are called as the server's tables call them", () => {
+  assert.equal(throttleName("hw_thermal_slowdown"), "thermal (hardware)");
+  assert.equal(throttleName("of_tomorrow"), "of tomorrow");
+  assert.deepEqual(["sw_thermal_slowdown", "sw_power_cap", "temperature_limit", "sync_boost"].map(throttleTone), ["red", "amber", "grey", "grey"]);
+  assert.equal(vendorName("amd"), "AMD GPUs");
+  assert.equal(vendorName("tpu"), "tpu");
 });

@@ -16,8 +16,8 @@ from andon.ports import AlertStore
 from andon.registry import STORES
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
+from andon.testing.notices import AT, DISK, HOT, LOST, notice
 from tests.support.history_parts import kind_of, tick, url_in
-from tests.support.notices import AT, DISK, HOT, LOST, notice
 
 Reopen = Callable[[], AlertStore]
 

@@ -5,27 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from andon.ports import Backend
-from tests.support.backend_contract import (
-    test_a_sample_carries_the_time_it_was_asked_at,
-    test_every_reading_belongs_to_a_described_device,
-    test_every_unknown_value_has_a_reason_and_every_reason_an_unknown_value,
-    test_older_values_tell_when_they_were_read,
-    test_readings_start_out_ok,
-    test_the_same_facts_are_told_twice,
-    test_values_lie_in_their_ranges,
-    test_versions_are_texts,
-)
+from andon.testing.backend_contract import BackendContract
 
-__all__ = [
-    "test_a_sample_carries_the_time_it_was_asked_at",
-    "test_every_reading_belongs_to_a_described_device",
-    "test_every_unknown_value_has_a_reason_and_every_reason_an_unknown_value",
-    "test_older_values_tell_when_they_were_read",
-    "test_readings_start_out_ok",
-    "test_the_same_facts_are_told_twice",
-    "test_values_lie_in_their_ranges",
-    "test_versions_are_texts",
-]
+
+class TestBackends(BackendContract):
+    """Each keeps the whole contract."""
 
 
 @pytest.fixture(params=["nvidia", "sim", "mock"])
@@ -55,13 +39,6 @@ def test_it_lists_each_card_once(backend: Backend) -> None:
     assert len(cards) == 4
     assert len({card.key for card in cards}) == 4
     assert [card.index for card in cards] == [0, 1, 2, 3]
-
-
-def test_closing_twice_is_fine_and_it_opens_again(backend: Backend) -> None:
-    backend.open()
-    backend.close()
-    backend.close()
-    assert len(backend.open()) == 4
 
 
 def test_a_glance_asks_no_driver(backend: Backend, request: pytest.FixtureRequest) -> None:

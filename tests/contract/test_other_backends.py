@@ -11,29 +11,10 @@ from andon.backends.sim import Simulation
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Snapshot, State
 from andon.ports import Backend
-from tests.support.backend_contract import (
-    read_all,
-    test_every_reading_belongs_to_a_described_device,
-    test_every_unknown_value_has_a_reason_and_every_reason_an_unknown_value,
-    test_older_values_tell_when_they_were_read,
-    test_readings_start_out_ok,
-    test_the_same_facts_are_told_twice,
-    test_values_lie_in_their_ranges,
-    test_versions_are_texts,
-)
+from andon.testing.backend_contract import BackendContract, read_all
 from tests.support.nvidia_smi import Fake, gpu, log
 
-__all__ = [
-    "test_every_reading_belongs_to_a_described_device",
-    "test_every_unknown_value_has_a_reason_and_every_reason_an_unknown_value",
-    "test_older_values_tell_when_they_were_read",
-    "test_readings_start_out_ok",
-    "test_the_same_facts_are_told_twice",
-    "test_values_lie_in_their_ranges",
-    "test_versions_are_texts",
-]
-
-AT = 1000.0
+AT = BackendContract.at
 ADDRESSES = tuple(f"00000000:0{number}:00.0" for number in range(1, 5))
 
 
@@ -71,22 +52,14 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]
     made.close()
 
 
+class TestOtherBackends(BackendContract):
+    """Each keeps the whole contract."""
+
+
 def test_one_card_stands_for_all_devices(backend: Backend) -> None:
     cards, devices, _ = read_all(backend, AT)
     assert len(cards) == 1
     assert [device.index for device in devices] == [0, 1, 2, 3]
-
-
-def test_a_sample_carries_the_time_of_its_look(backend: Backend) -> None:
-    _, _, readings = read_all(backend, AT)
-    assert {reading.sample.at for reading in readings if reading.sample} == {AT}
-
-
-def test_closing_twice_is_fine_and_it_opens_again(backend: Backend) -> None:
-    backend.open()
-    backend.close()
-    backend.close()
-    assert len(read_all(backend, AT)[1]) == 4
 
 
 def test_a_glance_starts_nothing(backend: Backend, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from andon.model import wire
 from andon.model.device import State
 from andon.ports import Backend
 from andon.registry import BACKENDS, load
+from andon.testing.backend_contract import BackendContract, read_all
 from tests.constructed import Machine, amd, intel
-from tests.support import backend_contract as contract
 
 MACHINES: dict[str, tuple[Callable[[], Machine], type[Amd] | type[Intel], int]] = {
     "radeon": (amd.radeon, Amd, 1),
@@ -41,24 +41,12 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     return made(request.param, tmp_path)
 
 
-test_every_reading_belongs_to_a_described_device = (
-    contract.test_every_reading_belongs_to_a_described_device
-)
-test_every_unknown_value_has_a_reason_and_every_reason_an_unknown_value = (
-    contract.test_every_unknown_value_has_a_reason_and_every_reason_an_unknown_value
-)
-test_the_same_facts_are_told_twice = contract.test_the_same_facts_are_told_twice
-test_a_sample_carries_the_time_it_was_asked_at = (
-    contract.test_a_sample_carries_the_time_it_was_asked_at
-)
-test_values_lie_in_their_ranges = contract.test_values_lie_in_their_ranges
-test_older_values_tell_when_they_were_read = contract.test_older_values_tell_when_they_were_read
-test_versions_are_texts = contract.test_versions_are_texts
-test_readings_start_out_ok = contract.test_readings_start_out_ok
+class TestSysfsBackends(BackendContract):
+    """Each keeps the whole contract."""
 
 
 def test_no_value_of_the_first_reading_waits_for_a_second_look(backend: Backend) -> None:
-    _, _, readings = contract.read_all(backend, 1000.0)
+    _, _, readings = read_all(backend, 1000.0)
     assert FIRST_READING not in {reason for r in readings for reason in r.missing.values()}
 
 
@@ -76,7 +64,7 @@ def test_it_lists_each_card_once_and_opens_again(name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", sorted(MACHINES))
 def test_what_it_says_survives_the_wire(name: str, tmp_path: Path) -> None:
-    _, devices, readings = contract.read_all(made(name, tmp_path), 1000.0)
+    _, devices, readings = read_all(made(name, tmp_path), 1000.0)
     for device in devices:
         assert wire.device_from_json(json.loads(json.dumps(wire.device_to_json(device)))) == device
     for reading in readings:
@@ -96,7 +84,7 @@ def test_a_reader_can_build_it_from_what_is_sent_to_it(
 
 @pytest.mark.parametrize("name", sorted(ASLEEP))
 def test_a_sleeping_card_has_a_state_a_reason_and_no_values(name: str, tmp_path: Path) -> None:
-    _, devices, readings = contract.read_all(made(name, tmp_path), 1000.0)
+    _, devices, readings = read_all(made(name, tmp_path), 1000.0)
     asleep = [reading for reading in readings if reading.state is State.ASLEEP]
     assert len(asleep) == 1
     assert asleep[0].sample is None

@@ -9,7 +9,7 @@ from andon.core.notifying.outbox import Delivery
 from andon.model.alert import Alert, Notice, NoticeKind, Party, Phase
 from andon.model.alert_wire import alert_to_json
 from andon.stores.sqlite_alerts import SqliteAlertStore
-from tests.support.notices import AT, HOT
+from andon.testing.notices import AT, HOT
 
 DAYS = 365 if os.environ.get("CI") == "true" else 120  # full after fifty
 A_DAY = 60

@@ -8,8 +8,9 @@ from andon.core import alerting
 from andon.core.alerting import EMPTY, AlertState, StepResult
 from andon.core.alerting.validity import validate
 from andon.core.conditions.lamps import board
-from andon.core.conditions.rulebook import FIGURES, Rulebook, Thresholds
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.rules import BY_NAME
+from andon.core.conditions.thresholds import FIGURES, Thresholds
 from andon.errors import AndonError
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from tests.timelines.grammar import Row, Timeline, labels, seconds, settings

@@ -22,9 +22,10 @@ from andon.core.alerting import (
 from andon.core.alerting.validity import validate
 from andon.core.conditions.finding import Judgement
 from andon.core.conditions.forecast import Arrival, Trend
-from andon.core.conditions.rulebook import Override, Rulebook, Thresholds
+from andon.core.conditions.rulebook import Override, Rulebook
 from andon.core.conditions.rules import BY_NAME, RULES, SERVED, inactive_reason, severity
 from andon.core.conditions.texts import advice, message
+from andon.core.conditions.thresholds import Thresholds
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Event, EventKind, Level, NoticeKind, Phase, Silence
 from andon.model.device import (

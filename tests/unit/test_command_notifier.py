@@ -12,8 +12,8 @@ from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Unavailable
 from andon.notifiers.command import CommandNotifier, stop_group
+from andon.testing.notices import berlin, notice
 from tests.integration.parts import wait_until
-from tests.support.notices import berlin, notice
 
 pytestmark = pytest.mark.process
 

@@ -5,6 +5,8 @@ import re
 from itertools import groupby
 
 from andon.core.conditions.rules import RULES, Rule
+from andon.core.conditions.stated import stated
+from andon.core.conditions.thresholds import DEFAULTS
 from andon.core.events.xids import XIDS
 from andon.units import human_seconds
 from tests.conftest import REPOSITORY
@@ -14,7 +16,8 @@ PAGE = REPOSITORY / "docs" / "alerts.md"
 
 def rule_table() -> str:
     lines = ["| rule | what | levels | why |", "|---|---|---|---|"]
-    lines += [f"| `{r.name}` | {r.title} | {_levels(r)} | {r.why} |" for r in RULES]
+    rules = [stated(rule, DEFAULTS) for rule in RULES]
+    lines += [f"| `{r.name}` | {r.title} | {_levels(r)} | {r.why} |" for r in rules]
     return "\n".join(lines)
 
 

@@ -225,7 +225,7 @@ def test_an_unknown_backend_is_a_finding(
 ) -> None:
     monkeypatch.setenv("ANDON_BACKENDS", "cuda")
     assert run(["doctor"]) == 3
-    assert "unknown backends: cuda" in capsys.readouterr().out
+    assert "unknown backend: cuda" in capsys.readouterr().out
 
 
 def test_the_state_and_the_book_are_looked_for_where_they_would_be(

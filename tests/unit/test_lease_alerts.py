@@ -25,6 +25,7 @@ from andon.model.alert import Alert, Notice, NoticeKind, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.device import State as DeviceState
 from andon.units import GIB
+from andon.web.answers.alert_payloads import rules_to_json
 from tests.support.alerting_parts import Heard, Playing
 from tests.support.sharing_parts import gpu
 from tests.support.waiting import wait_for
@@ -147,8 +148,8 @@ def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
     wait_for(lambda: alices.kinds("idle_lease") == [NoticeKind.FIRING])
     wait_for(lambda: ours.kinds("idle_lease") == [NoticeKind.FIRING])
     assert bobs.told == []
-    rows = {row["name"]: row for row in playing.watcher.rules()}
-    assert rows["idle_lease"]["active"]
+    rules = rules_to_json(playing.watcher.rulebook, (), playing.watcher.awake)["rules"]
+    assert next(row for row in rules if row["name"] == "idle_lease")["active"]
     playing.watcher.close()
 
 

@@ -12,7 +12,7 @@ from andon.core.notifying.messages import (
 )
 from andon.core.processes.redaction import HIDDEN
 from andon.model.alert import Level, Notice, NoticeKind
-from tests.support.notices import AT, DISK, HOT, LOST, berlin, notice, over
+from andon.testing.notices import AT, DISK, HOT, LOST, berlin, notice, over
 
 
 def text(*notices: Notice, board: str = "https://gpus.example/") -> str:

@@ -10,8 +10,8 @@ from andon.core.notifying.outbox import Delivery
 from andon.engine.alerting.notifier_worker import NotifierWork, NotifierWorker
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
+from andon.testing.notices import DISK, HOT, LOST, notice
 from tests.support.alerting_parts import Heard
-from tests.support.notices import DISK, HOT, LOST, notice
 from tests.support.waiting import retry_soon, wait_for
 
 

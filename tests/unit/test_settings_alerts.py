@@ -9,7 +9,8 @@ import pytest
 
 from andon import app
 from andon.cli.main import run
-from andon.core.conditions.rulebook import FIGURES, RENOTIFY_SECONDS, Thresholds
+from andon.core.conditions.rulebook import RENOTIFY_SECONDS
+from andon.core.conditions.thresholds import FIGURES, Thresholds
 from andon.core.notifying.routes import QuietHours
 from andon.core.settings.alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
 from andon.core.settings.resolution import FIELDS, Resolved, Settings, resolve
@@ -190,7 +191,7 @@ def test_every_mistake_is_told_at_once_and_no_secret_with_it() -> None:
         "override 1.thermal_celsius", "override 2: name either a device or a model",
         "override 2.thermal_margin_celsius: 'off' is not a number",
         "override 2: there is no setting 'speed'",
-        "notifier 1: name is missing", "notifier 1.kind: 'pigeon' is not alertmanager, apprise",
+        "notifier 1: name is missing",
         "there is no rule 'termal': did you mean thermal?", "notifier 1.devices",
         "notifier 1.minimum_level",
         "notifier 1.quiet_hours: 'late' is not a time", "notifier 2.name", "notifier 2.url",
@@ -290,6 +291,19 @@ def test_config_check_tells_wrong_addresses_beside_the_other_mistakes(
     ):
         assert word in err, word
     assert SECRET not in err
+
+
+def test_config_check_tells_an_unknown_kind_beside_the_other_mistakes(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(
+        '[alerts]\nquiet_hours = "22-7"\n[[alerts.notifier]]\nname = "a"\nkind = "pigeon"\n'
+    )
+    assert run(["config", "check"]) == 2
+    err = capsys.readouterr().err
+    assert "quiet_hours" in err
+    assert "unknown notifier: pigeon" in err
+    assert "one of: alertmanager, apprise, command; or install a package" in err
 
 
 PAGE = (REPOSITORY / "docs" / "notifiers.md").read_text(encoding="utf-8")

@@ -17,6 +17,7 @@ from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import State
 from andon.ports import AlertStore
 from andon.stores.memory_alerts import MemoryAlertStore
+from andon.web.answers.alert_payloads import rules_to_json
 from tests.support.alerting_parts import Heard, Moody, Playing
 from tests.support.waiting import wait_for
 
@@ -349,8 +350,11 @@ def test_a_silent_sampler_is_no_recovery_and_is_told(monkeypatch: pytest.MonkeyP
 def test_the_rules_say_what_counts_for_each_device(monkeypatch: pytest.MonkeyPatch) -> None:
     playing = Playing(monkeypatch)
     playing.tick(State.OK, State.OK)
-    rows = {row["name"]: row for row in playing.watcher.rules()}
-    assert rows["thermal"]["devices"] == {"GPU-0": 80.0, "GPU-1": 80.0}
+    watcher, snapshot = playing.watcher, playing.watcher.snapshot
+    assert snapshot is not None
+    rules = rules_to_json(watcher.rulebook, snapshot.devices, watcher.awake)["rules"]
+    rows = {row["name"]: row for row in rules}
+    assert [one["threshold"] for one in rows["thermal"]["devices"]] == [80.0, 80.0]
     assert rows["thermal"]["active"]
     assert not rows["idle_lease"]["active"]
     assert rows["idle_lease"]["inactive_reason"]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.conditions.rulebook import Rulebook, Thresholds
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.conditions.thresholds import Thresholds
 from andon.model.device import Snapshot
 from andon.web.answers.anonymous import HIDDEN, for_anonymous
 from andon.web.answers.payloads import busy_uuids

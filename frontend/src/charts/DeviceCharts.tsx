@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { useCharts, useUsage } from "../api/queries";
 import type { Device, Usage } from "../api/types";
-import { dateOf, duration, gib, throttleName } from "../lib/format";
+import { dateOf, duration, gib, isIdle, throttleName, throttleTone } from "../lib/format";
 import { keep } from "../lib/router";
 import { useTheme } from "../lib/theme";
 import { live, useLive } from "../live/store";
@@ -13,8 +13,6 @@ import { bands, drawnFrom } from "./data";
 import { fetchSpan, moved, pointsOf, queryOf, RANGES, type View, viewOf, zoomed } from "./span";
 import { type Strip, Strips } from "./Strips";
 
-const BENIGN = new Set(["gpu_idle"]);
-const TONES: [RegExp, string][] = [[/thermal|temperature|hw_slowdown/, "red"], [/power|current/, "amber"]];
 const MOST_USES = 12;
 const GIB = 1024 ** 3;
 
@@ -86,11 +84,11 @@ function Ranges({ view, now, show, uuid }: { view: View; now: number; show: (vie
 }
 
 function throttleRows(drawn: Parameters<typeof bands>[0]): Strip[] {
-  return [...bands(drawn, BENIGN)].map(([reason, segments]) => ({
+  return [...bands(drawn, isIdle)].map(([reason, segments]) => ({
     key: reason,
     label: throttleName(reason),
     detail: duration(segments.reduce((sum, one) => sum + one.until - one.since, 0)),
-    tone: TONES.find(([pattern]) => pattern.test(reason))?.[1] ?? "grey",
+    tone: throttleTone(reason),
     segments,
   }));
 }

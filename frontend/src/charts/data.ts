@@ -76,13 +76,13 @@ export interface Segment {
 }
 
 /** When each reason applied; adjacent intervals are merged. */
-export function bands(drawn: Drawn, hidden: Set<string>): Map<string, Segment[]> {
+export function bands(drawn: Drawn, hidden: (reason: string) => boolean): Map<string, Segment[]> {
   const found = new Map<string, Segment[]>();
   drawn.throttle.forEach((reasons, place) => {
     const since = drawn.at[place] as number;
     const width = drawn.widths[place] as number;
     for (const reason of reasons) {
-      if (hidden.has(reason)) continue;
+      if (hidden(reason)) continue;
       const row = found.get(reason) ?? [];
       if (!row.length) found.set(reason, row);
       const last = row.at(-1);

@@ -1,4 +1,5 @@
 /** Values as text. Unknown is a dash, never a zero. */
+import { THROTTLE, VENDORS } from "./tables";
 
 export const DASH = "–";
 const GIB = 1024 ** 3;
@@ -85,15 +86,27 @@ export function words(name: string): string {
   return name.replaceAll("_", " ");
 }
 
-const THROTTLING: Record<string, string> = {
-  gpu_idle: "idle", hw_slowdown: "hardware slowdown", hw_thermal_slowdown: "thermal (hardware)",
-  sw_thermal_slowdown: "thermal (software)", sw_power_cap: "power cap", hw_power_brake_slowdown: "power brake",
-  applications_clocks_setting: "application clock setting",
-};
-
 /** A throttle reason as people call it. */
 export function throttleName(reason: string): string {
-  return THROTTLING[reason] ?? words(reason);
+  return THROTTLE[reason]?.title ?? words(reason);
+}
+
+/** Whether a reason only says that there is nothing to do. */
+export function isIdle(reason: string): boolean {
+  return THROTTLE[reason]?.kind === "idle";
+}
+
+/** Red for a warning by itself, amber for a limit on power. */
+export function throttleTone(reason: string): string {
+  const row = THROTTLE[reason];
+  if (row?.alarming) return "red";
+  return row?.kind === "power" ? "amber" : "grey";
+}
+
+/** Whose devices a reader reads. */
+export function vendorName(source: string): string {
+  const title = VENDORS[source];
+  return title === undefined ? source : `${title} GPUs`;
 }
 
 /** "1 GPU", "8 GPUs". */

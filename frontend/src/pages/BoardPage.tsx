@@ -2,7 +2,7 @@
 import { useCallback, useMemo, useRef, useState } from "react";
 import type { Device, Snapshot } from "../api/types";
 import { useFit } from "../lib/fit";
-import { gib, known, percent, used, withUnit } from "../lib/format";
+import { gib, known, percent, used, vendorName, withUnit } from "../lib/format";
 import type { Judged } from "../lib/judged";
 import { heldBy } from "../lib/holding";
 import { UNKNOWN } from "../lib/lamps";
@@ -154,14 +154,12 @@ function walk(event: React.KeyboardEvent<HTMLElement>, columns: number): void {
   event.preventDefault();
 }
 
-const SOURCES: Record<string, string> = { nvidia: "NVIDIA GPUs", amd: "AMD GPUs", intel: "Intel GPUs" };
-
 /** What cannot be read, and what to do where there is no GPU. */
 function Faults({ snapshot }: { snapshot: Snapshot }) {
   return (
     <>
       {snapshot.faults.map((fault) => (
-        <Notice key={fault.source} title={`${SOURCES[fault.source] ?? fault.source} cannot be read`} tone="bad">
+        <Notice key={fault.source} title={`${vendorName(fault.source)} cannot be read`} tone="bad">
           <p>{fault.reason}</p>
           {fault.hint && <p className="dim">{fault.hint}</p>}
         </Notice>

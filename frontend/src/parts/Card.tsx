@@ -1,7 +1,7 @@
 /** What a tile has no room for, shown beside it while it is hovered or focused. */
 import { useLayoutEffect, useRef, useState } from "react";
 import type { Device, Holder, Verdict } from "../api/types";
-import { duration, gib, percent, throttleName, used, whole, withUnit } from "../lib/format";
+import { duration, gib, isIdle, percent, throttleName, used, whole, withUnit } from "../lib/format";
 import { verdictText } from "../lib/holding";
 import type { Lamp as Lit } from "../lib/lamps";
 import { live, useDevice, useLive } from "../live/store";
@@ -56,7 +56,7 @@ export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
 function Readings({ device }: { device: Device }) {
   const s = device.sample;
   if (!s) return null;
-  const throttle = (s.throttle ?? []).filter((reason) => reason !== "gpu_idle").map(throttleName);
+  const throttle = (s.throttle ?? []).filter((reason) => !isIdle(reason)).map(throttleName);
   const rows: [string, string][] = [
     ["utilisation", percent(s.utilization_percent)],
     ["memory", used(s.memory_used_bytes, device.memory_total_bytes, "GiB", gib)],

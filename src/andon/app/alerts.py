@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 from andon.app.history import separate_history, store_kind, store_url
 from andon.core.settings.resolution import Settings
 from andon.core.settings.store_url import MEMORY
-from andon.errors import Invalid
+from andon.errors import AndonError, Invalid
 from andon.host.system import node_name
 
 if TYPE_CHECKING:  # not every command needs alerts and leases
     from andon.core.conditions.rulebook import Rulebook
+    from andon.core.notifying.messages import MessageContext
     from andon.core.sampling.self_checks import StoreStats
+    from andon.core.settings.alerts import NotifierSettings
     from andon.engine.alerting.watcher import RoutedNotifier, Watcher
     from andon.engine.sampling.sampler import Sampler
     from andon.engine.sharing.lease_tracker import LeaseTracker
-    from andon.ports import AlertStore
+    from andon.ports import AlertStore, Notifier
 
 
 def open_alert_store(settings: Settings) -> "AlertStore":
@@ -26,7 +28,8 @@ def open_alert_store(settings: Settings) -> "AlertStore":
 
 def rulebook(settings: Settings) -> "Rulebook":
     """The thresholds from the settings; a threshold that is off turns its rule off."""
-    from andon.core.conditions.rulebook import FIGURES, RULES_OF, Override, Rulebook, Thresholds
+    from andon.core.conditions.rulebook import RULES_OF, Override, Rulebook
+    from andon.core.conditions.thresholds import FIGURES, Thresholds
 
     given = {name: getattr(settings, f"alerts_{name}") for name in FIGURES}
     off = {RULES_OF[name] for name, figure in given.items() if figure is None}
@@ -43,10 +46,8 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
     """All notifiers, each with its route. Invalid lists every mistake at once, and no secret."""
     from andon.core.notifying.messages import MessageContext
     from andon.core.notifying.routes import Route, parse_quiet
-    from andon.errors import AndonError
     from andon.host.clock import offset
     from andon.model.alert import Level
-    from andon.registry import NOTIFIERS, load
 
     found: list[RoutedNotifier] = []
     mistakes: list[str] = []
@@ -72,7 +73,7 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
             else Level(one.bypass_quiet_hours),
         )
         try:
-            found.append((load(NOTIFIERS, one.kind)(one, voice), route))
+            found.append((_notifier(one, voice), route))
         except AndonError as exc:
             mistakes.append(f"{exc.reason} ({exc.hint})" if exc.hint else exc.reason)
     if mistakes:
@@ -80,6 +81,17 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
         reason = mistakes[0] if count == 1 else f"{count} notifiers cannot be used"
         raise Invalid(reason, hint="see docs/notifiers.md", mistakes=tuple(mistakes))
     return found
+
+
+def _notifier(settings: "NotifierSettings", context: "MessageContext") -> "Notifier":
+    from andon.registry import NOTIFIERS, load
+
+    try:
+        made = load(NOTIFIERS, settings.kind)
+    except AndonError as exc:
+        raise type(exc)(f"notifier {settings.name}: {exc.reason}", exc.hint) from exc
+    notifier: Notifier = made(settings, context)
+    return notifier
 
 
 def open_watcher(

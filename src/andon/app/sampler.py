@@ -9,13 +9,12 @@ from andon.core.sampling.masks import VARIABLES, Visibility, visibility
 from andon.core.settings.resolution import Settings
 from andon.engine.sampling.readers import BackendChoice
 from andon.engine.sampling.sampler import NodeIdentity, Sampler
-from andon.errors import Invalid
 from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device
-from andon.registry import BACKENDS
+from andon.registry import BACKENDS, is_known, unknown
 
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
@@ -43,10 +42,9 @@ def _vendors(settings: Settings, root: Path) -> dict[str, tuple[BackendChoice, .
     if settings.simulate:
         return {"sim": (BackendChoice("sim", _simulation(settings)),)}
     names = vendors(root) if "auto" in settings.backends else settings.backends
-    unknown = [name for name in names if name not in BACKENDS]
-    if unknown:
-        known = ", ".join(sorted(BACKENDS))
-        raise Invalid(f"unknown backends: {', '.join(unknown)}", hint=f"one of: auto, {known}")
+    missing = [name for name in names if not is_known(BACKENDS, name)]
+    if missing:
+        raise unknown(BACKENDS, *missing, also="auto")
     return {name: _choices(name, settings) for name in names}
 
 

@@ -17,6 +17,7 @@ from andon.backends.sysfs import SysfsValue, Tree
 from andon.core.sampling.rest import Rest
 from andon.errors import Gone, Unavailable
 from andon.model.device import SAMPLE_VALUES, Card, Device, Process, Reading, Sample, State
+from andon.model.vendors import VendorRow
 
 ASLEEP: Final = "suspended by the system; andon leaves it asleep"
 RESTING: Final = "idle: andon released it so that the system can suspend it"
@@ -105,12 +106,10 @@ class KeptValues:
 
 
 class KernelBackend:
-    """Implements ports.Backend over sysfs; a vendor adds its drivers and its board."""
+    """Implements ports.Backend over sysfs; a vendor adds its row and its board."""
 
     name: str
-    title: str  # name of a card before it is known
-    drivers: tuple[str, ...]
-    hint: str
+    vendor: VendorRow
 
     def __init__(
         self,
@@ -132,17 +131,25 @@ class KernelBackend:
         raise NotImplementedError
 
     def glance(self) -> Sequence[Card]:
-        self._bound = dict(pci.bound(self._tree, self.drivers))
+        self._bound = dict(pci.bound(self._tree, self.vendor.drivers))
         return [
-            Card(address, index, address, self.title) for index, address in enumerate(self._bound)
+            Card(address, index, address, self._title) for index, address in enumerate(self._bound)
         ]
 
     def open(self) -> Sequence[Card]:
         cards = self.glance()
         if not cards:
-            drivers = " or ".join(self.drivers)
-            raise Unavailable(f"no device uses the {drivers} driver", hint=self.hint)
+            names = self.vendor.drivers
+            raise Unavailable(
+                f"no device uses the {' or '.join(names)} driver",
+                hint=f"if one is installed, load its driver: sudo modprobe {', or '.join(names)}",
+            )
         return cards
+
+    @property
+    def _title(self) -> str:
+        """The name of a card before it is known."""
+        return f"{self.vendor.title} GPU"
 
     def versions(self) -> Mapping[str, str]:
         """In-tree drivers have the kernel's version, others report their own."""
@@ -189,7 +196,7 @@ class KernelBackend:
     def _board(self, card: Card) -> AwakeCard:
         if card.key not in self._boards:
             device = self._tree.below(pci.folder(card.key))
-            driver = self._bound.get(card.key, self.drivers[0])
+            driver = self._bound.get(card.key, self.vendor.drivers[0])
             place = CardFiles(self._tree, device, card, card.key, driver, self._descriptors)
             self._boards[card.key] = self.board(place)
         return self._boards[card.key]
@@ -239,7 +246,7 @@ class KernelBackend:
         """As known from when it was awake, else only by its address."""
         known = self._known.get(card.key)
         return known or Device(
-            f"{self.name}@{card.key}", card.index, self.name, card.name or self.title, card.pci
+            f"{self.name}@{card.key}", card.index, self.name, card.name or self._title, card.pci
         )
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
+    from andon.core.conditions.rulebook import Rulebook
     from andon.core.settings.resolution import Resolved, Settings
     from andon.engine.sampling.sampler import Sampler
 
@@ -25,6 +26,13 @@ def resolved_of(choices: Choices) -> "Resolved":
         for warning in resolved.warnings:
             notice(warning, choices)
     return resolved
+
+
+def rulebook_of(choices: Choices) -> "Rulebook":
+    """The thresholds in force, for what is shown as hot, full or at its limit."""
+    from andon import app
+
+    return app.rulebook(settings_of(choices))
 
 
 def sampling(choices: Choices) -> "Sampler":

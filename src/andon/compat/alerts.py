@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from andon.core.conditions.rulebook import Thresholds
+from andon.core.conditions.thresholds import DEFAULTS
+from andon.core.sampling.idleness import ZERO_READING
 from andon.units import human_seconds
-
-_PLAIN = Thresholds()
-IDLE_PERCENT = 0  # 0 % is a real reading; what cannot be read is not idle
 
 
 class Metrics(Protocol):
@@ -33,10 +31,10 @@ class Metrics(Protocol):
 class AlertConfig:
     """The thresholds; a value at or above one raises its alert."""
 
-    thermal_threshold: float = _PLAIN.thermal_celsius
-    memory_threshold: float = _PLAIN.memory_percent
-    power_threshold: float = _PLAIN.power_percent
-    idle_timeout_secs: float = _PLAIN.idle_seconds
+    thermal_threshold: float = DEFAULTS.thermal_celsius
+    memory_threshold: float = DEFAULTS.memory_percent
+    power_threshold: float = DEFAULTS.power_percent
+    idle_timeout_secs: float = DEFAULTS.idle_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +155,7 @@ class AndonSystem:
         """Counts only the time between two checks that both found it idle."""
         if busy is None:
             return None
-        if busy > IDLE_PERCENT:
+        if busy > ZERO_READING:
             self._idle.pop(device, None)
             return None
         seconds, seen = self._idle.get(device, (0.0, None))

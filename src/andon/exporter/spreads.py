@@ -7,20 +7,15 @@ from functools import lru_cache
 from andon.engine.sampling.sampler import Costs
 from andon.exporter.texts import label, labels
 from andon.model.device import Device, DeviceStatus, Process, ProcessKind, Sample, Snapshot, State
+from andon.model.throttling import NVIDIA_REASONS
+from andon.model.vendors import vendor_of
 from andon.version import __version__
 
 MOST_USERS = 16
 MOST_PARTS = 64  # disks, interfaces, throttle reasons: more would be a bug
 OTHERS = "(others)"
 UNKNOWN_USER = "(unknown)"
-REASONS = (
-    "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost",
-    "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
-    "display_clock_setting",
-)  # fmt: skip
-"""All reasons of NVIDIA's driver; of other vendors only the active ones are known."""
-_REPORT_ALL = frozenset({"nvidia", "sim"})
-_DRIVERS = {"nvidia": ("driver",), "amd": ("amdgpu",), "intel": ("xe", "i915")}
+_ALL_REASONS = tuple(reason.name for reason in NVIDIA_REASONS)
 
 Points = Iterable[tuple[str, int]]
 """Labels and an integer each; a tuple if the same points repeat."""
@@ -73,7 +68,7 @@ def throttles(seen: ExportedDevice) -> Points:
     given = seen.sample.throttle if seen.sample else None
     if given is None:
         return ()
-    return _throttled(given, seen.device.vendor in _REPORT_ALL)
+    return _throttled(given, vendor_of(seen.device.vendor).reports_all_reasons)
 
 
 def processes(seen: ExportedDevice) -> Points:
@@ -153,13 +148,13 @@ def _one_of(state: State) -> tuple[tuple[str, int], ...]:
 
 @lru_cache(maxsize=256)
 def _throttled(given: tuple[str, ...], reports_all: bool) -> tuple[tuple[str, int], ...]:
-    named = dict.fromkeys(REASONS if reports_all else (), 0) | dict.fromkeys(given, 1)
+    named = dict.fromkeys(_ALL_REASONS if reports_all else (), 0) | dict.fromkeys(given, 1)
     return tuple(_once((label("reason", reason), on) for reason, on in named.items()))
 
 
 def _driver(vendor: str, known: Mapping[str, str]) -> str | None:
     """None if two drivers of one vendor are loaded: it could be either."""
-    found = [known[name] for name in _DRIVERS.get(vendor, ()) if name in known]
+    found = [known[name] for name in vendor_of(vendor).version_labels if name in known]
     return found[0] if len(found) == 1 else None
 
 

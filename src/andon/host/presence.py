@@ -6,29 +6,23 @@ import sys
 from pathlib import Path
 
 from andon.model.device import Fault
+from andon.model.vendors import NVIDIA, VENDORS, VendorRow, titles
 
-KERNEL_DRIVERS = {"amd": ("amdgpu",), "intel": ("i915", "xe")}
-_NVIDIA_SIGNS = (
-    "proc/driver/nvidia",
-    "sys/bus/pci/drivers/nvidia",
-    "dev/nvidiactl",
-    "dev/nvgpu",  # Jetson
-    "dev/nvhost-ctrl-gpu",
-    "dev/dxg",  # WSL
-)
+_ON_WINDOWS = tuple(vendor for vendor in VENDORS if vendor.on_windows)
+_ON_LINUX_ONLY = tuple(vendor for vendor in VENDORS if not vendor.on_windows)
 _UNREADABLE = {
     "darwin": (
         Fault(
             "macOS",
             "GPUs cannot be read on macOS: only the node's own values are shown",
-            "andon reads GPUs on Linux, and NVIDIA GPUs on Windows",
+            f"andon reads GPUs on Linux, and {titles(_ON_WINDOWS)} GPUs on Windows",
         ),
     ),
     "win32": (
         Fault(
             "Windows",
-            "AMD and Intel GPUs, containers and Slurm jobs can be read on Linux only",
-            "NVIDIA GPUs, processes and the node's own values are shown",
+            f"{titles(_ON_LINUX_ONLY)} GPUs, containers and Slurm jobs can be read on Linux only",
+            f"{titles(_ON_WINDOWS)} GPUs, processes and the node's own values are shown",
         ),
     ),
 }
@@ -40,17 +34,13 @@ def vendors(root: Path, platform: str = sys.platform) -> tuple[str, ...]:
     if platform == "darwin":
         return ()
     if platform == "win32":
-        return ("nvidia",)
-    found = signs(root)
-    return found or ("nvidia",)
+        return tuple(vendor.name for vendor in _ON_WINDOWS)
+    return signs(root) or (NVIDIA.name,)
 
 
 def signs(root: Path) -> tuple[str, ...]:
     """The vendors whose traces are found on this node."""
-    others = tuple(name for name, drivers in KERNEL_DRIVERS.items() if _bound(root, drivers))
-    if any((root / sign).exists() for sign in _NVIDIA_SIGNS):
-        return ("nvidia", *others)
-    return others
+    return tuple(vendor.name for vendor in VENDORS if _is_here(root, vendor))
 
 
 def unreadable(platform: str = sys.platform) -> tuple[Fault, ...]:
@@ -62,6 +52,10 @@ def has_nvidia_smi() -> bool:
     """Whether nvidia-smi is on the path or in its usual folders."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SMI_FOLDERS))
     return shutil.which("nvidia-smi", path=path) is not None
+
+
+def _is_here(root: Path, vendor: VendorRow) -> bool:
+    return any((root / sign).exists() for sign in vendor.signs) or _bound(root, vendor.drivers)
 
 
 def _bound(root: Path, drivers: tuple[str, ...]) -> bool:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from andon.model.shapes import Doc, doc_of
+from andon.model.throttling import REASONS
 from andon.units import unit_of
 
 if TYPE_CHECKING:  # imported at every start; events are rare
@@ -85,6 +86,12 @@ class Device:
     limits: Annotated[Limits, Doc("limits that the device reports")] = Limits()
 
 
+_THROTTLE = (
+    f"why the clocks are not higher: {', '.join(f'`{one.name}`' for one in REASONS)}, or a name of "
+    "the driver's own; `[]` means no throttling"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One device at one instant. None means unknown; the reason is in `missing`."""
@@ -113,9 +120,7 @@ class Sample:
     fan_percent: Annotated[int | None, Doc("share of the intended speed")] = None
     sm_clock_mhz: Annotated[int | None, Doc("clock of the processors", label="SM clock")] = None
     memory_clock_mhz: Annotated[int | None, Doc("clock of the memory")] = None
-    throttle: Annotated[
-        tuple[str, ...] | None, Doc("why the clocks are not higher; `[]` means no throttling")
-    ] = None
+    throttle: Annotated[tuple[str, ...] | None, Doc(_THROTTLE)] = None
     encoder_percent: Annotated[int | None, Doc("use of the video encoder")] = None
     decoder_percent: Annotated[int | None, Doc("use of the video decoder")] = None
     pcie_generation: Annotated[

@@ -168,7 +168,7 @@ def devices() -> Iterator[Case]:
         "six of eight",
         seen(server(), devices=snapshot(6).devices),
         (C.DEVICES_MISSING, WARN),
-        says="6 of 8 nvidia cards",
+        says="6 of 8 NVIDIA cards",
     )
     yield case("two of eight in a container", box(container(), own_pids=False))
     yield case("MIG", seen(server(), devices=(*snapshot(7).devices, *divided())), says="MIG")
@@ -188,9 +188,9 @@ def devices() -> Iterator[Case]:
     made_up = seen(server(), simulated=True, devices=snapshot(4).devices)
     yield case("simulated", made_up, says="SIMULATED: 4 devices")
     refused = replace(
-        server(), trial=SampleTrial(None, 0.0, "unknown backends: cuda", "one of: auto")
+        server(), trial=SampleTrial(None, 0.0, "unknown backend: cuda", "one of: auto")
     )
-    yield case("a sampler that refuses", refused, (C.NO_DEVICE, FAIL), says="unknown backends|auto")
+    yield case("a sampler that refuses", refused, (C.NO_DEVICE, FAIL), says="unknown backend|auto")
     tool = Fault("nvidia_smi", "it is not there", "install it")
     yield case("nvidia-smi fails", seen(server(), faults=(tool,)), (C.READER_FAULT, FAIL))
     absent = Fault("amd", "there is no amdgpu", "install it")

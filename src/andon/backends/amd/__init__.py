@@ -9,6 +9,7 @@ from andon.backends.amd.smi import Smi
 from andon.backends.kernel import SLEEPING, AwakeCard, CardFiles, KernelBackend
 from andon.backends.sysfs import Tree
 from andon.model.device import Card, Reading, State
+from andon.model.vendors import AMD
 
 __all__ = ["Amd"]
 
@@ -16,10 +17,7 @@ __all__ = ["Amd"]
 class Amd(KernelBackend):
     """Implements ports.Backend for amdgpu."""
 
-    name = "amd"
-    title = "AMD GPU"
-    drivers = ("amdgpu",)
-    hint = "if one is installed, load its driver: sudo modprobe amdgpu"
+    name, vendor = AMD.name, AMD
 
     def __init__(
         self,
@@ -54,7 +52,7 @@ class Amd(KernelBackend):
         """
         return self._with_library and not any(
             self._could_sleep(self._tree.below(f"{pci.folder(address)}/power"))
-            for address, _ in pci.bound(self._tree, self.drivers)
+            for address, _ in pci.bound(self._tree, self.vendor.drivers)
         )
 
     @staticmethod

@@ -11,11 +11,11 @@ from andon.backends.amd.smi import Smi
 from andon.backends.drm import CardClients
 from andon.backends.kernel import CardFiles, Gathered, KeptValues
 from andon.backends.sysfs import SysfsValue, hwmon, labels
+from andon.core.sampling.idleness import READING_LOAD_PERCENT
 from andon.model.device import Device, Limits, MemoryKind, Reading
 
 OFTEN_SECONDS: Final = 5.0
 SELDOM_SECONDS: Final = 60.0
-BUSY_PERCENT: Final = 5  # below this the counter is noise, partly from being read
 _MICRO: Final = 1e-6
 _CLOCK = re.compile(r"([0-9]{1,6})\s*Mhz", re.ASCII | re.IGNORECASE)
 
@@ -129,7 +129,7 @@ class AmdCard:
         use = self._usage.read(self._place.nodes(), now)
         computing = kfd.processes(self._place.tree, self._kfd_ids)
         computing.pop(self._smi.own_pid or 0, None)
-        self._busy = bool(computing) or (busy or 0) >= BUSY_PERCENT or use.moved
+        self._busy = bool(computing) or (busy or 0) >= READING_LOAD_PERCENT or use.moved
         every = kfd.merged(use.processes, computing)
         processes = tuple(process for process in every if process.pid != self._smi.own_pid)
         return gathered.reading(self._uuid, processes, use.blind_spot)

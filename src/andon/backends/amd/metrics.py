@@ -8,6 +8,13 @@ import struct
 from typing import Final
 
 from andon.backends.sysfs import SysfsValue
+from andon.model.throttling import (
+    CURRENT_LIMIT,
+    HW_THERMAL,
+    POWER_CAP,
+    RELIABILITY_LIMIT,
+    TEMPERATURE_LIMIT,
+)
 
 _HEADER: Final = struct.Struct("<HBB")  # size, format, content
 _STATUS: Final = struct.Struct("<Q")
@@ -15,18 +22,13 @@ _STATUS_OFFSETS: Final = {(1, 3): 112, (2, 2): 120}
 _UNFILLED: Final = 0xFFFF_FFFF_FFFF_FFFF  # the driver presets every byte
 PROCESSOR_FORMATS: Final = frozenset({2, 3})
 
-CURRENT: Final = "current_limit"
-HEAT: Final = "temperature_limit"
-HOT_SIGNAL: Final = "hw_thermal_slowdown"
-POWER: Final = "sw_power_cap"
-
 LIMITERS: Final = (
-    (range(16), POWER),  # package power: PPT0 to 3, SPL, fast and slow PPT
-    (range(16, 32), CURRENT),  # TDC, EDC, APCC
-    (range(32, 44), HEAT),  # edge, hotspot, memory, regulators, liquid
-    (range(44, 48), HOT_SIGNAL),  # VRHOT, PROCHOT
-    (range(56, 57), POWER),  # PPM
-    (range(57, 58), "reliability_limit"),  # FIT
+    (range(16), POWER_CAP.name),  # package power: PPT0 to 3, SPL, fast and slow PPT
+    (range(16, 32), CURRENT_LIMIT.name),  # TDC, EDC, APCC
+    (range(32, 44), TEMPERATURE_LIMIT.name),  # edge, hotspot, memory, regulators, liquid
+    (range(44, 48), HW_THERMAL.name),  # VRHOT, PROCHOT
+    (range(56, 57), POWER_CAP.name),  # PPM
+    (range(57, 58), RELIABILITY_LIMIT.name),  # FIT
 )
 """Bits and names. A temperature bit means that this limiter was active, which on many healthy cards
 it always is; so its name is neutral, and heat is judged by the temperature."""

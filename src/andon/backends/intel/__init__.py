@@ -2,6 +2,7 @@
 
 from andon.backends.intel.card import IntelCard
 from andon.backends.kernel import AwakeCard, CardFiles, KernelBackend
+from andon.model.vendors import INTEL
 
 __all__ = ["Intel"]
 
@@ -9,10 +10,7 @@ __all__ = ["Intel"]
 class Intel(KernelBackend):
     """Implements ports.Backend for i915 and xe."""
 
-    name = "intel"
-    title = "Intel GPU"
-    drivers = ("i915", "xe")
-    hint = "if one is installed, load its driver: sudo modprobe xe, or i915 for older ones"
+    name, vendor = INTEL.name, INTEL
 
     def board(self, place: CardFiles) -> AwakeCard:
         return IntelCard(place)

@@ -11,13 +11,13 @@ from andon.backends.intel import layout
 from andon.backends.intel.names import WELL_KNOWN
 from andon.backends.kernel import CardFiles, Gathered, KeptValues
 from andon.backends.sysfs import SysfsValue, Tree, hwmon, labels, system_memory
+from andon.core.sampling.idleness import READING_LOAD_PERCENT
 from andon.model.device import Device, Limits, MemoryKind, Reading
 
 OFTEN_SECONDS: Final = 5.0
 _MICRO: Final = 1e-6
 _SIZE = re.compile(r"^\s*(size|usage):\s*([0-9]{1,20})\s*$", re.ASCII | re.MULTILINE)
 _INTEGRATED: Final = "0000:00:02.0"  # where every processor with graphics has its GPU
-BUSY_PERCENT: Final = 5  # a device that is being read never appears fully idle
 COUNTER_RESET: Final = "the driver's counter was reset"
 
 OTHERWISE: Final = {
@@ -117,7 +117,7 @@ class IntelCard:
         gathered = Gathered(at, OTHERWISE)
         use = self._usage.read(self._place.nodes(), now)
         utilization = self._utilization(use, now)
-        self._busy = use.moved or (utilization.value or 0) >= BUSY_PERCENT
+        self._busy = use.moved or (utilization.value or 0) >= READING_LOAD_PERCENT
         gathered.put("utilization_percent", utilization)
         self._read_memory(gathered)
         self._read_sensors(gathered, now)

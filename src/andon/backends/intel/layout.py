@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from andon.backends.sysfs import SysfsValue, Tree
+from andon.model.throttling import CURRENT_LIMIT, HW_THERMAL, POWER_CAP, SW_THERMAL
 
-POWER: Final = "sw_power_cap"
-CURRENT: Final = "current_limit"
-HEAT: Final = "sw_thermal_slowdown"
-HOT_SIGNAL: Final = "hw_thermal_slowdown"
+POWER: Final = POWER_CAP.name
+CURRENT: Final = CURRENT_LIMIT.name
+HEAT: Final = SW_THERMAL.name
+HOT_SIGNAL: Final = HW_THERMAL.name
 
 REASONS: Final = {
     "pl1": POWER,

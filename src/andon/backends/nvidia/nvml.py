@@ -9,6 +9,7 @@ import pynvml
 
 from andon.backends.nvidia import trouble
 from andon.backends.nvidia.calls import LibraryCall, LongNumber, Number
+from andon.model.throttling import NVIDIA_REASONS
 
 Handle = Any
 Error: TypeAlias = pynvml.NVMLError
@@ -17,18 +18,6 @@ NO_INSTANCE: Final = 0xFFFFFFFF
 _NO_ATTACH: Final = 2
 _SM, _MEMORY = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
 _GPM_SM, _GPM_TENSOR = 2, 5
-
-THROTTLE: Final = (
-    (0x001, "gpu_idle"),
-    (0x002, "applications_clocks_setting"),
-    (0x004, "sw_power_cap"),
-    (0x008, "hw_slowdown"),
-    (0x010, "sync_boost"),
-    (0x020, "sw_thermal_slowdown"),
-    (0x040, "hw_thermal_slowdown"),
-    (0x080, "hw_power_brake_slowdown"),
-    (0x100, "display_clock_setting"),
-)
 
 
 def start(wake_all: bool) -> None:
@@ -177,7 +166,7 @@ def throttle(handle: Handle) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _throttle_names(mask: int) -> tuple[str, ...]:
-    return tuple(name for bit, name in THROTTLE if mask & bit)
+    return tuple(reason.name for reason in NVIDIA_REASONS if mask & (reason.nvml_bit or 0))
 
 
 def performance_state(handle: Handle) -> int | None:

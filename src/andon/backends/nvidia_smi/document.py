@@ -8,8 +8,9 @@ from xml.etree.ElementTree import Element
 
 from andon.backends.nvidia_smi import texts
 from andon.backends.nvidia_smi.report import Gpu, MigInstance, SmiProcess, SmiReport
-from andon.backends.nvidia_smi.texts import NOT_REPORTED, THROTTLE, Unknown, Value
+from andon.backends.nvidia_smi.texts import NOT_REPORTED, Unknown, Value
 from andon.model.device import ProcessKind
+from andon.model.throttling import NVIDIA_REASONS, reason_of_smi
 
 _LOG: Final = ("<nvidia_smi_log>", "</nvidia_smi_log>")
 _NAME: Final = "<process_name>"
@@ -57,10 +58,6 @@ _LIMITS: Final = {
     "pcie_generation": (f"{_PCIE}/pcie_gen/max_link_gen",),
     "pcie_width": (f"{_PCIE}/link_widths/max_link_width",),
     "sm_clock_mhz": ("max_clocks/sm_clock",),
-}
-_OLD_REASONS: Final = {
-    "display_clocks_setting": "display_clock_setting",
-    "user_defined_clocks": "applications_clocks_setting",
 }
 
 
@@ -141,15 +138,13 @@ def _throttle(gpu: Element) -> tuple[str, ...] | Unknown:
         section = gpu.find("clocks_throttle_reasons")
     if section is None:
         return NOT_REPORTED
-    said = {_reason(child.tag): (child.text or "").strip() for child in section}
+    said = {
+        reason_of_smi(child.tag.partition("_reason_")[2]): (child.text or "").strip()
+        for child in section
+    }
     if not {"Active", "Not Active"} & set(said.values()):
         return texts.unknown(next(iter(said.values()), section.text or ""))
-    return tuple(word for word in THROTTLE if said.get(word) == "Active")
-
-
-def _reason(tag: str) -> str:
-    word = tag.partition("_reason_")[2]
-    return _OLD_REASONS.get(word, word)
+    return tuple(reason.name for reason in NVIDIA_REASONS if said.get(reason.name) == "Active")
 
 
 def _ecc_uncorrected(gpu: Element) -> int | float | Unknown:

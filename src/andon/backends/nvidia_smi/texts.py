@@ -71,19 +71,6 @@ MEASURES: Final = {
 }
 """The numeric values, by their names in the model."""
 
-THROTTLE: Final = (
-    "gpu_idle",
-    "applications_clocks_setting",
-    "sw_power_cap",
-    "hw_slowdown",
-    "sync_boost",
-    "sw_thermal_slowdown",
-    "hw_thermal_slowdown",
-    "hw_power_brake_slowdown",
-    "display_clock_setting",
-)
-"""The driver's reasons for a lower clock, in the driver's order."""
-
 
 def read(name: str, text: str | None) -> int | float | Unknown:
     """A value of the model from nvidia-smi's text; None if this version does not print it."""

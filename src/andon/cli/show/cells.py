@@ -4,30 +4,13 @@ from collections.abc import Iterable
 
 from andon.cli.show.entries import NamedDevice
 from andon.cli.show.text import UNKNOWN, Text, join, say
-from andon.core.conditions.rulebook import Thresholds
+from andon.core.conditions.heat import heat_limits
+from andon.core.conditions.unattributed import unattributed_bytes
 from andon.core.sampling.bands import Band, band
-from andon.model.device import MemoryKind, Process, Sample, State
+from andon.model.device import Process, Sample, State
+from andon.model.throttling import reason_of
 from andon.units import GIB, human_bytes
 
-_PLAIN = Thresholds()
-WARM_CELSIUS = _PLAIN.thermal_celsius
-NEAR_CELSIUS = _PLAIN.thermal_margin_celsius
-FULL_PERCENT = _PLAIN.memory_percent
-CAPPED_PERCENT = _PLAIN.power_percent
-UNEXPLAINED_BYTES = GIB // 2  # less than this, or than 2 % of the device, is driver overhead
-UNEXPLAINED_SHARE = 0.02
-
-_THROTTLE = {
-    "gpu_idle": "",
-    "applications_clocks_setting": "clocks set",
-    "display_clock_setting": "display",
-    "sync_boost": "sync boost",
-    "sw_power_cap": "power cap",
-    "sw_thermal_slowdown": "thermal",
-    "hw_thermal_slowdown": "hw thermal",
-    "hw_power_brake_slowdown": "power brake",
-    "hw_slowdown": "hw slowdown",
-}
 _LOADS: dict[Band | None, str] = {
     Band.LIGHT: "cyan",
     Band.MODERATE: "green",
@@ -51,23 +34,19 @@ def lamp(entry: NamedDevice) -> Text:
 
 
 def heat_style(entry: NamedDevice) -> str:
-    """Red from five degrees below the device's slowdown temperature, yellow from 80 °C."""
+    """Yellow where a device is shown as too hot, red where people are notified."""
     sample = entry.status.sample
     celsius = sample.temperature_celsius if sample else None
-    slowdown = entry.status.device.limits.slowdown_celsius
     if celsius is None:
         return ""
-    if slowdown is not None and celsius >= slowdown - NEAR_CELSIUS:
+    limits = heat_limits(entry.status.device.limits.slowdown_celsius, entry.figures)
+    if celsius >= limits.notify:
         return "bold red"
-    return "yellow" if celsius >= WARM_CELSIUS else ""
+    return "yellow" if celsius >= limits.shown else ""
 
 
 def _alarming(sample: Sample | None) -> bool:
-    return any(map(_is_alarming, (sample and sample.throttle) or ()))
-
-
-def _is_alarming(reason: str) -> bool:
-    return reason.startswith("hw_") or "thermal" in reason
+    return any(reason_of(name).alarming for name in (sample and sample.throttle) or ())
 
 
 def unknown() -> Text:
@@ -116,7 +95,7 @@ def memory(entry: NamedDevice, bar_width: int, with_percent: bool, digits: int) 
     share = status.memory_percent
     if used is None:
         return unknown().pad(digits, right=True)
-    style = "bold" if share is not None and share >= FULL_PERCENT else ""
+    style = "bold" if share is not None and share >= entry.figures.memory_percent else ""
     out = (say(gib(used), style) + say(f"/{gib(total)}", "dim")).pad(digits, right=True)
     if with_percent:
         out = out + percent(share, style).pad(6, right=True)
@@ -131,7 +110,7 @@ def power(entry: NamedDevice) -> Text:
     sample, share = _sample(entry), entry.status.power_percent
     if sample.power_watts is None:
         return unknown()
-    style = "bold" if share is not None and share >= CAPPED_PERCENT else ""
+    style = "bold" if share is not None and share >= entry.figures.power_percent else ""
     limit = sample.power_limit_watts
     whole = "" if limit is None else f"/{limit:.0f}"
     return say(f"{sample.power_watts:.0f}", style) + say(f"{whole} W", "dim")
@@ -151,8 +130,8 @@ def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
     reasons = _sample(entry).throttle
     if reasons is None:
         return unknown()
-    named = [(_THROTTLE.get(reason, reason.replace("_", " ")), reason) for reason in reasons]
-    words = [say(word, "yellow" if _is_alarming(reason) else "") for word, reason in named if word]
+    rows = [row for name in reasons if (row := reason_of(name)).label]
+    words = [say(row.label, "yellow" if row.alarming else "") for row in rows]
     if all_of_them or len(words) < 2:
         return join(words, ", ")
     worst = max(words, key=lambda text: text.spans[0][1])
@@ -170,15 +149,8 @@ def who(entry: NamedDevice, detail: int) -> Text:
 
 
 def unexplained(entry: NamedDevice) -> int | None:
-    """Memory not accounted for by any process, if it is significant.
-
-    None if the memory is used through MIG instances, or shared with the system.
-    """
-    device, spare = entry.status.device, entry.status.memory_unattributed_bytes
-    if spare is None or entry.divided or device.memory_kind is MemoryKind.UNIFIED:
-        return None
-    least = max(UNEXPLAINED_BYTES, UNEXPLAINED_SHARE * (device.memory_total_bytes or 0))
-    return spare if spare >= least else None
+    """Memory that no process accounts for; None if there is none, or none is known."""
+    return unattributed_bytes(entry.status, entry.divided) or None
 
 
 def _holder(name: str, held: list[Process], detail: int) -> Text:

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass, replace
 
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.conditions.thresholds import DEFAULTS, Thresholds
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels, title, with_labels
 
@@ -23,6 +25,7 @@ class NamedDevice:
     label: str  # "3", or "3:0" for the first instance of board 3
     instance: bool = False
     divided: bool = False  # a board whose memory is used through its instances
+    figures: Thresholds = DEFAULTS  # the thresholds in force for it
 
     @property
     def title(self) -> str:
@@ -30,8 +33,17 @@ class NamedDevice:
         return title(self.label)
 
 
-def entries(snapshot: Snapshot) -> list[NamedDevice]:
+def entries(snapshot: Snapshot, rulebook: Rulebook | None = None) -> list[NamedDevice]:
     """Boards in the order of the snapshot, each followed by its instances."""
+    if rulebook is None:
+        return _entries(snapshot)
+    return [
+        replace(entry, figures=rulebook.for_device(entry.status.device))
+        for entry in _entries(snapshot)
+    ]
+
+
+def _entries(snapshot: Snapshot) -> list[NamedDevice]:
     known = {status.device.uuid for status in snapshot.devices}
     names = device_labels(snapshot.devices)
     out: list[NamedDevice] = []

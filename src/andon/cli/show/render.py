@@ -16,6 +16,7 @@ from andon.cli.show.columns import (
 from andon.cli.show.entries import NamedDevice, entries, is_masked, range_of, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.sampling.bands import mean_utilization
 from andon.model.device import DeviceStatus, Snapshot, State, reading_label
 from andon.units import human_seconds
@@ -45,9 +46,10 @@ def render_status(
     now: float,
     verbose: bool = False,
     mask: Mask = UNMASKED,
+    rulebook: Rulebook | None = None,
 ) -> str:
     """The whole screen, ending in a newline."""
-    seen = entries(snapshot)
+    seen = entries(snapshot, rulebook)
     lines = [header(snapshot, width)]
     if seen:
         lines += device_lines(snapshot, seen, width, now)

@@ -11,6 +11,7 @@ from andon.cli.show.entries import NamedDevice, entries, is_masked, unreal
 from andon.cli.show.render import fault_lines, state_message
 from andon.cli.show.table import TableColumn, TableRow, choose, heading, line, sizes_of
 from andon.cli.show.text import Text, say
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Snapshot
 
@@ -32,8 +33,11 @@ class StreamLine:
 class Stream:
     """Keeps what was printed: the columns, and each device's last readings."""
 
-    def __init__(self, width: int, height: int, color: bool) -> None:
+    def __init__(
+        self, width: int, height: int, color: bool, rulebook: Rulebook | None = None
+    ) -> None:
         self.width, self.height, self.color = width, height, color
+        self._rulebook = rulebook
         self._trends: dict[str, deque[int | None]] = {}
         self._columns: list[TableColumn[StreamLine]] = []
         self._sizes: list[int] = []
@@ -49,7 +53,7 @@ class Stream:
 
     def tick(self, snapshot: Snapshot) -> str:
         """The lines for one snapshot, under a new heading where one is due."""
-        ticks = [self._seen(entry, snapshot) for entry in entries(snapshot)]
+        ticks = [self._seen(entry, snapshot) for entry in entries(snapshot, self._rulebook)]
         rows = [TableRow(tick, state_message(tick.entry.status, snapshot.at)) for tick in ticks]
         moved = self._settle(rows)
         lines = [line(self._columns, self._sizes, row, self.width) for row in rows]

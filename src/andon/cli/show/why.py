@@ -10,6 +10,7 @@ from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, entries, is_masked, model_name
 from andon.cli.show.render import fault_lines, header, paragraph
 from andon.cli.show.text import Text, display_width, join, say
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain import explain_absence, explain_node, most_troubled
 from andon.core.explain.phrasing import WEIGHTS, format_evidence
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
@@ -17,6 +18,7 @@ from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_t
 from andon.model import wire
 from andon.model.device import Process, Snapshot, reading_label
 from andon.model.naming import title
+from andon.model.throttling import reason_of
 from andon.units import human_seconds
 
 TRY = "try: andon why --simulate 4"
@@ -64,15 +66,6 @@ WHOLES = {
 }
 """Readings shown with their maximum: `SM clock 1755 of 1980 MHz`."""
 
-THROTTLE_NAMES = {
-    "hw_slowdown": "hardware slowdown",
-    "hw_thermal_slowdown": "thermal (hardware)",
-    "hw_power_brake_slowdown": "power brake",
-    "sw_thermal_slowdown": "thermal (software)",
-    "sw_power_cap": "power cap",
-}
-"""The driver's throttle reasons, where the plain name would not do."""
-
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|°C|W|MHz|[KMGT]?i?B|s|min|h|d)\b|%|°C)")
 TOLD = ("reason", "fault", "source", "state", "state_seconds")  # already in the sentence
 OLD_SECONDS = 10.0
@@ -91,15 +84,19 @@ class WhyAnswer:
     chosen: str | None  # the uuid to explain in full; None where there is no device
     alone: bool  # whether only this device was asked about
     absence: tuple[Reason, ...] = ()
+    rulebook: Rulebook | None = None
 
 
-def answer(snapshots: Sequence[Snapshot], uuid: str | None = None) -> WhyAnswer:
+def answer(
+    snapshots: Sequence[Snapshot], uuid: str | None = None, rulebook: Rulebook | None = None
+) -> WhyAnswer:
     """Explain one device, or all of them, the most troubled first."""
     latest, seconds = snapshots[-1], snapshots[-1].at - snapshots[0].at
     if not latest.devices:
         return WhyAnswer(latest, seconds, {}, None, False, explain_absence(snapshots))
-    reasons = explain_node(snapshots)
-    return WhyAnswer(latest, seconds, reasons, uuid or most_troubled(reasons), uuid is not None)
+    reasons = explain_node(snapshots, rulebook)
+    chosen = uuid or most_troubled(reasons)
+    return WhyAnswer(latest, seconds, reasons, chosen, uuid is not None, rulebook=rulebook)
 
 
 def render_why(found: WhyAnswer, width: int, color: bool) -> str:
@@ -108,7 +105,7 @@ def render_why(found: WhyAnswer, width: int, color: bool) -> str:
     if found.chosen is None:
         lines += _nothing_there(found, width)
     else:
-        seen = entries(found.snapshot)
+        seen = entries(found.snapshot, found.rulebook)
         entry = next(e for e in seen if e.status.device.uuid == found.chosen)
         lines += _in_full(entry, found, width)
         others = [e for e in seen if e is not entry]
@@ -191,14 +188,10 @@ def _named(evidence: Evidence, whole: Evidence | None) -> str:
     if name.startswith("last."):
         return f"last {reading_label(name.removeprefix('last.'))} {value}"
     if name == "throttle":
-        value = ", ".join(map(_throttle_name, value.split(", ")))
+        value = ", ".join(reason_of(name).title for name in value.split(", "))
     if whole is not None:
         value = f"{value.removesuffix(evidence.unit).rstrip()} of {format_evidence(whole)}"
     return f"{NAMES.get(name) or reading_label(name)} {value}"
-
-
-def _throttle_name(reason: str) -> str:
-    return THROTTLE_NAMES.get(reason) or reason.replace("_", " ")
 
 
 def _who(process: Process, at: float) -> list[str]:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from andon.core.conditions.finding import ALL, ENDED, UNKNOWN, Judgement
-from andon.core.conditions.rulebook import Thresholds
 from andon.core.conditions.rules import Rule, Rung, severity
 from andon.core.conditions.state import NEVER, Episode, Moment, Times
+from andon.core.conditions.stated import for_seconds
+from andon.core.conditions.thresholds import Thresholds
 from andon.model.alert import Alert, Level, Phase
 
 SEEN_SECONDS = 30.0
@@ -189,13 +190,6 @@ def _up(
         if since is not None and now - since >= clear_seconds(rung, episode):
             up &= ~(1 << place)
     return up
-
-
-def for_seconds(rung: Rung, figures: Thresholds) -> float:
-    """How long the rung's condition must hold."""
-    if rung.for_figure is None:
-        return rung.for_seconds
-    return float(getattr(figures, rung.for_figure))
 
 
 def clear_seconds(rung: Rung, episode: Episode) -> float:

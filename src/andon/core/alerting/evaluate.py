@@ -11,6 +11,7 @@ from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.sharing import sharing_findings
 from andon.core.conditions.state import AlertState, Episode, HeldDevices, Moment, Observation
 from andon.core.conditions.track import Track, updated_track
+from andon.core.sampling.idleness import ZERO_READING
 from andon.model.device import DeviceStatus, Sample
 from andon.model.device import State as DeviceState
 
@@ -80,7 +81,7 @@ class Evaluation:
             finding = judge(seen)
             if finding is not None and (finding.holds or name in on):
                 found[name] = finding
-        if "idle" in on or (held is not None and sample.utilization_percent == 0):
+        if "idle" in on or (held is not None and sample.utilization_percent == ZERO_READING):
             unwatched = self.observation.leases is None
             found["idle"] = UNKNOWN if unwatched else idle(seen)
         if found:

@@ -9,8 +9,7 @@ from andon.core.conditions.rules import BY_NAME
 from andon.model.alert import Alert, Event, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.naming import device_labels, title
-
-VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
+from andon.model.vendors import vendor_of
 
 
 class AlertRenderer:
@@ -81,7 +80,7 @@ class AlertRenderer:
     def _subject_name(self, subject: str) -> str:
         kind, _, name = subject.partition(":")
         if kind == "reader":
-            return f"The {VENDORS.get(name, name)} driver"
+            return f"The {vendor_of(name).title} driver"
         if kind == "node":
             return f"node {self.snapshot.node}" if self.snapshot.node else "this node"
         if kind == "lease":

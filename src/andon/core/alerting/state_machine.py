@@ -23,7 +23,7 @@ from andon.core.alerting.notify_policy import (
 )
 from andon.core.alerting.render import AlertRenderer
 from andon.core.conditions.finding import ENDED, Judgement
-from andon.core.conditions.rulebook import Rulebook, Thresholds
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.rules import BY_NAME
 from andon.core.conditions.state import (
     NEVER,
@@ -36,6 +36,7 @@ from andon.core.conditions.state import (
     Observation,
     StepResult,
 )
+from andon.core.conditions.thresholds import Thresholds
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 
 SOME_SECONDS, MOST_SECONDS = 256, 4096  # pairs of rule and subject: the second in the latest id

@@ -1,7 +1,7 @@
 """One device as its rules see it in one sample."""
 
-from andon.core.conditions.rulebook import Thresholds
 from andon.core.conditions.state import HeldDevices
+from andon.core.conditions.thresholds import Thresholds
 from andon.core.conditions.track import Reasons, Track
 from andon.model.device import DeviceStatus, Sample
 

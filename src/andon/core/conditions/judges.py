@@ -10,46 +10,65 @@ from collections.abc import Callable
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.finding import ALL, ENDED, NEITHER, UNKNOWN, Judgement
 from andon.core.conditions.forecast import arrival
-from andon.model.device import MemoryKind
+from andon.core.conditions.heat import (
+    HEAT_REASONS,
+    PERHAPS_HEAT,
+    HeatThrottling,
+    heat_limits,
+    heat_throttling,
+    hot_from,
+)
+from andon.core.conditions.thresholds import (
+    CLOCK_LOSS_CLEAR_PERCENT,
+    CRITICAL_CLEAR_CELSIUS,
+    FAN_CLEAR_CELSIUS,
+    HIGH_USAGE_CLEAR_PERCENT,
+    LEAK_CLEAR_SHARE,
+    LEAK_CLEAR_TIMES,
+    MEMORY_CLEAR_PERCENT,
+    POWER_CLEAR_PERCENT,
+    THERMAL_CLEAR_CELSIUS,
+    UNATTRIBUTED_CLEAR_SHARE,
+)
+from andon.core.conditions.unattributed import owns_memory, unattributed_bytes
+from andon.core.sampling.idleness import ZERO_READING
+from andon.model.throttling import HW_SLOWDOWN, POWER_BRAKE, POWER_CAP
 
-SW_THERMAL, HW_THERMAL, LIMIT = "sw_thermal_slowdown", "hw_thermal_slowdown", "temperature_limit"
-THERMAL = frozenset({SW_THERMAL, HW_THERMAL, LIMIT})
-BRAKE, CAP = "hw_power_brake_slowdown", "sw_power_cap"
-THERMAL_CLEAR, CRITICAL_CLEAR = 5, 3
 TENTH = 0.05  # half of the last digit shown
 BUSY_PERCENT = 50
 DESIGNED_SHARE = 0.98  # of its design power limit
-FAN_CLEAR = 10
-LEAK_CLEAR_SHARE = 0.9  # of leak_percent
-LEAK_CLEAR_TIMES = 2.0  # of leak_seconds
 SURELY_SECONDS = 600.0
+
+NOT_SLOWED, BY_HARDWARE = HeatThrottling.NONE, HeatThrottling.HARDWARE
+CAP, BRAKE, SLOWDOWN = POWER_CAP.name, POWER_BRAKE.name, HW_SLOWDOWN.name
 
 Judge = Callable[[DeviceView], Judgement | None]
 
 
 def thermal(seen: DeviceView) -> Judgement | None:
-    """Shown from 80 °C; people are notified near its slowdown temperature, or if throttled."""
-    now, figures = seen.sample.temperature_celsius, seen.figures
+    """Shown when it is hot; people are notified near its slowdown temperature, or if throttled."""
+    now, slowdown = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
     if now is None:
         return UNKNOWN
-    slowdown = seen.device.limits.slowdown_celsius
-    if slowdown is None:
-        first, notify_from = figures.thermal_celsius, figures.thermal_notify_celsius
-        critical = figures.thermal_critical_celsius
-    else:
-        critical, notify_from = slowdown, slowdown - figures.thermal_margin_celsius
-        first = min(figures.thermal_celsius, notify_from)
-    reasons = seen.reasons or ()
-    if now <= first - THERMAL_CLEAR and (now <= critical - CRITICAL_CLEAR):
-        return None if HW_THERMAL not in reasons else Judgement(0, 0b011)
-    hardware = HW_THERMAL in reasons
-    holds, slowed = 0, bool(reasons) and not THERMAL.isdisjoint(reasons)
+    reasons, first = seen.reasons, hot_from(slowdown, seen.figures)
+    cool = slowdown is not None and now <= first - THERMAL_CLEAR_CELSIUS
+    if cool and (not reasons or HEAT_REASONS.isdisjoint(reasons)):
+        return None  # most devices, most of the time
+    _, notify_from, critical = heat_limits(slowdown, seen.figures)
+    slowed = NOT_SLOWED
+    if reasons and not PERHAPS_HEAT.isdisjoint(reasons):
+        slowed = heat_throttling(reasons, now, slowdown, seen.figures)
+    hardware = slowed is BY_HARDWARE
+    if now <= first - THERMAL_CLEAR_CELSIUS and now <= critical - CRITICAL_CLEAR_CELSIUS:
+        return None if not hardware else Judgement(0, 0b011)
+    holds = 0
     if now >= first:
-        holds = 0b001 | (now >= notify_from or slowed) << 1 | (now >= critical or hardware) << 2
-    calm = 0b011 if now <= first - THERMAL_CLEAR else 0
-    if now <= critical - CRITICAL_CLEAR and not hardware:
+        notify = now >= notify_from or slowed > 0
+        holds = 0b001 | notify << 1 | (now >= critical or hardware) << 2
+    calm = 0b011 if now <= first - THERMAL_CLEAR_CELSIUS else 0
+    if now <= critical - CRITICAL_CLEAR_CELSIUS and not hardware:
         calm |= 0b100
-    return Judgement(holds, calm, now, first, slowdown, (slowed, seen.track.heat_trend))
+    return Judgement(holds, calm, now, first, slowdown, (slowed > 0, seen.track.heat_trend))
 
 
 def memory(seen: DeviceView) -> Judgement | None:
@@ -58,7 +77,7 @@ def memory(seen: DeviceView) -> Judgement | None:
     if used is None or not total:
         return UNKNOWN
     share, least = 100.0 * used / total + TENTH, seen.figures.memory_percent
-    if share < least - 3 + 2 * TENTH:
+    if share < least - MEMORY_CLEAR_PERCENT + 2 * TENTH:
         return None
     return Judgement(1, 0, share, least, total) if share >= least else NEITHER
 
@@ -69,22 +88,25 @@ def power(seen: DeviceView) -> Judgement | None:
     if watts is None or not limit:
         return UNKNOWN
     share, least = 100.0 * watts / limit + TENTH, seen.figures.power_percent
-    if share < least - 5 + 2 * TENTH:
+    if share < least - POWER_CLEAR_PERCENT + 2 * TENTH:
         return None
     return Judgement(1, 0, share, least, limit) if share >= least else NEITHER
 
 
 def throttle_thermal(seen: DeviceView) -> Judgement | None:
-    """The driver reports a thermal throttle reason."""
+    """Heat limits its clocks."""
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN
-    if THERMAL.isdisjoint(reasons):
+    if PERHAPS_HEAT.isdisjoint(reasons):
         return None
-    hardware = HW_THERMAL in reasons
     now, limit = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
-    holds, calm = (0b11, 0) if hardware else (0b01, 0b10)
-    return Judgement(holds, calm, now, None, limit, (THERMAL, seen.track))
+    slowed = heat_throttling(reasons, now, limit, seen.figures)
+    if not slowed:
+        return None
+    holds, calm = (0b11, 0) if slowed is BY_HARDWARE else (0b01, 0b10)
+    certain = not HEAT_REASONS.isdisjoint(reasons)
+    return Judgement(holds, calm, now, None, limit, (HEAT_REASONS, seen.track) if certain else ())
 
 
 def throttle_power(seen: DeviceView) -> Judgement | None:
@@ -104,9 +126,10 @@ def throttle_power(seen: DeviceView) -> Judgement | None:
     figures = seen.figures
     most = figures.clock_loss_percent if lowered else figures.clock_loss_default_limit_percent
     loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
-    if loss <= most - 5:
+    if loss <= most - CLOCK_LOSS_CLEAR_PERCENT:
         return None
-    return Judgement(1, 0, loss, most, limit, ((CAP,), seen.track)) if loss > most else NEITHER
+    details = ((CAP,), seen.track)
+    return Judgement(1, 0, loss, most, limit, details) if loss > most else NEITHER
 
 
 def throttle_hardware(seen: DeviceView) -> Judgement | None:
@@ -116,9 +139,12 @@ def throttle_hardware(seen: DeviceView) -> Judgement | None:
         return None if reasons is not None else UNKNOWN
     if BRAKE in reasons:
         return Judgement(0b10, 0b01, details=((BRAKE,), seen.track))
-    if "hw_slowdown" in reasons and THERMAL.isdisjoint(reasons):
-        return Judgement(0b01, 0b10, details=(("hw_slowdown",), seen.track))
-    return None
+    if SLOWDOWN not in reasons:
+        return None
+    now, limit = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
+    if heat_throttling(reasons, now, limit, seen.figures):
+        return None
+    return Judgement(0b01, 0b10, details=((SLOWDOWN,), seen.track))
 
 
 def fan(seen: DeviceView) -> Judgement | None:
@@ -131,7 +157,7 @@ def fan(seen: DeviceView) -> Judgement | None:
     if now is None:
         return UNKNOWN
     least = seen.figures.fan_celsius
-    if now <= least - FAN_CLEAR:
+    if now <= least - FAN_CLEAR_CELSIUS:
         return None
     limit = seen.device.limits.slowdown_celsius
     return Judgement(1, 0, now, least, limit) if now >= least else NEITHER
@@ -139,20 +165,19 @@ def fan(seen: DeviceView) -> Judgement | None:
 
 def unattributed_memory(seen: DeviceView) -> Judgement | None:
     """Memory in use by no visible process; people are notified if the device is idle."""
-    device = seen.device
-    total = device.memory_total_bytes
-    if seen.divided or device.memory_kind is MemoryKind.UNIFIED:
+    total = seen.device.memory_total_bytes
+    if not owns_memory(seen.device, seen.divided):
         return None
     used = seen.sample.memory_used_bytes
     if used is None or not total:
         return UNKNOWN
-    calm = seen.figures.unattributed_percent / 200 * total
+    calm = UNATTRIBUTED_CLEAR_SHARE * seen.figures.unattributed_percent / 100 * total
     if used <= calm:
         return None  # even all of it would not be much
     spare = seen.status.memory_unattributed_bytes
     if spare is None:
         return UNKNOWN
-    if spare <= calm:
+    if spare <= calm or not unattributed_bytes(seen.status, seen.divided):
         return None
     share = round(100.0 * spare / total, 1)
     busy = seen.sample.utilization_percent
@@ -160,7 +185,7 @@ def unattributed_memory(seen: DeviceView) -> Judgement | None:
     if share < seen.figures.unattributed_percent or spare < seen.figures.unattributed_bytes:
         return Judgement(0, 0b10 if busy else 0, blind=blind)
     least = max(seen.figures.unattributed_bytes, seen.figures.unattributed_percent / 100 * total)
-    holds, calm = (0b11, 0) if busy == 0 else (0b01, 0b10 if busy else 0)
+    holds, calm = (0b11, 0) if busy == ZERO_READING else (0b01, 0b10 if busy else 0)
     return Judgement(holds, calm, spare, least, total, blind=blind)
 
 
@@ -190,7 +215,7 @@ def high_usage(seen: DeviceView) -> Judgement | None:
     now, most = seen.sample.utilization_percent, seen.figures.high_usage_percent
     if now is None:
         return UNKNOWN
-    if now <= most - 10:
+    if now <= most - HIGH_USAGE_CLEAR_PERCENT:
         return None
     return Judgement(1, 0, now, most) if now > most else NEITHER
 
@@ -202,7 +227,7 @@ def idle(seen: DeviceView) -> Judgement:
         return ENDED
     if now is None:
         return UNKNOWN
-    if now > 0:
+    if now > ZERO_READING:
         return Judgement(0, ALL)
     return Judgement(1, 0, now, seen.figures.idle_seconds, None, (held,))
 

@@ -3,13 +3,24 @@
 from collections.abc import Iterable, Iterator
 
 from andon.core.conditions.finding import NEITHER, UNKNOWN, Judgement
-from andon.core.conditions.rulebook import Thresholds
 from andon.core.conditions.rules import BY_NAME
 from andon.core.conditions.state import OwnTrouble
+from andon.core.conditions.thresholds import (
+    CPU_CLEAR_PERCENT,
+    DISK_CLEAR_FREE_GIB,
+    DISK_CLEAR_PERCENT,
+    DISK_CRITICAL_CLEAR_FREE_GIB,
+    DISK_CRITICAL_FREE_GIB,
+    DISK_CRITICAL_PERCENT,
+    DISK_FREE_GIB,
+    NODE_MEMORY_CLEAR_PERCENT,
+    NODE_MEMORY_CRITICAL_CLEAR_PERCENT,
+    NODE_MEMORY_CRITICAL_PERCENT,
+    SMALLEST_DISK_GIB,
+    Thresholds,
+)
 from andon.model.device import Disk, Host, Snapshot
 from andon.units import GIB
-
-SMALLEST_DISK = 8 * GIB
 
 
 def node_findings(snapshot: Snapshot, figures: Thresholds) -> dict[str, Judgement]:
@@ -35,7 +46,7 @@ def _cpu(host: Host, figures: Thresholds) -> Judgement | None:
     now, least = host.cpu_percent, figures.node_cpu_percent
     if now is None:
         return UNKNOWN
-    if now <= least - 5:
+    if now <= least - CPU_CLEAR_PERCENT:
         return None
     return Judgement(1, 0, now, least) if now >= least else NEITHER
 
@@ -45,24 +56,28 @@ def _memory(host: Host, figures: Thresholds) -> Judgement | None:
         return UNKNOWN
     now = round(100.0 * host.memory_used_bytes / host.memory_total_bytes, 1)
     least = figures.node_memory_percent
-    if now <= least - 3:
+    if now <= least - NODE_MEMORY_CLEAR_PERCENT:
         return None
-    holds = (now >= least) | (now >= least + 3) << 1
-    return Judgement(holds, (now <= least + 1) << 1, now, least, host.memory_total_bytes)
+    worse = least + NODE_MEMORY_CRITICAL_PERCENT
+    holds = (now >= least) | (now >= worse) << 1
+    calm = (now <= worse - NODE_MEMORY_CRITICAL_CLEAR_PERCENT) << 1
+    return Judgement(holds, calm, now, least, host.memory_total_bytes)
 
 
 def _disks(host: Host, figures: Thresholds) -> Judgement | None:
     if not host.disk:
         return UNKNOWN
     least = figures.node_disk_percent
-    large = [disk for disk in host.disk if disk.total_bytes >= SMALLEST_DISK]
-    full = [disk for disk in large if _is_full(disk, least - 2, 120)]
+    worse = least + DISK_CRITICAL_PERCENT
+    large = [disk for disk in host.disk if disk.total_bytes >= SMALLEST_DISK_GIB * GIB]
+    full = [d for d in large if _is_full(d, least - DISK_CLEAR_PERCENT, DISK_CLEAR_FREE_GIB)]
     if not full:
         return None
     worst = max(full, key=_percent)
-    warning = any(_is_full(disk, least, 100) for disk in full)
-    critical = any(_is_full(disk, least + 7, 20) for disk in full)
-    calm = 0 if any(_is_full(disk, least + 5, 30) for disk in full) else 0b10
+    warning = any(_is_full(disk, least, DISK_FREE_GIB) for disk in full)
+    critical = any(_is_full(disk, worse, DISK_CRITICAL_FREE_GIB) for disk in full)
+    near = worse - DISK_CLEAR_PERCENT, DISK_CRITICAL_CLEAR_FREE_GIB
+    calm = 0 if any(_is_full(disk, *near) for disk in full) else 0b10
     holds = warning | critical << 1
     return Judgement(holds, calm, _percent(worst), least, worst.total_bytes, (worst.mount, worst))
 

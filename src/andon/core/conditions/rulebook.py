@@ -1,58 +1,18 @@
-"""The thresholds in force for each device, and the catalogue of rules with those thresholds."""
+"""The thresholds in force for each device."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from andon.core.conditions.rules import (
-    READINGS,
-    RULES,
-    Precondition,
-    Rule,
-    Subject,
-    inactive_reason,
-)
+from andon.core.conditions.rules import RULES
+from andon.core.conditions.thresholds import DEFAULTS, Thresholds
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels, may_mean, recorded_label
-from andon.units import GIB
-
-Json = dict[str, Any]
 
 MOST_DEVICES = 4096
 RENOTIFY_SECONDS = 14_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """The thresholds of the rules, and the rules that are off."""
-
-    thermal_celsius: float = 80.0
-    thermal_margin_celsius: float = 5.0  # below the device's slowdown temperature
-    thermal_notify_celsius: float = 90.0  # for a device without one
-    thermal_critical_celsius: float = 95.0
-    memory_percent: float = 90.0
-    power_percent: float = 95.0
-    idle_seconds: float = 300.0
-    high_usage_percent: float = 50.0
-    clock_loss_percent: float = 20.0
-    clock_loss_default_limit_percent: float = 35.0  # at the device's default power limit
-    fan_celsius: float = 70.0
-    unattributed_percent: float = 10.0
-    unattributed_bytes: float = float(GIB)
-    leak_seconds: float = 3600.0
-    leak_percent: float = 50.0
-    node_cpu_percent: float = 95.0
-    node_memory_percent: float = 95.0
-    node_disk_percent: float = 90.0
-    squatter_seconds: float = 60.0
-    idle_lease_seconds: float = 1800.0
-    orphan_seconds: float = 60.0
-    leftover_memory_seconds: float = 60.0
-    off: frozenset[str] = frozenset()
-
-
-FIGURES = tuple(f.name for f in fields(Thresholds) if f.name != "off")
-"""The names of all thresholds."""
 RULES_OF = {rule.threshold: rule.name for rule in RULES if rule.threshold is not None}
 """The rule of each threshold: setting a threshold to "off" turns its rule off."""
 
@@ -82,7 +42,7 @@ class Rulebook:
         overrides: Iterable[Override] = (),
         renotify_seconds: float = RENOTIFY_SECONDS,
     ) -> None:
-        self.thresholds = thresholds or Thresholds()
+        self.thresholds = thresholds or DEFAULTS
         self.overrides = tuple(overrides)
         self.renotify_seconds = renotify_seconds  # 0: no reminders
         self.turns_off = bool(self.thresholds.off) or any(one.off for one in self.overrides)
@@ -116,49 +76,3 @@ class Rulebook:
             figures: dict[str, Any] = dict(override.figures)
             found = replace(found, **figures, off=found.off | override.off)
         return found
-
-
-def listing(
-    rulebook: Rulebook,
-    devices: Iterable[Device] = (),
-    awake: frozenset[Precondition] = READINGS,
-) -> list[Json]:
-    """Every rule, inactive ones too; `devices` holds each device's threshold, None if off."""
-    known = tuple(devices)
-    return [_row(rule, rulebook, known, awake) for rule in RULES]
-
-
-def _row(
-    rule: Rule, rulebook: Rulebook, devices: tuple[Device, ...], awake: frozenset[Precondition]
-) -> Json:
-    inactive = inactive_reason(rule, awake)
-    off = rule.name in rulebook.thresholds.off
-    reason = "off in the settings" if off and inactive is None else inactive
-    return {
-        "name": rule.name,
-        "title": rule.title,
-        "subject_kind": str(rule.subject_kind),
-        "level": str(rule.level),
-        "for_seconds": rule.for_seconds,
-        "clear_seconds": rule.clear_seconds,
-        "threshold": _figure(rule, rulebook, None),
-        "unit": rule.unit,
-        "why": rule.why,
-        "advice": rule.advice,
-        "active": reason is None,
-        "inactive_reason": reason,
-        "levels": [{**asdict(rung), "level": str(rung.level)} for rung in rule.rungs],
-        "devices": {one.uuid: _figure(rule, rulebook, one) for one in _concerned(rule, devices)},
-    }
-
-
-def _concerned(rule: Rule, devices: tuple[Device, ...]) -> tuple[Device, ...]:
-    return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
-
-
-def _figure(rule: Rule, rulebook: Rulebook, device: Device | None) -> float | None:
-    figures = rulebook.thresholds if device is None else rulebook.for_device(device)
-    if rule.threshold is None or rule.name in figures.off:
-        return None
-    found: float = getattr(figures, rule.threshold)
-    return found

@@ -38,7 +38,7 @@ class Rung:
     """One step of a rule: a level, its condition, and how long it must hold and be clear."""
 
     level: Level
-    condition: str  # as text for people; the code is in the judges
+    condition: str  # as text for people, with the names of numbers: see `stated`
     for_seconds: float
     clear_condition: str
     clear_seconds: float
@@ -96,27 +96,32 @@ DEVICE_RULES = (
     Rule(
         "thermal", "Too hot", Subject.DEVICE,
         (
-            Rung(WARNING, "at 80 °C, or 5 °C below its slowdown temperature if that is lower", 60,
-                 "5 °C below that", 120, notify=False),
-            Rung(WARNING, "that, and within 5 °C of its slowdown temperature or thermally "
-                 "throttled", 60, "as above", 120),
+            Rung(WARNING, "at {thermal_celsius} °C, or {thermal_margin_celsius} °C below its "
+                 "slowdown temperature if that is lower", 60, "{thermal_clear} °C below that", 120,
+                 notify=False),
+            Rung(WARNING, "that, and within {thermal_margin_celsius} °C of its slowdown "
+                 "temperature or thermally throttled", 60, "as above", 120),
             Rung(CRITICAL, "that, and at its slowdown temperature or throttled by the hardware", 30,
-                 "3 °C below its slowdown temperature, and not throttled by the hardware", 120),
+                 "{thermal_critical_clear} °C below its slowdown temperature, and not throttled "
+                 "by the hardware", 120),
         ),
         "Heat shortens a device's life, and above its slowdown temperature it costs speed. A "
-        "device without a known slowdown temperature notifies from 90 °C; 95 °C is critical.",
+        "device without a known slowdown temperature notifies from {thermal_notify_celsius} °C; "
+        "{thermal_critical_celsius} °C is critical.",
         COOLING, "thermal_celsius", "celsius", weight=18,
     ),
     Rule(
         "memory", "Memory nearly full", Subject.DEVICE,
-        (Rung(INFO, "90 % of its memory in use", 60, "87 %", 120, notify=False),),
+        (Rung(INFO, "{memory_percent} % of its memory in use", 60, "{memory_clear} %", 120,
+              notify=False),),
         "Training and inference servers fill memory by design: worth knowing, not a problem.",
         "Nothing to do if this is intended; the next allocation may fail.",
         "memory_percent", "percent", weight=6,
     ),
     Rule(
         "power", "At its power limit", Subject.DEVICE,
-        (Rung(INFO, "95 % of the current power limit", 60, "90 %", 120, notify=False),),
+        (Rung(INFO, "{power_percent} % of the current power limit", 60, "{power_clear} %", 120,
+              notify=False),),
         "Normal under full load: worth knowing, not a problem.",
         "Nothing to do: this is normal under full load.", "power_percent", "percent", weight=4,
     ),
@@ -131,16 +136,19 @@ DEVICE_RULES = (
     Rule(
         "throttle_thermal", "Thermally throttled", Subject.DEVICE,
         (
-            Rung(WARNING, "the driver reports a thermal throttle reason", 60, "it does not", 120),
-            Rung(CRITICAL, "the hardware throttles it because of heat", 60, "it does not", 120),
+            Rung(WARNING, "the driver reports a thermal throttle reason; AMD's temperature limit "
+                 "counts while the device is hot", 60, "it does not", 120),
+            Rung(CRITICAL, "the hardware throttles it because of heat, or at its slowdown "
+                 "temperature without giving a reason", 60, "it does not", 120),
         ),
         "Heat costs speed now, whatever the chip's temperature: its memory may be the cause.",
         COOLING, weight=16,
     ),
     Rule(
         "throttle_power", "Slowed by its power limit", Subject.DEVICE,
-        (Rung(WARNING, "in use, and more than 20 % below its maximum clock because of its power "
-              "limit, or 35 % at its default limit", 300, "5 points less", 120),),
+        (Rung(WARNING, "in use, and more than {clock_loss_percent} % below its maximum clock "
+              "because of its power limit, or {clock_loss_default_limit_percent} % at its default "
+              "limit", 300, "{clock_loss_clear} points less", 120),),
         "The power limit costs more clock speed than a full load normally does.",
         "Raise the limit to the device's default, if power and cooling allow.",
         "clock_loss_percent", "percent", weight=8,
@@ -201,7 +209,8 @@ DEVICE_RULES = (
     ),
     Rule(
         "fan", "Fan stopped", Subject.DEVICE,
-        (Rung(WARNING, "its fan does not turn at 70 °C or more", 60, "it turns, or 60 °C", 60),),
+        (Rung(WARNING, "its fan does not turn at {fan_celsius} °C or more", 60,
+              "it turns, or {fan_clear} °C", 60),),
         "It is hot and nothing cools it.",
         "Stop the work on it, then check the fan: its cable, a blocked blade, its bearing.",
         "fan_celsius", "celsius", weight=12,
@@ -209,7 +218,9 @@ DEVICE_RULES = (
     Rule(
         "unattributed_memory", "Unattributed memory", Subject.DEVICE,
         (
-            Rung(INFO, "10 % of its memory, and 1 GiB", 600, "5 %", 120, notify=False),
+            Rung(INFO, "{unattributed_percent} % of its memory, and {unattributed_gib} GiB, and "
+                 "more than 256 MiB for each process", 600, "{unattributed_clear} %", 120,
+                 notify=False),
             Rung(WARNING, "that, while its utilisation is 0", 600, "in use, or the above", 120),
         ),
         "A process that crashed, or that you cannot see, keeps it from others.",
@@ -218,15 +229,17 @@ DEVICE_RULES = (
     ),
     Rule(
         "memory_leak", "Memory keeps growing", Subject.DEVICE,
-        (Rung(WARNING, "half full, and rising steadily for ten minutes, by 5 % or more, so that it "
-              "fills within an hour", 60, "no such rise, or two hours, or below 45 %", 120),),
+        (Rung(WARNING, "{leak_percent} % full, and rising steadily for ten minutes, by 5 % or "
+              "more, so that it fills within {leak_time}", 60,
+              "no such rise, or {leak_clear_time}, or below {leak_clear} %", 120),),
         "At this rate memory will run out and the work will fail.",
         "Save the work before memory runs out, and check what is kept at each step.",
         "leak_seconds", "seconds", weight=10,
     ),
     Rule(
         "high_usage", "In use", Subject.DEVICE,
-        (Rung(INFO, "utilisation above 50 %", 60, "40 %", 60, notify=False),),
+        (Rung(INFO, "utilisation above {high_usage_percent} %", 60, "{high_usage_clear} %", 60,
+              notify=False),),
         "It is in use: worth knowing before you start.",
         "Nothing to do: this is normal.", "high_usage_percent", "percent",
     ),
@@ -235,15 +248,16 @@ DEVICE_RULES = (
 NODE_RULES = (
     Rule(
         "node_cpu", "Node CPU busy", Subject.NODE,
-        (Rung(INFO, "95 % busy", 600, "90 %", 120, notify=False),),
+        (Rung(INFO, "{node_cpu_percent} % busy", 600, "{node_cpu_clear} %", 120, notify=False),),
         "Devices wait for the CPU that prepares their data.",
         "Use fewer or faster loaders, or more cores.", "node_cpu_percent", "percent", weight=3,
     ),
     Rule(
         "node_memory", "Node memory nearly full", Subject.NODE,
         (
-            Rung(WARNING, "95 % in use", 120, "92 %", 120),
-            Rung(CRITICAL, "98 % in use", 60, "96 %", 120),
+            Rung(WARNING, "{node_memory_percent} % in use", 120, "{node_memory_clear} %", 120),
+            Rung(CRITICAL, "{node_memory_critical} % in use", 60,
+                 "{node_memory_critical_clear} %", 120),
         ),
         "The system kills processes when it runs out of memory.",
         "See what uses it: ps aux --sort -rss | head", "node_memory_percent", "percent", weight=11,
@@ -251,10 +265,12 @@ NODE_RULES = (
     Rule(
         "node_disk", "A disk is nearly full", Subject.NODE,
         (
-            Rung(WARNING, "a disk of 8 GiB or more has 90 % used and less than 100 GiB free", 300,
-                 "none with 88 % used and less than 120 GiB free", 300),
-            Rung(CRITICAL, "97 % used and less than 20 GiB free", 60,
-                 "none with 95 % used and less than 30 GiB free", 300),
+            Rung(WARNING, "a disk of {disk_least_gib} GiB or more has {node_disk_percent} % used "
+                 "and less than {disk_free_gib} GiB free", 300,
+                 "none with {disk_clear} % used and less than {disk_clear_free_gib} GiB free", 300),
+            Rung(CRITICAL, "{disk_critical} % used and less than {disk_critical_free_gib} GiB free",
+                 60, "none with {disk_critical_clear} % used and less than "
+                 "{disk_critical_clear_free_gib} GiB free", 300),
         ),
         "Checkpoints, logs and the history cannot be written to a full disk.",
         "Free some space: du -xh --max-depth 2 MOUNT | sort -h | tail", "node_disk_percent",

@@ -5,9 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from andon.core.conditions.finding import ENDED, UNKNOWN, Judgement
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state import Episode, HeldDevices, PreviousLease, Sharing
-from andon.core.conditions.unattributed import least_unattributed_bytes
+from andon.core.conditions.unattributed import (
+    least_unattributed_bytes,
+    owns_memory,
+    unattributed_bytes,
+)
+from andon.core.sampling.idleness import ZERO_READING
 from andon.model.alert import Alert
-from andon.model.device import DeviceStatus, MemoryKind, State
+from andon.model.device import DeviceStatus, State
 
 LEASE = "lease:"
 RULES = frozenset({"squatter", "idle_lease", "orphan", "leftover_memory"})
@@ -110,14 +115,14 @@ def leftover_memory(
     device = status.device
     if held:
         return ENDED
-    if divided or device.memory_kind is MemoryKind.UNIFIED or status.state is State.ASLEEP:
+    if not owns_memory(device, divided) or status.state is State.ASLEEP:
         return None
-    spare = status.memory_unattributed_bytes if status.answered else None
+    spare = unattributed_bytes(status, divided)
     if spare is None:
         return UNKNOWN
-    least = least_unattributed_bytes(device.memory_total_bytes, len(status.processes))
-    if spare <= least:
+    if not spare:
         return None
+    least = least_unattributed_bytes(device.memory_total_bytes, len(status.processes))
     whose = former or _remembered(known)
     return Judgement(1, 0, spare, least, device.memory_total_bytes, (whose,))
 
@@ -127,7 +132,7 @@ def _idle_lease(held: HeldDevices, statuses: Statuses, rulebook: Rulebook) -> Ju
     if held.orphaned:
         return ENDED
     busy = [_busy(statuses.get(uuid)) for uuid in held.devices]
-    if any(busy):
+    if any(share is not None and share > ZERO_READING for share in busy):
         return None
     if None in busy or not busy:
         return UNKNOWN

@@ -7,11 +7,10 @@ from andon.core.doctor.findings import Check, Finding, failure, hinted, ok, warn
 from andon.core.sampling.masks import visibility
 from andon.model.device import DeviceStatus, Fault, State
 from andon.model.naming import titles
+from andon.model.vendors import VENDORS, VendorRow, vendor_of, vendor_of_backend
 
 SLOW_SECONDS = 2.0
 _SIMULATE = "andon status --simulate 4 # to try andon without a GPU"
-_XID = "sudo dmesg | grep -i -e xid -e nvrm"
-_STUCK = "sudo dmesg | grep -i -e xid -e 'blocked for more'"
 
 
 def judge(facts: MachineFacts) -> Iterator[Finding]:
@@ -68,7 +67,7 @@ def _slow(facts: MachineFacts) -> Finding:
 
 def _fault(fault: Fault, facts: MachineFacts) -> Finding:
     """An absent vendor that cannot be read is only a warning if another one responds."""
-    vendor = fault.source.partition("_")[0]  # nvidia_smi reads NVIDIA's too
+    vendor = vendor_of_backend(fault.source).name
     absent = all(card.vendor != vendor for card in facts.cards)
     others = any(d.state in (State.OK, State.ASLEEP) for d in facts.devices)
     say = warning if absent and others else failure
@@ -80,25 +79,26 @@ def _silent(status: DeviceStatus, name: str) -> Iterator[Finding]:
     place = {"uuid": status.device.uuid, "pci": status.device.pci}
     if status.state is State.STALE:
         words = f"{name} is not responding: {status.reason or 'unknown reason'}"
-        yield failure(Check.DEVICE_STALE, words, _STUCK, **place)
+        fix = f"{_dmesg(vendor_of(status.device.vendor))} -e 'blocked for more'"
+        yield failure(Check.DEVICE_STALE, words, fix, **place)
     if status.state is State.LOST:
         words = f"{name} is lost: {status.reason or 'unknown reason'}"
-        yield failure(Check.DEVICE_LOST, words, _XID, **place)
+        yield failure(Check.DEVICE_LOST, words, _dmesg(vendor_of(status.device.vendor)), **place)
 
 
 def _fewer(facts: MachineFacts) -> Iterator[Finding]:
     """Cards that the kernel lists but no reader shows; a container has fewer on purpose."""
     if facts.containers.inside or (facts.trial.snapshot and facts.trial.snapshot.simulated):
         return
-    for vendor in ("nvidia", "amd"):
-        listed = sum(card.vendor == vendor and card.driver in _DRIVERS for card in facts.cards)
-        boards = sum(d.device.vendor == vendor and d.device.parent is None for d in facts.devices)
+    for vendor in VENDORS:
+        mine = [card for card in facts.cards if card.vendor == vendor.name]
+        listed = sum(card.driver in vendor.drivers for card in mine)
+        owners = [d.device.vendor for d in facts.devices if d.device.parent is None]
+        boards = owners.count(vendor.name)
         if 0 < boards < listed:
-            words = f"{boards} of {listed} {vendor} cards on the PCI bus are shown"
-            yield warning(Check.DEVICES_MISSING, words, _XID, listed=listed, shown=boards)
-
-
-_DRIVERS = ("nvidia", "amdgpu")
+            words = f"{boards} of {listed} {vendor.title} cards on the PCI bus are shown"
+            fix = _dmesg(vendor)
+            yield warning(Check.DEVICES_MISSING, words, fix, listed=listed, shown=boards)
 
 
 def _mask(facts: MachineFacts) -> Iterator[Finding]:
@@ -116,6 +116,10 @@ def _mask(facts: MachineFacts) -> Iterator[Finding]:
     elif seen.source or seen.note:
         words = f"{seen.source}: programs see {shown} of {_many(boards, 'device')}"
         yield ok(Check.MASK, words if seen.source else seen.note or "", **place)
+
+
+def _dmesg(vendor: VendorRow) -> str:
+    return f"sudo dmesg | grep -i {vendor.log_search or '-e gpu'}"
 
 
 def _numbers_fix(note: str) -> str:

@@ -5,27 +5,17 @@ from collections.abc import Iterator
 
 from andon.core.doctor.facts import Library, MachineFacts, PciCard
 from andon.core.doctor.findings import Check, Finding, failure, ok, warning
+from andon.model.vendors import NVIDIA, VENDORS, VendorRow, titles
 
-_DRIVERS = {"nvidia": ("nvidia",), "amd": ("amdgpu", "radeon"), "intel": ("i915", "xe")}
 _GIVEN_AWAY = ("vfio-pci", "pci-stub", "xen-pciback")
 _VERSION = re.compile(r"\.so\.(\d{2,4}\.\d+(?:\.\d+)?)$")
-_XID = "sudo dmesg | grep -i -e nvrm -e nvidia | tail"
 _PCI = "lspci -nn | grep -i -e vga -e 3d -e display -e accelerator"
-_INSTALL = {
-    "ubuntu": "sudo ubuntu-drivers install",
-    "debian": "sudo apt install nvidia-driver firmware-misc-nonfree",
-    "fedora": "sudo dnf install akmod-nvidia xorg-x11-drv-nvidia-cuda",
-    "rhel": "sudo dnf install nvidia-driver-cuda kmod-nvidia-open-dkms",
-    "arch": "sudo pacman -S nvidia-open",
-    "suse": "sudo zypper install nvidia-open-driver-G06-signed-kmp-default",
-}
-_INSTALL_ANY = "lspci -nn -d 10de: # then get its driver from https://www.nvidia.com/drivers"
 WSL_FOLDER = "/usr/lib/wsl/lib"
 
 
 def judge(facts: MachineFacts) -> Iterator[Finding]:
-    for vendor in _DRIVERS:
-        cards = [card for card in facts.cards if card.vendor == vendor]
+    for vendor in VENDORS:
+        cards = [card for card in facts.cards if card.vendor == vendor.name]
         yield from _loaded(vendor, cards, facts)
         yield from _given_away(cards)
         yield from _undriven(vendor, cards, facts)
@@ -36,9 +26,10 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
         yield from _nvidia_modes(facts)
 
 
-def install_command(distribution: tuple[str, ...]) -> str:
-    """The command that installs NVIDIA's driver on this distribution."""
-    return next((_INSTALL[name] for name in distribution if name in _INSTALL), _INSTALL_ANY)
+def install_command(vendor: VendorRow, distribution: tuple[str, ...]) -> str:
+    """The command that installs a vendor's driver on this distribution."""
+    known = (vendor.install[name] for name in distribution if name in vendor.install)
+    return next(known, vendor.install_any)
 
 
 def version_of(library: Library) -> str | None:
@@ -47,8 +38,8 @@ def version_of(library: Library) -> str | None:
     return found[1] if found else None
 
 
-def _loaded(vendor: str, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
-    for driver in _DRIVERS[vendor]:
+def _loaded(vendor: VendorRow, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
+    for driver in vendor.driver_names:
         driven = [card for card in cards if card.driver == driver]
         if not driven and not (driver == "nvidia" and facts.kernel.nvidia_version):
             continue
@@ -71,33 +62,33 @@ def _given_away(cards: list[PciCard]) -> Iterator[Finding]:
         yield ok(Check.PASSED_THROUGH, words, cards=len(given))
 
 
-def _undriven(vendor: str, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
-    nouveau = [card for card in cards if card.driver == "nouveau"]
+def _undriven(vendor: VendorRow, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
+    rivals = [card for card in cards if card.driver in vendor.rival_drivers]
     free = [card for card in cards if card.driver is None]
-    if nouveau:
+    if rivals:
+        name = rivals[0].driver
         yield failure(
             Check.NOUVEAU,
-            f"nouveau drives {_places(nouveau)}, so NVIDIA's driver cannot",
-            "echo blacklist nouveau | sudo tee /etc/modprobe.d/nouveau.conf"
+            f"{name} drives {_places(rivals)}, so {vendor.title}'s driver cannot",
+            f"echo blacklist {name} | sudo tee /etc/modprobe.d/{name}.conf"
             " && sudo update-initramfs -u && sudo reboot",
-            cards=len(nouveau),
+            cards=len(rivals),
         )
-    if free and any(driver in facts.kernel.modules for driver in _DRIVERS[vendor]):
-        words = f"{_DRIVERS[vendor][0]} is loaded but does not drive {_places(free)}"
-        yield failure(Check.CARD_UNBOUND, words, _XID, cards=len(free))
+    if free and any(driver in facts.kernel.modules for driver in vendor.driver_names):
+        words = f"{vendor.drivers[0]} is loaded but does not drive {_places(free)}"
+        fix = f"sudo dmesg | grep -i {vendor.log_search} | tail"
+        yield failure(Check.CARD_UNBOUND, words, fix, cards=len(free))
     elif free:
         yield from _not_loaded(vendor, free, facts)
 
 
-def _not_loaded(vendor: str, free: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
-    driver = _DRIVERS[vendor][0]
-    words = f"no driver is loaded for {_places(free)}"
-    if vendor != "nvidia":
-        yield warning(Check.DRIVER_NOT_LOADED, words, f"sudo modprobe {driver}", cards=len(free))
+def _not_loaded(vendor: VendorRow, free: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
+    words, fix = f"no driver is loaded for {_places(free)}", f"sudo modprobe {vendor.drivers[0]}"
+    if not vendor.install:
+        yield warning(Check.DRIVER_NOT_LOADED, words, fix, cards=len(free))
         return
-    fix = "sudo modprobe nvidia"
     if not facts.libraries:
-        fix = install_command(facts.kernel.distribution)
+        fix = install_command(vendor, facts.kernel.distribution)
     yield failure(Check.DRIVER_NOT_LOADED, words, fix, cards=len(free))
     if facts.kernel.secure_boot:
         yield warning(
@@ -110,9 +101,10 @@ def _not_loaded(vendor: str, free: list[PciCard], facts: MachineFacts) -> Iterat
 
 def _nothing(facts: MachineFacts) -> Iterator[Finding]:
     """Some GPUs are not on a PCI bus: in WSL, and in systems on a chip."""
-    seen = facts.cards or facts.kernel.wsl or "nvgpu" in facts.kernel.modules
+    on_chip = any(name in facts.kernel.modules for v in VENDORS for name in v.chip_modules)
+    seen = facts.cards or facts.kernel.wsl or on_chip
     if not seen and not facts.anything_answers:
-        words = "the PCI bus has no NVIDIA, AMD or Intel GPU"
+        words = f"the PCI bus has no {titles(last='or')} GPU"
         yield warning(Check.NO_CARD, words, _PCI, cards=0)
 
 
@@ -206,7 +198,7 @@ def _install(facts: MachineFacts) -> str:
         return "docker run --gpus all ... # or, in Kubernetes, limits: nvidia.com/gpu: 1"
     if facts.kernel.wsl:
         return "wsl --update # and install the NVIDIA driver in Windows, not in WSL"
-    return install_command(facts.kernel.distribution)
+    return install_command(NVIDIA, facts.kernel.distribution)
 
 
 def _picked(library: Library, facts: MachineFacts) -> Finding:

@@ -12,7 +12,7 @@ class PciCard:
     """One display or compute controller, as the kernel lists it without waking it."""
 
     pci: str
-    vendor: str  # nvidia, amd or intel
+    vendor: str  # a name of model/vendors.py
     driver: str | None = None
     power_status: str = ""  # active, suspended, unsupported
     power_control: str = ""  # on: never suspended; auto: when idle

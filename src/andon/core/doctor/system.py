@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, failure, ok, unknown, warning
+from andon.model.vendors import VENDORS, vendor_of
 
 BUILT_AT = 1_735_689_600.0  # 2025-01-01: andon did not exist before
 CENTURY_SECONDS = 75 * 365.25 * 86400
@@ -24,7 +25,7 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
     if facts.kernel.wsl:
         words = "Windows Subsystem for Linux: some values and names of other programs are missing"
         yield ok(Check.WSL, words, wsl=True)
-    if facts.expects_nvidia or any(card.vendor == "amd" for card in facts.cards):
+    if facts.expects_nvidia or any(vendor_of(card.vendor).logs_errors for card in facts.cards):
         yield _log(facts)
     yield _processes(facts)
     if facts.containers.own_pids:
@@ -77,7 +78,7 @@ def _processes(facts: MachineFacts) -> Finding:
 
 def _namespace(facts: MachineFacts) -> Finding:
     words = "this container has its own pid namespace, but the driver reports the host's pids"
-    if not any(facts.answers(vendor) for vendor in ("nvidia", "amd", "intel")):
+    if not any(facts.answers(vendor.name) for vendor in VENDORS):
         return ok(Check.OWN_PID_NAMESPACE, words, own=True)
     return warning(Check.OWN_PID_NAMESPACE, words, "docker run --pid=host ...", own=True)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain.reasons import Reason
 from andon.core.explain.rules import RULES
 from andon.core.explain.states import absence, nothing, vanished
@@ -11,10 +12,12 @@ from andon.model.device import Snapshot
 __all__ = ["explain", "explain_absence", "explain_node", "most_troubled"]
 
 
-def explain(snapshots: Sequence[Snapshot], uuid: str) -> tuple[Reason, ...]:
+def explain(
+    snapshots: Sequence[Snapshot], uuid: str, rulebook: Rulebook | None = None
+) -> tuple[Reason, ...]:
     """The reasons for one device, most important first; never empty. Snapshots in any order."""
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
-    view = View.of(past, uuid) if past else None
+    view = View.of(past, uuid, rulebook) if past else None
     if view is None:
         return _of_the_unlisted(past, uuid)
     found = [reason for rule in RULES if (reason := rule(view)) is not None]
@@ -24,12 +27,14 @@ def explain(snapshots: Sequence[Snapshot], uuid: str) -> tuple[Reason, ...]:
     return ranked(found) or absence(view.snapshot)
 
 
-def explain_node(snapshots: Sequence[Snapshot]) -> Mapping[str, tuple[Reason, ...]]:
+def explain_node(
+    snapshots: Sequence[Snapshot], rulebook: Rulebook | None = None
+) -> Mapping[str, tuple[Reason, ...]]:
     """The reasons for every device of the latest snapshot, in its order."""
     if not snapshots:
         return {}
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
-    return {s.device.uuid: explain(past, s.device.uuid) for s in past[-1].devices}
+    return {s.device.uuid: explain(past, s.device.uuid, rulebook) for s in past[-1].devices}
 
 
 def explain_absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:

@@ -1,6 +1,6 @@
 """Explains why a device is slow: throttling, fixed clocks, its link, and its peers."""
 
-from andon.core.explain.heat import heat
+from andon.core.explain.heat import throttling
 from andon.core.explain.measures import (
     clock_loss_percent,
     measured,
@@ -13,13 +13,19 @@ from andon.core.explain.measures import (
 from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.view import View, after_colon, part_of_whole
+from andon.model.throttling import (
+    CLOCKS_SET,
+    DISPLAY_CLOCKS,
+    HW_SLOWDOWN,
+    IDLE,
+    POWER_BRAKE,
+    POWER_CAP,
+    SYNC_BOOST,
+)
 
 LITTLE_PERCENT = 5.0
 NOTABLE_PERCENT = 15.0
-COSTLY_PERCENT = 20.0  # under full load every card runs somewhat below its maximum clock
-DENSE_PERCENT = 35.0  # a healthy H200 at its default 700 W was measured 27 % below under dense work
 LOW_PERCENT = 30.0
-BOUND_PERCENT = 95.0
 PLAUSIBLE_PERCENT = 120.0  # no card draws more than this of its limit: the reading is wrong
 LOWERED_PERCENT = 98.0
 LINKED_PERCENT = 20  # below this load a card may slow its link
@@ -27,21 +33,21 @@ SLOWER_SHARE = 0.88
 PEER_BUSY_PERCENT = 80
 
 SET = {
-    "applications_clocks_setting": "they are set to a fixed value",
-    "sync_boost": "sync boost keeps them in step with other cards",
-    "display_clock_setting": "the display limits them",
+    CLOCKS_SET.name: "they are set to a fixed value",
+    SYNC_BOOST.name: "sync boost keeps them in step with other cards",
+    DISPLAY_CLOCKS.name: "the display limits them",
 }
-HEAT_OR_BRAKE = (
-    "sw_thermal_slowdown",
-    "hw_thermal_slowdown",
-    "hw_power_brake_slowdown",
-)
 
 
 def power_cap(view: View) -> Reason | None:
-    """The power cap costs more than 20 % of the clock; 35 % at the card's default limit."""
-    costly = DENSE_PERCENT if _as_designed(view) else COSTLY_PERCENT
-    if not (view.held_back_by("sw_power_cap") and _loses(view, costly) and view.works):
+    """The power cap costs more of the clock than full load normally does."""
+    figures = view.figures
+    costly = (
+        figures.clock_loss_default_limit_percent
+        if _as_designed(view)
+        else figures.clock_loss_percent
+    )
+    if not (view.held_back_by(POWER_CAP.name) and _loses(view, costly) and view.works):
         return None
     sentence = say(
         "Clock {loss} below maximum because of the power limit",
@@ -59,10 +65,11 @@ def power_cap(view: View) -> Reason | None:
 def power_bound(view: View) -> Reason | None:
     """At its power limit, as designed: normal under full load."""
     share = power_percent(view)
-    at_limit = share is not None and share >= BOUND_PERCENT and view.works
-    if not (view.held_back_by("sw_power_cap") or at_limit) or power_cap(view):
+    at_limit = share is not None and share >= view.figures.power_percent and view.works
+    if not (view.held_back_by(POWER_CAP.name) or at_limit) or power_cap(view):
         return None
-    if view.held_back_by("hw_slowdown", *HEAT_OR_BRAKE) or _lowered(view):
+    hardware = view.held_back_by(HW_SLOWDOWN.name, POWER_BRAKE.name)
+    if hardware or throttling(view) or _lowered(view):
         return None
     sentence = say("At its power limit, as designed") + after_colon(_power(view))
     more = [view.read("throttle"), measured(view, clock_loss_percent), *_clocks(view)]
@@ -77,7 +84,7 @@ def power_limit_lowered(view: View) -> Reason | None:
         return None
     limit, default = view.read("power_limit_watts"), view.limit("power_default_watts")
     sentence = say("Power limit {limit}, below the default of {d}", limit=limit, d=default)
-    costs = view.held_back_by("sw_power_cap") and _loses(view, LITTLE_PERCENT) and view.works
+    costs = view.held_back_by(POWER_CAP.name) and _loses(view, LITTLE_PERCENT) and view.works
     loss = measured(view, clock_loss_percent) if costs else None
     sentence = sentence + say("; clock {loss} below maximum", loss=loss)
     more = [measured(view, power_limit_percent), view.read("power_watts"), *_clocks(view)]
@@ -91,7 +98,7 @@ def power_limit_lowered(view: View) -> Reason | None:
 
 def power_brake(view: View) -> Reason | None:
     """The machine tells the card to draw less power."""
-    if not view.held_back_by("hw_power_brake_slowdown"):
+    if not view.held_back_by(POWER_BRAKE.name):
         return None
     sentence = say("Power brake: the power supply signals an emergency") + _slower(view)
     more = [view.read("throttle"), *_clocks(view), view.read("power_watts")]
@@ -101,7 +108,9 @@ def power_brake(view: View) -> Reason | None:
 
 def hardware_slowdown(view: View) -> Reason | None:
     """The hardware throttles it, and reports neither heat nor the power brake."""
-    if not view.held_back_by("hw_slowdown") or view.held_back_by(*HEAT_OR_BRAKE) or heat(view):
+    if not view.held_back_by(HW_SLOWDOWN.name) or view.held_back_by(POWER_BRAKE.name):
+        return None
+    if throttling(view):
         return None
     sentence = say("The hardware throttles it without giving a reason") + _slower(view)
     more = [view.read("throttle"), *_clocks(view), view.read("temperature_celsius")]
@@ -115,7 +124,7 @@ def clocks_set(view: View) -> Reason | None:
     if not names or (clock_loss_percent(view) or 0) < LITTLE_PERCENT:
         return None
     sentence = Clause("Clocks are limited: " + " and ".join(SET[name] for name in names))
-    costs = view.busy and _loses(view, COSTLY_PERCENT)
+    costs = view.busy and _loses(view, view.figures.clock_loss_percent)
     more = [view.read("throttle"), measured(view, clock_loss_percent), *_clocks(view)]
     advice = _restore(view, "-rac")
     return conclude(
@@ -130,7 +139,7 @@ def clocks_set(view: View) -> Reason | None:
 
 def low_clocks(view: View) -> Reason | None:
     """Low clocks under load, without a reason."""
-    reasons = [name for name in view.sample.throttle or () if name != "gpu_idle"]
+    reasons = [name for name in view.sample.throttle or () if name != IDLE.name]
     if reasons or not view.busy or not _loses(view, LOW_PERCENT):
         return None
     sentence = say(
@@ -195,7 +204,7 @@ def _loses(view: View, percent: float) -> bool:
 def _as_designed(view: View) -> bool:
     """Whether it draws its full default power."""
     share, limit = power_percent(view), power_limit_percent(view)
-    full = share is not None and BOUND_PERCENT <= share <= PLAUSIBLE_PERCENT
+    full = share is not None and view.figures.power_percent <= share <= PLAUSIBLE_PERCENT
     return full and limit is not None and limit >= LOWERED_PERCENT
 
 

@@ -1,5 +1,12 @@
 """Explains heat, and why the fan runs or does not."""
 
+from andon.core.conditions.heat import (
+    HEAT_REASONS,
+    HeatLimits,
+    HeatThrottling,
+    heat_limits,
+    heat_throttling,
+)
 from andon.core.explain.measures import (
     clock_loss_percent,
     measured,
@@ -9,17 +16,13 @@ from andon.core.explain.measures import (
 )
 from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.view import IDLE_PERCENT, View, after_colon
+from andon.core.explain.view import View, after_colon
+from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 
-THERMAL = ("sw_thermal_slowdown", "hw_thermal_slowdown")
-BRAKE = "hw_power_brake_slowdown"
 COOL_MARGIN_CELSIUS = 15
-NEAR_CELSIUS = 5  # below its own slowdown temperature
-WARM_CELSIUS = 80
 HOT_MEMORY_CELSIUS = 95  # the limit of stacked memory; graphics memory tolerates more
 VERY_HOT_MEMORY_CELSIUS = 105
 COOL_CELSIUS = 50
-STOPPED_FAN_CELSIUS = 70  # cards that stop their fans restart them well below
 FAN_RUNS_PERCENT = 25
 FAN_LOUD_PERCENT = 36  # some cards idle at a third
 FAN_LOAD_PERCENT = 30
@@ -33,13 +36,13 @@ COOLING = (
 
 def heat(view: View) -> Reason | None:
     """Thermally throttled now, according to the driver."""
-    if not _slowed(view) or _memory_is_the_cause(view):
+    if not throttling(view) or _memory_is_the_cause(view):
         return None
     loss = measured(view, clock_loss_percent) if (clock_loss_percent(view) or 0) >= 1 else None
     slower = say("clock {loss} below maximum", loss=loss)
     sentence = say("Thermal throttling") + after_colon(_temperature(view), slower)
-    hardware = view.held_back_by("hw_thermal_slowdown", "hw_slowdown")
-    confidence = CERTAIN if view.held_back_by(*THERMAL) else LIKELY
+    hardware = throttling(view) is HeatThrottling.HARDWARE
+    confidence = CERTAIN if view.held_back_by(*HEAT_REASONS) else LIKELY
     worker = view.worker()
     more = [view.read("throttle"), *_clocks(view), *_cooling(view), *view.who(worker)]
     return conclude(ReasonCode.HEAT, confidence, sentence, more, worker, COOLING, mild=not hardware)
@@ -47,12 +50,10 @@ def heat(view: View) -> Reason | None:
 
 def hot(view: View) -> Reason | None:
     """Near its own limit, or warm for any card; not if already throttled."""
-    now, slowdown = view.sample.temperature_celsius, view.status.device.limits.slowdown_celsius
-    if now is None or _slowed(view):
+    now, limits = view.sample.temperature_celsius, _limits(view)
+    if now is None or now < limits.shown or throttling(view):
         return None
-    near = slowdown is not None and now >= slowdown - NEAR_CELSIUS
-    if not near and now < WARM_CELSIUS:
-        return None
+    near = now >= limits.notify
     sentence = say("Hot") + after_colon(_temperature(view))
     worker = view.worker()
     more = [*_cooling(view), view.read("power_watts"), *view.who(worker)]
@@ -63,7 +64,7 @@ def memory_heat(view: View) -> Reason | None:
     """The memory is hotter than the chip; the vendor does not publish its limit."""
     if not view.at_least("memory_temperature_celsius", HOT_MEMORY_CELSIUS):
         return None
-    costs = _slowed(view)
+    costs = throttling(view) is not HeatThrottling.NONE
     very_hot = view.at_least("memory_temperature_celsius", VERY_HOT_MEMORY_CELSIUS)
     hot_memory = view.read("memory_temperature_celsius")
     sentence = say("Throttled by hot memory: {m}" if costs else "Hot memory: {m}", m=hot_memory)
@@ -116,7 +117,7 @@ def fan_idle(view: View) -> Reason | None:
 
 def fan_failed(view: View) -> Reason | None:
     """Hot, and the fan has stopped."""
-    hot_enough = view.at_least("temperature_celsius", STOPPED_FAN_CELSIUS)
+    hot_enough = view.at_least("temperature_celsius", view.figures.fan_celsius)
     if not (hot_enough and view.at_most("fan_percent", 0)):
         return None
     sentence = say(
@@ -124,17 +125,21 @@ def fan_failed(view: View) -> Reason | None:
         f=view.read("fan_percent"),
         t=view.read("temperature_celsius"),
     )
-    confidence = CERTAIN if view.at_least("temperature_celsius", WARM_CELSIUS) else LIKELY
+    confidence = CERTAIN if view.at_least("temperature_celsius", _limits(view).shown) else LIKELY
     advice = "Stop the work on it, then check the fan: its cable, a blocked blade, its bearing."
     more = [view.limit("slowdown_celsius"), view.read("throttle")]
     return conclude(ReasonCode.FAN_FAILED, confidence, sentence, more, advice=advice)
 
 
-def _slowed(view: View) -> bool:
-    """The driver reports heat; or an old driver only the hardware, at the card's own limit."""
-    margin = slowdown_margin_celsius(view)
-    above = margin is not None and margin <= 0 and view.held_back_by("hw_slowdown")
-    return view.held_back_by(*THERMAL) or (above and not view.held_back_by(BRAKE))
+def throttling(view: View) -> HeatThrottling:
+    """Whether heat slows it down now."""
+    sample, slowdown = view.sample, view.status.device.limits.slowdown_celsius
+    celsius = sample.temperature_celsius
+    return heat_throttling(sample.throttle or (), celsius, slowdown, view.figures)
+
+
+def _limits(view: View) -> HeatLimits:
+    return heat_limits(view.status.device.limits.slowdown_celsius, view.figures)
 
 
 def _memory_is_the_cause(view: View) -> bool:
@@ -165,7 +170,7 @@ def _fan_cause(view: View) -> Clause:
 
 def _cools_down(view: View) -> bool:
     fell, most = temperature_fall_celsius(view), utilization_max_percent(view)
-    return (fell is not None and fell >= 3) or (most is not None and most > IDLE_PERCENT)
+    return (fell is not None and fell >= 3) or (most is not None and most > BARELY_BUSY_PERCENT)
 
 
 def _clocks(view: View) -> list[Evidence | None]:

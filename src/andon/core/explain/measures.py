@@ -5,7 +5,8 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from andon.core.explain.reasons import Evidence
-from andon.core.explain.view import IDLE_PERCENT, RECENT_SECONDS, View
+from andon.core.explain.view import RECENT_SECONDS, View
+from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.model.device import DeviceStatus, Process, Sample
 
 GAP_SECONDS = 90.0  # after a longer gap a state is not known to have lasted
@@ -176,7 +177,7 @@ def _shares(view: View) -> list[int]:
 
 def _is_idle(status: DeviceStatus) -> bool:
     share = status.sample.utilization_percent if status.sample else None
-    return share is not None and share <= IDLE_PERCENT
+    return share is not None and share <= BARELY_BUSY_PERCENT
 
 
 def _does_nothing(status: DeviceStatus, process: Process) -> bool:

@@ -1,6 +1,6 @@
 """Explains memory: who holds it, idle holders, leaks, unattributed memory, and errors."""
 
-from andon.core.conditions.unattributed import least_unattributed_bytes
+from andon.core.conditions.unattributed import unattributed_bytes
 from andon.core.explain.growth import growth
 from andon.core.explain.measures import (
     ecc_rise,
@@ -14,9 +14,9 @@ from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, concl
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.view import View, after_colon, part_of_whole
 from andon.model.device import Process
+from andon.model.vendors import vendor_of
 from andon.units import GIB, MIB
 
-FULL_PERCENT = 90.0
 HOARD_BYTES = GIB
 HOARD_SHARE = 0.2  # if there is memory left, only a large share is worth reporting
 HOARD_FULL_SHARE = 0.05
@@ -77,8 +77,8 @@ def idle_memory(view: View) -> Reason | None:
 
 def unattributed_memory(view: View) -> Reason | None:
     """Memory in use by no visible process."""
-    spare = memory_unattributed_bytes(view)
-    if spare is None or not view.owns_memory or spare < _least_unattributed(view):
+    spare = unattributed_bytes(view.status, bool(view.instances))
+    if not spare:
         return None
     sentence = say(
         "{spare} of the {used} in use is not accounted for by any visible process",
@@ -167,13 +167,13 @@ def ecc(view: View) -> Reason | None:
 
 def _open(view: View) -> str:
     """How to find who has the device open, whatever the driver lists."""
-    files = "/dev/nvidia*" if view.status.device.vendor == "nvidia" else "/dev/dri/* /dev/kfd"
+    files = vendor_of(view.status.device.vendor).device_files
     return f"To find out: sudo fuser -v {files}"
 
 
 def _is_full(view: View) -> bool:
     share = memory_percent(view)
-    return share is not None and share >= FULL_PERCENT
+    return share is not None and share >= view.figures.memory_percent
 
 
 def _is_tight(view: View) -> bool:
@@ -205,10 +205,6 @@ def _confidence(idle_seconds: float | None) -> float:
     if idle_seconds is None or idle_seconds < SOME_SECONDS:
         return POSSIBLE
     return CERTAIN if idle_seconds >= LONG_SECONDS else LIKELY
-
-
-def _least_unattributed(view: View) -> float:
-    return least_unattributed_bytes(view.status.device.memory_total_bytes, len(view.processes))
 
 
 def _mostly_unexplained(view: View) -> bool:

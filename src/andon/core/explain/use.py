@@ -10,11 +10,13 @@ from andon.core.explain.measures import (
     utilization_mean_percent,
     utilization_min_percent,
 )
-from andon.core.explain.memory import FULL_PERCENT, idle_memory
+from andon.core.explain.memory import idle_memory
 from andon.core.explain.phrasing import CERTAIN, LIKELY, POSSIBLE, Clause, conclude, listed, say
 from andon.core.explain.reasons import Evidence, Reason, ReasonCode
-from andon.core.explain.view import IDLE_PERCENT, View
+from andon.core.explain.view import View
+from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.model.device import Process
+from andon.model.throttling import IDLE
 
 LONG_SECONDS = 300.0
 SOME_SECONDS = 30.0
@@ -37,7 +39,7 @@ PART_SHARE = 0.1
 def idle_held(view: View) -> Reason | None:
     """A process holds it, but nothing runs on it."""
     lasted, most = idle_seconds(view), utilization_max_percent(view)
-    if not _settled(view) or not lasted or most is None or most > IDLE_PERCENT:
+    if not _settled(view) or not lasted or most is None or most > BARELY_BUSY_PERCENT:
         return None  # one sample, or a pause in the last minute, does not mean idle
     if any(p.utilization_percent for p in view.compute) or idle_memory(view):
         return None
@@ -56,7 +58,7 @@ def idle_held(view: View) -> Reason | None:
 def starved(view: View) -> Reason | None:
     """There is work, but the device waits: low or bursty utilisation."""
     mean, most = utilization_mean_percent(view), utilization_max_percent(view)
-    if not _settled(view) or mean is None or most is None or most <= IDLE_PERCENT:
+    if not _settled(view) or mean is None or most is None or most <= BARELY_BUSY_PERCENT:
         return None
     if view.at_least("decoder_percent", VIDEO_PERCENT) or _competing(view):
         return None
@@ -158,7 +160,7 @@ def _how_busy(view: View, bursty: bool) -> Clause:
 
 def _slow_for_a_reason(view: View) -> bool:
     """Whether low power is due to limited clocks or to waiting for memory."""
-    reasons = [name for name in view.sample.throttle or () if name != "gpu_idle"]
+    reasons = [name for name in view.sample.throttle or () if name != IDLE.name]
     return bool(reasons) or view.at_least("memory_utilization_percent", MEMORY_BOUND_PERCENT)
 
 
@@ -183,7 +185,7 @@ def _active(view: View) -> list[tuple[str, int]]:
 def _crowding(view: View) -> list[tuple[str, int]]:
     """Users with a large part of nearly full memory, if none of them is idle."""
     share, total = memory_percent(view), view.status.device.memory_total_bytes
-    if share is None or total is None or share < FULL_PERCENT or idle_memory(view):
+    if share is None or total is None or share < view.figures.memory_percent or idle_memory(view):
         return []
     return [one for one in _parts(view, "memory_bytes") if one[1] >= PART_SHARE * total]
 

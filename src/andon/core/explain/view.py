@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.conditions.thresholds import DEFAULTS, Thresholds
+from andon.core.conditions.unattributed import owns_memory
 from andon.core.explain.phrasing import Clause, listed, say
 from andon.core.explain.reasons import Evidence
+from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.model.device import (
     DeviceStatus,
-    MemoryKind,
     Process,
     ProcessKind,
     Sample,
@@ -15,7 +18,6 @@ from andon.model.device import (
 )
 from andon.units import symbol_of
 
-IDLE_PERCENT = 2  # a single sample of an idle card may read one or two
 BUSY_PERCENT = 50
 RECENT_SECONDS = 60.0
 
@@ -27,15 +29,19 @@ class View:
     snapshot: Snapshot
     status: DeviceStatus
     past: tuple[DeviceStatus, ...] = ()  # including the latest, if it answered
+    figures: Thresholds = DEFAULTS  # the thresholds in force for it
 
     @classmethod
-    def of(cls, snapshots: Sequence[Snapshot], uuid: str) -> "View | None":
+    def of(
+        cls, snapshots: Sequence[Snapshot], uuid: str, rulebook: Rulebook | None = None
+    ) -> "View | None":
         """The view of a device; None if it is not in the latest snapshot."""
         latest = snapshots[-1]
         found = next((s for s in latest.devices if s.device.uuid == uuid), None)
         if found is None:
             return None
-        return cls(latest, found, tuple(_answers(snapshots, uuid)))
+        figures = DEFAULTS if rulebook is None else rulebook.for_device(found.device)
+        return cls(latest, found, tuple(_answers(snapshots, uuid)), figures)
 
     # Its readings now. If the device did not answer, every value is unknown.
 
@@ -72,7 +78,7 @@ class View:
     @property
     def owns_memory(self) -> bool:
         """Whether it has memory of its own: neither the system's nor divided into instances."""
-        return self.status.device.memory_kind is MemoryKind.DEVICE and not self.instances
+        return owns_memory(self.status.device, bool(self.instances))
 
     def at_least(self, name: str, least: float) -> bool:
         """Whether a reading is known and at least this."""
@@ -90,11 +96,11 @@ class View:
 
     @property
     def works(self) -> bool:
-        return self.at_least("utilization_percent", IDLE_PERCENT + 1)
+        return self.at_least("utilization_percent", BARELY_BUSY_PERCENT + 1)
 
     @property
     def idle(self) -> bool:
-        return self.at_most("utilization_percent", IDLE_PERCENT)
+        return self.at_most("utilization_percent", BARELY_BUSY_PERCENT)
 
     def held_back_by(self, *reasons: str) -> bool:
         """Whether the driver reports one of these throttle reasons."""

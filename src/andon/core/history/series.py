@@ -13,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 from andon.core.history.codec import VALUE_LIMIT, SeriesRow
 from andon.model.device import SAMPLE_VALUES, Device, Host, Sample, Snapshot
+from andon.model.throttling import OTHER, OTHER_BIT, REASONS
 from andon.model.wire import sample_values
 from andon.units import unit_of
 
@@ -24,13 +25,7 @@ HOST_METRICS = (
 )  # fmt: skip
 METRICS = SAMPLE_VALUES
 
-THROTTLE_BITS = (
-    "other", "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown",
-    "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
-    "display_clock_setting", "current_limit", "temperature_limit", "reliability_limit",
-)  # fmt: skip
-"""A reason's bit is its position here: append only. Reasons not listed share the first."""
-_BITS = {name: 1 << place for place, name in enumerate(THROTTLE_BITS)}
+_BITS = {OTHER: 1 << OTHER_BIT} | {reason.name: 1 << reason.history_bit for reason in REASONS}
 
 _RESOLUTIONS = {"watts": 1000, "joules": 1000, "percent": 100}
 """The parts of a unit that are kept of a reading with a fraction."""
@@ -93,7 +88,7 @@ def kept(metric: str, value: object) -> int | None:
 def throttle_mask(reasons: tuple[str, ...]) -> int:
     mask = 0
     for reason in reasons:
-        mask |= _BITS.get(reason, 1)
+        mask |= _BITS.get(reason, _BITS[OTHER])
     return mask
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
+from andon.core.sampling.idleness import ZERO_READING
 
 UNKNOWN_USER = "–"
 
@@ -61,6 +62,6 @@ def _count(
         usage.device_seconds += seconds
         if bucket.count:
             usage.known_seconds += seconds
-            usage.idle_seconds += seconds if bucket.max == 0 else 0.0
+            usage.idle_seconds += seconds if bucket.max == ZERO_READING else 0.0
         if watts is not None:
             usage.energy_joules += watts * seconds / len(present)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from andon.core.runs.tallies import RunTally
+from andon.core.sampling.idleness import ZERO_READING
 from andon.model.device import DeviceStatus, Sample, Snapshot
 
-IDLE_PERCENT = 0  # exactly this reading is idle: utilisation is in whole percent
 LONGEST_STEP_SECONDS = 30.0  # a longer gap between two samples is unknown
 DIGITS = 3
 
@@ -67,7 +67,7 @@ class DeviceSummary:
         if sample is None or not status.answered:
             return
         self.samples += 1
-        self.idle += sample.utilization_percent == IDLE_PERCENT
+        self.idle += sample.utilization_percent == ZERO_READING
         for name, read in VALUES.items():
             self.spreads[name].add(read(status, sample))
         self._count_energy(sample.power_watts, at)

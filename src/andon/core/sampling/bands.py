@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from enum import StrEnum
 
+from andon.core.sampling.idleness import ZERO_READING
 from andon.model.device import DeviceStatus
 
 LIGHT_TO_PERCENT = 25.0
@@ -23,7 +24,7 @@ def band(utilization_percent: float | None) -> Band | None:
     """None means "no data"; 0 % is a real reading, and the only one that is idle."""
     if utilization_percent is None or math.isnan(utilization_percent):
         return None
-    if utilization_percent <= 0:
+    if utilization_percent <= ZERO_READING:
         return Band.IDLE
     if utilization_percent <= LIGHT_TO_PERCENT:
         return Band.LIGHT

@@ -20,17 +20,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.model.device import Device
+from andon.model.vendors import AMD, MASKED, NVIDIA, vendor_of
 
-VARIABLES = (
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "NVIDIA_VISIBLE_DEVICES",
-    "SLURM_STEP_GPUS",
-    "SLURM_JOB_GPUS",
-    "ROCR_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
-)
+_SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
+VARIABLES = (*dict.fromkeys(name for vendor in MASKED for name in vendor.environment), *_SLURM)
 """All variables that are read: if these are unchanged, so is the answer."""
 
 _NUMBER = re.compile(r"\s*([+-]?)0*([0-9]+)", re.ASCII)
@@ -66,12 +59,12 @@ class _View:
 
 def visibility(devices: Sequence[Device], env: Mapping[str, str]) -> Visibility:
     """The devices that every mask of this environment allows; a mask never adds one."""
-    by_vendor: dict[str, list[Device]] = {"nvidia": []}
+    by_vendor: dict[str, list[Device]] = {NVIDIA.name: []}
     for device in devices:
         by_vendor.setdefault(device.vendor, []).append(device)
     whole = _View()
     for vendor, own in by_vendor.items():
-        view = _VENDORS.get(vendor, _unmasked)(own, env)
+        view = _RUNTIMES.get(vendor, _listed)(own, env)
         whole.visible |= view.visible
         whole.notes += view.notes
         whole.sources += [source for source in view.sources if source not in whole.sources]
@@ -83,10 +76,6 @@ def visibility(devices: Sequence[Device], env: Mapping[str, str]) -> Visibility:
         "; ".join(whole.sources) or None,
         whole.certain,
     )
-
-
-def _unmasked(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
-    return _View({device.uuid: None for device in devices})
 
 
 # NVIDIA.
@@ -225,6 +214,22 @@ def _container_notes(env: Mapping[str, str]) -> list[str]:
 # Other vendors, in a simple form.
 
 
+def _listed(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
+    """Any vendor whose masks number its devices in PCI order; `1.0` is a part of device 1.
+
+    A simulated device is used by no runtime: the masks do not hide it.
+    """
+    view, left = _View(), in_pci_order(devices)
+    row = vendor_of(devices[0].vendor)
+    for mask in row.masks if row.pci_id else ():
+        if given := env.get(mask.name):
+            numbers = dict.fromkeys(leading_number(entry) for entry in given.split(","))
+            left = [left[n] for n in numbers if n is not None and n < len(left)]
+            view.sources.append(_setting(mask.name, env))
+    view.visible = dict.fromkeys(device.uuid for device in left)
+    return view
+
+
 def _amd(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
     """ROCR filters first; HIP numbers the rest, and uses CUDA's list if its own is empty."""
     view, left = _View(), in_pci_order(devices)
@@ -238,16 +243,6 @@ def _amd(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
             break
     view.visible = {device.uuid: number for number, device in enumerate(left)}
     return view
-
-
-def _intel(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
-    """`0,1.0`: a tile (after the dot) makes its whole device visible."""
-    mask, left = env.get("ZE_AFFINITY_MASK"), in_pci_order(devices)
-    if not mask:
-        return _unmasked(left, env)
-    numbers = [leading_number(entry) for entry in mask.split(",")]
-    chosen = [left[number] for number in numbers if number is not None and number < len(left)]
-    return _View({d.uuid: None for d in chosen}, sources=[_setting("ZE_AFFINITY_MASK", env)])
 
 
 def _plain_list(mask: str, devices: Sequence[Device]) -> list[Device]:
@@ -265,7 +260,8 @@ def _plain_list(mask: str, devices: Sequence[Device]) -> list[Device]:
     return named
 
 
-_VENDORS = {"nvidia": _nvidia, "amd": _amd, "intel": _intel}
+_RUNTIMES = {NVIDIA.name: _nvidia, AMD.name: _amd}
+"""Runtimes with rules of their own."""
 
 
 # Slurm.
@@ -278,7 +274,7 @@ def _intersect_slurm(view: _View, devices: Sequence[Device], env: Mapping[str, s
     hides the others, the visible ones are the allocation (renumbered from 0) and the list adds
     nothing.
     """
-    name = next((n for n in ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS") if env.get(n)), None)
+    name = next((n for n in _SLURM if env.get(n)), None)
     boards = [device for device in devices if device.parent is None]
     given = _slurm_numbers(env[name]) if name else set()
     if name is None or (given is not None and len(given) >= len(boards)):

@@ -17,6 +17,8 @@ from andon.core.settings.kinds import (
 from andon.model.alert import Level
 
 NOTIFIER_KINDS = ("alertmanager", "apprise", "command")
+"""The kinds that come with andon. Whether an installed package has another one is checked when the
+notifiers are opened."""
 TIMEOUT_SECONDS = 30.0
 LONGEST_TIMEOUT_SECONDS = 600.0
 HIDDEN = "***"
@@ -127,7 +129,7 @@ DEVICE = ValueKind('a device such as 3, "6:0", "GPU-…" or "1a:00.0"', _device)
 NOTIFIER_COLUMNS = (
     TableKey("name", ValueKind("letters, digits, - and _", _name),
              "its name; must be unique"),
-    TableKey("kind", ValueKind(", ".join(NOTIFIER_KINDS), _one_of(*NOTIFIER_KINDS)),
+    TableKey("kind", ValueKind(f"{', '.join(NOTIFIER_KINDS)} or a package's own", _name),
              "how it sends"),
     TableKey("url", ValueKind("a URL such as slack://…", _url), "for apprise and alertmanager"),
     TableKey("command", ValueKind('a command such as ["/usr/bin/logger"]', _command),
@@ -171,7 +173,7 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
 
 
 def addresses(text: str) -> tuple[NotifierSettings, ...]:
-    """The notifiers of a file that have a valid address, whatever else is wrong with it."""
+    """The notifiers of a file whose kind or address can be tried, whatever else is wrong."""
     import tomllib
 
     try:
@@ -183,15 +185,17 @@ def addresses(text: str) -> tuple[NotifierSettings, ...]:
     for place, table in _tables(raw, "notifier", []):
         wanted = {c.name: table[c.name] for c in keys if c.name in table}
         values = _values(place, wanted, tuple(keys), [])
-        if "kind" in values and "url" in values:
+        foreign = values.get("kind", NOTIFIER_KINDS[0]) not in NOTIFIER_KINDS
+        if foreign or ("kind" in values and "url" in values):
             found.append(NotifierSettings(**{"name": place, **values}))
     return tuple(found)
 
 
 def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[OverrideSettings, ...]:
     """`[[alerts.override]]`: a device or a model, and its own thresholds."""
-    from andon.core.conditions.rulebook import FIGURES, RULES_OF
+    from andon.core.conditions.rulebook import RULES_OF
     from andon.core.conditions.rules import BY_NAME
+    from andon.core.conditions.thresholds import FIGURES
 
     figures = tuple(TableKey(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
     switches = tuple(TableKey(name, OFF, "") for name in BY_NAME)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+from andon.core.conditions.thresholds import DEFAULTS
 from andon.core.settings.kinds import (
     FOLDER,
     LABELS,
@@ -56,28 +57,28 @@ class Settings:
     exporter_prefix: str = "andon"
     exporter_host: str = "127.0.0.1"
     exporter_port: int = 26367
-    alerts_thermal_celsius: float | None = 80.0
-    alerts_thermal_margin_celsius: float = 5.0
-    alerts_thermal_notify_celsius: float = 90.0
-    alerts_thermal_critical_celsius: float = 95.0
-    alerts_memory_percent: float | None = 90.0
-    alerts_power_percent: float | None = 95.0
-    alerts_idle_seconds: float | None = 300.0
-    alerts_high_usage_percent: float | None = 50.0
-    alerts_clock_loss_percent: float | None = 20.0
-    alerts_clock_loss_default_limit_percent: float = 35.0
-    alerts_fan_celsius: float | None = 70.0
-    alerts_unattributed_percent: float | None = 10.0
-    alerts_unattributed_bytes: float = float(2**30)
-    alerts_leak_seconds: float | None = 3600.0
-    alerts_leak_percent: float = 50.0
-    alerts_node_cpu_percent: float | None = 95.0
-    alerts_node_memory_percent: float | None = 95.0
-    alerts_node_disk_percent: float | None = 90.0
-    alerts_squatter_seconds: float | None = 60.0
-    alerts_idle_lease_seconds: float | None = 1800.0
-    alerts_orphan_seconds: float | None = 60.0
-    alerts_leftover_memory_seconds: float | None = 60.0
+    alerts_thermal_celsius: float | None = DEFAULTS.thermal_celsius
+    alerts_thermal_margin_celsius: float = DEFAULTS.thermal_margin_celsius
+    alerts_thermal_notify_celsius: float = DEFAULTS.thermal_notify_celsius
+    alerts_thermal_critical_celsius: float = DEFAULTS.thermal_critical_celsius
+    alerts_memory_percent: float | None = DEFAULTS.memory_percent
+    alerts_power_percent: float | None = DEFAULTS.power_percent
+    alerts_idle_seconds: float | None = DEFAULTS.idle_seconds
+    alerts_high_usage_percent: float | None = DEFAULTS.high_usage_percent
+    alerts_clock_loss_percent: float | None = DEFAULTS.clock_loss_percent
+    alerts_clock_loss_default_limit_percent: float = DEFAULTS.clock_loss_default_limit_percent
+    alerts_fan_celsius: float | None = DEFAULTS.fan_celsius
+    alerts_unattributed_percent: float | None = DEFAULTS.unattributed_percent
+    alerts_unattributed_bytes: float = DEFAULTS.unattributed_bytes
+    alerts_leak_seconds: float | None = DEFAULTS.leak_seconds
+    alerts_leak_percent: float = DEFAULTS.leak_percent
+    alerts_node_cpu_percent: float | None = DEFAULTS.node_cpu_percent
+    alerts_node_memory_percent: float | None = DEFAULTS.node_memory_percent
+    alerts_node_disk_percent: float | None = DEFAULTS.node_disk_percent
+    alerts_squatter_seconds: float | None = DEFAULTS.squatter_seconds
+    alerts_idle_lease_seconds: float | None = DEFAULTS.idle_lease_seconds
+    alerts_orphan_seconds: float | None = DEFAULTS.orphan_seconds
+    alerts_leftover_memory_seconds: float | None = DEFAULTS.leftover_memory_seconds
     alerts_disabled_rules: tuple[str, ...] = ()
     alerts_renotify_seconds: float = 14_400.0
     alerts_minimum_level: str = "warning"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from andon.core.conditions.unattributed import least_unattributed_bytes
+from andon.core.conditions.unattributed import unattributed_bytes
 from andon.core.sharing.holdings import NOWHERE, Here, occupancy
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import (
@@ -14,7 +14,6 @@ from andon.core.sharing.placement import (
 )
 from andon.model.device import (
     DeviceStatus,
-    MemoryKind,
     Process,
     State,
 )
@@ -185,10 +184,8 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
 
 
 def _unattributed(status: DeviceStatus) -> Obstacle | None:
-    spare = status.memory_unattributed_bytes
-    if spare is None or status.device.memory_kind is MemoryKind.UNIFIED:
-        return None
-    if spare <= least_unattributed_bytes(status.device.memory_total_bytes, len(status.processes)):
+    spare = unattributed_bytes(status)
+    if not spare:
         return None
     return Obstacle(
         ObstacleKind.UNATTRIBUTED_MEMORY, f"{human_bytes(spare)} used by no visible process"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from andon.core.conditions.state import NOT_SHARED, HeldDevices, PreviousLease, Sharing
-from andon.core.conditions.unattributed import least_unattributed_bytes
+from andon.core.conditions.unattributed import unattributed_bytes
 from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
@@ -268,10 +268,8 @@ def _former(
 
 def _spare(status: DeviceStatus) -> bool | None:
     """Whether memory is in use by no visible process; None where that is unknown."""
-    size = status.memory_unattributed_bytes if status.answered else None
-    if size is None:
-        return None
-    return size > least_unattributed_bytes(status.device.memory_total_bytes, len(status.processes))
+    size = unattributed_bytes(status)
+    return None if size is None else size > 0
 
 
 def _concerns(claim: Claim, uuid: str) -> bool:

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from andon.core.simulation.workloads import PROFILES, LoadPhase, Model, Profile, Workload
 from andon.model.device import Device, Limits, Process, ProcessKind, Sample
+from andon.model.throttling import HW_SLOWDOWN, HW_THERMAL, IDLE, POWER_CAP, SW_THERMAL
 from andon.units import MIB
 
 DAY_SECONDS = 86_400.0
@@ -311,20 +312,20 @@ def _held_bytes(specimen: Specimen, moment: CyclePosition) -> float:
 def _throttle(specimen: Specimen, load: int, heat: float) -> tuple[str, ...]:
     slowdown = specimen.model.slowdown_celsius
     if load == 0:
-        return ("gpu_idle",)
+        return (IDLE.name,)
     if heat >= slowdown:
-        return ("hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown")
+        return (HW_SLOWDOWN.name, SW_THERMAL.name, HW_THERMAL.name)
     if heat >= slowdown - 3:
-        return ("sw_thermal_slowdown",)
-    return ("sw_power_cap",) if specimen.profile.limit_share < 1 else ()
+        return (SW_THERMAL.name,)
+    return (POWER_CAP.name,) if specimen.profile.limit_share < 1 else ()
 
 
 def _sm_clock_mhz(model: Model, phase: LoadPhase, load: int, throttle: tuple[str, ...]) -> int:
     if load == 0:
         return model.idle_clock_mhz
-    if "hw_slowdown" in throttle:
+    if HW_SLOWDOWN.name in throttle:
         return _step_mhz(0.5 * model.sm_clock_mhz)
-    slower = 0.85 if "sw_thermal_slowdown" in throttle else 1.0
+    slower = 0.85 if SW_THERMAL.name in throttle else 1.0
     return _step_mhz(slower * phase.clock * model.sm_clock_mhz)
 
 

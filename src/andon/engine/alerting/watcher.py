@@ -10,7 +10,7 @@ from typing import Any
 from andon.core import alerting
 from andon.core.alerting import AlertState, Moment, Observation, OwnTrouble, StepResult
 from andon.core.alerting.past import Query
-from andon.core.conditions.rulebook import Rulebook, listing
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.rules import READINGS, SERVED, Precondition
 from andon.core.notifying.messages import trial_notice
 from andon.core.notifying.outbox import Delivery, Outbox, SavedAlerts
@@ -123,11 +123,6 @@ class Watcher:
             if alert.id == number:
                 return alert
         raise Gone(f"there is no alert {number[:120]!r}", hint="list them: andon alerts")
-
-    def rules(self) -> list[dict[str, Any]]:
-        """The catalogue, with the thresholds in force for each device."""
-        devices = self._last.devices if self._last else ()
-        return listing(self.rulebook, [status.device for status in devices], self.awake)
 
     @property
     def awake(self) -> frozenset[Precondition]:

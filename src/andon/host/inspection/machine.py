@@ -19,9 +19,10 @@ from andon.host.inspection.containers import read_containers
 from andon.host.inspection.files import names_in, read_bytes, read_text
 from andon.host.inspection.library import find_libraries
 from andon.host.kernel_log import KernelLog
+from andon.model.vendors import VENDORS
 
-_MODULES = ("nvidia", "nouveau", "nvgpu", "amdgpu", "radeon", "i915", "xe")
-_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
+_MODULES = tuple(name for vendor in VENDORS for name in vendor.modules)
+_BY_PCI_ID = {vendor.pci_id: vendor for vendor in VENDORS}
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _UNSYNCHRONISED = 0x40  # STA_UNSYNC of adjtimex(2)
 _STATUS_AT = 40  # offset of its status word, on 64-bit systems
@@ -111,21 +112,20 @@ def _log_closed(root: Path) -> str | None:
 
 
 def read_cards(root: Path) -> tuple[PciCard, ...]:
-    """Display and compute controllers of the three vendors, as the kernel lists them."""
+    """Display and compute controllers of the known vendors, as the kernel lists them."""
     folder = root / "sys/bus/pci/devices"
     found = (_card(folder / name) for name in names_in(folder))
     return tuple(card for card in found if card is not None)
 
 
 def _card(folder: Path) -> PciCard | None:
-    vendor = _VENDORS.get(read_text(folder / "vendor").strip())
+    vendor = _BY_PCI_ID.get(read_text(folder / "vendor").strip())
     kind = read_text(folder / "class").strip()[:4]
-    wanted = ("0x03",) if vendor == "intel" else ("0x03", "0x12")  # Intel's 0x12 are not GPUs
-    if vendor is None or kind not in wanted or (folder / "physfn").is_symlink():
+    if vendor is None or kind not in vendor.pci_classes or (folder / "physfn").is_symlink():
         return None  # a virtual function belongs to a virtual machine
     return PciCard(
         folder.name,
-        vendor,
+        vendor.name,
         _link_name(folder / "driver"),
         read_text(folder / "power/runtime_status").strip(),
         read_text(folder / "power/control").strip(),

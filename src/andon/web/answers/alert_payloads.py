@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from andon.core.conditions.lamps import DeviceLamp, LampBoard
-from andon.core.conditions.rulebook import Rulebook, Thresholds
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.rules import (
     READINGS,
     RULES,
@@ -14,6 +14,8 @@ from andon.core.conditions.rules import (
     Subject,
     inactive_reason,
 )
+from andon.core.conditions.stated import stated
+from andon.core.conditions.thresholds import Thresholds
 from andon.core.sharing.holders import Holder
 from andon.model.alert import Alert
 from andon.model.device import Device, DeviceStatus
@@ -73,7 +75,10 @@ def rules_to_json(
     devices = [(status.device, labels[status.device.uuid]) for status in statuses]
     return {
         "schema": RULES_SCHEMA,
-        "rules": [_rule_to_json(rule, rulebook, devices, awake) for rule in RULES],
+        "rules": [
+            _rule_to_json(stated(rule, rulebook.thresholds), rulebook, devices, awake)
+            for rule in RULES
+        ],
     }
 
 
@@ -88,7 +93,7 @@ def _rule_to_json(
         title=rule.title,
         subject_kind=str(rule.subject_kind),
         level=rule.level,
-        for_seconds=_for_seconds(rule, rulebook.thresholds),
+        for_seconds=rule.for_seconds,
         clear_seconds=rule.clear_seconds,
         threshold=_figure(rule, rulebook.thresholds),
         unit=rule.unit if rule.threshold is None else rule.threshold.rpartition("_")[2],
@@ -122,8 +127,3 @@ def _on_device(rule: Rule, device: Device, label: str, rulebook: Rulebook) -> sc
 def _figure(rule: Rule, figures: Thresholds) -> float | None:
     found: float | None = None if rule.threshold is None else getattr(figures, rule.threshold)
     return found
-
-
-def _for_seconds(rule: Rule, figures: Thresholds) -> float:
-    named = rule.rungs[0].for_figure
-    return rule.for_seconds if named is None else float(getattr(figures, named))

@@ -175,11 +175,11 @@ def device(snapshot: Snapshot, name: str) -> wire.Json:
     return {**about(snapshot), "device": wire.status_to_json(found, label)}
 
 
-def why(snapshots: Sequence[Snapshot], name: str) -> wire.Json:
+def why(snapshots: Sequence[Snapshot], name: str, rulebook: Rulebook | None = None) -> wire.Json:
     """`andon.why/1` of one device, from the last minutes."""
     latest = snapshots[-1]
     status = device_named(name, latest.devices)
-    reasons = explain(snapshots, status.device.uuid)
+    reasons = explain(snapshots, status.device.uuid, rulebook)
     found = Explained(
         latest.at - snapshots[0].at,
         (ExplainedDevice.of(status.device, tuple(reasons)),),

@@ -200,9 +200,10 @@ def _devices(router: APIRouter, state: AppState) -> None:
         """andon.why/1: why it is hot, slow, full or idle, from the last two minutes."""
         past, trusted = state.feed.past(), _trusted(request)
         uuid = device_named(device, past[-1].devices).device.uuid
+        book = state.watcher.rulebook if state.watcher else None
 
         def made() -> bytes:
-            return dumped(payloads.why(past if trusted else all_for_anonymous(past), uuid))
+            return dumped(payloads.why(past if trusted else all_for_anonymous(past), uuid, book))
 
         return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, trusted), made))
 

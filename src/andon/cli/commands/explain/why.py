@@ -11,6 +11,7 @@ from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, duration, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
+from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices, Terminal, in_color, write
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
@@ -43,7 +44,7 @@ def why(device: str | None, as_json: bool, seconds: float) -> int:
     a value that cannot be read counts as unknown.
     """
     snapshots = sampled(chosen(), seconds, device)
-    found = answer(snapshots, _one(snapshots[-1], device))
+    found = answer(snapshots, _one(snapshots[-1], device), rulebook_of(chosen()))
     terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(answer_to_json(found), terminal.live))

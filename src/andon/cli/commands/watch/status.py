@@ -11,6 +11,7 @@ from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.render import render_status
 from andon.cli.show.text import say
 from andon.cli.snapshot_source import mask_of
+from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices, Terminal
 from andon.model import wire
 from andon.model.device import Snapshot, State
@@ -67,6 +68,7 @@ def _show(shown: Snapshot, whole: Snapshot, form: str, terminal: Terminal, verbo
         terminal.show(csv_rows.header() + "".join(csv_rows.device_rows(shown)))
     else:
         mask = mask_of(whole, len(whole.devices) - len(shown.devices), chosen().url)
+        book, now = rulebook_of(chosen()), time.time()
         terminal.show(
-            render_status(shown, terminal.width, terminal.color, time.time(), verbose, mask)
+            render_status(shown, terminal.width, terminal.color, now, verbose, mask, book)
         )

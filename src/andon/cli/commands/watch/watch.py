@@ -15,6 +15,7 @@ from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.stream import Stream
 from andon.cli.snapshot_source import chosen_uuids, only, split_devices
+from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices, Terminal, notice, size
 from andon.errors import Invalid
 from andon.model import wire
@@ -130,7 +131,8 @@ def _pour(snapshots: Iterable[Snapshot], sinks: list[Callable[[Snapshot], None]]
 def _screen(form: str, choices: Choices) -> Callable[[Snapshot], None]:
     terminal = Terminal.of(choices)
     if form == "table":
-        stream = Stream(terminal.width, terminal.height, terminal.color)
+        book = rulebook_of(choices)
+        stream = Stream(terminal.width, terminal.height, terminal.color, book)
         return lambda snapshot: _show_tick(snapshot, stream, terminal)
     header, lines = _machine(form)
     heads = chain([header], repeat(""))

@@ -1,0 +1,49 @@
+"""Every meaning of idle has one name and one place."""
+
+import re
+from pathlib import Path
+
+import andon
+from andon.core.sampling import idleness
+from andon.core.sampling.bands import Band, band
+from andon.core.selftest.load import choose
+from tests.support.snapshots import farm, h200
+
+SOURCE = Path(andon.__file__).parent
+
+
+def test_no_other_module_says_how_low_idle_is() -> None:
+    defined = re.compile(
+        r"^\s*_?(?:IDLE|ZERO|BARELY|SCHEDULABLE)\w*\s*(?::[^=\n]*)?=", re.MULTILINE
+    )
+    compared = re.compile(r"utilization_percent (?:==|<=|>|<) \d")
+    for path in SOURCE.rglob("*.py"):
+        if path.name == "idleness.py":
+            continue
+        text = path.read_text()
+        named = [one for one in defined.findall(text) if "PERCENT" in one]
+        assert (named, compared.findall(text)) == ([], []), path
+
+
+def test_the_meanings_differ_and_say_why() -> None:
+    values = [
+        idleness.ZERO_READING,
+        idleness.BARELY_BUSY_PERCENT,
+        idleness.READING_LOAD_PERCENT,
+        idleness.SCHEDULABLE_IDLE_PERCENT,
+    ]
+    assert values == sorted(set(values))
+    source = Path(idleness.__file__).read_text()
+    assert len(re.findall(r'Final = \d+\n"""', source)) == len(values)
+
+
+def test_one_per_cent_is_in_use_by_word_and_free_for_a_test_load() -> None:
+    status = h200(0, utilization_percent=1)
+    assert band(1) is Band.LIGHT
+    snapshot = farm()
+    assert (
+        choose(type(snapshot)(snapshot.node, snapshot.at, devices=(status,)), {status.device.uuid})[
+            0
+        ]
+        is status
+    )

@@ -1,0 +1,107 @@
+"""The table of throttle reasons, and everything that is taken from it."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import andon
+from andon.core.history.series import throttle_mask, throttle_reasons
+from andon.model.throttling import (
+    NVIDIA_REASONS,
+    REASONS,
+    ThrottleKind,
+    names_of,
+    reason_of,
+    reason_of_smi,
+)
+from andon.model.vendors import VENDORS
+from tests.conftest import REPOSITORY
+
+SOURCE = Path(andon.__file__).parent
+BOARD = REPOSITORY / "frontend/src/lib/tables.ts"
+HEAD = """/** Written by tests/unit/test_throttling.py from andon's own tables: make golden. */
+"""
+STORED = (
+    "other", "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown",
+    "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
+    "display_clock_setting", "current_limit", "temperature_limit", "reliability_limit",
+)  # fmt: skip
+"""What the bits of histories that people have mean."""
+NVML = {
+    "gpu_idle": 0x1, "applications_clocks_setting": 0x2, "sw_power_cap": 0x4, "hw_slowdown": 0x8,
+    "sync_boost": 0x10, "sw_thermal_slowdown": 0x20, "hw_thermal_slowdown": 0x40,
+    "hw_power_brake_slowdown": 0x80, "display_clock_setting": 0x100,
+}  # fmt: skip
+
+
+def test_a_bit_of_the_stored_history_never_moves() -> None:
+    for place, name in enumerate(STORED):
+        assert throttle_reasons(1 << place) == (name,)
+    for name in STORED[1:]:
+        assert throttle_mask((name,)) == 1 << STORED.index(name)
+    assert throttle_mask(("of a driver to come",)) == 1
+    assert len({reason.history_bit for reason in REASONS} | {0}) == len(REASONS) + 1
+
+
+def test_nvml_s_bits_are_those_of_its_header() -> None:
+    assert {reason.name: reason.nvml_bit for reason in NVIDIA_REASONS} == NVML
+    assert reason_of_smi("user_defined_clocks") == "applications_clocks_setting"
+    assert reason_of_smi("sw_power_cap") == "sw_power_cap"
+
+
+def test_a_reason_without_a_row_is_a_harmless_setting() -> None:
+    other = reason_of("of_tomorrow")
+    assert (other.title, other.alarming, other.kind) == (
+        "of tomorrow", False, ThrottleKind.SETTING,
+    )  # fmt: skip
+    assert "temperature_limit" in names_of(ThrottleKind.THERMAL)
+
+
+def test_no_other_module_spells_a_reason() -> None:
+    names = "|".join(reason.name for reason in REASONS)
+    spelled = [
+        f"{path.relative_to(SOURCE)}: {found}"
+        for path in SOURCE.rglob("*.py")
+        if path.name != "throttling.py"
+        for found in re.findall(rf'"(?:{names})"', path.read_text())
+    ]
+    assert spelled == []
+
+
+def test_the_docs_list_every_reason() -> None:
+    (row,) = re.findall(r"^\| `throttle` \|.*$", _page("docs/snapshot.md"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) - {"throttle"} == {reason.name for reason in REASONS}
+
+
+def test_the_golden_tables_of_the_board_are_these() -> None:
+    throttle = {
+        reason.name: {
+            "title": reason.title,
+            "kind": str(reason.kind),
+            "alarming": reason.alarming,
+        }
+        for reason in REASONS
+    }
+    vendors = {vendor.name: vendor.title for vendor in VENDORS}
+    kind = "{ title: string; kind: string; alarming: boolean }"
+    text = (
+        f"{HEAD}export const THROTTLE: Record<string, {kind}> = {json.dumps(throttle, indent=2)};"
+        f"\n\nexport const VENDORS: Record<string, string> = {json.dumps(vendors, indent=2)};\n"
+    )
+    if os.environ.get("UPDATE_GOLDEN"):
+        BOARD.write_text(text, encoding="utf-8")
+    assert BOARD.read_text(encoding="utf-8") == text, "make golden, and read the difference"
+
+
+def test_the_board_spells_no_reason_and_no_vendor_itself() -> None:
+    names = [*(reason.name for reason in REASONS), *(vendor.title for vendor in VENDORS)]
+    for path in (REPOSITORY / "frontend/src").rglob("*.ts*"):
+        if path.name in ("schema.d.ts", "tables.ts", "faces.ts"):  # faces shortens model names
+            continue
+        found = [name for name in names if re.search(rf"\b{name}\b", path.read_text())]
+        assert found == [], path
+
+
+def _page(name: str) -> str:
+    return (REPOSITORY / name).read_text(encoding="utf-8")

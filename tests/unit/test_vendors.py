@@ -1,0 +1,100 @@
+"""The table of vendors: one row is all that differs outside a vendor's backend."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from andon.core.doctor import driver
+from andon.core.doctor.facts import MachineFacts, PciCard
+from andon.core.sampling import masks
+from andon.core.sharing import launching
+from andon.host import presence
+from andon.host.inspection import machine
+from andon.model import vendors
+from andon.model.device import Device
+from andon.model.vendors import MASKED, VENDORS, MaskEntry, MaskVariable, VendorRow, vendor_of
+from andon.registry import BACKENDS, load
+
+SOURCE = Path(vendors.__file__).parents[1]
+OWN = (
+    "model/vendors.py",
+    "backends/",  # a vendor's own code
+    "core/sampling/masks.py",  # the rules of CUDA's and ROCm's runtimes
+    "cli/commands/setup/selftest_load.py",  # a load for CUDA
+    "core/events/kernel_log.py",  # the grammar of each driver's messages
+)
+NEW = VendorRow(
+    "habana",
+    "Habana",
+    pci_id="0x1da3",
+    drivers=("habanalabs",),
+    masks=(MaskVariable("HABANA_VISIBLE_DEVICES", MaskEntry.POSITION, hides_all="none"),),
+    log_search="-e habanalabs",
+)
+
+
+def literals(words: list[str]) -> list[str]:
+    pattern = re.compile("|".join(f'"{re.escape(word)}"' for word in words))
+    return [
+        f"{path.relative_to(SOURCE)}: {found}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if not str(path.relative_to(SOURCE)).startswith(OWN)
+        for found in pattern.findall(path.read_text())
+    ]
+
+
+def test_no_other_module_lists_drivers_modules_pci_ids_or_masks() -> None:
+    drivers = [name for row in VENDORS for name in row.modules if name != row.name]
+    variables = [name for row in MASKED for name in row.environment]
+    found = literals([*drivers, *(row.pci_id for row in VENDORS), *variables])
+    assert set(found) <= {
+        'core/doctor/access.py: "NVIDIA_VISIBLE_DEVICES"',  # what a container was given
+        'core/doctor/devices.py: "CUDA_DEVICE_ORDER"',  # what a note of the masks is about
+        'core/doctor/findings.py: "nouveau"',  # the code of a finding
+    }
+
+
+def test_only_nvidia_is_ever_named_outside_the_table() -> None:
+    """Its library is what doctor and the selftest know by name."""
+    assert literals([row.name for row in VENDORS if row.name != "nvidia"]) == []
+
+
+@pytest.mark.parametrize("row", VENDORS, ids=lambda row: row.name)
+def test_every_row_has_a_backend_of_its_name(row: VendorRow) -> None:
+    made = load(BACKENDS, row.name)
+    assert made.__module__.startswith(f"andon.backends.{row.name}")
+    assert made.name == row.name  # type: ignore[attr-defined]
+    assert all(name in BACKENDS for name in row.fallback_backends)
+
+
+def test_a_backend_of_a_third_party_has_its_name_for_a_title() -> None:
+    assert vendor_of("tpu") == VendorRow("tpu", "tpu")
+    assert vendors.vendor_of_backend("nvidia_smi") is vendors.NVIDIA
+
+
+def test_a_new_row_is_detected_diagnosed_and_leased(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "sys/bus/pci/drivers/habanalabs/0000:19:00.0").mkdir(parents=True)
+    folder = tmp_path / "sys/bus/pci/devices/0000:19:00.0"
+    folder.mkdir(parents=True)
+    (folder / "vendor").write_text("0x1da3\n")
+    (folder / "class").write_text("0x120000\n")
+    rows = (*VENDORS, NEW)
+    monkeypatch.setattr(presence, "VENDORS", rows)
+    monkeypatch.setattr(driver, "VENDORS", rows)
+    monkeypatch.setattr(machine, "_BY_PCI_ID", {row.pci_id: row for row in rows})
+    monkeypatch.setattr(launching, "MASKED", (*MASKED, NEW))
+    monkeypatch.setattr(masks, "vendor_of", lambda name: NEW)
+
+    assert presence.signs(tmp_path) == ("habana",)
+    assert machine.read_cards(tmp_path) == (PciCard("0000:19:00.0", "habana", None),)
+    bound = replace(machine.read_cards(tmp_path)[0], driver="habanalabs")
+    found = [finding.words for finding in driver.judge(MachineFacts(cards=(bound,)))]
+    assert "habanalabs drives 0000:19:00.0" in found
+    devices = [Device(f"h{n}", n, "habana", "Gaudi", pci=f"0000:2{n}:00.0") for n in range(2)]
+    variables = launching.environment(devices[1:], devices)
+    assert variables == {"HABANA_VISIBLE_DEVICES": "1"}
+    assert list(masks.visibility(devices, variables).visible) == ["h1"]
