@@ -13,7 +13,6 @@ from andon.units import GIB
 UTILIZATION_RISE = 20  # percentage points, of a load that leaves no pause
 POWER_RISE_WATTS = 5.0
 SM_ACTIVE_RISE = 5.0
-IDLE_PERCENT = 10  # a busier device is in use
 FREE_BYTES = 2 * GIB  # a load of half a GiB plus what the driver uses
 
 
@@ -31,7 +30,7 @@ class Load:
 def choose(snapshot: Snapshot, free: AbstractSet[str]) -> tuple[DeviceStatus | None, str]:
     """A device that a lease would get; the second value says why there is none.
 
-    `free` are the UUIDs of the available devices with `FREE_BYTES`, at most `IDLE_PERCENT` busy.
+    `free` are the UUIDs of the available devices with `FREE_BYTES`, at most `SCHEDULABLE_IDLE_PERCENT` busy.
     """
     usable = [
         status

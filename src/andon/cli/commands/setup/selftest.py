@@ -110,12 +110,13 @@ def _spent(before: "Costs", after: "Costs") -> tuple[int, float, float]:
 
 def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[str]:
     """The devices that a lease would get: no job is disturbed by the load."""
-    from andon.core.selftest.load import FREE_BYTES, IDLE_PERCENT
+    from andon.core.sampling.idleness import SCHEDULABLE_IDLE_PERCENT
+    from andon.core.selftest.load import FREE_BYTES
 
     if sys.platform == "win32":  # no locks, so no leases
         from andon.core.sharing.verdict import available_by_readings
 
-        found = available_by_readings(latest.devices, FREE_BYTES, IDLE_PERCENT)
+        found = available_by_readings(latest.devices, FREE_BYTES, SCHEDULABLE_IDLE_PERCENT)
         return {one.uuid for one in found}
     from andon.cli.device_request import availability_of
     from andon.core.sharing.requests import checked
@@ -124,7 +125,9 @@ def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[
     from andon.model.work import DeviceRequest
 
     try:
-        seen = replace(availability_of(choices, sampler), max_utilization_percent=IDLE_PERCENT)
+        seen = replace(
+            availability_of(choices, sampler), max_utilization_percent=SCHEDULABLE_IDLE_PERCENT
+        )
         offered = seen.offer(Book(make=False), checked(DeviceRequest(1, 1, FREE_BYTES)))
     except Unavailable:
         return set()  # no device here can have it
