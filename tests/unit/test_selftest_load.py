@@ -24,7 +24,8 @@ from andon.cli.commands.setup.selftest_load import (
 )
 from andon.cli.terminal import Choices
 from andon.core.doctor.findings import Finding, Grade
-from andon.core.selftest.load import FREE_BYTES, IDLE_PERCENT, Load, choose, judge_load
+from andon.core.sampling.idleness import SCHEDULABLE_IDLE_PERCENT
+from andon.core.selftest.load import FREE_BYTES, Load, choose, judge_load
 from andon.core.selftest.plausibility import judge
 from andon.core.selftest.trials import Sampling, SelftestTrial
 from andon.core.sharing.verdict import available_by_readings
@@ -99,7 +100,7 @@ def test_no_load_is_said_and_is_no_failure() -> None:
 
 
 def chosen(snapshot: Snapshot) -> tuple[DeviceStatus | None, str]:
-    found = available_by_readings(snapshot.devices, FREE_BYTES, IDLE_PERCENT)
+    found = available_by_readings(snapshot.devices, FREE_BYTES, SCHEDULABLE_IDLE_PERCENT)
     return choose(snapshot, {one.uuid for one in found})
 
 

@@ -30,7 +30,8 @@ class Load:
 def choose(snapshot: Snapshot, free: AbstractSet[str]) -> tuple[DeviceStatus | None, str]:
     """A device that a lease would get; the second value says why there is none.
 
-    `free` are the UUIDs of the available devices with `FREE_BYTES`, at most `SCHEDULABLE_IDLE_PERCENT` busy.
+    `free` are the UUIDs of the available devices with `FREE_BYTES`, at most
+    `SCHEDULABLE_IDLE_PERCENT` busy.
     """
     usable = [
         status
