@@ -1,0 +1,235 @@
+"""What every store must keep: a suite for pytest, also for stores of other packages.
+
+class TestMyStore(StoreContract):
+    @pytest.fixture
+    def reopen(self, tmp_path):
+        return lambda: MyStore(tmp_path)
+"""
+
+from collections.abc import Callable
+
+from andon.core.history.codec import pack_points
+from andon.core.history.intervals import UsageInterval
+from andon.core.history.series import HOST
+from andon.core.history.tiers import DAY_SECONDS, Extent, Retention, Tier
+from andon.engine.sampling.maintainer import Maintainer
+from andon.model.device import Device
+from andon.ports import Store
+from andon.testing.history import AT, GPU, tick, upkeep
+
+RETENTION = Retention(30 * DAY_SECONDS, 60 * DAY_SECONDS, 365 * DAY_SECONDS)
+
+OpenStore = Callable[[], Store]
+
+
+def counts(store: Store, since: float, until: float, points: int) -> list[int]:
+    return [b.count for b in store.history(GPU, "utilization_percent", since, until, points)]
+
+
+class StoreContract:
+    """Subclass it with a fixture `reopen`: opens the store, and again what another start finds."""
+
+    def test_an_empty_store_answers_with_gaps(self, reopen: OpenStore) -> None:
+        store = reopen()
+        found = store.history(GPU, "utilization_percent", AT, AT + 10, 5)
+        assert [bucket.count for bucket in found] == [0] * 5
+        assert [bucket.mean for bucket in found] == [None] * 5
+        assert list(store.usage(None, 0, AT)) == []
+        assert list(store.devices()) == []
+
+    def test_what_is_written_is_there(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([tick(AT + n, 10 * n, 100.25) for n in range(4)])
+        found = store.history(GPU, "utilization_percent", AT, AT + 4, 2)
+        assert [(b.min, b.mean, b.max, b.count) for b in found] == [(0, 5, 10, 2), (20, 25, 30, 2)]
+        assert [(b.since, b.until) for b in found] == [(AT, AT + 2), (AT + 2, AT + 4)]
+        assert store.history(GPU, "power_watts", AT, AT + 4, 1)[0].mean == 100.25
+        assert store.history(HOST, "cpu_percent", AT, AT + 4, 1)[0].max == 12.5
+
+    def test_what_is_written_twice_is_there_once(self, reopen: OpenStore) -> None:
+        store = reopen()
+        ticks = [tick(AT + n, n) for n in range(3)]
+        store.write(ticks)
+        store.write(ticks)
+        assert store.history(GPU, "utilization_percent", AT, AT + 3, 1)[0].count == 3
+
+    def test_a_late_tick_finds_its_place(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([tick(AT + n, n) for n in (0, 2)])
+        upkeep(store, AT + 3600)
+        store.write([tick(AT + 1, 1)])
+        upkeep(store, AT + 3600)
+        found = store.history(GPU, "utilization_percent", AT, AT + 3, 3)
+        assert [bucket.mean for bucket in found] == [0, 1, 2]
+
+    def test_a_gap_stays_a_gap_before_and_after_upkeep(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([tick(AT + n, 50) for n in (*range(300), *range(900, 1200))])
+        for _ in range(2):
+            found = store.history(GPU, "utilization_percent", AT, AT + 1200, 4)
+            assert [bucket.count for bucket in found] == [300, 0, 0, 300]
+            upkeep(store, AT + DAY_SECONDS)
+
+    def test_upkeep_changes_no_answer(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([tick(AT + 7 * n, n % 101, n / 8) for n in range(3000)])
+        asked = [(AT, AT + 21_000, n) for n in (1, 7, 35)] + [(AT + 60, AT + 120, 60)]
+        before = [store.history(GPU, "power_watts", *span) for span in asked]
+        for hours in (1, 3, 5, 9, 24):
+            upkeep(store, AT + hours * 3600)
+            assert [store.history(GPU, "power_watts", *span) for span in asked] == before
+
+    def test_years_without_a_reading_do_not_hold_up_the_upkeep(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([tick(30.0 + n, 3) for n in range(5)])  # a clock that was not set yet
+        store.write([tick(AT + n, 7) for n in range(5)])
+        upkeep(store, AT + DAY_SECONDS)
+        found = store.history(GPU, "utilization_percent", AT, AT + 60, 1)
+        assert (found[0].count, found[0].mean) == (5, 7)
+        store.write([tick(AT + DAY_SECONDS + n, 9) for n in range(5)])
+        upkeep(store, AT + 2 * DAY_SECONDS)
+        found = store.history(GPU, "utilization_percent", AT, AT + 2 * DAY_SECONDS, 2)
+        assert [bucket.mean for bucket in found] == [7, 9]
+
+    def test_upkeep_that_has_nothing_to_do_says_so(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([tick(AT + n, 1) for n in range(30)])
+        upkeep(store, AT + DAY_SECONDS)
+        assert Maintainer(store, Retention()).step(AT + DAY_SECONDS).idle
+
+    def test_a_new_start_finds_what_was_kept(self, reopen: OpenStore) -> None:
+        first = reopen()
+        device = Device(GPU, 3, "nvidia", "H200")
+        first.write([tick(AT, 42)], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT)], [device])
+        first.close()
+        second = reopen()
+        assert second.history(GPU, "utilization_percent", AT, AT + 1, 1)[0].mean == 42
+        assert [use.user for use in second.usage(GPU, AT, AT + 1)] == ["ada"]
+        assert [(d.index, d.name) for d in second.devices()] == [(3, "H200")]
+        assert "utilization_percent" in second.metrics(GPU)
+
+    def test_an_interval_that_grows_is_one(self, reopen: OpenStore) -> None:
+        store = reopen()
+        for last, peak in ((0, 10), (5, 30), (10, 30)):
+            store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + last, peak)])
+        assert list(store.usage(GPU, AT, AT + 60)) == [
+            UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + 10, 30)
+        ]
+
+    def test_intervals_around_a_restart_are_one(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT, AT + 100, 10)])
+        store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT + 130, AT + 200, 5)])
+        store.write([], [UsageInterval(GPU, 7, 1.0, "ada", "python", AT + 900, AT + 901, 5)])
+        found = [(u.first, u.last, u.peak_memory_bytes) for u in store.usage(GPU, AT, AT + 1000)]
+        assert found == [(AT, AT + 200, 10), (AT + 900, AT + 901, 5)]
+
+    def test_who_is_answered_for_a_span_and_a_device(self, reopen: OpenStore) -> None:
+        store = reopen()
+        uses = [
+            UsageInterval(GPU, 1, None, "ada", None, AT, AT + 10),
+            UsageInterval(GPU, 2, None, "bob", None, AT + 100, AT + 200),
+            UsageInterval("GPU-2", 3, None, "eve", None, AT, AT + 200),
+        ]
+        store.write([], uses)
+        assert [u.user for u in store.usage(GPU, AT + 50, AT + 150)] == ["bob"]
+        assert [u.user for u in store.usage(None, AT, AT + 90)] == ["ada", "eve"]
+        assert store.usage(GPU, AT, AT + 1)[0].started is None
+
+    def test_it_may_be_closed_twice(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.close()
+        store.close()
+
+    def test_it_says_how_large_it_is(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([tick(AT + n, n) for n in range(100)])
+        assert store.size_bytes() > 0
+
+    def test_each_tier_answers_for_as_long_as_it_is_kept(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([tick(AT + 3600 * n + 1800, 1) for n in range(12 * 24)])
+        end = AT + 12 * DAY_SECONDS
+        upkeep(store, end, Retention(DAY_SECONDS, 11 * DAY_SECONDS, 365 * DAY_SECONDS))
+        held = store.contents()
+        assert held.unpacked == ()
+        hours = {t: (end * 1000 - e.since_ms) / 3_600_000 for t, e in held.extents.items()}
+        assert hours == {Tier.RAW: 24, Tier.MINUTE: 264, Tier.HOUR: 288}
+        late, early = [0, 1] * 24, [1, 0] * 24
+        assert counts(store, end - DAY_SECONDS, end, 48) == late, "every reading"
+        assert counts(store, AT + DAY_SECONDS, AT + 2 * DAY_SECONDS, 48) == late, "minutes"
+        assert counts(store, AT, AT + DAY_SECONDS, 48) == early, "an hour's row is at its start"
+
+    def test_the_size_limit_shortens_the_finest_tier_first(self, reopen: OpenStore) -> None:
+        store = reopen()
+        begin, noise = int(AT * 1000), list(range(0, 600_000, 1000))
+        for number in range(6 * 24 * 2):
+            body = pack_points(noise, [hash((number, n)) % 4096 for n in range(600)])
+            block = (GPU, "power_watts", Tier.RAW, begin + 600_000 * number, body)
+            store.load([], [block])
+        now, limit = AT + 2 * DAY_SECONDS, Retention(most_bytes=300_000)
+        upkeep(store, now, limit)
+        assert store.contents().used_bytes <= limit.most_bytes
+        newest = store.history(GPU, "power_watts", now - 3600, now, 60)
+        assert all(bucket.count == 60 for bucket in newest)
+        oldest = store.history(GPU, "power_watts", AT, AT + 3600, 60)
+        assert all(bucket.count == 60 for bucket in oldest), "the minutes are still known"
+
+    def test_blocks_made_elsewhere_are_read_and_rolled_up(self, reopen: OpenStore) -> None:
+        store = reopen()
+        body = pack_points([0, 1000, 2000], [10, 20, 30])
+        device = Device(GPU, 2, "sim", "H200")
+        begin = round(AT * 1000)
+        blocks = [
+            (GPU, "utilization_percent", Tier.RAW, begin + 600_000 * n, body) for n in range(12)
+        ]
+        store.load([device], blocks)
+        assert store.contents().extents == {Tier.RAW: Extent(begin, begin + 7_200_000)}
+        assert counts(store, AT, AT + 7200, 12) == [3] * 12
+        assert [d.index for d in store.devices()] == [2]
+        done = Maintainer(store, RETENTION).step(AT + 7200)
+        assert (done.rolled_blocks, done.damaged_blocks) == (1, 0)
+        assert store.contents().extents[Tier.MINUTE] == Extent(begin, begin + 7_200_000)
+
+    def test_ticks_wait_until_their_window_has_ended(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([tick(AT + n, 1) for n in (0, 599, 600)])
+        windows = sorted(store.contents().unpacked)
+        assert windows == [round(AT * 1000), round(AT * 1000) + 600_000]
+        upkeep(store, AT + 601)
+        assert store.contents().unpacked == (windows[1],)
+        assert store.contents().extents == {Tier.RAW: Extent(windows[0], windows[1])}
+
+    def test_a_step_does_a_little_and_finishing_does_it_all(self, reopen: OpenStore) -> None:
+        store = reopen()
+        store.write([tick(AT + 60 * n, 1) for n in range(24 * 60)])
+        maintainer, now = Maintainer(store, RETENTION), AT + DAY_SECONDS
+        assert maintainer.step(now).packed_blocks < len(store.contents().unpacked)
+        done = maintainer.finish(now)
+        assert store.contents().unpacked == ()
+        assert done.rolled_blocks == 12 * 3  # two-hour windows of three series
+        assert maintainer.step(now).idle
+
+    def test_intervals_go_with_the_coarsest_tier(self, reopen: OpenStore) -> None:
+        store = reopen()
+        old = UsageInterval(GPU, 1, None, "ada", None, AT, AT + 10)
+        new = UsageInterval(GPU, 2, None, "bob", None, AT, AT + 10 * DAY_SECONDS)
+        store.write([], [old, new])
+        limit = Retention(DAY_SECONDS, DAY_SECONDS, 11 * DAY_SECONDS)
+        upkeep(store, AT + 12 * DAY_SECONDS, limit)
+        assert [use.user for use in store.usage(None, 0, AT + DAY_SECONDS)] == ["bob"]
+
+    def test_compaction_changes_no_answer_and_never_grows(self, reopen: OpenStore) -> None:
+        store = reopen()
+        end = AT + DAY_SECONDS
+        store.write([tick(AT + 60 * n, n % 7) for n in range(1440)])
+        upkeep(store, end)
+        before, size = counts(store, AT, end, 50), store.size_bytes()
+        assert store.compact(fully=True) >= 0
+        assert counts(store, AT, end, 50) == before
+        assert store.size_bytes() <= size
+
+    def test_it_says_where_it_is(self, reopen: OpenStore) -> None:
+        store = reopen()
+        assert store.place
+        assert "\n" not in store.place
