@@ -54,7 +54,7 @@ def test_impossible_readings_of_a_recording_are_unknown(tmp_path: Path) -> None:
     assert shown["sample"]["utilization_percent"] is None
     assert (
         shown["missing"]["utilization_percent"]
-        == "the driver reported 1e+18 %, which is impossible"
+        == "the driver reported 1000000000000000000 %, which is impossible"
     )
     assert shown["sample"]["power_watts"] is None
 

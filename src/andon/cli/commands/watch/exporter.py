@@ -2,9 +2,9 @@
 
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -72,12 +72,16 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
 
 
 @contextmanager
-def asked_to_end() -> Iterator[threading.Event]:
-    """Set by SIGTERM and Ctrl-C, which are the normal ways to stop a service."""
-    ended = threading.Event()
+def asked_to_end() -> "Iterator[SimpleQueue[int]]":
+    """Gets SIGTERM and Ctrl-C, which are the normal ways to stop a service.
+
+    A queue and not an event: setting an event takes a lock that the interrupted thread may hold
+    itself while it begins to wait, and then neither goes on.
+    """
+    ended: SimpleQueue[int] = SimpleQueue()
 
     def end(number: int, frame: FrameType | None) -> None:
-        ended.set()
+        ended.put(number)
 
     old = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -93,7 +97,7 @@ def _serve(
     exposition: "Exposition",
     address: tuple[str, int],
     choices: Choices,
-    ended: threading.Event,
+    ended: "SimpleQueue[int]",
 ) -> None:
     """Open the port first: if it is taken, no device is read."""
     from andon.engine.sampling.snapshot_feed import SnapshotFeed
@@ -112,7 +116,7 @@ def _serve(
         sys.setswitchinterval(SWITCH_SECONDS)
         server.start()
         _announce(server, choices)
-        ended.wait()
+        ended.get()
     finally:
         server.stop()
         for feed in held:
