@@ -206,7 +206,8 @@ def test_a_lock_that_the_killed_holder_left_to_its_child_counts(book: Book) -> N
     with locking(book, ALICE, name, content, NEW, "fork"):
         [entry] = book.entries()
         assert entry.lease is not None
-        assert not is_alive(entry.lease.owner.pid)
+        holder = entry.lease.owner.pid
+        wait_for(lambda: not is_alive(holder))
         assert entry.locked
 
 

@@ -220,3 +220,10 @@ def test_the_golden_snapshots_survive_the_wire() -> None:
     for snapshot in made:
         read = wire.snapshot_from_json(wire.loads(wire.dumps(wire.snapshot_to_json(snapshot))))
         assert read == snapshot
+
+
+def test_a_share_of_almost_nothing_is_unknown() -> None:
+    """Another program may send any limit; JSON has no infinity."""
+    sample = Sample(1.0, power_watts=300.0, power_limit_watts=5e-324)
+    status = DeviceStatus(Device("GPU-1", 0, "nvidia", "H200"), State.OK, 0.0, sample=sample)
+    assert status.power_percent is None

@@ -1,5 +1,6 @@
 """Devices, samples, processes and snapshots."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -316,4 +317,5 @@ class Snapshot:
 def _share(part: float | None, whole: float | None) -> float | None:
     if part is None or not whole:
         return None
-    return round(100.0 * part / whole, 1)
+    share = 100.0 * part / whole
+    return round(share, 1) if share < math.inf else None  # of almost nothing; JSON has no infinity
