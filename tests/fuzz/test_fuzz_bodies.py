@@ -20,4 +20,4 @@ def test_no_request_breaks_the_server_or_shows_a_secret(tmp_path: Path) -> None:
         assert sum(route.body is not None for route in routes) > 5
         played = bodies.play(fuzzed, SEED, SHARE)
         fuzzed.check()
-    assert played >= 1
+    assert played >= 5

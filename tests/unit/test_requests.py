@@ -22,7 +22,7 @@ from andon.core.sharing.requests import (
 from andon.errors import AndonError, Invalid
 from andon.model.work import DeviceRequest, PlacementOrder
 from andon.units import GIB, parse_bytes
-from andon.web.answers.lease_requests import LeaseRequest
+from andon.web.answers.lease_requests import LeaseBody
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def by_rest(given: dict[str, Any]) -> DeviceRequest:
     for name in ("models", "labels", "devices", "exclude", "prefer"):
         if name in body:
             body[name] = [body[name]]
-    return options_from_rest(dict(LeaseRequest(**body))).request()
+    return options_from_rest(dict(LeaseBody(**body))).request()
 
 
 SURFACES: list[Callable[[dict[str, Any]], DeviceRequest]] = [by_shell, by_python, by_rest]
@@ -155,7 +155,7 @@ def test_the_options_of_the_shell_and_the_fields_of_rest_are_those_of_the_table(
     assert {row.option for row in table if row.option} <= typed
     assert {row.short for row in table if row.short} <= typed
     fields_of_rest = {row.rest.name for row in table if row.rest is not None}
-    assert set(LeaseRequest.model_fields) == fields_of_rest | {"command"}
+    assert set(LeaseBody.model_fields) == fields_of_rest | {"command"}
 
 
 def test_what_may_take_a_device_from_a_stranger_is_not_offered_over_the_network() -> None:

@@ -85,8 +85,8 @@ def _shifted(episode: Episode, shift: float) -> Episode:
     def moved(time: float | None) -> float | None:
         return None if time is None else time + shift
 
-    anew = episode.alert.rule in MOMENTARY
-    calm = tuple(None if anew else moved(time) for time in episode.calm)
+    momentary = episode.alert.rule in MOMENTARY
+    calm = tuple(None if momentary else moved(time) for time in episode.calm)
     return replace(
         episode,
         held=tuple(moved(time) for time in episode.held),
@@ -94,7 +94,7 @@ def _shifted(episode: Episode, shift: float) -> Episode:
         dark=moved(episode.dark),
         fired=moved(episode.fired),
         notified_at=moved(episode.notified_at),
-        restarted=anew,
+        restarted=momentary,
     )
 
 

@@ -88,7 +88,7 @@ def _rule_to_json(
     reason = inactive_reason(rule, awake) or (
         "disabled in the settings" if rule.name in rulebook.thresholds.off else None
     )
-    found = schemas.Rule(
+    found = schemas.RuleRow(
         name=rule.name,
         title=rule.title,
         subject_kind=str(rule.subject_kind),

@@ -12,7 +12,7 @@ from andon.model.device import Snapshot, State
 from andon.model.shapes import to_json
 from andon.version import __version__
 from andon.web.answers.payloads import why_not
-from andon.web.answers.schemas import Backend, Health, Reader, Sampler
+from andon.web.answers.schemas import BackendHealth, Health, ReaderHealth, SamplerHealth
 
 LATE_TICKS = 3.0
 LATE_SECONDS = 3.0  # a short delay is not a fault
@@ -47,10 +47,10 @@ def health(feed: SnapshotFeed, parts: Mapping[str, HealthPart]) -> wire.Json:
     return {**to_json(found), **states}
 
 
-def _sampler(feed: SnapshotFeed) -> Sampler:
+def _sampler(feed: SnapshotFeed) -> SamplerHealth:
     age, costs = feed.age_seconds(), feed.costs() or Costs()
     state, reason = _sampling_state(feed, age)
-    return Sampler(
+    return SamplerHealth(
         state=state,
         reason=reason,
         age_seconds=None if age is None else round(age, 3),
@@ -75,30 +75,30 @@ def _sampling_state(feed: SnapshotFeed, age: float | None) -> tuple[str, str | N
     return "ok", None
 
 
-def _reader(pid: int) -> Reader:
+def _reader(pid: int) -> ReaderHealth:
     """Whether a reader's process exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return Reader(pid, "ended")
+        return ReaderHealth(pid, "ended")
     except PermissionError:
         pass
-    return Reader(pid, "running")
+    return ReaderHealth(pid, "running")
 
 
-def _backends(snapshot: Snapshot) -> list[Backend]:
+def _backends(snapshot: Snapshot) -> list[BackendHealth]:
     """One row per vendor: the states of its devices, and its fault if there is one."""
     faults = {fault.source: fault for fault in snapshot.faults}
     names = sorted({s.device.vendor for s in snapshot.devices} | set(faults))
     return [_backend(name, snapshot, faults) for name in names]
 
 
-def _backend(name: str, snapshot: Snapshot, faults: Mapping[str, object]) -> Backend:
+def _backend(name: str, snapshot: Snapshot, faults: Mapping[str, object]) -> BackendHealth:
     states = [s.state for s in snapshot.devices if s.device.vendor == name]
     fault = faults.get(name)
     silent = [state for state in states if state in (State.STALE, State.LOST)]
     state = "failing" if fault is not None else "degraded" if silent else "ok"
-    return Backend(
+    return BackendHealth(
         name=name,
         state=state,
         reason=getattr(fault, "reason", None) or (_silent(silent) if silent else None),
@@ -111,7 +111,9 @@ def _silent(silent: Sequence[State]) -> str:
     return f"{len(silent)} of its devices {'is' if len(silent) == 1 else 'are'} not responding"
 
 
-def _status(sampler: Sampler, backends: list[Backend], others: Mapping[str, wire.Json]) -> str:
+def _status(
+    sampler: SamplerHealth, backends: list[BackendHealth], others: Mapping[str, wire.Json]
+) -> str:
     if sampler.state in ("late", "stopped"):
         return "failing"
     parts = [one.state for one in backends] + [one["state"] for one in others.values()]

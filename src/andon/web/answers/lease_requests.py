@@ -55,7 +55,7 @@ _FIELDS: dict[str, Any] = {
 _Options: Any = create_model("_Options", **_FIELDS)
 
 
-class LeaseRequest(_Options):  # type: ignore[misc] # its fields are the rows of a table
+class LeaseBody(_Options):  # type: ignore[misc] # its fields are the rows of a table
     """The requested devices, for how long, and how long to wait for them."""
 
     model_config = ConfigDict(extra="forbid")

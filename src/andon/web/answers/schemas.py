@@ -34,7 +34,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampler:
+class SamplerHealth:
     """The sampling loop."""
 
     state: str
@@ -48,7 +48,7 @@ class Sampler:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ReaderHealth:
     """The process that calls a driver."""
 
     pid: int
@@ -56,7 +56,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class BackendHealth:
     """One vendor."""
 
     name: str
@@ -78,16 +78,16 @@ class Health:
     simulated: bool | None
     reason: str | None
     hint: str | None
-    sampler: Sampler
-    readers: list[Reader]
-    backends: list[Backend]
+    sampler: SamplerHealth
+    readers: list[ReaderHealth]
+    backends: list[BackendHealth]
 
 
 # The board's charts.
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class ChartBand:
     """Minimum, mean and maximum of each span; null if there is no reading."""
 
     min: list[float | None]
@@ -103,7 +103,7 @@ class Charts:
     since: float
     until: float
     at: list[float]
-    series: Mapping[str, Band]
+    series: Mapping[str, ChartBand]
     throttle: list[list[str]]
 
 
@@ -154,7 +154,7 @@ class OnDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleRow:
     """One alert rule."""
 
     name: str
@@ -177,7 +177,7 @@ class Rule:
 class RuleList:
     """andon.rules/1."""
 
-    rules: list[Rule]
+    rules: list[RuleRow]
 
 
 @dataclass(frozen=True, slots=True)

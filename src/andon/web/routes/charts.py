@@ -15,7 +15,7 @@ from andon.model.device import Snapshot
 from andon.model.shapes import names_of, plain, to_json
 from andon.ports import Store
 from andon.version import __version__
-from andon.web.answers.schemas import USAGE_WITHOUT, Band, Charts, Features, Recent, Usage
+from andon.web.answers.schemas import USAGE_WITHOUT, ChartBand, Charts, Features, Recent, Usage
 from andon.web.routes.api import (
     DAY_SECONDS,
     ERRORS,
@@ -108,7 +108,7 @@ def drawn(
         series={name: _columns(buckets) for name, buckets in found.items()},
         throttle=[_reasons(bucket) for bucket in masks],
     )
-    series = {name: plain(band, names_of(Band)) for name, band in charts.series.items()}
+    series = {name: plain(band, names_of(ChartBand)) for name, band in charts.series.items()}
     return {**plain(charts, names_of(Charts)), "series": series}
 
 
@@ -139,8 +139,8 @@ def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
     return plain(found, names_of(Recent))
 
 
-def _columns(buckets: Sequence[Bucket]) -> Band:
-    return Band(
+def _columns(buckets: Sequence[Bucket]) -> ChartBand:
+    return ChartBand(
         min=[_short(bucket.min) for bucket in buckets],
         mean=[_short(bucket.mean) for bucket in buckets],
         max=[_short(bucket.max) for bucket in buckets],

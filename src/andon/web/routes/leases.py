@@ -15,7 +15,7 @@ from andon.web.answers import lease_payloads
 from andon.web.answers.lease_requests import (
     CordonRequest,
     Fence,
-    LeaseRequest,
+    LeaseBody,
     RenewRequest,
 )
 from andon.web.blocking_pool import BlockingPool
@@ -56,7 +56,7 @@ def _reading(router: APIRouter, available: Available) -> None:
 
 def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None:
     @router.post("/api/leases", tags=["share"], status_code=201)
-    async def lend(request: Request, given: LeaseRequest) -> Response:
+    async def lend(request: Request, given: LeaseBody) -> Response:
         """Request a lease; needs the token. It outlives the server."""
         wanted, leases = options_from_rest(dict(given)).request(), available()
         granted = await pool.do(

@@ -27,7 +27,7 @@ def gc() -> int:
         place, before = store.place, store.size_bytes()
     with closing(app.open_store(settings)) as store:
         done = app.maintainer_of(settings, store).finish(time.time())
-    # Asked anew: closing a store may remove its journals, unless a server has it open, too.
+    # Read again: closing a store may remove its journals, unless a server also has it open.
     with closing(app.open_past(settings)) as store:
         after = store.size_bytes()
     if not chosen().quiet:
