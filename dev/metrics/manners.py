@@ -3,10 +3,10 @@
 from dev.metrics.alerting import DIFFERENCES, unsaid
 
 from andon.core.alerting.episodes import FLAP_SECONDS, FORGET_SECONDS, MOST_FACTOR, SEEN_SECONDS
+from andon.core.conditions.catalogue import DEFAULTS, RULES
+from andon.core.conditions.condition import Condition, Rung
 from andon.core.conditions.rulebook import RENOTIFY_SECONDS
-from andon.core.conditions.rules import RULES, Rule, Rung
 from andon.core.conditions.stated import stated
-from andon.core.conditions.thresholds import DEFAULTS
 from andon.core.conditions.track import FLICKER_SECONDS
 from andon.units import human_seconds
 
@@ -104,7 +104,7 @@ def manners() -> str:
     )
 
 
-def _row(rule: Rule, rung: Rung) -> str:
+def _row(rule: Condition, rung: Rung) -> str:
     told = "yes" if rung.notify else "no"
     cells = (f"`{rule.name}`", str(rung.level), told, rung.condition, _time(rung.for_seconds),
              rung.clear_condition, _time(rung.clear_seconds))  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dev.metrics import alerting
 from dev.metrics.alerting import Alert
 
-from andon.core.conditions.rules import RULES
+from andon.core.conditions.catalogue import RULES
 from andon.exporter.catalogue import ALL
 
 NAMES = frozenset(row.name for row in ALL)

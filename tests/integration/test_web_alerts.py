@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from andon.core.conditions.lamps import board
+from andon.core.alerting.lamps import board
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.holders import Holder
 from andon.core.sharing.verdict import verdicts

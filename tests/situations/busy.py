@@ -1,6 +1,5 @@
 """Busy, and yet not."""
 
-from andon.core.explain.reasons import ReasonCode
 from tests.situations.shared import PID, job, part
 from tests.situations.story import (
     A100,
@@ -50,13 +49,13 @@ BUSY = (
             every=5.0,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.STARVED,
+        expect="starved",
         never=frozenset(
             {
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.IDLE_HELD,
-                ReasonCode.HEALTHY,
-                ReasonCode.LOW_OCCUPANCY,
+                "idle_memory",
+                "idle_held",
+                "healthy",
+                "low_occupancy",
             }
         ),
         mentions=("97",),
@@ -85,8 +84,8 @@ BUSY = (
             ]
         ),
         device=card(V100).uuid,
-        expect=ReasonCode.STARVED,
-        never=frozenset({ReasonCode.IDLE_MEMORY, ReasonCode.IDLE_HELD, ReasonCode.HEALTHY}),
+        expect="starved",
+        never=frozenset({"idle_memory", "idle_held", "healthy"}),
     ),
     Situation(
         name="The job waits for a slow disk: short spikes, and even the processor rests",
@@ -112,8 +111,8 @@ BUSY = (
         ),
         device=card(A100).uuid,
         # The processor does not witness it here; the spikes do: it works whenever data arrive.
-        expect=ReasonCode.STARVED,
-        never=frozenset({ReasonCode.IDLE_MEMORY, ReasonCode.HEALTHY, ReasonCode.LOW_OCCUPANCY}),
+        expect="starved",
+        never=frozenset({"idle_memory", "healthy", "low_occupancy"}),
     ),
     Situation(
         name="Video is encoded on the card and decoded on an exhausted processor",
@@ -138,8 +137,8 @@ BUSY = (
             every=2.0,
         ),
         device=card(T4).uuid,
-        expect=ReasonCode.STARVED,
-        never=frozenset({ReasonCode.IDLE_MEMORY, ReasonCode.IDLE_HELD, ReasonCode.LOW_OCCUPANCY}),
+        expect="starved",
+        never=frozenset({"idle_memory", "idle_held", "low_occupancy"}),
         mentions=("98",),
     ),
     Situation(
@@ -168,10 +167,8 @@ BUSY = (
             every=10.0,
         ),
         device=card(A100, 2).uuid,
-        expect=ReasonCode.LOW_OCCUPANCY,
-        never=frozenset(
-            {ReasonCode.HEALTHY, ReasonCode.STARVED, ReasonCode.IDLE_MEMORY, ReasonCode.POWER_CAP}
-        ),
+        expect="low_occupancy",
+        never=frozenset({"healthy", "starved", "idle_memory", "power_cap"}),
         mentions=("100", "72"),
     ),
     Situation(
@@ -200,8 +197,8 @@ BUSY = (
             every=2.0,
         ),
         device=card(H200).uuid,
-        expect=ReasonCode.LOW_OCCUPANCY,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.STARVED, ReasonCode.LOW_CLOCKS}),
+        expect="low_occupancy",
+        never=frozenset({"healthy", "starved", "low_clocks"}),
         mentions=("99",),
     ),
     Situation(
@@ -227,8 +224,8 @@ BUSY = (
         ),
         device=card(A100, 2).uuid,
         # 17 % below its highest clock, without a flag: only the peers show that something is odd.
-        expect=ReasonCode.SLOWER_THAN_PEERS,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.HEAT, ReasonCode.POWER_CAP}),
+        expect="slower_than_peers",
+        never=frozenset({"healthy", "heat", "power_cap"}),
     ),
     Situation(
         name="One of four cards is capped at half the watts of its peers",
@@ -255,8 +252,8 @@ BUSY = (
         ),
         device="",
         # That it is slower than its peers follows; the cap is the cause.
-        expect=ReasonCode.POWER_CAP,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.LOW_CLOCKS}),
+        expect="power_cap",
+        never=frozenset({"healthy", "low_clocks"}),
         mentions=("150",),
     ),
 )

@@ -1,6 +1,5 @@
 """Nothing is wrong: the counter-examples."""
 
-from andon.core.explain.reasons import ReasonCode
 from andon.model.device import Fault
 from tests.situations.shared import ALARMS, PID, UNUSED, job, part, training
 from tests.situations.story import (
@@ -32,15 +31,15 @@ HEALTHY = (
         source="counter-example to github issue NVIDIA/nccl#968",
         snapshots=still(training(H200), cpu=34.0, looks=6, every=5.0),
         device=card(H200).uuid,
-        expect=ReasonCode.HEALTHY,
-        never=ALARMS | {ReasonCode.MEMORY_FULL, ReasonCode.UNATTRIBUTED_MEMORY},
+        expect="healthy",
+        never=ALARMS | {"memory_full", "unattributed_memory"},
     ),
     Situation(
         name="An idle data-centre card with only the driver's own reserve in use",
         source="measured on a real H200 (shared/FACTS.md); github issue vllm-project/vllm#10797",
         snapshots=still(seen(card(H200), idle(H200)), looks=4, every=5.0),
         device="",
-        expect=ReasonCode.HEALTHY,
+        expect="healthy",
         never=ALARMS,
     ),
     Situation(
@@ -53,7 +52,7 @@ HEALTHY = (
             seen(card(RTX_4090), idle(RTX_4090, temperature_celsius=44)), looks=4, every=5.0
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.HEALTHY,
+        expect="healthy",
         never=ALARMS,
     ),
     Situation(
@@ -62,7 +61,7 @@ HEALTHY = (
         snapshots=still(seen(card(RTX_4090), idle(RTX_4090, fan_percent=30)), looks=4, every=5.0),
         device=card(RTX_4090).uuid,
         # 30 % is the least at which these fans can turn at all: no alarm, though it can be heard.
-        expect=ReasonCode.HEALTHY,
+        expect="healthy",
         never=ALARMS,
     ),
     Situation(
@@ -98,15 +97,15 @@ HEALTHY = (
         ),
         device=card(H200).uuid,
         # FULL would be true as a remark; first it is not, because nothing is wrong.
-        expect=ReasonCode.HEALTHY,
+        expect="healthy",
         never=frozenset(
             {
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.MEMORY_LEAK,
-                ReasonCode.IDLE_HELD,
-                ReasonCode.STARVED,
-                ReasonCode.LOW_OCCUPANCY,
+                "idle_memory",
+                "unattributed_memory",
+                "memory_leak",
+                "idle_held",
+                "starved",
+                "low_occupancy",
             }
         ),
     ),
@@ -130,7 +129,7 @@ HEALTHY = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.HEALTHY,
+        expect="healthy",
         never=ALARMS,
     ),
     Situation(
@@ -154,7 +153,7 @@ HEALTHY = (
         ),
         device=card(A100).uuid,
         # One quiet look in ten, and it is the newest: too little to call it idle.
-        expect=ReasonCode.HEALTHY,
+        expect="healthy",
         never=UNUSED,
     ),
     Situation(
@@ -185,13 +184,13 @@ HEALTHY = (
         ),
         device=card(A100).uuid,
         # It is eight seconds old. STARVED would be the next best guess; a leak it is not.
-        expect=ReasonCode.HEALTHY,
+        expect="healthy",
         never=frozenset(
             {
-                ReasonCode.MEMORY_LEAK,
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.IDLE_HELD,
+                "memory_leak",
+                "idle_memory",
+                "unattributed_memory",
+                "idle_held",
             }
         ),
     ),
@@ -210,13 +209,13 @@ HEALTHY = (
             looks=1,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.HEALTHY,
+        expect="healthy",
         never=frozenset(
             {
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.IDLE_HELD,
-                ReasonCode.MEMORY_LEAK,
-                ReasonCode.UNATTRIBUTED_MEMORY,
+                "idle_memory",
+                "idle_held",
+                "memory_leak",
+                "unattributed_memory",
             }
         ),
     ),
@@ -231,8 +230,8 @@ HEALTHY = (
             )
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.HEALTHY,
-        never=frozenset({ReasonCode.CLOCKS_SET, ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP}),
+        expect="healthy",
+        never=frozenset({"clocks_set", "low_clocks", "power_cap"}),
     ),
     Situation(
         name="A video decoder works at 98 percent while hardly a kernel runs",
@@ -260,8 +259,8 @@ HEALTHY = (
         ),
         device=card(T4).uuid,
         # Its kernels idle and the card does not: what works here is another engine.
-        expect=ReasonCode.HEALTHY,
-        never=UNUSED | {ReasonCode.LOW_OCCUPANCY},
+        expect="healthy",
+        never=UNUSED | {"low_occupancy"},
     ),
     Situation(
         name="A busy small card beside a bigger one is slower by nature, not by fault",
@@ -271,16 +270,16 @@ HEALTHY = (
         ),
         snapshots=still(training(A100, 0), training(T4, 1), training(A100, 2), looks=4),
         device=card(T4, 1).uuid,
-        expect=ReasonCode.HEALTHY,
-        never=frozenset({ReasonCode.SLOWER_THAN_PEERS, ReasonCode.LOW_CLOCKS}),
+        expect="healthy",
+        never=frozenset({"slower_than_peers", "low_clocks"}),
     ),
     Situation(
         name="A healthy card in a node where another one is lost",
         source="github issue leptonai/gpud#604, asked from the other side",
         snapshots=still(training(H200, 0), lost(card(H200, 1), work(H200))),
         device=card(H200, 0).uuid,
-        expect=ReasonCode.HEALTHY,
-        never=frozenset({ReasonCode.LOST, ReasonCode.HUNG}),
+        expect="healthy",
+        never=frozenset({"lost", "hung"}),
     ),
     Situation(
         name="A healthy card on a machine that has no driver of another vendor",
@@ -292,8 +291,8 @@ HEALTHY = (
             faults=(Fault("amd", "the AMD library was not found", "no AMD driver is installed"),),
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.HEALTHY,
-        never=frozenset({ReasonCode.NO_DRIVER, ReasonCode.NO_DEVICE, ReasonCode.UNREADABLE}),
+        expect="healthy",
+        never=frozenset({"no_driver", "no_device", "unreadable"}),
     ),
     Situation(
         name="Inside a container the driver names host pids that nobody here can look up",
@@ -308,10 +307,8 @@ HEALTHY = (
         device=card(A100).uuid,
         # Every byte has a pid, so nothing is unattributed;
         # UNREADABLE about the names would be a fair second.
-        expect=ReasonCode.HEALTHY,
-        never=frozenset(
-            {ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY, ReasonCode.IDLE_HELD}
-        ),
+        expect="healthy",
+        never=frozenset({"unattributed_memory", "idle_memory", "idle_held"}),
     ),
     Situation(
         name="Four MPS clients of one user share a card as intended",
@@ -331,10 +328,8 @@ HEALTHY = (
             )
         ),
         device=card(V100).uuid,
-        expect=ReasonCode.HEALTHY,
-        never=frozenset(
-            {ReasonCode.SHARED, ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY}
-        ),
+        expect="healthy",
+        never=frozenset({"shared", "unattributed_memory", "idle_memory"}),
     ),
     Situation(
         name="A desktop of ordinary size on a big card",
@@ -357,7 +352,7 @@ HEALTHY = (
         device=card(RTX_4090).uuid,
         # GRAPHICS would be true, and 4 % of the card is not worth a first place. The
         # lowered link of a card at 4 % is rest as well.
-        expect=ReasonCode.HEALTHY,
+        expect="healthy",
         never=ALARMS,
     ),
 )

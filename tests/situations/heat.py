@@ -1,6 +1,5 @@
 """Heat and fans."""
 
-from andon.core.explain.reasons import ReasonCode
 from tests.situations.shared import job
 from tests.situations.story import (
     A100,
@@ -43,13 +42,13 @@ HEAT = (
         ),
         device=card(A100_PCIE).uuid,
         # hw_slowdown is the sum of its two parts, not a second cause beside one of them.
-        expect=ReasonCode.HEAT,
+        expect="heat",
         never=frozenset(
             {
-                ReasonCode.POWER_BRAKE,
-                ReasonCode.HARDWARE_SLOWDOWN,
-                ReasonCode.LOW_CLOCKS,
-                ReasonCode.FAN_FAILED,
+                "power_brake",
+                "hardware_slowdown",
+                "low_clocks",
+                "fan_failed",
             }
         ),
         mentions=("91",),
@@ -75,8 +74,8 @@ HEAT = (
             looks=4,
         ),
         device=card(T4).uuid,
-        expect=ReasonCode.HEAT,
-        never=frozenset({ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP, ReasonCode.FAN_FAILED}),
+        expect="heat",
+        never=frozenset({"low_clocks", "power_cap", "fan_failed"}),
         mentions=("85",),
     ),
     Situation(
@@ -97,8 +96,8 @@ HEAT = (
         ),
         device=card(V100).uuid,
         # The flag has no reason of its own; the temperature gives it one.
-        expect=ReasonCode.HEAT,
-        never=frozenset({ReasonCode.POWER_BRAKE, ReasonCode.LOW_CLOCKS}),
+        expect="heat",
+        never=frozenset({"power_brake", "low_clocks"}),
         mentions=("88",),
     ),
     Situation(
@@ -118,8 +117,8 @@ HEAT = (
             )
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.HEAT,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.LOW_CLOCKS}),
+        expect="heat",
+        never=frozenset({"healthy", "low_clocks"}),
         mentions=("88",),
     ),
     Situation(
@@ -134,8 +133,8 @@ HEAT = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.HOT,
-        never=frozenset({ReasonCode.HEAT, ReasonCode.MEMORY_HEAT, ReasonCode.FAN_FAILED}),
+        expect="hot",
+        never=frozenset({"heat", "memory_heat", "fan_failed"}),
         mentions=("86",),
     ),
     Situation(
@@ -149,8 +148,8 @@ HEAT = (
             every=10.0,
         ),
         device=card(T4).uuid,
-        expect=ReasonCode.HOT,
-        never=frozenset({ReasonCode.HEAT, ReasonCode.FAN_FAILED, ReasonCode.HEALTHY}),
+        expect="hot",
+        never=frozenset({"heat", "fan_failed", "healthy"}),
         mentions=("91",),
     ),
     Situation(
@@ -174,8 +173,8 @@ HEAT = (
         ),
         device=card(RTX_3090).uuid,
         # HEAT is true too; what helps is to know which part is hot.
-        expect=ReasonCode.MEMORY_HEAT,
-        never=frozenset({ReasonCode.LOW_CLOCKS, ReasonCode.HOT, ReasonCode.FAN_IDLE}),
+        expect="memory_heat",
+        never=frozenset({"low_clocks", "hot", "fan_idle"}),
         mentions=("110",),
     ),
     Situation(
@@ -200,8 +199,8 @@ HEAT = (
             looks=4,
         ),
         device=card(MI100).uuid,
-        expect=ReasonCode.MEMORY_HEAT,
-        never=frozenset({ReasonCode.HEAT, ReasonCode.HOT}),
+        expect="memory_heat",
+        never=frozenset({"heat", "hot"}),
         mentions=("99",),
     ),
     Situation(
@@ -216,10 +215,8 @@ HEAT = (
             looks=4,
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.FAN,
-        never=frozenset(
-            {ReasonCode.FAN_IDLE, ReasonCode.FAN_FAILED, ReasonCode.HEAT, ReasonCode.HOT}
-        ),
+        expect="fan",
+        never=frozenset({"fan_idle", "fan_failed", "heat", "hot"}),
         mentions=("82",),
     ),
     Situation(
@@ -257,8 +254,8 @@ HEAT = (
             every=5.0,
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.FAN,
-        never=frozenset({ReasonCode.FAN_IDLE, ReasonCode.FAN_FAILED}),
+        expect="fan",
+        never=frozenset({"fan_idle", "fan_failed"}),
     ),
     Situation(
         name="The fans run at full speed on a cool card with nothing to do",
@@ -269,8 +266,8 @@ HEAT = (
             every=10.0,
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.FAN_IDLE,
-        never=frozenset({ReasonCode.FAN, ReasonCode.HEALTHY, ReasonCode.FAN_FAILED}),
+        expect="fan_idle",
+        never=frozenset({"fan", "healthy", "fan_failed"}),
         mentions=("100",),
     ),
     Situation(
@@ -296,9 +293,9 @@ HEAT = (
         ),
         device=card(RTX_4090).uuid,
         # The slowdown is real and follows from the fan: the fan comes first.
-        expect=ReasonCode.FAN_FAILED,
-        also=frozenset({ReasonCode.HEAT}),
-        never=frozenset({ReasonCode.FAN, ReasonCode.FAN_IDLE}),
+        expect="fan_failed",
+        also=frozenset({"heat"}),
+        never=frozenset({"fan", "fan_idle"}),
         mentions=("90",),
     ),
 )

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from andon.core.explain.reasons import ReasonCode
 from tests.situations.shared import PID, part, training
 from tests.situations.story import (
     A100,
@@ -37,13 +36,13 @@ HELD = (
             every=MINUTE,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.IDLE_HELD,
+        expect="idle_held",
         never=frozenset(
             {
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.STARVED,
-                ReasonCode.HEALTHY,
+                "idle_memory",
+                "unattributed_memory",
+                "starved",
+                "healthy",
             }
         ),
         blames=PID,
@@ -66,14 +65,14 @@ HELD = (
             every=MINUTE,
         ),
         device=card(A100, 3).uuid,
-        expect=ReasonCode.IDLE_HELD,
+        expect="idle_held",
         never=frozenset(
             {
-                ReasonCode.SLOWER_THAN_PEERS,
-                ReasonCode.LOW_CLOCKS,
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.STARVED,
-                ReasonCode.HEALTHY,
+                "slower_than_peers",
+                "low_clocks",
+                "idle_memory",
+                "starved",
+                "healthy",
             }
         ),
         blames=PID,
@@ -110,14 +109,14 @@ HELD = (
         device=card(RTX_4090).uuid,
         # It holds memory by design and is there to wait: idle and held, which is not hoarding. One
         # can argue for IDLE_MEMORY (the letter) and for HEALTHY (the design).
-        expect=ReasonCode.IDLE_HELD,
+        expect="idle_held",
         never=frozenset(
             {
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.MEMORY_LEAK,
-                ReasonCode.STARVED,
-                ReasonCode.FAN_FAILED,
-                ReasonCode.NARROW_LINK,
+                "unattributed_memory",
+                "memory_leak",
+                "starved",
+                "fan_failed",
+                "narrow_link",
             }
         ),
         blames=7100,

@@ -1,6 +1,5 @@
 """Memory, and who holds it."""
 
-from andon.core.explain.reasons import ReasonCode
 from tests.situations.shared import ALARMS, PID, job, part
 from tests.situations.story import (
     A100,
@@ -44,13 +43,13 @@ MEMORY = (
             every=5.0,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.MEMORY_FULL,
+        expect="memory_full",
         never=frozenset(
             {
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.MEMORY_LEAK,
-                ReasonCode.SHARED,
+                "idle_memory",
+                "unattributed_memory",
+                "memory_leak",
+                "shared",
             }
         ),
         blames=PID,
@@ -68,10 +67,8 @@ MEMORY = (
             looks=5,
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.MEMORY_FULL,
-        never=frozenset(
-            {ReasonCode.SHARED, ReasonCode.IDLE_MEMORY, ReasonCode.UNATTRIBUTED_MEMORY}
-        ),
+        expect="memory_full",
+        never=frozenset({"shared", "idle_memory", "unattributed_memory"}),
         blames=5001,
     ),
     Situation(
@@ -94,11 +91,9 @@ MEMORY = (
         ),
         device=card(RTX_4060).uuid,
         # FULL answers the question; GRAPHICS is what can be done about it.
-        expect=ReasonCode.MEMORY_FULL,
-        also=frozenset({ReasonCode.GRAPHICS}),
-        never=frozenset(
-            {ReasonCode.SHARED, ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY}
-        ),
+        expect="memory_full",
+        also=frozenset({"graphics"}),
+        never=frozenset({"shared", "unattributed_memory", "idle_memory"}),
     ),
     Situation(
         name="A desktop takes more than half of a small card",
@@ -122,10 +117,8 @@ MEMORY = (
             every=2.0,
         ),
         device=card(RTX_4060).uuid,
-        expect=ReasonCode.GRAPHICS,
-        never=frozenset(
-            {ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY, ReasonCode.SHARED}
-        ),
+        expect="graphics",
+        never=frozenset({"unattributed_memory", "idle_memory", "shared"}),
         blames=2001,
     ),
     Situation(
@@ -152,14 +145,14 @@ MEMORY = (
             every=MINUTE,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.IDLE_MEMORY,
+        expect="idle_memory",
         never=frozenset(
             {
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.STARVED,
-                ReasonCode.MEMORY_FULL,
-                ReasonCode.MEMORY_LEAK,
-                ReasonCode.HEALTHY,
+                "unattributed_memory",
+                "starved",
+                "memory_full",
+                "memory_leak",
+                "healthy",
             }
         ),
         blames=8008,
@@ -179,13 +172,13 @@ MEMORY = (
         ),
         device=card(RTX_3090).uuid,
         # It is FULL and SHARED as well; the idle part is the one that can be given back.
-        expect=ReasonCode.IDLE_MEMORY,
+        expect="idle_memory",
         never=frozenset(
             {
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.MEMORY_LEAK,
-                ReasonCode.STARVED,
-                ReasonCode.HEALTHY,
+                "unattributed_memory",
+                "memory_leak",
+                "starved",
+                "healthy",
             }
         ),
         blames=9002,
@@ -204,14 +197,14 @@ MEMORY = (
             every=5.0,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.SHARED,
+        expect="shared",
         never=frozenset(
             {
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.STARVED,
-                ReasonCode.MEMORY_FULL,
-                ReasonCode.HEALTHY,
+                "unattributed_memory",
+                "idle_memory",
+                "starved",
+                "memory_full",
+                "healthy",
             }
         ),
     ),
@@ -224,13 +217,13 @@ MEMORY = (
             every=10.0,
         ),
         device=card(RTX_3090).uuid,
-        expect=ReasonCode.UNATTRIBUTED_MEMORY,
+        expect="unattributed_memory",
         never=frozenset(
             {
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.HEALTHY,
-                ReasonCode.GRAPHICS,
-                ReasonCode.MEMORY_FULL,
+                "idle_memory",
+                "healthy",
+                "graphics",
+                "memory_full",
             }
         ),
     ),
@@ -255,8 +248,8 @@ MEMORY = (
         ),
         device=card(A100_PCIE).uuid,
         # LOW_OCCUPANCY is true of the numbers; without a process there is nobody to tell it to.
-        expect=ReasonCode.UNATTRIBUTED_MEMORY,
-        never=frozenset({ReasonCode.IDLE_MEMORY, ReasonCode.STARVED, ReasonCode.HEALTHY}),
+        expect="unattributed_memory",
+        never=frozenset({"idle_memory", "starved", "healthy"}),
     ),
     Situation(
         name="The driver names a dead process that still holds memory",
@@ -273,8 +266,8 @@ MEMORY = (
         device=card(RTX_3090).uuid,
         # A dead process or one of another container: the numbers cannot tell. The pid is known, so
         # it is no ghost by the letter; that its name is not known belongs into the sentence.
-        expect=ReasonCode.IDLE_MEMORY,
-        never=frozenset({ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.HEALTHY, ReasonCode.STARVED}),
+        expect="idle_memory",
+        never=frozenset({"unattributed_memory", "healthy", "starved"}),
         blames=31794,
     ),
     Situation(
@@ -290,8 +283,8 @@ MEMORY = (
         ),
         device=card(A100).uuid,
         # The one running process is the likely owner, and the driver does not say so.
-        expect=ReasonCode.UNATTRIBUTED_MEMORY,
-        never=frozenset({ReasonCode.IDLE_MEMORY, ReasonCode.HEALTHY, ReasonCode.MEMORY_LEAK}),
+        expect="unattributed_memory",
+        never=frozenset({"idle_memory", "healthy", "memory_leak"}),
     ),
     Situation(
         name="A server's memory grows with every request",
@@ -320,13 +313,13 @@ MEMORY = (
             every=MINUTE,
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.MEMORY_LEAK,
+        expect="memory_leak",
         never=frozenset(
             {
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.HEALTHY,
-                ReasonCode.MEMORY_FULL,
+                "unattributed_memory",
+                "idle_memory",
+                "healthy",
+                "memory_full",
             }
         ),
         blames=7200,
@@ -354,10 +347,8 @@ MEMORY = (
             every=10 * MINUTE,
         ),
         device=card(RTX_4060).uuid,
-        expect=ReasonCode.MEMORY_LEAK,
-        never=frozenset(
-            {ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_MEMORY, ReasonCode.HEALTHY}
-        ),
+        expect="memory_leak",
+        never=frozenset({"unattributed_memory", "idle_memory", "healthy"}),
         blames=1460,
     ),
     Situation(
@@ -377,7 +368,7 @@ MEMORY = (
             every=MINUTE,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.HEALTHY,
+        expect="healthy",
         never=ALARMS,
     ),
 )

@@ -1,6 +1,5 @@
 """Power, clocks and the link."""
 
-from andon.core.explain.reasons import ReasonCode
 from tests.situations.shared import ALARMS, job
 from tests.situations.story import (
     A100,
@@ -41,7 +40,7 @@ POWER = (
         ),
         device=card(H200).uuid,
         # NOTHING would be as right; POWER_BOUND says the same and explains the flag.
-        expect=ReasonCode.POWER_BOUND,
+        expect="power_bound",
         never=ALARMS,
         mentions=("700",),
     ),
@@ -63,10 +62,8 @@ POWER = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.POWER_CAP,
-        never=frozenset(
-            {ReasonCode.POWER_BOUND, ReasonCode.LOW_CLOCKS, ReasonCode.POWER_LIMIT_LOWERED}
-        ),
+        expect="power_cap",
+        never=frozenset({"power_bound", "low_clocks", "power_limit_lowered"}),
         mentions=("240",),
     ),
     Situation(
@@ -92,10 +89,8 @@ POWER = (
         device=card(T4).uuid,
         # As built, and 40 % below its highest clock: by the 20 % rule it is POWER_CAP, while many
         # an owner would call it POWER_BOUND.
-        expect=ReasonCode.POWER_CAP,
-        never=frozenset(
-            {ReasonCode.LOW_CLOCKS, ReasonCode.POWER_LIMIT_LOWERED, ReasonCode.HEALTHY}
-        ),
+        expect="power_cap",
+        never=frozenset({"low_clocks", "power_limit_lowered", "healthy"}),
         mentions=("70",),
     ),
     Situation(
@@ -118,8 +113,8 @@ POWER = (
             looks=4,
         ),
         device=card(LAPTOP).uuid,
-        expect=ReasonCode.POWER_CAP,
-        never=frozenset({ReasonCode.LOW_CLOCKS, ReasonCode.HEAT, ReasonCode.POWER_LIMIT_LOWERED}),
+        expect="power_cap",
+        never=frozenset({"low_clocks", "heat", "power_limit_lowered"}),
     ),
     Situation(
         name="An impossible power reading above the limit pins the clocks to the lowest",
@@ -140,8 +135,8 @@ POWER = (
             looks=4,
         ),
         device=card(LAPTOP).uuid,
-        expect=ReasonCode.POWER_CAP,
-        never=frozenset({ReasonCode.POWER_BOUND, ReasonCode.HEALTHY, ReasonCode.LOW_CLOCKS}),
+        expect="power_cap",
+        never=frozenset({"power_bound", "healthy", "low_clocks"}),
         mentions=("588",),
     ),
     Situation(
@@ -165,8 +160,8 @@ POWER = (
             looks=4,
         ),
         device=card(H200).uuid,
-        expect=ReasonCode.POWER_LIMIT_LOWERED,
-        never=frozenset({ReasonCode.POWER_BOUND, ReasonCode.LOW_CLOCKS, ReasonCode.HEALTHY}),
+        expect="power_limit_lowered",
+        never=frozenset({"power_bound", "low_clocks", "healthy"}),
         mentions=("500", "700"),
     ),
     Situation(
@@ -189,8 +184,8 @@ POWER = (
         ),
         device=card(LAPTOP).uuid,
         # POWER_CAP is true as well; the lowered limit is why, and the only thing one can change.
-        expect=ReasonCode.POWER_LIMIT_LOWERED,
-        never=frozenset({ReasonCode.POWER_BOUND, ReasonCode.LOW_CLOCKS, ReasonCode.HEAT}),
+        expect="power_limit_lowered",
+        never=frozenset({"power_bound", "low_clocks", "heat"}),
         mentions=("30", "115"),
     ),
     Situation(
@@ -214,14 +209,14 @@ POWER = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.POWER_BRAKE,
+        expect="power_brake",
         never=frozenset(
             {
-                ReasonCode.HARDWARE_SLOWDOWN,
-                ReasonCode.HEAT,
-                ReasonCode.LOW_CLOCKS,
-                ReasonCode.POWER_CAP,
-                ReasonCode.LOW_OCCUPANCY,
+                "hardware_slowdown",
+                "heat",
+                "low_clocks",
+                "power_cap",
+                "low_occupancy",
             }
         ),
         mentions=("300", "power"),
@@ -244,10 +239,8 @@ POWER = (
             looks=4,
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.HARDWARE_SLOWDOWN,
-        never=frozenset(
-            {ReasonCode.HEAT, ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP, ReasonCode.LOW_OCCUPANCY}
-        ),
+        expect="hardware_slowdown",
+        never=frozenset({"heat", "low_clocks", "power_cap", "low_occupancy"}),
         mentions=("345",),
     ),
     Situation(
@@ -267,10 +260,8 @@ POWER = (
             looks=4,
         ),
         device=card(T4).uuid,
-        expect=ReasonCode.CLOCKS_SET,
-        never=frozenset(
-            {ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP, ReasonCode.HEAT, ReasonCode.LOW_OCCUPANCY}
-        ),
+        expect="clocks_set",
+        never=frozenset({"low_clocks", "power_cap", "heat", "low_occupancy"}),
         mentions=("585",),
     ),
     Situation(
@@ -286,8 +277,8 @@ POWER = (
             )
         ),
         device=card(V100).uuid,
-        expect=ReasonCode.CLOCKS_SET,
-        never=frozenset({ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP}),
+        expect="clocks_set",
+        never=frozenset({"low_clocks", "power_cap"}),
     ),
     Situation(
         name="A display setting holds the clocks of a card that also computes",
@@ -307,8 +298,8 @@ POWER = (
             )
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.CLOCKS_SET,
-        never=frozenset({ReasonCode.LOW_CLOCKS, ReasonCode.POWER_CAP}),
+        expect="clocks_set",
+        never=frozenset({"low_clocks", "power_cap"}),
         mentions=("975",),
     ),
     Situation(
@@ -334,8 +325,8 @@ POWER = (
         ),
         device=card(RTX_4090).uuid,
         # LOW_OCCUPANCY would also fit (busy, few watts); the clock explains the watts.
-        expect=ReasonCode.LOW_CLOCKS,
-        never=frozenset({ReasonCode.HEAT, ReasonCode.POWER_CAP, ReasonCode.HEALTHY}),
+        expect="low_clocks",
+        never=frozenset({"heat", "power_cap", "healthy"}),
         mentions=("210",),
     ),
     Situation(
@@ -356,10 +347,8 @@ POWER = (
             looks=6,
         ),
         device=card(RTX_4090).uuid,
-        expect=ReasonCode.LOW_CLOCKS,
-        never=frozenset(
-            {ReasonCode.HEAT, ReasonCode.POWER_CAP, ReasonCode.HEALTHY, ReasonCode.LOW_OCCUPANCY}
-        ),
+        expect="low_clocks",
+        never=frozenset({"heat", "power_cap", "healthy", "low_occupancy"}),
         mentions=("975",),
     ),
     Situation(
@@ -374,8 +363,8 @@ POWER = (
             looks=5,
         ),
         device=card(RTX_3090).uuid,
-        expect=ReasonCode.NARROW_LINK,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.LOW_CLOCKS}),
+        expect="narrow_link",
+        never=frozenset({"healthy", "low_clocks"}),
         mentions=("16",),
     ),
     Situation(
@@ -391,8 +380,8 @@ POWER = (
             every=MINUTE,
         ),
         device=card(RTX_PRO).uuid,
-        expect=ReasonCode.NARROW_LINK,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.LOW_CLOCKS}),
+        expect="narrow_link",
+        never=frozenset({"healthy", "low_clocks"}),
         mentions=("2", "5"),
     ),
 )

@@ -1,6 +1,5 @@
 """What several groups of situations share: alarms that must not sound, and usual jobs."""
 
-from andon.core.explain.reasons import ReasonCode
 from andon.model.device import DeviceStatus, Process
 from tests.situations.story import (
     MIB,
@@ -14,30 +13,30 @@ from tests.situations.story import (
 # Alarms that a healthy card must not raise.
 ALARMS = frozenset(
     {
-        ReasonCode.LOST,
-        ReasonCode.HUNG,
-        ReasonCode.HEAT,
-        ReasonCode.HOT,
-        ReasonCode.MEMORY_HEAT,
-        ReasonCode.FAN_IDLE,
-        ReasonCode.FAN_FAILED,
-        ReasonCode.POWER_CAP,
-        ReasonCode.POWER_LIMIT_LOWERED,
-        ReasonCode.POWER_BRAKE,
-        ReasonCode.HARDWARE_SLOWDOWN,
-        ReasonCode.LOW_CLOCKS,
-        ReasonCode.NARROW_LINK,
-        ReasonCode.STARVED,
-        ReasonCode.LOW_OCCUPANCY,
-        ReasonCode.IDLE_MEMORY,
-        ReasonCode.UNATTRIBUTED_MEMORY,
-        ReasonCode.MEMORY_LEAK,
-        ReasonCode.IDLE_HELD,
-        ReasonCode.ECC,
-        ReasonCode.SLOWER_THAN_PEERS,
+        "lost",
+        "hung",
+        "heat",
+        "hot",
+        "memory_heat",
+        "fan_idle",
+        "fan_failed",
+        "power_cap",
+        "power_limit_lowered",
+        "power_brake",
+        "hardware_slowdown",
+        "low_clocks",
+        "narrow_link",
+        "starved",
+        "low_occupancy",
+        "idle_memory",
+        "unattributed_memory",
+        "memory_leak",
+        "idle_held",
+        "ecc",
+        "slower_than_peers",
     }
 )
-UNUSED = frozenset({ReasonCode.IDLE_HELD, ReasonCode.IDLE_MEMORY, ReasonCode.STARVED})
+UNUSED = frozenset({"idle_held", "idle_memory", "starved"})
 PID = 4242
 
 

@@ -1,6 +1,5 @@
 """The device or the driver does not answer."""
 
-from andon.core.explain.reasons import ReasonCode
 from andon.model.device import Fault
 from tests.situations.shared import job, part, training
 from tests.situations.story import (
@@ -28,8 +27,8 @@ OUT = (
             *[training(H200, n) for n in (6, 7)],
         ),
         device="",
-        expect=ReasonCode.LOST,
-        never=frozenset({ReasonCode.HUNG, ReasonCode.LOW_OCCUPANCY, ReasonCode.HEALTHY}),
+        expect="lost",
+        never=frozenset({"hung", "low_occupancy", "healthy"}),
     ),
     Situation(
         name="A lost card was hot and full in its last sample",
@@ -49,8 +48,8 @@ OUT = (
         ),
         device=card(RTX_4090).uuid,
         # The last sample may serve as evidence; it is not what is wrong now.
-        expect=ReasonCode.LOST,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.UNATTRIBUTED_MEMORY}),
+        expect="lost",
+        never=frozenset({"healthy", "unattributed_memory"}),
     ),
     Situation(
         name="The firmware hangs and every question to the card blocks",
@@ -59,13 +58,13 @@ OUT = (
             stale(card(A100), work(A100, utilization_percent=100, power_watts=88.0), job(A100))
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.HUNG,
+        expect="hung",
         never=frozenset(
             {
-                ReasonCode.LOW_OCCUPANCY,
-                ReasonCode.LOST,
-                ReasonCode.HEALTHY,
-                ReasonCode.UNATTRIBUTED_MEMORY,
+                "low_occupancy",
+                "lost",
+                "healthy",
+                "unattributed_memory",
             }
         ),
     ),
@@ -76,8 +75,8 @@ OUT = (
         ),
         snapshots=still(training(A100, 0), stale(card(A100, 1), None, ago=20 * MINUTE)),
         device="",
-        expect=ReasonCode.HUNG,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.ASLEEP}),
+        expect="hung",
+        never=frozenset({"healthy", "asleep"}),
     ),
     Situation(
         name="A laptop's second card is suspended, and a monitor must not wake it",
@@ -87,10 +86,8 @@ OUT = (
         ),
         snapshots=still(asleep(card(LAPTOP))),
         device=card(LAPTOP).uuid,
-        expect=ReasonCode.ASLEEP,
-        never=frozenset(
-            {ReasonCode.HUNG, ReasonCode.LOST, ReasonCode.UNREADABLE, ReasonCode.NO_DRIVER}
-        ),
+        expect="asleep",
+        never=frozenset({"hung", "lost", "unreadable", "no_driver"}),
     ),
     Situation(
         name="A container was started without its GPUs",
@@ -105,10 +102,8 @@ OUT = (
             )
         ),
         device="",
-        expect=ReasonCode.NO_DRIVER,
-        never=frozenset(
-            {ReasonCode.HEALTHY, ReasonCode.VERSION_MISMATCH, ReasonCode.NO_PERMISSION}
-        ),
+        expect="no_driver",
+        never=frozenset({"healthy", "version_mismatch", "no_permission"}),
         mentions=("--gpus",),
     ),
     Situation(
@@ -124,8 +119,8 @@ OUT = (
             )
         ),
         device="",
-        expect=ReasonCode.NO_DRIVER,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.NO_DEVICE}),
+        expect="no_driver",
+        never=frozenset({"healthy", "no_device"}),
         mentions=("driver",),
     ),
     Situation(
@@ -147,8 +142,8 @@ OUT = (
             )
         ),
         device="",
-        expect=ReasonCode.VERSION_MISMATCH,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.NO_DEVICE, ReasonCode.NO_PERMISSION}),
+        expect="version_mismatch",
+        never=frozenset({"healthy", "no_device", "no_permission"}),
         mentions=("reboot",),
     ),
     Situation(
@@ -164,8 +159,8 @@ OUT = (
             )
         ),
         device="",
-        expect=ReasonCode.NO_PERMISSION,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.VERSION_MISMATCH, ReasonCode.NO_DEVICE}),
+        expect="no_permission",
+        never=frozenset({"healthy", "version_mismatch", "no_device"}),
         mentions=("permission",),
     ),
     Situation(
@@ -183,8 +178,8 @@ OUT = (
         device="",
         # Behind it stands a lack of permission, which the words do not show: NO_DRIVER is "cannot
         # be read". NO_PERMISSION would need a look at the device files.
-        expect=ReasonCode.NO_DRIVER,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.VERSION_MISMATCH, ReasonCode.NO_DEVICE}),
+        expect="no_driver",
+        never=frozenset({"healthy", "version_mismatch", "no_device"}),
         mentions=("container",),
     ),
     Situation(
@@ -192,7 +187,7 @@ OUT = (
         source="github issue NVIDIA/nvidia-docker#933 (No devices were found after a reboot)",
         snapshots=still(),
         device="",
-        expect=ReasonCode.NO_DEVICE,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.LOST}),
+        expect="no_device",
+        never=frozenset({"healthy", "lost"}),
     ),
 )

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
-from andon.core.explain.reasons import ReasonCode
 from andon.model.device import (
     SAMPLE_VALUES,
     Device,
@@ -37,9 +36,9 @@ class Situation:
     source: str
     snapshots: tuple[Snapshot, ...]
     device: str
-    expect: ReasonCode
-    also: frozenset[ReasonCode] = frozenset()
-    never: frozenset[ReasonCode] = frozenset()
+    expect: str
+    also: frozenset[str] = frozenset()
+    never: frozenset[str] = frozenset()
     blames: int | None = None
     mentions: tuple[str, ...] = ()
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from andon.core.explain.reasons import ReasonCode
 from andon.model.device import Device, DeviceStatus
 from tests.situations.shared import PID, job, part, training
 from tests.situations.story import (
@@ -104,14 +103,14 @@ UNKNOWN = (
         source="github issues NVIDIA/dcgm-exporter#216, #50, utkuozdemir/nvidia_gpu_exporter#203",
         snapshots=still(*_partitioned(), looks=4),
         device=SLICE.uuid,
-        expect=ReasonCode.PARTITIONED,
+        expect="partitioned",
         never=frozenset(
             {
-                ReasonCode.IDLE_HELD,
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.STARVED,
-                ReasonCode.HEALTHY,
+                "idle_held",
+                "idle_memory",
+                "unattributed_memory",
+                "starved",
+                "healthy",
             }
         ),
     ),
@@ -122,10 +121,8 @@ UNKNOWN = (
         device=BOARD.uuid,
         # Its memory is its instances', whose processes are listed with them. UNREADABLE would
         # be true; that MIG is the reason is more helpful.
-        expect=ReasonCode.PARTITIONED,
-        never=frozenset(
-            {ReasonCode.UNATTRIBUTED_MEMORY, ReasonCode.IDLE_HELD, ReasonCode.IDLE_MEMORY}
-        ),
+        expect="partitioned",
+        never=frozenset({"unattributed_memory", "idle_held", "idle_memory"}),
     ),
     Situation(
         name="A chip without memory of its own shows none",
@@ -146,14 +143,14 @@ UNKNOWN = (
             looks=4,
         ),
         device=card(GB10).uuid,
-        expect=ReasonCode.UNIFIED,
+        expect="unified",
         never=frozenset(
             {
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.MEMORY_FULL,
-                ReasonCode.FAN_FAILED,
-                ReasonCode.NARROW_LINK,
+                "unattributed_memory",
+                "idle_memory",
+                "memory_full",
+                "fan_failed",
+                "narrow_link",
             }
         ),
     ),
@@ -171,13 +168,13 @@ UNKNOWN = (
         ),
         device=card(A100).uuid,
         # Nobody can say whose it is, so nobody may say that it is nobody's.
-        expect=ReasonCode.UNREADABLE,
+        expect="unreadable",
         never=frozenset(
             {
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.IDLE_MEMORY,
-                ReasonCode.IDLE_HELD,
-                ReasonCode.HEALTHY,
+                "unattributed_memory",
+                "idle_memory",
+                "idle_held",
+                "healthy",
             }
         ),
     ),
@@ -186,14 +183,14 @@ UNKNOWN = (
         source="github issue Project-HAMi/HAMi#235, told of a virtual card",
         snapshots=still(_blind(T4, 0.4), looks=4),
         device=card(T4).uuid,
-        expect=ReasonCode.UNREADABLE,
+        expect="unreadable",
         never=frozenset(
             {
-                ReasonCode.UNATTRIBUTED_MEMORY,
-                ReasonCode.PARTITIONED,
-                ReasonCode.IDLE_HELD,
-                ReasonCode.HEALTHY,
-                ReasonCode.FAN_FAILED,
+                "unattributed_memory",
+                "partitioned",
+                "idle_held",
+                "healthy",
+                "fan_failed",
             }
         ),
     ),
@@ -207,8 +204,8 @@ UNKNOWN = (
             seen(card(A100), work(A100, ecc_uncorrected=14), job(A100)), looks=4, every=10.0
         ),
         device=card(A100).uuid,
-        expect=ReasonCode.ECC,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.HEAT, ReasonCode.LOST}),
+        expect="ecc",
+        never=frozenset({"healthy", "heat", "lost"}),
         mentions=("14",),
     ),
     Situation(
@@ -226,8 +223,8 @@ UNKNOWN = (
             looks=4,
         ),
         device="",
-        expect=ReasonCode.ECC,
-        never=frozenset({ReasonCode.HEALTHY, ReasonCode.POWER_BOUND}),
+        expect="ecc",
+        never=frozenset({"healthy", "power_bound"}),
         mentions=("3",),
     ),
 )

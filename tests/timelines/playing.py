@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 
 from andon.core import alerting
 from andon.core.alerting import EMPTY, AlertState, StepResult
+from andon.core.alerting.lamps import board
 from andon.core.alerting.validity import validate
-from andon.core.conditions.lamps import board
+from andon.core.conditions.catalogue import BY_NAME, FIGURES, thresholds
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.rules import BY_NAME
-from andon.core.conditions.thresholds import FIGURES, Thresholds
 from andon.errors import AndonError
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from tests.timelines.grammar import Row, Timeline, labels, seconds, settings
@@ -88,7 +87,7 @@ class Player:
         figures = {name: float(value) for name, value in values.items() if name not in off}
         assert off <= set(BY_NAME), off
         assert set(figures) <= set(FIGURES), figures
-        return Rulebook(Thresholds(**figures, off=frozenset(off)), renotify_seconds=renotify)
+        return Rulebook(thresholds(**figures, off=frozenset(off)), renotify_seconds=renotify)
 
     def _look(self, at: float) -> None:
         self.looks += 1

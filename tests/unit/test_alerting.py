@@ -20,12 +20,12 @@ from andon.core.alerting import (
     Sharing,
 )
 from andon.core.alerting.validity import validate
-from andon.core.conditions.finding import Judgement
-from andon.core.conditions.forecast import Arrival, Trend
+from andon.core.conditions.catalogue import BY_NAME, RULES, thresholds
+from andon.core.conditions.condition import SERVED, Told, inactive_reason, severity
+from andon.core.conditions.judgement import HOLDS, Judgement
+from andon.core.conditions.memory.memory_leak import Filling
 from andon.core.conditions.rulebook import Override, Rulebook
-from andon.core.conditions.rules import BY_NAME, RULES, SERVED, inactive_reason, severity
-from andon.core.conditions.texts import advice, message
-from andon.core.conditions.thresholds import Thresholds
+from andon.core.evidence.forecast import Arrival, Trend
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Event, EventKind, Level, NoticeKind, Phase, Silence
 from andon.model.device import (
@@ -150,7 +150,7 @@ def test_a_restart_changes_nothing(
     before: list[tuple[Observation, float]], after: list[tuple[Observation, float]]
 ) -> None:
     """What was dumped and restored goes on exactly like what was not; only trends begin anew."""
-    book, steady, state = Rulebook(Thresholds(off=frozenset({"memory_leak"}))), STEADY, EMPTY
+    book, steady, state = Rulebook(thresholds(off=frozenset({"memory_leak"}))), STEADY, EMPTY
     for seen, passed in before:
         steady += abs(passed)
         state = alerting.step(state, seen, Moment(AT + steady, steady), book).state
@@ -269,15 +269,17 @@ def test_a_state_that_cannot_be_read_is_refused(broken: dict[str, object]) -> No
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_rule_has_a_sentence_and_advice_even_for_an_empty_finding(rule: Any) -> None:
-    for finding in (Judgement(1), Judgement(3, 0, 9.0, 8.0, 7.0, (None, None))):
-        assert message(rule.name, "GPU 3", finding)
-        assert advice(rule.name, "3", finding)
+    for finding in (Judgement((HOLDS,)), Judgement((HOLDS,), 9.0, 8.0, 7.0)):
+        told = Told("GPU 3", finding, "3")
+        assert rule.sentence(told)
+        assert (rule.advise(told) if rule.advise else None) or rule.advice
 
 
 def test_a_forecast_names_its_bounds() -> None:
-    details = (Trend(2**20, 2**19, 2**21, 2**33, 900), Arrival(2400, 2100, 2820))
-    told = message("memory_leak", "GPU 3", Judgement(1, details=details))
-    assert told == (
+    about = Filling(Trend(2**20, 2**19, 2**21, 2**33, 900), Arrival(2400, 2100, 2820))
+    sentence = BY_NAME["memory_leak"].sentence
+    assert sentence is not None
+    assert sentence(Told("GPU 3", Judgement((HOLDS,), about=about))) == (
         "GPU 3: memory grows by 60.0 MiB a minute and will be full in about 40 min "
         "(35 min to 47 min)"
     )
@@ -298,7 +300,7 @@ def test_heat_outranks_idleness() -> None:
 
 def test_a_devices_own_figures_beat_its_models_and_those_beat_all() -> None:
     book = Rulebook(
-        Thresholds(thermal_celsius=70),
+        thresholds(thermal_celsius=70),
         [
             Override(device="GPU-0", figures={"thermal_celsius": 60}),
             Override(model="h200", figures={"thermal_celsius": 65, "memory_percent": 99}),

@@ -13,9 +13,9 @@ from andon.cli.show.alert import render_alert, render_change
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import FINE, AlertOverview, names_of, render_alerts, short_name
 from andon.cli.show.text import display_width
+from andon.core.conditions.catalogue import thresholds
+from andon.core.conditions.condition import SERVED
 from andon.core.conditions.rulebook import Override, Rulebook
-from andon.core.conditions.rules import SERVED
-from andon.core.conditions.thresholds import Thresholds
 from andon.model.alert import Phase
 from andon.model.wire import Json
 from andon.web.answers.alert_payloads import rules_to_json
@@ -108,7 +108,7 @@ def test_golden_changes_look_as_drawn() -> None:
 def _rules() -> list[Json]:
     cool = Override(device=1, figures={"thermal_celsius": 70.0}, off=frozenset({"memory"}))
     devices = farm().devices[:3]
-    without_fans = Thresholds(off=frozenset({"fan"}))
+    without_fans = thresholds(off=frozenset({"fan"}))
     rules: list[Json] = rules_to_json(Rulebook(without_fans, [cool]), devices, SERVED)["rules"]
     return rules
 

@@ -4,9 +4,9 @@ import os
 import re
 from itertools import groupby
 
-from andon.core.conditions.rules import RULES, Rule
+from andon.core.conditions.catalogue import DEFAULTS, RULES
+from andon.core.conditions.condition import Condition
 from andon.core.conditions.stated import stated
-from andon.core.conditions.thresholds import DEFAULTS
 from andon.core.events.xids import XIDS
 from andon.units import human_seconds
 from tests.conftest import REPOSITORY
@@ -21,7 +21,7 @@ def rule_table() -> str:
     return "\n".join(lines)
 
 
-def _levels(rule: Rule) -> str:
+def _levels(rule: Condition) -> str:
     steps = [
         f"{rung.level}{'' if rung.notify else ' (shown, not sent)'}: {rung.condition}, "
         + (f"for {human_seconds(rung.for_seconds)}" if rung.for_seconds else "at once")

@@ -17,7 +17,7 @@ import pytest
 
 from andon.core import alerting
 from andon.core.alerting.past import Query
-from andon.core.conditions.state import Moment
+from andon.core.conditions.observation import Moment
 from andon.host.server import server_file
 from andon.leases import book as book_module
 from andon.leases import places

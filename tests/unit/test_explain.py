@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from andon.core.evidence.reasons import Reason
 from andon.core.explain import explain, explain_absence, explain_node, most_troubled
-from andon.core.explain.reasons import Reason, ReasonCode
 from andon.model.device import (
     Device,
     DeviceStatus,
@@ -94,11 +94,11 @@ def why(*devices: DeviceStatus, uuid: str = UUID) -> list[Reason]:
     return list(explain([node(*devices)], uuid))
 
 
-def codes(reasons: Iterable[Reason]) -> list[ReasonCode]:
+def codes(reasons: Iterable[Reason]) -> list[str]:
     return [reason.code for reason in reasons]
 
 
-def of(code: ReasonCode, reasons: Iterable[Reason]) -> Reason:
+def of(code: str, reasons: Iterable[Reason]) -> Reason:
     return next(reason for reason in reasons if reason.code is code)
 
 
@@ -116,7 +116,7 @@ def test_a_healthy_full_load_has_nothing_wrong_with_it() -> None:
             throttle=("sw_power_cap",),
         )
     )
-    assert codes(reasons) == [ReasonCode.HEALTHY, ReasonCode.MEMORY_FULL, ReasonCode.POWER_BOUND]
+    assert codes(reasons) == ["healthy", "memory_full", "power_bound"]
     assert not any(reason.is_trouble for reason in reasons)
     assert reasons[0].sentence.startswith("OK: 99 % busy, 66 °C")
     assert reasons[1].process is not None
@@ -124,18 +124,18 @@ def test_a_healthy_full_load_has_nothing_wrong_with_it() -> None:
 
 def test_an_idle_device_that_nobody_holds_is_fine() -> None:
     reasons = why(card(IDLE))
-    assert codes(reasons) == [ReasonCode.HEALTHY]
+    assert codes(reasons) == ["healthy"]
     assert "no compute processes" in reasons[0].sentence
     assert reasons[0].confidence_label == "certain"
 
 
 def test_an_idle_card_that_rests_its_link_is_fine() -> None:
-    assert codes(why(card(IDLE, pcie_generation=1, pcie_width=8))) == [ReasonCode.HEALTHY]
+    assert codes(why(card(IDLE, pcie_generation=1, pcie_width=8))) == ["healthy"]
 
 
 def test_nothing_is_less_certain_where_less_is_known() -> None:
     reasons = why(card({"utilization_percent": 50, "memory_used_bytes": GIB}))
-    assert reasons[0].code is ReasonCode.HEALTHY
+    assert reasons[0].code == "healthy"
     assert reasons[0].confidence_label == "likely"
 
 
@@ -145,14 +145,12 @@ def test_nothing_is_less_certain_where_less_is_known() -> None:
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (State.LOST, ReasonCode.LOST),
-        (State.STALE, ReasonCode.HUNG),
-        (State.ASLEEP, ReasonCode.ASLEEP),
+        (State.LOST, "lost"),
+        (State.STALE, "hung"),
+        (State.ASLEEP, "asleep"),
     ],
 )
-def test_a_device_that_says_nothing_is_judged_by_its_state_alone(
-    state: State, code: ReasonCode
-) -> None:
+def test_a_device_that_says_nothing_is_judged_by_its_state_alone(state: State, code: str) -> None:
     hot = card(TRAINING, temperature_celsius=99, throttle=("hw_thermal_slowdown",))
     silent = replace(hot, state=state, reason="because 42", hint="reboot it")
     (reason,) = why(silent)
@@ -170,29 +168,29 @@ def test_the_hint_of_a_lost_device_is_the_advice_and_its_last_heat_the_evidence(
 def test_a_device_lost_with_its_driver_is_told_as_the_drivers_trouble() -> None:
     words = "the driver and its library have different versions"
     (reason,) = why(replace(card(TRAINING), state=State.LOST, reason=words))
-    assert reason.code is ReasonCode.VERSION_MISMATCH
+    assert reason.code == "version_mismatch"
 
 
 def test_a_device_that_is_no_longer_listed_is_lost() -> None:
     past = [node(card(TRAINING), at=AT - 5), node(at=AT)]
     (reason,) = explain(past, UUID)
-    assert reason.code is ReasonCode.LOST
+    assert reason.code == "lost"
     assert "5 s ago" in reason.sentence
 
 
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("the NVIDIA library libnvidia-ml.so.1 was not found", ReasonCode.NO_DRIVER),
-        ("the NVIDIA driver is not loaded", ReasonCode.NO_DRIVER),
-        ("the driver and its library have different versions", ReasonCode.VERSION_MISMATCH),
-        ("no permission to use the NVIDIA driver", ReasonCode.NO_PERMISSION),
-        ("the operating system blocked the driver", ReasonCode.NO_PERMISSION),
-        ("no device was found", ReasonCode.NO_DEVICE),
-        ("something new", ReasonCode.NO_DRIVER),
+        ("the NVIDIA library libnvidia-ml.so.1 was not found", "no_driver"),
+        ("the NVIDIA driver is not loaded", "no_driver"),
+        ("the driver and its library have different versions", "version_mismatch"),
+        ("no permission to use the NVIDIA driver", "no_permission"),
+        ("the operating system blocked the driver", "no_permission"),
+        ("no device was found", "no_device"),
+        ("something new", "no_driver"),
     ],
 )
-def test_a_node_without_a_device_says_why(words: str, code: ReasonCode) -> None:
+def test_a_node_without_a_device_says_why(words: str, code: str) -> None:
     snapshot = Snapshot("n", AT, faults=(Fault("nvidia", words, "do this"),))
     (reason,) = explain_absence([snapshot])
     assert (reason.code, reason.advice) == (code, "Do this.")
@@ -200,16 +198,16 @@ def test_a_node_without_a_device_says_why(words: str, code: ReasonCode) -> None:
 
 
 def test_a_node_with_neither_device_nor_fault_has_no_device() -> None:
-    assert codes(explain_absence([Snapshot("n", AT)])) == [ReasonCode.NO_DEVICE]
-    assert codes(explain_absence([])) == [ReasonCode.NO_DEVICE]
-    assert codes(explain([], UUID)) == [ReasonCode.NO_DEVICE]
+    assert codes(explain_absence([Snapshot("n", AT)])) == ["no_device"]
+    assert codes(explain_absence([])) == ["no_device"]
+    assert codes(explain([], UUID)) == ["no_device"]
     assert explain_node([]) == {}
 
 
 def test_unknown_values_are_told_with_their_reasons_and_nothing_is_concluded() -> None:
     blank = replace(card({}), missing={"utilization_percent": "no permission"})
     (reason,) = why(blank)
-    assert reason.code is ReasonCode.UNREADABLE
+    assert reason.code == "unreadable"
     assert ("missing.utilization_percent", "no permission") in [
         (e.name, e.value) for e in reason.evidence
     ]
@@ -217,25 +215,25 @@ def test_unknown_values_are_told_with_their_reasons_and_nothing_is_concluded() -
 
 def test_a_device_without_a_fan_or_a_thermometer_can_still_be_judged() -> None:
     reasons = why(card({**TRAINING, "temperature_celsius": None}))
-    assert codes(reasons) == [ReasonCode.HEALTHY, ReasonCode.UNREADABLE]
+    assert codes(reasons) == ["healthy", "unreadable"]
 
 
 def test_a_mig_instance_says_why_it_shows_little_and_its_board_that_it_is_divided() -> None:
     board = replace(card(TRAINING, utilization_percent=None), missing={})
     part = card({"memory_used_bytes": 30 * GIB}, BOB, number=1)
     part = replace(part, device=replace(part.device, parent=UUID, limits=Limits()))
-    assert codes(why(board, part, uuid="GPU-1")) == [ReasonCode.PARTITIONED]
+    assert codes(why(board, part, uuid="GPU-1")) == ["partitioned"]
     assert codes(why(board, part)) == [
-        ReasonCode.PARTITIONED,
-        ReasonCode.HEALTHY,
-        ReasonCode.UNREADABLE,
+        "partitioned",
+        "healthy",
+        "unreadable",
     ]
 
 
 def test_unified_memory_is_a_fact_and_no_ghost() -> None:
     plain = card(TRAINING)
     shared = replace(plain, device=replace(plain.device, memory_kind=MemoryKind.UNIFIED))
-    assert codes(why(shared)) == [ReasonCode.HEALTHY, ReasonCode.UNIFIED]
+    assert codes(why(shared)) == ["healthy", "unified"]
 
 
 # Heat and fan.
@@ -248,7 +246,7 @@ def test_a_thermal_slowdown_is_heat_with_what_it_costs_and_who_works() -> None:
             throttle=("hw_slowdown", "hw_thermal_slowdown"),
         )
     )  # fmt: skip
-    assert codes(reasons) == [ReasonCode.HEAT]
+    assert codes(reasons) == ["heat"]
     assert "91 °C (limit 89 °C)" in reasons[0].sentence
     assert "50 % below maximum" in reasons[0].sentence
     assert reasons[0].process == ALICE
@@ -257,7 +255,7 @@ def test_a_thermal_slowdown_is_heat_with_what_it_costs_and_who_works() -> None:
 def test_heat_names_nobody_where_the_shares_are_unknown_and_several_are_there() -> None:
     both = [replace(p, utilization_percent=None) for p in (ALICE, BOB)]
     reasons = why(card(TRAINING, *both, throttle=("sw_thermal_slowdown",)))
-    assert of(ReasonCode.HEAT, reasons).process is None
+    assert of("heat", reasons).process is None
 
 
 @pytest.mark.parametrize(("celsius", "weighty"), [(79, None), (80, False), (84, True)])
@@ -265,14 +263,14 @@ def test_hot_is_near_its_own_limit_or_warm_by_any_measure(
     celsius: int, weighty: bool | None
 ) -> None:
     reasons = why(card(TRAINING, temperature_celsius=celsius))
-    found = [reason.weight > 60 for reason in reasons if reason.code is ReasonCode.HOT]
+    found = [reason.weight > 60 for reason in reasons if reason.code == "hot"]
     assert found == ([] if weighty is None else [weighty])
 
 
 def test_an_old_driver_that_names_only_the_hardware_means_heat_above_the_limit() -> None:
     slowed = card(TRAINING, temperature_celsius=90, throttle=("hw_slowdown",), sm_clock_mhz=600)
     (reason,) = why(slowed)
-    assert (reason.code, reason.confidence_label) == (ReasonCode.HEAT, "likely")
+    assert (reason.code, reason.confidence_label) == ("heat", "likely")
 
 
 def test_hot_memory_under_a_cool_chip_is_what_slows_it_down() -> None:
@@ -283,39 +281,39 @@ def test_hot_memory_under_a_cool_chip_is_what_slows_it_down() -> None:
 
 def test_hot_memory_is_told_apart_from_a_hot_chip() -> None:
     reasons = why(card(TRAINING, memory_temperature_celsius=106))
-    assert codes(reasons) == [ReasonCode.MEMORY_HEAT]
+    assert codes(reasons) == ["memory_heat"]
 
 
 def test_the_fan_is_explained_by_heat_and_load() -> None:
     reasons = why(card(TRAINING, ALICE, fan_percent=50))
-    assert codes(reasons) == [ReasonCode.HEALTHY, ReasonCode.FAN]
+    assert codes(reasons) == ["healthy", "fan"]
     assert reasons[1].process == ALICE
 
 
 def test_a_loud_fan_is_what_people_ask_about_and_no_trouble() -> None:
     reasons = why(card(TRAINING, ALICE, fan_percent=82))
-    assert codes(reasons) == [ReasonCode.FAN, ReasonCode.HEALTHY]
+    assert codes(reasons) == ["fan", "healthy"]
     assert not any(reason.is_trouble for reason in reasons)
 
 
 def test_a_fan_that_runs_on_an_idle_cool_card_is_odd() -> None:
-    assert codes(why(card(IDLE, fan_percent=60))) == [ReasonCode.FAN_IDLE]
+    assert codes(why(card(IDLE, fan_percent=60))) == ["fan_idle"]
 
 
 def test_a_fan_that_runs_on_after_work_is_not_odd() -> None:
     warm = {**IDLE, "temperature_celsius": 48, "fan_percent": 45}
     past = film(3, 1.0, lambda k: {**warm, "utilization_percent": 0 if k else 90})
-    assert codes(explain(past, UUID)) == [ReasonCode.HEALTHY, ReasonCode.FAN]
+    assert codes(explain(past, UUID)) == ["healthy", "fan"]
 
 
 def test_a_quiet_fan_at_a_third_is_how_some_cards_idle() -> None:
-    assert codes(why(card(IDLE, fan_percent=33))) == [ReasonCode.HEALTHY]
+    assert codes(why(card(IDLE, fan_percent=33))) == ["healthy"]
 
 
 def test_a_fan_that_stands_on_a_hot_card_has_failed() -> None:
     reasons = why(card(TRAINING, temperature_celsius=86, fan_percent=0))
-    assert codes(reasons)[:2] == [ReasonCode.FAN_FAILED, ReasonCode.HOT]
-    assert ReasonCode.FAN_FAILED not in codes(why(card(IDLE, fan_percent=0)))
+    assert codes(reasons)[:2] == ["fan_failed", "hot"]
+    assert "fan_failed" not in codes(why(card(IDLE, fan_percent=0)))
 
 
 # Clocks.
@@ -324,7 +322,7 @@ def test_a_fan_that_stands_on_a_hot_card_has_failed() -> None:
 def test_a_cap_that_costs_more_than_a_fifth_is_a_trouble_and_a_lowered_limit_its_cause() -> None:
     capped = {**TRAINING, "power_watts": 413.0, "power_limit_watts": 420.0, "sm_clock_mhz": 1335}
     reasons = why(card(capped, ALICE, throttle=("sw_power_cap",)))
-    assert codes(reasons) == [ReasonCode.POWER_LIMIT_LOWERED, ReasonCode.POWER_CAP]
+    assert codes(reasons) == ["power_limit_lowered", "power_cap"]
     assert "default of 700 W; clock 33 % below maximum" in reasons[0].sentence
     assert reasons[0].advice.endswith("sudo nvidia-smi -i 0 -pl 700")
     assert "because of the power limit: 413 W of 420 W" in reasons[1].sentence
@@ -333,77 +331,77 @@ def test_a_cap_that_costs_more_than_a_fifth_is_a_trouble_and_a_lowered_limit_its
 def test_a_limit_that_costs_a_good_part_of_the_clock_as_designed_is_told_first() -> None:
     bound = {**TRAINING, "power_watts": 694.0, "throttle": ("sw_power_cap",)}
     assert codes(why(card(bound, sm_clock_mhz=1665))) == [
-        ReasonCode.POWER_BOUND,
-        ReasonCode.HEALTHY,
+        "power_bound",
+        "healthy",
     ]
     assert codes(why(card(bound, sm_clock_mhz=1755))) == [
-        ReasonCode.HEALTHY,
-        ReasonCode.POWER_BOUND,
+        "healthy",
+        "power_bound",
     ]
 
 
 def test_dense_work_on_an_h200_at_its_own_limit_is_healthy_as_measured() -> None:
     dense = {**TRAINING, "power_watts": 690.9, "throttle": ("sw_power_cap",)}
     assert codes(why(card(dense, sm_clock_mhz=1440))) == [
-        ReasonCode.POWER_BOUND,
-        ReasonCode.HEALTHY,
+        "power_bound",
+        "healthy",
     ]
-    assert codes(why(card(dense, sm_clock_mhz=1200))) == [ReasonCode.POWER_CAP]
+    assert codes(why(card(dense, sm_clock_mhz=1200))) == ["power_cap"]
     starved = card(dense, sm_clock_mhz=1440, power_watts=420.0)
-    assert codes(why(starved)) == [ReasonCode.POWER_CAP]
+    assert codes(why(starved)) == ["power_cap"]
 
 
 def test_a_lowered_limit_that_costs_nothing_is_a_fact() -> None:
     assert codes(why(card(IDLE, power_limit_watts=500.0))) == [
-        ReasonCode.HEALTHY,
-        ReasonCode.POWER_LIMIT_LOWERED,
+        "healthy",
+        "power_limit_lowered",
     ]
 
 
 def test_the_brake_and_an_unexplained_hardware_slowdown_are_told_apart() -> None:
     braked = ("hw_slowdown", "hw_power_brake_slowdown")
-    assert codes(why(card(TRAINING, throttle=braked))) == [ReasonCode.POWER_BRAKE]
-    assert codes(why(card(TRAINING, throttle=("hw_slowdown",)))) == [ReasonCode.HARDWARE_SLOWDOWN]
+    assert codes(why(card(TRAINING, throttle=braked))) == ["power_brake"]
+    assert codes(why(card(TRAINING, throttle=("hw_slowdown",)))) == ["hardware_slowdown"]
 
 
 def test_set_clocks_are_a_trouble_only_where_they_cost_much() -> None:
     held = ("applications_clocks_setting",)
-    assert codes(why(card(TRAINING, throttle=held))) == [ReasonCode.HEALTHY]
+    assert codes(why(card(TRAINING, throttle=held))) == ["healthy"]
     assert codes(why(card(TRAINING, throttle=held, sm_clock_mhz=1700))) == [
-        ReasonCode.HEALTHY,
-        ReasonCode.CLOCKS_SET,
+        "healthy",
+        "clocks_set",
     ]
-    assert codes(why(card(TRAINING, throttle=held, sm_clock_mhz=900))) == [ReasonCode.CLOCKS_SET]
+    assert codes(why(card(TRAINING, throttle=held, sm_clock_mhz=900))) == ["clocks_set"]
 
 
 def test_low_clocks_under_load_without_a_reason() -> None:
     (reason,) = why(card(TRAINING, sm_clock_mhz=900))
-    assert (reason.code, reason.confidence_label) == (ReasonCode.LOW_CLOCKS, "likely")
+    assert (reason.code, reason.confidence_label) == ("low_clocks", "likely")
     (reason,) = why(card({**TRAINING, "throttle": None}, sm_clock_mhz=900))
-    assert (reason.code, reason.confidence_label) == (ReasonCode.LOW_CLOCKS, "possible")
-    assert codes(why(card(IDLE, sm_clock_mhz=345))) == [ReasonCode.HEALTHY]
+    assert (reason.code, reason.confidence_label) == ("low_clocks", "possible")
+    assert codes(why(card(IDLE, sm_clock_mhz=345))) == ["healthy"]
 
 
 def test_a_narrow_link_counts_while_it_works() -> None:
     (reason,) = why(card(TRAINING, pcie_width=4, pcie_generation=3))
-    assert reason.code is ReasonCode.NARROW_LINK
+    assert reason.code == "narrow_link"
     assert "4 of 16 lanes and runs at generation 3 of 5" in reason.sentence
 
 
 def test_a_link_that_was_read_while_the_card_rested_proves_nothing() -> None:
     rested = node(card(IDLE, at=AT - 4, pcie_generation=1), at=AT - 4)
     now = card(TRAINING, pcie_generation=1, read_at={"pcie_generation": AT - 4})
-    assert codes(explain([rested, node(now)], UUID)) == [ReasonCode.HEALTHY]
+    assert codes(explain([rested, node(now)], UUID)) == ["healthy"]
     alone = card(TRAINING, pcie_generation=1, read_at={"pcie_generation": AT - 4})
-    assert codes(why(alone)) == [ReasonCode.HEALTHY]
+    assert codes(why(alone)) == ["healthy"]
 
 
 def test_a_device_that_lags_behind_its_busy_peers_is_told() -> None:
     others = [card(TRAINING, number=n) for n in (1, 2)]
     slow = card(TRAINING, sm_clock_mhz=1500)
-    assert codes(why(slow, *others)) == [ReasonCode.SLOWER_THAN_PEERS]
+    assert codes(why(slow, *others)) == ["slower_than_peers"]
     idle = [card(IDLE, number=n) for n in (1, 2)]
-    assert codes(why(slow, *idle)) == [ReasonCode.HEALTHY]
+    assert codes(why(slow, *idle)) == ["healthy"]
 
 
 # Memory.
@@ -413,7 +411,7 @@ def test_memory_held_by_a_process_that_does_nothing_is_hoarded() -> None:
     busy = replace(ALICE, memory_bytes=100 * GIB)
     past = film(21, 20.0, lambda _: {**TRAINING, "memory_used_bytes": 131 * GIB}, busy, BOB)
     reasons = explain(past, UUID)
-    assert codes(reasons) == [ReasonCode.IDLE_MEMORY]
+    assert codes(reasons) == ["idle_memory"]
     assert reasons[0].process == BOB
     assert "bob's jupyter holds 30.0 GiB and has been idle for 6 min" in reasons[0].sentence
     assert reasons[0].confidence_label == "certain"
@@ -422,12 +420,12 @@ def test_memory_held_by_a_process_that_does_nothing_is_hoarded() -> None:
 def test_a_process_whose_share_is_unknown_is_not_called_idle() -> None:
     quiet = replace(BOB, utilization_percent=None)
     reasons = why(card(TRAINING, ALICE, quiet, memory_used_bytes=131 * GIB))
-    assert ReasonCode.IDLE_MEMORY not in codes(reasons)
+    assert "idle_memory" not in codes(reasons)
 
 
 def test_memory_that_no_process_explains_is_a_ghost() -> None:
     (reason,) = why(card(IDLE, memory_used_bytes=38 * GIB))
-    assert (reason.code, reason.process) == (ReasonCode.UNATTRIBUTED_MEMORY, None)
+    assert (reason.code, reason.process) == ("unattributed_memory", None)
     assert "38.0 GiB of the 38.0 GiB" in reason.sentence
     assert "/dev/nvidia*" in reason.advice
 
@@ -436,22 +434,22 @@ def test_a_ghost_names_the_process_that_is_gone_and_held_as_much() -> None:
     values = {**IDLE, "memory_used_bytes": 30 * GIB}
     past = [node(card(values, BOB, at=AT - 9), at=AT - 9), node(card(values))]
     (reason,) = explain(past, UUID)
-    assert (reason.code, reason.process) == (ReasonCode.UNATTRIBUTED_MEMORY, BOB)
+    assert (reason.code, reason.process) == ("unattributed_memory", BOB)
 
 
 def test_what_a_driver_keeps_for_itself_or_for_each_process_is_no_ghost() -> None:
     clients = [replace(ALICE, pid=n, memory_bytes=3 * GIB) for n in range(1, 14)]
-    assert codes(why(card(TRAINING, *clients, memory_used_bytes=42 * GIB))) == [ReasonCode.HEALTHY]
-    assert codes(why(card(IDLE, memory_used_bytes=600 * MIB))) == [ReasonCode.HEALTHY]
+    assert codes(why(card(TRAINING, *clients, memory_used_bytes=42 * GIB))) == ["healthy"]
+    assert codes(why(card(IDLE, memory_used_bytes=600 * MIB))) == ["healthy"]
 
 
 def test_a_list_of_processes_that_cannot_be_read_supports_no_ghost() -> None:
     unlisted = {"processes": "no permission"}
     status = replace(card(IDLE, memory_used_bytes=38 * GIB), missing=unlisted)
-    assert codes(why(status)) == [ReasonCode.UNREADABLE]
+    assert codes(why(status)) == ["unreadable"]
     assert codes(why(replace(card(IDLE), missing=unlisted))) == [
-        ReasonCode.HEALTHY,
-        ReasonCode.UNREADABLE,
+        "healthy",
+        "unreadable",
     ]
 
 
@@ -462,7 +460,7 @@ def _growing(k: int) -> dict[str, object]:
 
 def test_memory_that_rises_steadily_leaks_with_the_time_that_is_left() -> None:
     reasons = explain(film(30, 10.0, _growing, ALICE), UUID)
-    leak = of(ReasonCode.MEMORY_LEAK, reasons)
+    leak = of("memory_leak", reasons)
     assert "full in 21 min" in leak.sentence
     assert leak.process is None, "its own size did not grow, so it is not accused"
 
@@ -481,10 +479,7 @@ def test_the_process_that_grew_is_named() -> None:
         )
         for k, snapshot in enumerate(past)
     ]
-    assert (
-        of(ReasonCode.MEMORY_LEAK, explain(grown, UUID)).process
-        == grown[-1].devices[0].processes[0]
-    )
+    assert of("memory_leak", explain(grown, UUID)).process == grown[-1].devices[0].processes[0]
 
 
 @pytest.mark.parametrize(
@@ -500,35 +495,35 @@ def test_the_process_that_grew_is_named() -> None:
 def test_a_step_a_saw_or_a_short_past_is_no_leak(
     frame: Callable[[int], dict[str, object]], count: int, step: float
 ) -> None:
-    assert ReasonCode.MEMORY_LEAK not in codes(explain(film(count, step, frame, ALICE), UUID))
+    assert "memory_leak" not in codes(explain(film(count, step, frame, ALICE), UUID))
 
 
 def test_a_program_that_loads_does_not_leak() -> None:
     fresh = replace(ALICE, started=AT - 300)
-    assert ReasonCode.MEMORY_LEAK not in codes(explain(film(30, 10.0, _growing, fresh), UUID))
+    assert "memory_leak" not in codes(explain(film(30, 10.0, _growing, fresh), UUID))
 
 
 def test_a_desktop_is_a_fact_and_comes_first_where_little_is_left() -> None:
     desktop = Process(7, ProcessKind.GRAPHICS, name="Xorg", memory_bytes=GIB)
     assert codes(why(card(IDLE, desktop, memory_used_bytes=GIB))) == [
-        ReasonCode.HEALTHY,
-        ReasonCode.GRAPHICS,
+        "healthy",
+        "graphics",
     ]
     large = replace(desktop, memory_bytes=20 * GIB)
     work = replace(ALICE, memory_bytes=110 * GIB)
     reasons = why(card(TRAINING, work, large, memory_used_bytes=130 * GIB))
-    assert codes(reasons) == [ReasonCode.GRAPHICS, ReasonCode.HEALTHY, ReasonCode.MEMORY_FULL]
+    assert codes(reasons) == ["graphics", "healthy", "memory_full"]
 
 
 def test_a_device_without_room_for_another_allocation_is_full_first() -> None:
     work = replace(ALICE, memory_bytes=139 * GIB)
     tight = card(TRAINING, work, memory_used_bytes=139 * GIB, memory_free_bytes=300 * MIB)
-    assert codes(why(tight)) == [ReasonCode.MEMORY_FULL, ReasonCode.HEALTHY]
+    assert codes(why(tight)) == ["memory_full", "healthy"]
 
 
 def test_errors_of_the_memory_are_serious() -> None:
     (reason,) = why(card(TRAINING, ecc_uncorrected=2))
-    assert reason.code is ReasonCode.ECC
+    assert reason.code == "ecc"
     assert reason.weight >= 80
 
 
@@ -539,46 +534,46 @@ def test_a_device_that_is_held_and_idle_names_its_holder() -> None:
     held = {**IDLE, "memory_used_bytes": 30 * GIB}
     past = film(5, 0.5, lambda _: held, BOB)
     (reason,) = explain(past, UUID)
-    assert (reason.code, reason.process) == (ReasonCode.IDLE_HELD, BOB)
+    assert (reason.code, reason.process) == ("idle_held", BOB)
     assert "for 2 s, bob's jupyter holds 30.0 GiB" in reason.sentence
     assert reason.confidence_label == "possible"
     small = replace(BOB, memory_bytes=10 * GIB)
     held["memory_used_bytes"] = 10 * GIB
     (reason,) = explain(film(20, 30.0, lambda _: held, small), UUID)
-    assert (reason.code, reason.confidence_label) == (ReasonCode.IDLE_HELD, "certain")
+    assert (reason.code, reason.confidence_label) == ("idle_held", "certain")
 
 
 def test_a_holder_that_has_just_started_is_named_and_not_blamed() -> None:
     held = {**IDLE, "memory_used_bytes": 40 * GIB}
     young = replace(BOB, memory_bytes=40 * GIB, started=AT - 10.0)
     (reason, *_) = explain(film(5, 0.5, lambda _: held, young), UUID)
-    assert (reason.code, reason.process) == (ReasonCode.HEALTHY, young)
+    assert (reason.code, reason.process) == ("healthy", young)
     assert "bob's jupyter holds 40.0 GiB" in reason.sentence
 
 
 def test_much_memory_on_a_device_that_is_idle_for_long_is_hoarded_unless_a_server_waits() -> None:
     held = {**IDLE, "memory_used_bytes": 30 * GIB}
-    assert codes(explain(film(20, 30.0, lambda _: held, BOB), UUID)) == [ReasonCode.IDLE_MEMORY]
+    assert codes(explain(film(20, 30.0, lambda _: held, BOB), UUID)) == ["idle_memory"]
     server = replace(BOB, name="VLLM::EngineCore")
-    assert codes(explain(film(20, 30.0, lambda _: held, server), UUID)) == [ReasonCode.IDLE_HELD]
+    assert codes(explain(film(20, 30.0, lambda _: held, server), UUID)) == ["idle_held"]
 
 
 def test_one_look_a_pause_or_a_start_is_no_idleness() -> None:
     held = {**IDLE, "memory_used_bytes": 30 * GIB}
-    assert codes(why(card(held, BOB))) == [ReasonCode.HEALTHY]
+    assert codes(why(card(held, BOB))) == ["healthy"]
     paused = film(9, 5.0, lambda k: {**held, "utilization_percent": 98 if k < 8 else 0}, BOB)
-    assert ReasonCode.IDLE_HELD not in codes(explain(paused, UUID))
+    assert "idle_held" not in codes(explain(paused, UUID))
     fresh = replace(BOB, started=AT - 20)
-    assert codes(explain(film(5, 1.0, lambda _: held, fresh), UUID)) == [ReasonCode.HEALTHY]
+    assert codes(explain(film(5, 1.0, lambda _: held, fresh), UUID)) == ["healthy"]
 
 
 def test_a_device_that_is_busy_now_is_not_held_idle() -> None:
-    assert ReasonCode.IDLE_HELD not in codes(why(card(TRAINING, BOB)))
+    assert "idle_held" not in codes(why(card(TRAINING, BOB)))
 
 
 def test_a_gap_in_the_past_is_not_idleness() -> None:
     held = {**IDLE, "memory_used_bytes": 30 * GIB}
-    assert codes(explain(film(2, 4000.0, lambda _: held, BOB), UUID)) == [ReasonCode.HEALTHY]
+    assert codes(explain(film(2, 4000.0, lambda _: held, BOB), UUID)) == ["healthy"]
 
 
 def test_bursts_and_a_busy_cpu_mean_that_it_waits_for_data() -> None:
@@ -587,45 +582,45 @@ def test_bursts_and_a_busy_cpu_mean_that_it_waits_for_data() -> None:
 
     past = [replace(s, host=Host(cpu_percent=98.0)) for s in film(7, 0.5, bursts, ALICE)]
     (reason,) = explain(past, UUID)
-    assert reason.code is ReasonCode.STARVED
+    assert reason.code == "starved"
     assert "between 3 % and 95 %" in reason.sentence
     assert "the node's CPU is 98 % busy" in reason.sentence
     assert reason.confidence_label == "likely"
 
 
 def test_low_use_without_a_process_is_not_underfed() -> None:
-    assert ReasonCode.STARVED not in codes(why(card(IDLE, utilization_percent=10)))
+    assert "starved" not in codes(why(card(IDLE, utilization_percent=10)))
 
 
 def test_a_device_that_decodes_video_is_not_underfed() -> None:
     values = {**TRAINING, "utilization_percent": 20, "decoder_percent": 90}
-    assert ReasonCode.STARVED not in codes(why(card(values, ALICE)))
+    assert "starved" not in codes(why(card(values, ALICE)))
 
 
 def test_always_busy_with_little_of_the_chip_is_shallow() -> None:
     (reason,) = why(card(TRAINING, sm_active_percent=12.0))
-    assert (reason.code, reason.confidence_label) == (ReasonCode.LOW_OCCUPANCY, "certain")
+    assert (reason.code, reason.confidence_label) == ("low_occupancy", "certain")
     (reason,) = why(card(TRAINING, power_watts=150.0))
-    assert (reason.code, reason.confidence_label) == (ReasonCode.LOW_OCCUPANCY, "possible")
-    assert ReasonCode.LOW_OCCUPANCY not in codes(why(card(TRAINING, sm_active_percent=85.0)))
+    assert (reason.code, reason.confidence_label) == ("low_occupancy", "possible")
+    assert "low_occupancy" not in codes(why(card(TRAINING, sm_active_percent=85.0)))
 
 
 def test_waiting_for_memory_is_not_shallow() -> None:
     values = {**TRAINING, "power_watts": 150.0, "memory_utilization_percent": 90}
-    assert ReasonCode.LOW_OCCUPANCY not in codes(why(card(values)))
+    assert "low_occupancy" not in codes(why(card(values)))
 
 
 def test_two_users_at_work_compete_and_neither_is_accused() -> None:
     other = replace(BOB, utilization_percent=40)
     reasons = why(card(TRAINING, ALICE, other, memory_used_bytes=90 * GIB))
-    assert codes(reasons) == [ReasonCode.SHARED]
+    assert codes(reasons) == ["shared"]
     assert reasons[0].sentence == "2 users compete for it: alice (97 %) and bob (40 %)."
     assert reasons[0].process is None
 
 
 def test_two_processes_of_one_user_do_not_compete() -> None:
     other = replace(BOB, user="alice", utilization_percent=40)
-    assert ReasonCode.SHARED not in codes(why(card(TRAINING, ALICE, other)))
+    assert "shared" not in codes(why(card(TRAINING, ALICE, other)))
 
 
 # The node.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.conditions.forecast import (
+from andon.core.evidence.forecast import (
     FOR_ALERTS,
     FOR_EXPLANATIONS,
     Point,

@@ -4,10 +4,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from andon.core.conditions.lamps import Lamp, LampBoard, board
-from andon.core.conditions.rules import BY_NAME, severity
+from andon.core.alerting.lamps import LampBoard, board
+from andon.core.conditions.catalogue import BY_NAME
+from andon.core.conditions.condition import severity
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
+from andon.model.lamp import Lamp
 
 AT = 1_767_614_400.0
 ALICE = (Party(7, "alice", "python", "python -u /home/alice/train.py --lr 1", AT - 71 * 60),)

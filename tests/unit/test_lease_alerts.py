@@ -15,7 +15,7 @@ from andon.core.alerting import (
     PreviousLease,
     Sharing,
 )
-from andon.core.conditions.lamps import board
+from andon.core.alerting.lamps import board
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.notifying.messages import message
 from andon.core.notifying.routes import Route, concerns

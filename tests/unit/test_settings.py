@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.core.settings.figures import every_field
 from andon.core.settings.resolution import (
     FIELDS,
     OTHERS,
@@ -274,18 +275,21 @@ def test_a_prefix_that_no_metric_can_have_is_a_mistake_with_its_flag(prefix: str
 
 
 def test_the_table_and_the_settings_have_the_same_fields() -> None:
-    assert [*(f.name for f in FIELDS), *TABLES.values()] == [f.name for f in fields(Settings)]
+    names = {*(f.name for f in FIELDS), *TABLES.values(), "alerts_figures"}
+    assert names == {f.name for f in fields(Settings)}
     for taken in (
-        [f.place for f in FIELDS],
-        [f.variable for f in FIELDS],
-        [f.flag for f in FIELDS],
+        [f.place for f in every_field()],
+        [f.variable for f in every_field()],
+        [f.flag for f in every_field()],
     ):
-        assert len(set(taken)) == len(FIELDS)
+        assert len(set(taken)) == len(every_field())
 
 
 def test_every_default_passes_its_own_check() -> None:
-    flags = {f.name: f.default for f in FIELDS}
-    assert resolve(None, {}, flags).settings == Settings()
+    flags = {f.name: f.default for f in every_field()}
+    found = resolve(None, {}, flags).settings
+    assert replace(found, alerts_figures=()) == Settings()
+    assert all(figure is not None for _, figure in found.alerts_figures)
 
 
 def test_the_table_describes_itself_for_people() -> None:
@@ -311,13 +315,15 @@ def outcome(file: str | None, env: dict[str, str], flags: dict[str, object]) -> 
         return exc.mistakes
 
 
-KEYS = st.sampled_from([*(f.place for f in FIELDS), "x", '"a\\nb"', "[node]", "[sampling]", "name"])
+KEYS = st.sampled_from(
+    [*(f.place for f in every_field()), "x", '"a\\nb"', "[node]", "[sampling]", "name"]
+)
 LINES = st.lists(KEYS | st.builds("{} = {}".format, KEYS, st.integers() | st.text()), max_size=5)
 
 
 @given(
     st.text() | LINES.map("\n".join),
-    st.dictionaries(st.sampled_from([f.variable for f in FIELDS]) | st.text(), st.text()),
+    st.dictionaries(st.sampled_from([f.variable for f in every_field()]) | st.text(), st.text()),
 )
 def test_any_text_is_either_settings_or_mistakes_of_one_line(
     text: str, env: dict[str, str]
@@ -329,7 +335,7 @@ def test_any_text_is_either_settings_or_mistakes_of_one_line(
         assert not any("\n" in mistake for mistake in result)
 
 
-@given(st.dictionaries(st.sampled_from([f.name for f in FIELDS]), VALUES))
+@given(st.dictionaries(st.sampled_from([f.name for f in every_field()]), VALUES))
 def test_any_flags_are_either_settings_within_bounds_or_mistakes(flags: dict[str, object]) -> None:
     result = outcome(None, {}, flags)
     if isinstance(result, Settings):

@@ -9,11 +9,12 @@ import pytest
 
 from andon import app
 from andon.cli.main import run
+from andon.core.conditions.catalogue import FIGURES, thresholds
 from andon.core.conditions.rulebook import RENOTIFY_SECONDS
-from andon.core.conditions.thresholds import FIGURES, Thresholds
 from andon.core.notifying.routes import QuietHours
 from andon.core.settings.alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
-from andon.core.settings.resolution import FIELDS, Resolved, Settings, resolve
+from andon.core.settings.figures import every_field
+from andon.core.settings.resolution import Resolved, Settings, resolve
 from andon.errors import Invalid
 from andon.model.alert import Level
 from andon.model.device import Device
@@ -76,8 +77,8 @@ def mistakes(text: str) -> tuple[str, ...]:
 
 def test_everything_can_be_written_in_the_file() -> None:
     settings = from_file(TEXT).settings
-    assert settings.alerts_thermal_celsius == 75
-    assert settings.alerts_power_percent is None
+    assert dict(settings.alerts_figures)["thermal_celsius"] == 75
+    assert dict(settings.alerts_figures)["power_percent"] is None
     assert settings.alerts_renotify_seconds == 3600
     assert settings.alerts_overrides == (
         OverrideSettings(3, None, {"thermal_celsius": 90.0}, ("memory", "xid")),
@@ -101,17 +102,18 @@ def test_everything_can_be_written_in_the_file() -> None:
 
 
 def test_each_threshold_can_be_given_by_a_variable_and_has_the_rulebooks_default() -> None:
-    fields = {f.name: f for f in FIELDS}
+    fields = {f.name: f for f in every_field()}
     for name in FIGURES:
         field = fields[f"alerts_{name}"]
-        assert field.default == getattr(Thresholds(), name), name
-        assert getattr(resolve(None, {field.variable: "12"}, {}).settings, field.name) == 12, name
+        assert field.default == getattr(thresholds(), name), name
+        given = resolve(None, {field.variable: "12"}, {}).settings.alerts_figures
+        assert given == ((name, 12),), name
     assert Settings().alerts_renotify_seconds == RENOTIFY_SECONDS
     found = resolve(
         None, {"ANDON_ALERTS_DISABLED_RULES": "fan,xid", "ANDON_ALERTS_THERMAL_CELSIUS": "off"}, {}
     )
     assert found.settings.alerts_disabled_rules == ("fan", "xid")
-    assert found.settings.alerts_thermal_celsius is None
+    assert found.settings.alerts_figures == (("thermal_celsius", None),)
 
 
 def test_the_rulebook_follows_the_settings() -> None:

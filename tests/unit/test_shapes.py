@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from andon.core.conditions.lamps import LampBoard
+from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain.wire import Explained, explained_to_json
 from andon.core.sharing.holders import Holder

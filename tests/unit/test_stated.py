@@ -2,16 +2,14 @@
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from andon.core.conditions.rulebook import RULES_OF, Rulebook
-from andon.core.conditions.rules import BY_NAME, RULES
+from andon.core.conditions.catalogue import BY_NAME, DEFAULTS, FIGURES, RULES, RULES_OF, thresholds
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.stated import stated
-from andon.core.conditions.thresholds import DEFAULTS, FIGURES, Thresholds
-from andon.core.settings.table import Settings
+from andon.model.thresholds import Thresholds
 from andon.web.answers.alert_payloads import rules_to_json
 
 OF_RULE = RULES_OF | {
@@ -31,7 +29,7 @@ def texts(rule: str, figures: Thresholds) -> str:
 
 
 def test_a_threshold_of_75_leaves_no_rule_that_says_80() -> None:
-    payload = rules_to_json(Rulebook(Thresholds(thermal_celsius=75)), [])
+    payload = rules_to_json(Rulebook(thresholds(thermal_celsius=75)), [])
     text = json.dumps(payload["rules"], ensure_ascii=False)
     assert "at 75 °C" in text
     assert "80 °C" not in text
@@ -42,7 +40,7 @@ def test_every_threshold_is_in_the_text_of_its_rule(figure: str) -> None:
     """Or, as a duration, it is what the rule says it waits for."""
     rule = OF_RULE[figure]
     given: dict[str, Any] = {figure: 7.0 * (1 << 30 if figure.endswith("_bytes") else 1)}
-    before, after = texts(rule, DEFAULTS), texts(rule, replace(DEFAULTS, **given))
+    before, after = texts(rule, DEFAULTS), texts(rule, DEFAULTS.changed(given))
     assert before != after
     assert re.search(r"\b7\b", after), after
 
@@ -53,11 +51,6 @@ def test_no_name_of_a_number_is_left_in_a_text(rule: object) -> None:
 
 
 def test_the_levels_of_a_rule_say_how_long_they_wait_here() -> None:
-    figures = Thresholds(idle_seconds=42.0)
+    figures = thresholds(idle_seconds=42.0)
     rows = {row["name"]: row for row in rules_to_json(Rulebook(figures), [])["rules"]}
     assert rows["idle"]["for_seconds"] == rows["idle"]["levels"][0]["for_seconds"] == 42.0
-
-
-def test_the_settings_take_their_defaults_from_the_thresholds() -> None:
-    for name in FIGURES:
-        assert getattr(Settings(), f"alerts_{name}") == getattr(DEFAULTS, name), name

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from andon.core.conditions.catalogue import thresholds
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.thresholds import Thresholds
 from andon.model.device import Snapshot
 from andon.web.answers.anonymous import HIDDEN, for_anonymous
 from andon.web.answers.payloads import busy_uuids
@@ -88,9 +88,9 @@ def test_an_alert_is_told_once_in_an_episode() -> None:
 def test_high_usage_follows_the_threshold_of_its_rule() -> None:
     farm = drawn.farm()
     assert len(busy_uuids(farm, Rulebook())) == len(busy_uuids(farm)) == 2
-    strict = Rulebook(Thresholds(high_usage_percent=90.0))
+    strict = Rulebook(thresholds(high_usage_percent=90.0))
     assert len(busy_uuids(farm, strict)) == 1
-    assert not busy_uuids(farm, Rulebook(Thresholds(off=frozenset({"high_usage"}))))
+    assert not busy_uuids(farm, Rulebook(thresholds(off=frozenset({"high_usage"}))))
 
 
 def test_strangers_see_names_and_a_reason_and_no_command() -> None:

@@ -28,18 +28,18 @@ def open_alert_store(settings: Settings) -> "AlertStore":
 
 def rulebook(settings: Settings) -> "Rulebook":
     """The thresholds from the settings; a threshold that is off turns its rule off."""
-    from andon.core.conditions.rulebook import RULES_OF, Override, Rulebook
-    from andon.core.conditions.thresholds import FIGURES, Thresholds
+    from andon.core.conditions.catalogue import RULES_OF, thresholds
+    from andon.core.conditions.rulebook import Override, Rulebook
 
-    given = {name: getattr(settings, f"alerts_{name}") for name in FIGURES}
-    off = {RULES_OF[name] for name, figure in given.items() if figure is None}
-    figures = {name: figure for name, figure in given.items() if figure is not None}
+    given = settings.alerts_figures
+    off = {RULES_OF[name] for name, figure in given if figure is None}
+    figures = {name: figure for name, figure in given if figure is not None}
     overrides = [
         Override(one.device, one.model, one.figures, frozenset(one.disabled_rules))
         for one in settings.alerts_overrides
     ]
-    thresholds = Thresholds(**figures, off=frozenset(off | set(settings.alerts_disabled_rules)))
-    return Rulebook(thresholds, overrides, settings.alerts_renotify_seconds)
+    in_force = thresholds(frozenset(off | set(settings.alerts_disabled_rules)), **figures)
+    return Rulebook(in_force, overrides, settings.alerts_renotify_seconds)
 
 
 def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]":

@@ -17,8 +17,8 @@ from andon import library
 from andon.app import rulebook
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation, StepResult
+from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.rules import BY_NAME
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower
 from andon.engine.listeners import Listeners

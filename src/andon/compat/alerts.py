@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from andon.core.conditions.thresholds import DEFAULTS
+from andon.core.conditions.catalogue import DEFAULTS
 from andon.core.sampling.idleness import ZERO_READING
 from andon.units import human_seconds
 

@@ -9,7 +9,7 @@ from andon.cli.show.entries import range_of
 from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, say
-from andon.core.conditions.rules import BY_NAME
+from andon.core.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Party, Phase, Silence
 from andon.model.device import Snapshot
 from andon.model.naming import label_in

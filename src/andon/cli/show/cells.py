@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from andon.cli.show.entries import NamedDevice
 from andon.cli.show.text import UNKNOWN, Text, join, say
-from andon.core.conditions.heat import heat_limits
-from andon.core.conditions.unattributed import unattributed_bytes
+from andon.core.conditions.heat.limits import heat_limits
+from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sampling.bands import Band, band
 from andon.model.device import Process, Sample, State
 from andon.model.throttling import reason_of

@@ -3,10 +3,11 @@
 import re
 from dataclasses import dataclass, replace
 
+from andon.core.conditions.catalogue import DEFAULTS
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.thresholds import DEFAULTS, Thresholds
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels, title, with_labels
+from andon.model.thresholds import Thresholds
 
 _NOISE = re.compile(
     r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"

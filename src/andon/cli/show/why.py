@@ -11,9 +11,10 @@ from andon.cli.show.entries import NamedDevice, entries, is_masked, model_name
 from andon.cli.show.render import fault_lines, header, paragraph
 from andon.cli.show.text import Text, display_width, join, say
 from andon.core.conditions.rulebook import Rulebook
+from andon.core.conditions.state.phrases import HEALTHY
+from andon.core.evidence.phrasing import format_evidence
+from andon.core.evidence.reasons import Evidence, Reason
 from andon.core.explain import explain_absence, explain_node, most_troubled
-from andon.core.explain.phrasing import WEIGHTS, format_evidence
-from andon.core.explain.reasons import Evidence, Reason, ReasonCode
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.model import wire
 from andon.model.device import Process, Snapshot, reading_label
@@ -140,7 +141,7 @@ def _reason(reason: Reason, width: int, first: bool, at: float) -> list[Text]:
     lines += _labelled("evidence", _shown(reason.evidence, at), width)
     if reason.process is not None:
         lines += _labelled("process", _who(reason.process, at), width)
-    if reason.weight > WEIGHTS[ReasonCode.HEALTHY][0]:  # a plain fact needs no action
+    if reason.weight > HEALTHY.weight:  # a plain fact needs no action
         lines += _labelled("what to do", [reason.advice], width, "")
     return lines
 

@@ -8,17 +8,15 @@ from andon.core.alerting.commands import (
     unsilence,
 )
 from andon.core.alerting.persistence import dump, restore
+from andon.core.alerting.state import EMPTY, AlertState, StepResult
 from andon.core.alerting.state_machine import step
-from andon.core.conditions.state import (
-    EMPTY,
-    AlertState,
+from andon.core.conditions.observation import (
     HeldDevices,
     Moment,
     Observation,
     OwnTrouble,
     PreviousLease,
     Sharing,
-    StepResult,
 )
 
 __all__ = [

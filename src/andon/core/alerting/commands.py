@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from andon.core.alerting.notify_policy import silenced_until
 from andon.core.alerting.render import AlertRenderer
-from andon.core.conditions.rules import BY_NAME
-from andon.core.conditions.state import NEVER, AlertState, Episode, Moment, StepResult
+from andon.core.alerting.state import NEVER, AlertState, Episode, StepResult
+from andon.core.conditions.catalogue import BY_NAME
+from andon.core.conditions.observation import Moment
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.alert import Acknowledgement, Alert, Phase, Silence
 
@@ -67,12 +68,10 @@ def current(state: AlertState) -> tuple[Alert, ...]:
         seen = state.findings.get(subject, {})
         for rule, episode in on.items():
             finding = seen.get(rule)
-            fresh = finding is not None and finding.holds
-            found.append(
-                renderer.rendered(episode.alert, finding)
-                if finding is not None and fresh
-                else renderer.named(episode.alert)
-            )
+            if finding is not None and finding.holds:
+                found.append(renderer.rendered(episode.alert, finding))
+            else:
+                found.append(renderer.recovered(episode))
     return tuple(sorted(found, key=_order))
 
 

@@ -7,12 +7,26 @@ minute counts, both for what holds and for what is calm.
 from collections.abc import Callable
 from dataclasses import replace
 
-from andon.core.conditions.finding import ALL, ENDED, UNKNOWN, Judgement
-from andon.core.conditions.rules import Rule, Rung, severity
-from andon.core.conditions.state import NEVER, Episode, Moment, Times
+from andon.core.alerting.state import NEVER, Episode, Times
+from andon.core.conditions.condition import Condition, Rung, severity
+from andon.core.conditions.judgement import (
+    BETWEEN,
+    CALM,
+    ENDED,
+    EVENT,
+    HOLDS,
+    NEITHER,
+    NO_DATA,
+    ONE,
+    UNKNOWN,
+    Judgement,
+    Rungs,
+    RungState,
+)
+from andon.core.conditions.observation import Moment
 from andon.core.conditions.stated import for_seconds
-from andon.core.conditions.thresholds import Thresholds
 from andon.model.alert import Alert, Level, Phase
+from andon.model.thresholds import Thresholds
 
 SEEN_SECONDS = 30.0
 FORGET_SECONDS = 300.0
@@ -26,7 +40,7 @@ Render = Callable[[Alert, Judgement], Alert]
 
 def begin(
     alert: Alert,
-    rule: Rule,
+    rule: Condition,
     finding: Judgement,
     moment: Moment,
     figures: Thresholds,
@@ -49,18 +63,32 @@ def is_settled(episode: Episode, finding: Judgement | None, now: float) -> bool:
     """Whether a sample soon after the last one changes nothing, as most do."""
     if now >= episode.due or episode.dark is not None:
         return False
+    before = episode.rungs
     if finding is None:
-        return not episode.holds and episode.quiet == episode.up
-    if finding.blind or finding is ENDED or finding.holds != episode.holds:
+        return before == _ALIKE[CALM][len(before)]
+    rungs = finding.rungs
+    if not rungs:
+        return finding is NEITHER and before == _ALIKE[BETWEEN][len(before)]
+    if rungs != before:
         return False
-    if finding.holds & finding.calm:
-        return False  # an event: its calm starts again
-    return finding.calm & episode.up == episode.quiet
+    worst, value = episode.worst, finding.value
+    if worst is not None and value is not None and value > worst:
+        return False
+    # An event starts its calm again.
+    return rungs is ONE or (EVENT not in rungs and NO_DATA not in rungs)
+
+
+def with_worst(episode: Episode, finding: Judgement | None) -> Episode:
+    """The episode with the highest value while it held."""
+    value, worst = None if finding is None else finding.value, episode.worst
+    if finding is None or value is None or (worst is not None and value <= worst):
+        return episode
+    return replace(episode, worst=value) if finding.holds else episode
 
 
 def advance(
     episode: Episode,
-    rule: Rule,
+    rule: Condition,
     finding: Judgement | None,
     moment: Moment,
     last: float,
@@ -81,14 +109,19 @@ def advance(
         episode = _moved(episode, gap)
     if finding is ENDED:
         return _resolved(episode, moment) if episode.fired is not None else None
-    if episode.fired is None and (finding is None or not (finding.holds or finding.blind)):
+    if episode.fired is None and not _may_go_on(finding):
         return None
     return _advanced(episode, rule, finding, moment, figures, render, factor)
 
 
+def _may_go_on(finding: Judgement | None) -> bool:
+    """Whether a pending alert stays: a rung holds, or cannot be judged."""
+    return finding is not None and (finding.holds or NO_DATA in finding.rungs)
+
+
 def _advanced(
     episode: Episode,
-    rule: Rule,
+    rule: Condition,
     finding: Judgement | None,
     moment: Moment,
     figures: Thresholds,
@@ -96,26 +129,26 @@ def _advanced(
     factor: int,
 ) -> Episode:
     """The episode with one more sample; the same object if nothing changed."""
-    now, holds = moment.steady, 0 if finding is None else finding.holds
-    held, calm = _times(episode, finding, now)
+    now, rungs = moment.steady, _rungs(finding, len(rule.rungs))
+    held, calm = _times(episode, rungs, now)
     up = _up(episode, rule, held, calm, now, figures)
     same = held == episode.held and calm == episode.calm and up == episode.up
     due = _due(episode, rule, held, calm, up, figures)
-    if same and holds == episode.holds and due == episode.due and episode.dark is None:
+    if same and rungs == episode.rungs and due == episode.due and episode.dark is None:
         return episode
-    new = replace(episode, held=held, calm=calm, up=up, holds=holds, due=due)
+    new = replace(episode, held=held, calm=calm, up=up, rungs=rungs, due=due)
     return _changed(new, rule, finding, moment, render, factor)
 
 
 def _changed(
     episode: Episode,
-    rule: Rule,
+    rule: Condition,
     finding: Judgement | None,
     moment: Moment,
     render: Render,
     factor: int,
 ) -> Episode:
-    up, holds = episode.up, episode.holds
+    up, holds = episode.up, _holding(episode.rungs)
     if episode.fired is not None and not up:
         if not holds:
             return _resolved(episode, moment)
@@ -129,12 +162,10 @@ def _changed(
     if fires:
         alert = replace(alert, state=Phase.FIRING, fired=moment.wall)
     notifies = any(rung.notify and up >> place & 1 for place, rung in enumerate(rule.rungs))
-    quiet = sum(1 << place for place, since in enumerate(episode.calm) if since is not None)
     return replace(
         episode,
         alert=alert,
         up=up,
-        quiet=quiet & up,
         dark=None,
         fired=moment.steady if fires else episode.fired,
         factor=factor if fires else episode.factor,
@@ -143,7 +174,7 @@ def _changed(
 
 
 def _due(
-    episode: Episode, rule: Rule, held: Times, calm: Times, up: int, figures: Thresholds
+    episode: Episode, rule: Condition, held: Times, calm: Times, up: int, figures: Thresholds
 ) -> float:
     """When time alone activates or clears a rung."""
     found = NEVER
@@ -157,28 +188,37 @@ def _due(
     return found
 
 
-def _times(episode: Episode, finding: Judgement | None, now: float) -> tuple[Times, Times]:
+def _rungs(finding: Judgement | None, count: int) -> Rungs:
+    """What a sample says about each rung."""
+    if finding is None:
+        return _ALIKE[CALM][count]
+    return _ALIKE[BETWEEN][count] if finding is NEITHER else finding.rungs
+
+
+def _holding(rungs: Rungs) -> int:
+    """The rungs that hold, as bits."""
+    return sum(1 << place for place, state in enumerate(rungs) if state in (HOLDS, EVENT))
+
+
+def _times(episode: Episode, rungs: Rungs, now: float) -> tuple[Times, Times]:
     """Since when each rung has held and been calm, after this sample."""
-    holds, calm, blind = (
-        (0, ALL, 0) if finding is None else (finding.holds, finding.calm, finding.blind)
-    )
     held_times, calm_times = [], []
-    for place, (was_held, was_calm) in enumerate(zip(episode.held, episode.calm, strict=True)):
-        if blind >> place & 1:
-            held_times.append(was_held)
-            calm_times.append(was_calm)
-            continue
-        holding = bool(holds >> place & 1)
-        held_times.append((now if was_held is None else was_held) if holding else None)
-        # An event is instantaneous: its calm counts from the event itself.
-        counts = holding or episode.up >> place & 1
-        start = now if was_calm is None or holding else was_calm
-        calm_times.append(start if counts and calm >> place & 1 else None)
+    for place, state in enumerate(rungs):
+        held, calm = episode.held[place], episode.calm[place]
+        if state is not NO_DATA:
+            holds = state is HOLDS or state is EVENT
+            active = holds or episode.up >> place & 1
+            is_calm_now = active and (state is CALM or state is EVENT)
+            held = (now if held is None else held) if holds else None
+            # An event is instantaneous: its calm counts from the event itself.
+            calm = (now if calm is None or holds else calm) if is_calm_now else None
+        held_times.append(held)
+        calm_times.append(calm)
     return tuple(held_times), tuple(calm_times)
 
 
 def _up(
-    episode: Episode, rule: Rule, held: Times, calm: Times, now: float, figures: Thresholds
+    episode: Episode, rule: Condition, held: Times, calm: Times, now: float, figures: Thresholds
 ) -> int:
     """The active rungs: those that have held long enough and have not cleared since."""
     up = episode.up
@@ -200,12 +240,12 @@ def clear_seconds(rung: Rung, episode: Episode) -> float:
     return plain if episode.factor == 1 else min(plain * episode.factor, max(plain, FLAP_SECONDS))
 
 
-def _level(rule: Rule, rungs: int) -> Level | None:
+def _level(rule: Condition, rungs: int) -> Level | None:
     found = [rung.level for place, rung in enumerate(rule.rungs) if rungs >> place & 1]
     return max(found, key=lambda level: level.rank) if found else None
 
 
-def _prompt(rule: Rule, holds: int) -> int:
+def _prompt(rule: Condition, holds: int) -> int:
     """Without the rungs that only differ from a lower one in duration: they do not hold yet."""
     for place, rung in enumerate(rule.rungs):
         if any(lower.for_seconds < rung.for_seconds for lower in rule.rungs[:place]):
@@ -240,3 +280,10 @@ def _resolved(episode: Episode, moment: Moment) -> Episode:
         inhibited_by=None,
     )  # fmt: skip
     return replace(episode, alert=alert, up=0, dark=None)
+
+
+_MOST_RUNGS = 8
+_ALIKE: dict[RungState, tuple[Rungs, ...]] = {
+    state: tuple((state,) * count for count in range(_MOST_RUNGS + 1)) for state in (CALM, BETWEEN)
+}
+"""All rungs in one state, by their number."""

@@ -1,23 +1,32 @@
-"""Evaluates one sample: what each rule finds for each subject, if it finds anything."""
+"""Evaluates one sample: what each condition finds for each subject, if it finds anything."""
 
 from collections.abc import Mapping
 
+from andon.core.alerting.events import judge_events
+from andon.core.alerting.lease_findings import lease_findings
+from andon.core.alerting.state import AlertState, Episode
+from andon.core.conditions.catalogue import BY_NAME, RULES
 from andon.core.conditions.device_view import DeviceView
-from andon.core.conditions.events import judge_ecc_count, judge_events
-from andon.core.conditions.finding import ENDED, NEITHER, UNKNOWN, Judgement
-from andon.core.conditions.judges import DEVICE_JUDGES, idle
-from andon.core.conditions.node import node_findings, trouble_findings
+from andon.core.conditions.judgement import ENDED, HOLDS, NEITHER, UNKNOWN, Judgement
+from andon.core.conditions.judging import OnHeld, OnNode, OnReading, OnReport, OnState
+from andon.core.conditions.memory.ecc import judge_ecc_count
+from andon.core.conditions.observation import HeldDevices, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.sharing import sharing_findings
-from andon.core.conditions.state import AlertState, Episode, HeldDevices, Moment, Observation
+from andon.core.conditions.state.driver_hung import hung
 from andon.core.conditions.track import Track, updated_track
+from andon.core.conditions.wording import Reported
 from andon.core.sampling.idleness import ZERO_READING
 from andon.model.device import DeviceStatus, Sample
 from andon.model.device import State as DeviceState
 
 READERS = "reader:"
-READING_RULES = frozenset(name for name, _ in DEVICE_JUDGES)
 LEAST_READERS = 2  # one device that does not respond says nothing about its vendor
+DEVICE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnReading))
+HELD_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnHeld))
+STATE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnState))
+NODE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnNode))
+READING_RULES = frozenset(name for name, _ in DEVICE_JUDGES)
+HELD_RULES = frozenset(name for name, _ in HELD_JUDGES)
 
 Found = dict[str, dict[str, Judgement]]
 
@@ -43,7 +52,7 @@ class Evaluation:
         rulebook.learn_labels(self.snapshot.devices)
         for status in self.snapshot.devices:
             self._device(status)
-        self._sharing()
+        self._leases()
         self._unlisted()
         self._readers()
         self._rest()
@@ -79,38 +88,45 @@ class Evaluation:
         found: dict[str, Judgement] = {}
         for name, judge in DEVICE_JUDGES:
             finding = judge(seen)
-            if finding is not None and (finding.holds or name in on):
+            if finding is not None and (name in on or finding.holds):
                 found[name] = finding
-        if "idle" in on or (held is not None and sample.utilization_percent == ZERO_READING):
-            unwatched = self.observation.leases is None
-            found["idle"] = UNKNOWN if unwatched else idle(seen)
+        unused = held is not None and sample.utilization_percent == ZERO_READING
+        if unused or (on and not HELD_RULES.isdisjoint(on)):
+            self._holding(seen, on, found)
         if found:
             self.found[uuid] = found
         count = sample.ecc_uncorrected
         if count is not None and count != self.ecc.get(uuid):
             self._errors(uuid, count)
 
+    def _holding(
+        self, seen: DeviceView, on: Mapping[str, Episode], found: dict[str, Judgement]
+    ) -> None:
+        unwatched = self.observation.leases is None
+        for name, judge in HELD_JUDGES:
+            finding = UNKNOWN if unwatched else judge(seen)
+            if name in on or finding.holds:
+                found[name] = finding
+
     def _silent(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
         """A device without a reading: calm if asleep, otherwise unknown."""
         asleep = status.state is DeviceState.ASLEEP
         for name in on:
-            if name == "idle":
+            if name in HELD_RULES:
                 free = self._held is not None and status.device.uuid not in self._held
                 self.add(status.device.uuid, name, ENDED if free else UNKNOWN)
             elif name in READING_RULES and not asleep:
                 self.add(status.device.uuid, name, UNKNOWN)
 
     def _states(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
-        uuid, state = status.device.uuid, status.state
-        reasons = (status.reason, status.hint)
-        if state is DeviceState.LOST:
-            self.add(uuid, "device_lost", Judgement(1, details=reasons))
-            if "driver_hung" in on:
-                self.add(uuid, "driver_hung", UNKNOWN)
-        elif state is DeviceState.STALE:
-            self.add(uuid, "driver_hung", Judgement(0b11, details=reasons))
-            if "device_lost" in on:
-                self.add(uuid, "device_lost", UNKNOWN)
+        """Lost or not responding: while it is one, nothing is known about the other."""
+        found = {name: judge(status) for name, judge in STATE_JUDGES}
+        silent = any(finding is not None for finding in found.values())
+        for name, finding in found.items():
+            if finding is not None:
+                self.add(status.device.uuid, name, finding)
+            elif silent and name in on:
+                self.add(status.device.uuid, name, UNKNOWN)
 
     def _errors(self, uuid: str, count: int) -> None:
         before = self.ecc.get(uuid)
@@ -121,14 +137,13 @@ class Evaluation:
         if was_reset:
             self.reset.add(uuid)
 
-    def _sharing(self) -> None:
-        seen = self.observation
-        found = sharing_findings(
-            seen.leases, seen.sharing, self.statuses, self._divided, self.state.episodes,
-            self.rulebook,
+    def _leases(self) -> None:
+        found = lease_findings(
+            self.observation, self.statuses, self._divided, self.state.episodes,
+            self.rulebook.thresholds,
         )  # fmt: skip
         for subject, rule, finding in found:
-            if finding is not None and (finding.holds or rule in self._on(subject)):
+            if finding.holds or rule in self._on(subject):
                 self.add(subject, rule, finding)
 
     def holder_of(self, uuid: str) -> str | None:
@@ -145,7 +160,7 @@ class Evaluation:
             parent = self.statuses.get(place.parent or "")
             if parent is None or not parent.answered:
                 for name in on:
-                    if name not in ("xid", "ecc"):
+                    if not BY_NAME[name].momentary:
                         self.add(subject, name, UNKNOWN)
 
     def _readers(self) -> None:
@@ -156,15 +171,16 @@ class Evaluation:
                 stale.setdefault(status.device.vendor, []).append(status.state is DeviceState.STALE)
         for vendor, silent in stale.items():
             if len(silent) >= LEAST_READERS and all(silent):
-                self.add(f"{READERS}{vendor}", "driver_hung", Judgement(0b11, details=(None, None)))
+                self.add(f"{READERS}{vendor}", "driver_hung", hung())
 
     def _rest(self) -> None:
         figures, state = self.rulebook.thresholds, self.state
-        for name, finding in node_findings(self.snapshot, figures).items():
-            if finding.holds or name in self._on("node"):
+        on = self._on("node")
+        for name, judge in NODE_JUDGES:
+            finding = judge(self.snapshot, figures)
+            if finding is not None and (finding.holds or name in on):
                 self.add("node", name, finding)
-        for subject, rule, finding in trouble_findings(self.observation.troubles):
-            self.add(subject, rule, finding)
+        self._reports()
         if self.observation.events:
             known = self.statuses.keys() | state.ecc.keys() | state.places.keys()
             taken, self.xids = judge_events(
@@ -172,10 +188,18 @@ class Evaluation:
             )
             for subject, rule, finding in taken:
                 self.add(subject, rule, finding)
-        for subject, on in state.episodes.items():
-            self._after_a_boot(subject, on)
+        for subject, alerts in state.episodes.items():
+            self._after_a_boot(subject, alerts)
         if self.rulebook.turns_off:
             self._turn_off()
+
+    def _reports(self) -> None:
+        """Every part of andon that reports a problem."""
+        for trouble in self.observation.troubles:
+            rule = trouble.subject.partition(":")[0]
+            if rule in BY_NAME and isinstance(BY_NAME[rule].judged, OnReport):
+                about = Reported(trouble.reason, trouble.hint)
+                self.add(trouble.subject, rule, Judgement((HOLDS,), about=about))
 
     def _after_a_boot(self, subject: str, on: Mapping[str, Episode]) -> None:
         """After a reboot an earlier error clears only while the device works."""
@@ -190,7 +214,7 @@ class Evaluation:
             self.add(subject, "xid", NEITHER)
 
     def _turn_off(self) -> None:
-        """Rules that are off find nothing, and their earlier alerts end."""
+        """Conditions that are off find nothing, and their earlier alerts end."""
         for subject in {*self.found, *self.state.episodes}:
             status, on = self.statuses.get(subject), self._on(subject)
             book = self.rulebook

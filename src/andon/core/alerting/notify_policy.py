@@ -4,14 +4,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from andon.core.alerting.episodes import is_calm
-from andon.core.conditions.rules import BY_NAME
-from andon.core.conditions.state import NEVER, Episode, Location, Moment
+from andon.core.alerting.state import NEVER, Episode, Location
+from andon.core.conditions.catalogue import BY_NAME, RULES
+from andon.core.conditions.observation import Moment
 from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
 LONGEST_SECONDS = 86_400.0
 NOT_BEHIND_A_HANG = frozenset({"driver_hung", "device_lost", "xid", "ecc"})
-INHIBITORS = frozenset({"device_lost", "driver_hung", "thermal", "xid", "leftover_memory", "idle"})
-BEHIND_HEAT = frozenset({"throttle_thermal", "idle"})
+INHIBITORS = frozenset(
+    {"device_lost", "driver_hung", "xid", "idle"} | {name for one in RULES for name in one.behind}
+)
 
 Episodes = Mapping[str, Mapping[str, Episode]]
 
@@ -36,12 +38,10 @@ def inhibitor(
         found = hung if hung is not None and hung.fired is not None else None
     if found is None and rule == "driver_hung" and place is not None:
         found = episodes.get(f"reader:{place.vendor}", {}).get("driver_hung")
-    if found is None and rule in BEHIND_HEAT:
-        found = own.get("thermal")
+    if found is None:
+        found = next((own[name] for name in BY_NAME[rule].behind if name in own), None)
     if found is None and rule == "idle":
         return _lease_inhibitor(alert, episodes.get(holder or "", {}).get("idle_lease"), holder)
-    if found is None and rule == "unattributed_memory":
-        found = own.get("leftover_memory")
     if found is None and rule == "ecc":
         return _xid_inhibitor(alert, own.get("xid"))
     return None if found is None else found.alert.id

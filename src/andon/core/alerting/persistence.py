@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from andon.core.conditions.state import AlertState, Episode, LastEnd, Location, Moment
+from andon.core.alerting.state import AlertState, Episode, LastEnd, Location
+from andon.core.conditions.observation import Moment
 from andon.errors import Invalid
 from andon.model.alert import Phase
 from andon.model.alert_wire import (
@@ -98,7 +99,7 @@ def _shifted(episode: Episode, shift: float) -> Episode:
     )
 
 
-_PLAIN = ("up", "holds", "dark", "fired", "factor", "restarted", "notifiable", "notified_rank",
+_PLAIN = ("up", "worst", "dark", "fired", "factor", "restarted", "notifiable", "notified_rank",
           "covered", "notified_at", "reminders")  # fmt: skip
 
 
@@ -139,7 +140,8 @@ def _episode(value: Json) -> Episode:
         alert=alert_from_json(value["alert"]),
         held=tuple(value["held"]),
         calm=tuple(value["calm"]),
-        **{name: value[name] for name in _PLAIN},
+        **{name: value[name] for name in _PLAIN if name != "worst"},
+        worst=value.get("worst"),  # not in a file of an earlier version
     )
 
 

@@ -1,12 +1,15 @@
 """Turns a finding into an alert for people: its numbers, its sentence, who is affected."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from andon.core.conditions import texts
-from andon.core.conditions.finding import Judgement
-from andon.core.conditions.lease_texts import holders_of, strangers_of
-from andon.core.conditions.rules import BY_NAME
-from andon.model.alert import Alert, Event, Party
+from andon.core.alerting.state import Episode
+from andon.core.conditions.catalogue import BY_NAME
+from andon.core.conditions.condition import NOTHING, Condition, Recovery, Told
+from andon.core.conditions.judgement import Judgement
+from andon.core.conditions.observation import HeldDevices
+from andon.core.conditions.wording import MOST_PARTIES, parties
+from andon.model.alert import Alert, Event, Party, Phase
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.naming import device_labels, title
 from andon.model.vendors import vendor_of
@@ -30,40 +33,63 @@ class AlertRenderer:
 
     def rendered(self, alert: Alert, finding: Judgement) -> Alert:
         """The alert with the numbers, the text and the people of a finding."""
-        alert, rule, subject = self.named(alert), alert.rule, alert.subject
-        status = self._status(subject)
-        it = self._subject_name(subject) if status is None else title(self._number(subject))
-        lasted = self.snapshot.at - alert.since
+        alert, condition = self.named(alert), BY_NAME[alert.rule]
+        told = self._told(alert, finding)
         return replace(
             alert,
             value=finding.value,
             threshold=finding.threshold,
             limit=finding.limit,
-            unit=BY_NAME[rule].unit,
-            message=texts.message(rule, it, finding, lasted, self._devices(finding)),
-            advice=texts.advice(rule, self._number(subject), finding),
-            affected=_reported(finding)
-            or _concerned(finding, texts.parties(self._processes(subject, status, finding)))
-            or alert.affected,
-            evidence=texts.evidence(rule, finding),
+            unit=condition.unit,
+            message=condition.title if condition.sentence is None else condition.sentence(told),
+            advice=_advice(condition, told),
+            affected=self._affected(alert, finding) or alert.affected,
+            evidence=_evidence(condition, finding),
         )
 
-    def _processes(
-        self, subject: str, status: DeviceStatus | None, finding: Judgement
-    ) -> tuple[Process, ...]:
+    def recovered(self, episode: Episode) -> Alert:
+        """The alert of an episode that does not hold now: how bad it was, and how it is."""
+        alert, condition = self.named(episode.alert), BY_NAME[episode.alert.rule]
+        firing = alert.state is Phase.FIRING and alert.no_data_since is None
+        if condition.recovered is None or condition.measure is None or not firing:
+            return alert
+        now = condition.measure(self._status(alert.subject), self.snapshot)
+        clear = condition.clear_seconds * episode.factor
+        told = Recovery(self._title(alert.subject), episode.worst, now, clear)
+        return replace(alert, value=now, message=condition.recovered(told))
+
+    def _told(self, alert: Alert, finding: Judgement) -> Told:
+        subject = alert.subject
+        lasted = self.snapshot.at - alert.since
+        gpus = self._devices(finding)
+        return Told(self._title(subject), finding, self._number(subject), gpus, lasted)
+
+    def _title(self, subject: str) -> str:
+        known = self._status(subject) is not None
+        return title(self._number(subject)) if known else self._subject_name(subject)
+
+    def _affected(self, alert: Alert, finding: Judgement) -> tuple[Party, ...]:
+        """Who is affected: the people of an event first, then holders and processes."""
+        event = _event(finding)
+        if event is not None and event.who:
+            return event.who[:MOST_PARTIES]  # the culprit has often exited since
+        there = parties(self._processes(alert.subject, event))
+        return _concerned(finding, there)
+
+    def _processes(self, subject: str, event: Event | None) -> tuple[Process, ...]:
         """The processes on it; if it stopped answering, those of the previous sample."""
+        status = self._status(subject)
         found = status.processes if status else ()
         if not found and self._before is not None and (status is None or not status.answered):
             found = next(
                 (s.processes for s in self._before.devices if s.device.uuid == subject), ()
             )
-        event = finding.details[0] if finding.details else None
-        named = event.pids if isinstance(event, Event) else ()
+        named = () if event is None else event.pids
         return tuple(p for p in found if p.pid in named) or found
 
     def _devices(self, finding: Judgement) -> str:
         """`GPU 0, 1`: the devices of the claim a finding is about."""
-        held = holders_of(finding)
+        held = _holders(finding)
         numbers = [self._number(uuid) for uuid in held[0].devices] if held else []
         return title(", ".join(numbers)) if numbers else ""
 
@@ -90,17 +116,36 @@ class AlertRenderer:
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
 
 
+def holder_in(finding: Judgement) -> str | None:
+    """The id of the claim a finding is about."""
+    held = _holders(finding)
+    return held[0].id if held else None
+
+
+def _advice(condition: Condition, told: Told) -> str:
+    own = None if condition.advise is None else condition.advise(told)
+    return condition.advice if own is None else own
+
+
+def _evidence(condition: Condition, finding: Judgement) -> Mapping[str, float | str]:
+    return NOTHING if condition.evidence is None else condition.evidence(finding)
+
+
+def _event(finding: Judgement) -> Event | None:
+    event = getattr(finding.about, "event", None)
+    return event if isinstance(event, Event) else None
+
+
+def _holders(finding: Judgement) -> tuple[HeldDevices, ...]:
+    found: tuple[HeldDevices, ...] = getattr(finding.about, "holders", ())
+    return found
+
+
 def _concerned(finding: Judgement, there: tuple[Party, ...]) -> tuple[Party, ...]:
     """The people affected, including the holders: the owner of an idle lease is notified, and so is
     whoever shares a device without knowing it."""
-    strangers = texts.parties(strangers_of(finding))
-    holders = tuple(party for held in holders_of(finding) for party in held.who)
-    first = strangers[: texts.MOST_PARTIES - 1] or ()
+    strangers = parties(getattr(finding.about, "strangers", ()))
+    holders = tuple(party for held in _holders(finding) for party in held.who)
+    first = strangers[: MOST_PARTIES - 1] or ()
     others = () if strangers else tuple(p for p in there if p.pid not in {h.pid for h in holders})
-    return (*first, *holders, *others)[: texts.MOST_PARTIES]
-
-
-def _reported(finding: Judgement) -> tuple[Party, ...]:
-    """Who was running when a device reported an error: the culprit has often exited since."""
-    event = finding.details[0] if finding.details else None
-    return event.who[: texts.MOST_PARTIES] if isinstance(event, Event) else ()
+    return (*first, *holders, *others)[:MOST_PARTIES]

@@ -10,6 +10,7 @@ from andon.core.alerting.episodes import (
     advance,
     begin,
     is_settled,
+    with_worst,
 )
 from andon.core.alerting.evaluate import Evaluation
 from andon.core.alerting.notify_policy import (
@@ -21,26 +22,26 @@ from andon.core.alerting.notify_policy import (
     silenced_until,
     uncovered,
 )
-from andon.core.alerting.render import AlertRenderer
-from andon.core.conditions.finding import ENDED, Judgement
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.rules import BY_NAME
-from andon.core.conditions.state import (
+from andon.core.alerting.render import AlertRenderer, holder_in
+from andon.core.alerting.state import (
     NEVER,
     AlertState,
     Episode,
-    HeldDevices,
     LastEnd,
     Location,
-    Moment,
-    Observation,
     StepResult,
 )
-from andon.core.conditions.thresholds import Thresholds
+from andon.core.conditions.catalogue import BY_NAME, RULES
+from andon.core.conditions.judgement import ENDED, Judgement
+from andon.core.conditions.observation import Moment, Observation
+from andon.core.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
+from andon.model.thresholds import Thresholds
 
 SOME_SECONDS, MOST_SECONDS = 256, 4096  # pairs of rule and subject: the second in the latest id
 OLD_SECONDS = 2 * 86_400.0
+RECOVERING = frozenset(rule.name for rule in RULES if rule.recovered is not None)
+"""The rules whose alerts say how bad it was once it is better."""
 MOST_OWED = 256
 
 
@@ -111,7 +112,7 @@ class _Step:
                 self._changed(episode, after)
         kept = on if fresh is None else fresh
         for rule, finding in found.items():
-            if finding.holds and rule not in kept:
+            if rule not in kept and finding.holds:
                 fresh = dict(on) if fresh is None else fresh
                 fresh[rule] = self._begin(subject, rule, finding)
         if fresh is None:
@@ -129,6 +130,8 @@ class _Step:
             episode = replace(episode, restarted=True, calm=(None,) * len(episode.calm))
         elif episode.restarted and finding is not None and finding.holds:
             episode = replace(episode, restarted=False)
+        if rule in RECOVERING:
+            episode = with_worst(episode, finding)
         return advance(
             episode, BY_NAME[rule], finding, self.moment, self.last, self._figures(subject),
             self.renderer.rendered, self._factor(rule, subject),
@@ -148,7 +151,7 @@ class _Step:
             self.renderer.rendered, self._factor(rule, subject),
         )  # fmt: skip
         self.changed[new.alert.id] = new.alert
-        return new
+        return with_worst(new, finding) if rule in RECOVERING else new
 
     def _end(self, before: Episode, after: Episode | None) -> None:
         """It resolved, or was only pending and is dropped."""
@@ -244,14 +247,11 @@ class _Step:
 
     def _handed_over(self, subject: str, rule: str, finding: Judgement | None) -> Judgement | None:
         """A new holder starts a new idle time."""
-        if rule != "idle" or finding is None or not finding.details:
-            return finding
         before = self.state.findings.get(subject, _NOTHING_FOUND).get(rule)
-        if before is None or not before.details:
+        if finding is None or before is None:
             return finding
-        was, now = before.details[0], finding.details[0]
-        same = isinstance(was, HeldDevices) and isinstance(now, HeldDevices) and was.id == now.id
-        return finding if same else ENDED
+        was, now = holder_in(before), holder_in(finding)
+        return finding if was is None or now is None or was == now else ENDED
 
     def _factor(self, rule: str, subject: str) -> int:
         last = self.ended.get(f"{rule}@{subject}") if self.ended else None

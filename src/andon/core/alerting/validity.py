@@ -1,7 +1,7 @@
 """Invariants of the alert state; tests check them after every step."""
 
-from andon.core.conditions.rules import BY_NAME
-from andon.core.conditions.state import AlertState, Episode
+from andon.core.alerting.state import AlertState, Episode
+from andon.core.conditions.catalogue import BY_NAME
 from andon.model.alert import Level, Phase
 
 

@@ -1,9 +1,9 @@
-"""One device as its rules see it in one sample."""
+"""One device as its conditions see it in one sample."""
 
-from andon.core.conditions.state import HeldDevices
-from andon.core.conditions.thresholds import Thresholds
+from andon.core.conditions.observation import HeldDevices
 from andon.core.conditions.track import Reasons, Track
 from andon.model.device import DeviceStatus, Sample
+from andon.model.thresholds import Thresholds
 
 
 class DeviceView:

@@ -1,20 +1,15 @@
 """The thresholds in force for each device."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
-from andon.core.conditions.rules import RULES
-from andon.core.conditions.thresholds import DEFAULTS, Thresholds
+from andon.core.conditions.catalogue import DEFAULTS
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels, may_mean, recorded_label
+from andon.model.thresholds import Thresholds
 
 MOST_DEVICES = 4096
 RENOTIFY_SECONDS = 14_400.0
-
-
-RULES_OF = {rule.threshold: rule.name for rule in RULES if rule.threshold is not None}
-"""The rule of each threshold: setting a threshold to "off" turns its rule off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +68,5 @@ class Rulebook:
         label = self._labels.get(device.uuid) or recorded_label(device)
         fitting = [override for override in self.overrides if override.fits(device, label)]
         for override in sorted(fitting, key=lambda one: one.device is not None):
-            figures: dict[str, Any] = dict(override.figures)
-            found = replace(found, **figures, off=found.off | override.off)
+            found = found.changed(override.figures, override.off)
         return found

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from andon.core.conditions.forecast import Point, Trend, trend
+from andon.core.evidence.forecast import Point, Trend, trend
 from andon.model.device import DeviceStatus, MemoryKind, Sample
 
 EVERY_SECONDS = 10.0

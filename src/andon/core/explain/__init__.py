@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.explain.reasons import Reason
-from andon.core.explain.rules import RULES
-from andon.core.explain.states import absence, nothing, vanished
-from andon.core.explain.view import View
-from andon.model.device import Snapshot
+from andon.core.conditions.state.phrases import absence, healthy, vanished
+from andon.core.evidence.reasons import Reason
+from andon.core.evidence.view import View
+from andon.model.device import Device, Snapshot
+from andon.model.thresholds import Thresholds
 
 __all__ = ["explain", "explain_absence", "explain_node", "most_troubled"]
 
@@ -17,11 +18,12 @@ def explain(
 ) -> tuple[Reason, ...]:
     """The reasons for one device, most important first; never empty. Snapshots in any order."""
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
-    view = View.of(past, uuid, rulebook) if past else None
+    figures = _default if rulebook is None else rulebook.for_device
+    view = View.of(past, uuid, figures) if past else None
     if view is None:
         return _of_the_unlisted(past, uuid)
-    found = [reason for rule in RULES if (reason := rule(view)) is not None]
-    fine = nothing(view)
+    found = [reason for one in EXPLANATIONS if (reason := one.explain(view)) is not None]
+    fine = healthy(view)
     if fine is not None and not any(reason.is_trouble for reason in found):
         found.append(fine)
     return ranked(found) or absence(view.snapshot)
@@ -51,6 +53,10 @@ def most_troubled(explained: Mapping[str, tuple[Reason, ...]]) -> str | None:
 def ranked(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     """By weight, then confidence, then name, so that the order is total."""
     return tuple(sorted(reasons, key=lambda r: (-r.weight, -r.confidence, r.code, r.sentence)))
+
+
+def _default(device: Device) -> Thresholds:
+    return DEFAULTS
 
 
 def _of_the_unlisted(past: Sequence[Snapshot], uuid: str) -> tuple[Reason, ...]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from andon.core.explain.reasons import Evidence, Reason
+from andon.core.evidence.reasons import Evidence, Reason
 from andon.model.device import Device
 from andon.model.shapes import Member, names_of, plain, shape_of
 from andon.model.wire import Json, process_to_json

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from andon.core.conditions.rules import BY_NAME
+from andon.core.conditions.catalogue import BY_NAME
 from andon.core.notifying.routes import Offset
 from andon.core.processes.redaction import redact
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase

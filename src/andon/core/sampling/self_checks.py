@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from andon.core.conditions.state import OwnTrouble
+from andon.core.conditions.observation import OwnTrouble
 
 WINDOW_SECONDS = 300.0
 MOST_COST_PERCENT = 20.0  # of one core, our own code only

@@ -193,12 +193,10 @@ def addresses(text: str) -> tuple[NotifierSettings, ...]:
 
 def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[OverrideSettings, ...]:
     """`[[alerts.override]]`: a device or a model, and its own thresholds."""
-    from andon.core.conditions.rulebook import RULES_OF
-    from andon.core.conditions.rules import BY_NAME
-    from andon.core.conditions.thresholds import FIGURES
+    from andon.core.conditions.catalogue import FIGURES, RULES, RULES_OF
 
     figures = tuple(TableKey(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
-    switches = tuple(TableKey(name, OFF, "") for name in BY_NAME)
+    switches = tuple(TableKey(rule.name, OFF, "") for rule in RULES)
     found: list[OverrideSettings] = []
     for place, table in _tables(raw, where, mistakes):
         before = len(mistakes)
@@ -208,7 +206,10 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
         mistakes += [
             f"{place}: {words}" for words in unknown_rules(values.get("disabled_rules", ()))
         ]
-        off = {*values.pop("disabled_rules", ()), *(name for name in BY_NAME if name in values)}
+        off = {
+            *values.pop("disabled_rules", ()),
+            *(rule.name for rule in RULES if rule.name in values),
+        }
         off |= {RULES_OF[n] for n in FIGURES if n in values and values[n] is None}
         if len(mistakes) == before:
             numbers = {n: values[n] for n in FIGURES if values.get(n) is not None}
@@ -221,11 +222,12 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
 
 def unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
     """What is wrong with a list of rules."""
-    from andon.core.conditions.rules import BY_NAME
+    from andon.core.conditions.catalogue import RULES
 
+    known = [rule.name for rule in RULES]
     for name in names:
-        if name not in BY_NAME:
-            yield f"there is no rule {name[:40]!r}{_meant(name, BY_NAME)}"
+        if name not in known:
+            yield f"there is no rule {name[:40]!r}{_meant(name, known)}"
 
 
 def masked(url: str) -> str:

@@ -40,10 +40,30 @@ class Resolved:
 
     def shown(self, name: str) -> Any:
         """The value of a setting as it may be printed: without a password."""
-        return _BY_NAME[name].kind.show(getattr(self.settings, name))
+        field = next(one for one in _fields(name.startswith(_ALERTS)) if one.name == name)
+        return field.kind.show(self.value(field))
+
+    def value(self, field: Field) -> Any:
+        """The value in force of a setting."""
+        if field.figure is None:
+            return getattr(self.settings, field.name)
+        given = dict(self.settings.alerts_figures)
+        return given.get(field.name.removeprefix(_ALERTS), field.figure)
+
+    def origin_of(self, name: str) -> str:
+        return self.origin.get(name, "default")
 
 
-_BY_NAME = {f.name: f for f in FIELDS}
+_ALERTS = "alerts_"
+
+
+def _fields(with_figures: bool) -> tuple[Field, ...]:
+    """The settings; those of the conditions only where one may be meant."""
+    if not with_figures:
+        return FIELDS
+    from andon.core.settings.figures import every_field
+
+    return every_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +82,7 @@ def describe() -> list[SettingRow]:
     """The table of settings as text."""
     return [
         SettingRow(f.name, f.place, f.variable, _allowed(f), _quoted(f.default), f.help)
-        for f in FIELDS
+        for f in _fields(with_figures=True)
     ]
 
 
@@ -80,6 +100,7 @@ def resolve(
     mistakes: list[str] = []
     strange: list[str] = []
     values: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     origin = {f.name: "default" for f in FIELDS}
     for given in (
         _from_file(file, mistakes),
@@ -88,12 +109,19 @@ def resolve(
     ):
         for field, place, source, raw in given:
             try:
-                values[field.name] = _read(field, raw)
+                value = _read(field, raw)
+                if field.figure is None:
+                    values[field.name] = value
+                else:
+                    figures[field.name.removeprefix(_ALERTS)] = value
                 origin[field.name] = source
             except ValueError as exc:
                 mistakes.append(f"{place}: {exc}")
     values |= _tables(file, mistakes)
-    origin |= dict.fromkeys(values.keys() - origin.keys(), f"file {file[0]}" if file else "")
+    if figures:
+        values["alerts_figures"] = tuple(figures.items())
+    tables = values.keys() & set(TABLES.values())
+    origin |= dict.fromkeys(tables, f"file {file[0]}" if file else "")
     mistakes += _strange_rules(values.get("alerts_disabled_rules", ()), origin)
     if not mistakes and _weightless(settings := Settings(**values)):
         mistakes.append("score: one of memory_weight and utilization_weight must be above 0")
@@ -135,18 +163,20 @@ Given = Iterator[tuple[Field, str, str, object]]
 
 
 def _from_flags(flags: Mapping[str, object], mistakes: list[str]) -> Given:
+    by_name = {f.name: f for f in _fields(any(name.startswith(_ALERTS) for name in flags))}
     for name, raw in flags.items():
-        if name not in _BY_NAME:
-            mistakes.append(
-                f"flag {_quoted(name)}: there is no such setting{_meant(name, _BY_NAME)}"
-            )
+        if name not in by_name:
+            meant = _meant(name, by_name)
+            mistakes.append(f"flag {_quoted(name)}: there is no such setting{meant}")
         elif raw is not None and raw != ():  # what click passes if the flag is absent
-            yield _BY_NAME[name], _BY_NAME[name].flag, "flag", raw
+            yield by_name[name], by_name[name].flag, "flag", raw
 
 
 def _from_env(env: Mapping[str, str], strange: list[str]) -> Given:
-    by_variable = {f.variable: f for f in FIELDS}
-    for variable in sorted(name for name in env if name.startswith("ANDON_")):
+    given = sorted(name for name in env if name.startswith("ANDON_"))
+    figures = any(name.startswith("ANDON_ALERTS_") for name in given)
+    by_variable = {f.variable: f for f in _fields(figures)}
+    for variable in given:
         field = by_variable.get(variable)
         if field is not None and env[variable] != "":
             yield field, variable, variable, env[variable]
@@ -159,8 +189,10 @@ def _from_file(file: tuple[str, str] | None, mistakes: list[str]) -> Given:
     if file is None:
         return
     path, text = file
-    by_place = {f.place: f for f in FIELDS}
-    for place, raw in _leaves(path, text, mistakes):
+    found = list(_leaves(path, text, mistakes))
+    figures = any(place.partition(".")[0] == "alerts" for place, _ in found)
+    by_place = {f.place: f for f in _fields(figures)}
+    for place, raw in found:
         if place in TABLES:
             continue
         where = f"{path}{_line_of(place, text)}: {_plain(place)}"

@@ -3,18 +3,15 @@
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
-from andon.core.conditions.thresholds import DEFAULTS
 from andon.core.settings.kinds import (
     FOLDER,
     LABELS,
     NAMES,
     NUMBER,
-    NUMBER_OR_OFF,
     QUIET,
     RULES,
     SCRIPTS,
     SECONDS,
-    SECONDS_OR_OFF,
     STORE,
     TEXT,
     WHOLE,
@@ -57,28 +54,7 @@ class Settings:
     exporter_prefix: str = "andon"
     exporter_host: str = "127.0.0.1"
     exporter_port: int = 26367
-    alerts_thermal_celsius: float | None = DEFAULTS.thermal_celsius
-    alerts_thermal_margin_celsius: float = DEFAULTS.thermal_margin_celsius
-    alerts_thermal_notify_celsius: float = DEFAULTS.thermal_notify_celsius
-    alerts_thermal_critical_celsius: float = DEFAULTS.thermal_critical_celsius
-    alerts_memory_percent: float | None = DEFAULTS.memory_percent
-    alerts_power_percent: float | None = DEFAULTS.power_percent
-    alerts_idle_seconds: float | None = DEFAULTS.idle_seconds
-    alerts_high_usage_percent: float | None = DEFAULTS.high_usage_percent
-    alerts_clock_loss_percent: float | None = DEFAULTS.clock_loss_percent
-    alerts_clock_loss_default_limit_percent: float = DEFAULTS.clock_loss_default_limit_percent
-    alerts_fan_celsius: float | None = DEFAULTS.fan_celsius
-    alerts_unattributed_percent: float | None = DEFAULTS.unattributed_percent
-    alerts_unattributed_bytes: float = DEFAULTS.unattributed_bytes
-    alerts_leak_seconds: float | None = DEFAULTS.leak_seconds
-    alerts_leak_percent: float = DEFAULTS.leak_percent
-    alerts_node_cpu_percent: float | None = DEFAULTS.node_cpu_percent
-    alerts_node_memory_percent: float | None = DEFAULTS.node_memory_percent
-    alerts_node_disk_percent: float | None = DEFAULTS.node_disk_percent
-    alerts_squatter_seconds: float | None = DEFAULTS.squatter_seconds
-    alerts_idle_lease_seconds: float | None = DEFAULTS.idle_lease_seconds
-    alerts_orphan_seconds: float | None = DEFAULTS.orphan_seconds
-    alerts_leftover_memory_seconds: float | None = DEFAULTS.leftover_memory_seconds
+    alerts_figures: tuple[tuple[str, float | None], ...] = ()  # those that were set; None is off
     alerts_disabled_rules: tuple[str, ...] = ()
     alerts_renotify_seconds: float = 14_400.0
     alerts_minimum_level: str = "warning"
@@ -102,6 +78,7 @@ class Field:
     high: float | None = None
     choices: tuple[str, ...] = ()
     option: str = ""  # the flag, if it does not follow from the variable
+    figure: float | None = None  # the default of a figure, which is no field of `Settings`
 
     @property
     def flag(self) -> str:
@@ -109,7 +86,7 @@ class Field:
 
     @property
     def default(self) -> object:
-        return _DEFAULTS[self.name]
+        return _DEFAULTS[self.name] if self.figure is None else self.figure
 
 
 _DEFAULTS: dict[str, object] = {f.name: f.default for f in fields(Settings)}
@@ -230,79 +207,6 @@ FIELDS = (
         "exporter_port", "exporter.port", "ANDON_EXPORTER_PORT", WHOLE,
         "the port of andon exporter; 0 takes any free one", 0, 65535, option="--port",
     ),
-    _alert(
-        "thermal_celsius", NUMBER_OR_OFF,
-        "the temperature from which a device is shown as too hot", 0, 150,
-    ),
-    _alert(
-        "thermal_margin_celsius", NUMBER,
-        "how far below its own slowdown temperature to notify", 0, 50,
-    ),
-    _alert(
-        "thermal_notify_celsius", NUMBER,
-        "temperature to notify at for a device that reports no slowdown temperature", 0, 150,
-    ),
-    _alert(
-        "thermal_critical_celsius", NUMBER,
-        "critical temperature for such a device", 0, 150,
-    ),
-    _alert(
-        "memory_percent", NUMBER_OR_OFF,
-        "the share of its memory from which a device is shown as full", 1, 100,
-    ),
-    _alert(
-        "power_percent", NUMBER_OR_OFF,
-        "the share of its power limit from which a device is shown as at its limit", 1, 100,
-    ),
-    _alert(
-        "idle_seconds", SECONDS_OR_OFF,
-        "how long a device may be occupied but idle", 1, 31_536_000,
-    ),
-    _alert(
-        "high_usage_percent", NUMBER_OR_OFF,
-        "the utilisation from which a device is shown as in use", 0, 100,
-    ),
-    _alert(
-        "clock_loss_percent", NUMBER_OR_OFF,
-        "how much of the clock a power limit may cost", 1, 100,
-    ),
-    _alert(
-        "clock_loss_default_limit_percent", NUMBER,
-        "the same at the device's default power limit", 1, 100,
-    ),
-    _alert("fan_celsius", NUMBER_OR_OFF, "the temperature from which the fan must run", 0, 150),
-    _alert(
-        "unattributed_percent", NUMBER_OR_OFF,
-        "how much of its memory may be unaccounted for by any process", 0, 100,
-    ),
-    _alert(
-        "unattributed_bytes", NUMBER,
-        "the least such memory that counts, whatever its share", 0, 10_000_000_000_000,
-    ),
-    _alert(
-        "leak_seconds", SECONDS_OR_OFF,
-        "notify if growing memory would be full within this time", 1, 31_536_000,
-    ),
-    _alert("leak_percent", NUMBER, "how full the memory must be for that alert", 0, 100),
-    _alert("node_cpu_percent", NUMBER_OR_OFF, "how busy the node's CPU may be", 1, 100),
-    _alert("node_memory_percent", NUMBER_OR_OFF, "how full the node's own memory may be", 1, 100),
-    _alert("node_disk_percent", NUMBER_OR_OFF, "how full a disk of the node may be", 1, 100),
-    _alert(
-        "squatter_seconds", SECONDS_OR_OFF,
-        "how long a process may compute on a device that another user has leased", 1, 31_536_000,
-    ),
-    _alert(
-        "idle_lease_seconds", SECONDS_OR_OFF,
-        "how long all devices of a lease may be idle", 1, 31_536_000,
-    ),
-    _alert(
-        "orphan_seconds", SECONDS_OR_OFF,
-        "how long a job may outlive the holder of its lease", 1, 31_536_000,
-    ),
-    _alert(
-        "leftover_memory_seconds", SECONDS_OR_OFF,
-        "how long memory may stay in use after its lease ended", 1, 31_536_000,
-    ),
     _alert("disabled_rules", RULES, "rules that are off on this node"),
     _alert(
         "renotify_seconds", SECONDS,
@@ -319,4 +223,4 @@ FIELDS = (
     _alert("time_zone", TEXT, "the time zone of messages and quiet hours; empty means this node's"),
     _alert("board_url", TEXT, "the board's address, for links in messages"),
 )  # fmt: skip
-"""The table; the docs, `andon config` and the checks are derived from it."""
+"""The table, without the figures of the conditions: see `figure_fields`."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from andon.core.conditions.unattributed import unattributed_bytes
+from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sharing.holdings import NOWHERE, Here, occupancy
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import (

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from andon.core.conditions.state import NOT_SHARED, HeldDevices, PreviousLease, Sharing
-from andon.core.conditions.unattributed import unattributed_bytes
+from andon.core.conditions.observation import NOT_SHARED, HeldDevices, PreviousLease, Sharing
+from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind

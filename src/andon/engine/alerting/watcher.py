@@ -10,8 +10,8 @@ from typing import Any
 from andon.core import alerting
 from andon.core.alerting import AlertState, Moment, Observation, OwnTrouble, StepResult
 from andon.core.alerting.past import Query
+from andon.core.conditions.condition import READINGS, SERVED, Precondition
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.rules import READINGS, SERVED, Precondition
 from andon.core.notifying.messages import trial_notice
 from andon.core.notifying.outbox import Delivery, Outbox, SavedAlerts
 from andon.core.notifying.routes import Offset, Route, resolved

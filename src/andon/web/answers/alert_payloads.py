@@ -3,24 +3,24 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from andon.core.conditions.lamps import DeviceLamp, LampBoard
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.rules import (
+from andon.core.alerting.lamps import DeviceLamp, LampBoard
+from andon.core.conditions.catalogue import RULES
+from andon.core.conditions.condition import (
     READINGS,
-    RULES,
+    Condition,
     Precondition,
-    Rule,
     Rung,
     Subject,
     inactive_reason,
 )
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.stated import stated
-from andon.core.conditions.thresholds import Thresholds
 from andon.core.sharing.holders import Holder
 from andon.model.alert import Alert
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels
 from andon.model.shapes import names_of, plain, to_json
+from andon.model.thresholds import Thresholds
 from andon.model.verdict import DeviceVerdict
 from andon.model.wire import Json
 from andon.web.answers import schemas
@@ -83,7 +83,7 @@ def rules_to_json(
 
 
 def _rule_to_json(
-    rule: Rule, rulebook: Rulebook, devices: Sequence[Labelled], awake: frozenset[Precondition]
+    rule: Condition, rulebook: Rulebook, devices: Sequence[Labelled], awake: frozenset[Precondition]
 ) -> Json:
     reason = inactive_reason(rule, awake) or (
         "disabled in the settings" if rule.name in rulebook.thresholds.off else None
@@ -107,12 +107,12 @@ def _rule_to_json(
     return {**to_json(found), "levels": [plain(rung, _RUNG) for rung in rule.rungs]}
 
 
-def _judged(rule: Rule, devices: Iterable[Labelled]) -> Iterable[Labelled]:
+def _judged(rule: Condition, devices: Iterable[Labelled]) -> Iterable[Labelled]:
     """The devices whose readings are compared with a threshold."""
     return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
 
 
-def _on_device(rule: Rule, device: Device, label: str, rulebook: Rulebook) -> schemas.OnDevice:
+def _on_device(rule: Condition, device: Device, label: str, rulebook: Rulebook) -> schemas.OnDevice:
     figures = rulebook.for_device(device)
     return schemas.OnDevice(
         uuid=device.uuid,
@@ -124,6 +124,6 @@ def _on_device(rule: Rule, device: Device, label: str, rulebook: Rulebook) -> sc
     )
 
 
-def _figure(rule: Rule, figures: Thresholds) -> float | None:
+def _figure(rule: Condition, figures: Thresholds) -> float | None:
     found: float | None = None if rule.threshold is None else getattr(figures, rule.threshold)
     return found

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from andon.core.conditions.lamps import DeviceLamp, Lamp
-from andon.core.conditions.rules import Rung
+from andon.core.alerting.lamps import DeviceLamp
+from andon.core.conditions.condition import Rung
 from andon.core.history.intervals import UsageInterval
 from andon.core.sharing.holders import Holder
 from andon.model.alert import Level
+from andon.model.lamp import Lamp
 from andon.model.lease_list import LeaseRow
 from andon.model.shapes import Doc
 from andon.model.verdict import DeviceVerdict

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from andon.core.conditions.rules import Rung
-from andon.core.explain.reasons import Reason
+from andon.core.conditions.condition import Rung
+from andon.core.evidence.reasons import Reason
 from andon.core.explain.wire import REASON_SHAPE, WHY, Explained
 from andon.core.history.intervals import UsageInterval
 from andon.core.sharing.holders import Holder

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from andon.core.alerting import lamps
 from andon.core.alerting.past import Query as Wanted
 from andon.core.alerting.past import matches
-from andon.core.conditions import lamps
 from andon.core.sharing.holders import holders
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Gone, Invalid, Unavailable

@@ -119,11 +119,11 @@ def render_settings(resolved: Resolved, width: int, color: bool) -> str:
     columns: list[TableColumn[SettingRow]] = [
         TableColumn("SETTING", lambda row: say(row.place, "bold")),
         TableColumn("VALUE", lambda row: say(_shown(resolved, row)), rank=1, elastic=12),
-        TableColumn("FROM", lambda row: say(resolved.origin[row.name]), rank=2, elastic=12),
+        TableColumn("FROM", lambda row: say(resolved.origin_of(row.name)), rank=2, elastic=12),
         TableColumn("MEANING", lambda row: say(row.help, "dim"), rank=3, elastic=24),
     ]
     rows = [
-        Line(row, style="dim" if resolved.origin[row.name] == "default" else None)
+        Line(row, style="dim" if resolved.origin_of(row.name) == "default" else None)
         for row in describe()
     ]
     lines = [*draw(columns, rows, width), *_tables(resolved, width)]
@@ -180,7 +180,7 @@ def settings_to_json(resolved: Resolved) -> dict[str, object]:
         "settings": {
             row.name: {
                 "value": resolved.shown(row.name),
-                "origin": resolved.origin[row.name],
+                "origin": resolved.origin_of(row.name),
                 "key": row.place,
                 "variable": row.variable,
             }

@@ -1,0 +1,101 @@
+"""What the conditions about leases find: in each lease, and on each device of one."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from andon.core.alerting.state import Episode
+from andon.core.conditions.catalogue import RULES
+from andon.core.conditions.judgement import ENDED, UNKNOWN, Judgement
+from andon.core.conditions.judging import OnLease, OnSharing, SharedDevice, Statuses
+from andon.core.conditions.observation import HeldDevices, Observation, PreviousLease, Sharing
+from andon.model.alert import Alert
+from andon.model.device import DeviceStatus
+from andon.model.thresholds import Thresholds
+
+LEASE = "lease:"
+LEASE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnLease))
+END_WITH_LEASE = tuple(
+    r.name for r in RULES if isinstance(r.judged, OnLease) and r.judged.ends_with_lease
+)
+SHARING_JUDGES = tuple(
+    (r.name, r.judged.judge, r.judged.after_lease) for r in RULES if isinstance(r.judged, OnSharing)
+)
+NAMES = frozenset(r.name for r in RULES if isinstance(r.judged, OnLease | OnSharing))
+
+Episodes = Mapping[str, Mapping[str, Episode]]
+Judged = Iterator[tuple[str, str, Judgement]]
+"""Subject, rule and finding, unless all is calm."""
+
+
+def lease_findings(
+    observation: Observation,
+    statuses: Statuses,
+    divided: frozenset[str],
+    episodes: Episodes,
+    figures: Thresholds,
+) -> Judged:
+    """The findings from the lease book; none if there is no lease, no recent one, and no alert
+    about one."""
+    leases, sharing = observation.leases, observation.sharing
+    if leases is None:
+        yield from ((s, r, UNKNOWN) for s, on in episodes.items() for r in NAMES.intersection(on))
+        return
+    about = {subject for subject, on in episodes.items() if not NAMES.isdisjoint(on)}
+    if not leases and not about and not sharing.former:
+        return
+    yield from _of_leases(leases, about, statuses, episodes, figures)
+    holders = _by_device(leases)
+    for uuid in {*holders, *sharing.former, *about}:
+        status, on = statuses.get(uuid), episodes.get(uuid, {})
+        if status is not None:  # a device that is not listed has no data for any rule
+            yield from _of_device(status, holders.get(uuid, ()), sharing, on, uuid in divided)
+
+
+def _of_leases(
+    leases: tuple[HeldDevices, ...],
+    about: set[str],
+    statuses: Statuses,
+    episodes: Episodes,
+    figures: Thresholds,
+) -> Judged:
+    for held in leases:
+        if held.id.startswith(LEASE):
+            for name, judge in LEASE_JUDGES:
+                finding = judge(held, statuses, figures)
+                if finding is not None:
+                    yield held.id, name, finding
+    for ended in about - {held.id for held in leases}:
+        for name in END_WITH_LEASE:
+            if name in episodes[ended]:
+                yield ended, name, ENDED
+
+
+def _of_device(
+    status: DeviceStatus,
+    holders: tuple[HeldDevices, ...],
+    sharing: Sharing,
+    on: Mapping[str, Episode],
+    divided: bool,
+) -> Judged:
+    uuid = status.device.uuid
+    former = sharing.former.get(uuid)
+    for name, judge, after_lease in SHARING_JUDGES:
+        if (former is not None if after_lease else holders) or name in on:
+            whose = _remembered(on[name].alert) if former is None and name in on else former
+            finding = judge(SharedDevice(status, holders, sharing, whose, divided))
+            if finding is not None:
+                yield uuid, name, finding
+
+
+def _by_device(leases: Iterable[HeldDevices]) -> dict[str, tuple[HeldDevices, ...]]:
+    found: dict[str, tuple[HeldDevices, ...]] = {}
+    for held in leases:
+        for uuid in held.devices:
+            found[uuid] = (*found.get(uuid, ()), held)
+    return found
+
+
+def _remembered(known: Alert) -> PreviousLease:
+    """What the alert itself recorded: a server that was restarted never saw the lease."""
+    said = known.evidence
+    user = said.get("user")
+    return PreviousLease(str(said.get("lease", "")), None if user is None else str(user), 0.0)

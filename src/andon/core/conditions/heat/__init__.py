@@ -1,0 +1,1 @@
+"""How hot a device is, and what cools it."""

@@ -1,0 +1,86 @@
+"""What a condition is judged by: the readings of a device, its state, the node, a lease.
+
+A judge returns None if all rungs are calm, as for a healthy subject. Each runs in every sample, so
+a healthy subject costs only comparisons. Percentages are judged as they are shown, to a tenth: a
+threshold counts as reached when the value rounds to it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from andon.core.conditions.device_view import DeviceView
+from andon.core.conditions.judgement import Judgement
+from andon.core.conditions.observation import HeldDevices, PreviousLease, Sharing
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.thresholds import Thresholds
+
+TENTH = 0.05  # half of the last digit shown
+Statuses = Mapping[str, DeviceStatus]
+
+
+class SharedDevice(NamedTuple):
+    """A device as the lease book sees it, for one sample."""
+
+    status: DeviceStatus
+    holders: tuple[HeldDevices, ...]
+    sharing: Sharing
+    former: PreviousLease | None  # the lease that ended recently, or that its alert remembers
+    divided: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OnReading:
+    """Judged by the readings of a device that answers; asleep, it is calm."""
+
+    judge: Callable[[DeviceView], Judgement | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OnHeld:
+    """Judged by the readings of a device that a lease holds, while its utilisation is 0."""
+
+    judge: Callable[[DeviceView], Judgement]
+
+
+@dataclass(frozen=True, slots=True)
+class OnState:
+    """Judged by the state of a device that does not answer."""
+
+    judge: Callable[[DeviceStatus], Judgement | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OnEvents:
+    """Judged by what devices report on their own; `core/alerting/events` takes it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnNode:
+    """Judged by a whole snapshot: the node itself, its drivers."""
+
+    judge: Callable[[Snapshot, Thresholds], Judgement | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OnReport:
+    """A part of andon reports it, under the name of the condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnLease:
+    """Judged by a lease and its devices."""
+
+    judge: Callable[[HeldDevices, Statuses, Thresholds], Judgement | None]
+    ends_with_lease: bool = True  # at once; otherwise its calm begins then
+
+
+@dataclass(frozen=True, slots=True)
+class OnSharing:
+    """Judged by a device, its holders and its processes outside a lease."""
+
+    judge: Callable[[SharedDevice], Judgement | None]
+    after_lease: bool = False  # it can hold where a lease ended, not only where one is held
+
+
+Judged = OnReading | OnHeld | OnState | OnEvents | OnNode | OnReport | OnLease | OnSharing

@@ -1,0 +1,1 @@
+"""Memory: full, leaking, unattributed, left behind, or returning errors."""

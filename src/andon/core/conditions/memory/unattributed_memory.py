@@ -1,0 +1,170 @@
+"""Memory is in use by no visible process: shown, and notified if the device is idle."""
+
+from collections.abc import Mapping
+
+from andon.core.conditions.condition import (
+    INFO,
+    WARNING,
+    Condition,
+    Recovery,
+    Rung,
+    Subject,
+    Told,
+)
+from andon.core.conditions.device_view import DeviceView
+from andon.core.conditions.judgement import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Judgement
+from andon.core.conditions.judging import OnReading
+from andon.core.conditions.memory.phrases import find_who
+from andon.core.conditions.promql import DEVICE, HALF, PromTerms
+from andon.core.conditions.wording import clears, reading
+from andon.core.evidence.accounting import CONTEXT_BYTES, owns_memory, unattributed_bytes
+from andon.core.evidence.measures import measured, memory_unattributed_bytes
+from andon.core.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
+from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.core.evidence.view import View
+from andon.core.sampling.idleness import ZERO_READING
+from andon.model.device import Process
+from andon.model.thresholds import Figure, Thresholds
+from andon.units import GIB, human_bytes
+
+PERCENT = Figure(
+    "unattributed_percent",
+    10.0,
+    "how much of its memory may be unaccounted for by any process",
+    0,
+    100,
+    switch=True,
+)
+BYTES = Figure(
+    "unattributed_bytes",
+    float(GIB),
+    "the least such memory that counts, whatever its share",
+    0,
+    10_000_000_000_000,
+)
+CLEAR_SHARE = 0.5
+UNATTRIBUTED = ReasonKind("unattributed_memory", "memory held by no visible process", 48)
+
+
+def judge(seen: DeviceView) -> Judgement | None:
+    """Memory in use by no visible process; people are notified if the device is idle."""
+    total = seen.device.memory_total_bytes
+    if not owns_memory(seen.device, seen.divided):
+        return None
+    used = seen.sample.memory_used_bytes
+    if used is None or not total:
+        return UNKNOWN
+    figures = seen.figures
+    calm = CLEAR_SHARE * figures.unattributed_percent / 100 * total
+    if used <= calm:
+        return None  # even all of it would not be much
+    spare = seen.status.memory_unattributed_bytes
+    if spare is None:
+        return UNKNOWN
+    if spare <= calm or not unattributed_bytes(seen.status, seen.divided):
+        return None
+    return _judged(spare, total, seen.sample.utilization_percent, figures)
+
+
+def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Judgement:
+    """It is too much to be calm; a device in use calms the second rung, an unknown one does not."""
+    in_use = NO_DATA if busy is None else CALM
+    share = round(100.0 * spare / total, 1)
+    if share < figures.unattributed_percent or spare < figures.unattributed_bytes:
+        return Judgement((BETWEEN, BETWEEN if busy == ZERO_READING else in_use))
+    least = max(figures.unattributed_bytes, figures.unattributed_percent / 100 * total)
+    rungs = (HOLDS, HOLDS if busy == ZERO_READING else in_use)
+    return Judgement(rungs, spare, least, total)
+
+
+def sentence(told: Told) -> str:
+    size = human_bytes(told.finding.value or 0)
+    return f"{told.it}: no visible process accounts for {size} of its memory"
+
+
+def recovered(recovery: Recovery) -> str:
+    worst = "much" if recovery.worst is None else human_bytes(recovery.worst)
+    now = "" if recovery.value is None else f"now {human_bytes(recovery.value)}, "
+    text = f"{recovery.it}: no visible process accounted for {worst} of its memory"
+    return f"{text}; {now}{clears(recovery)}"
+
+
+def explain(view: View) -> Reason | None:
+    """Memory in use by no visible process."""
+    spare = unattributed_bytes(view.status, bool(view.instances))
+    if not spare:
+        return None
+    text = say(
+        "{spare} of the {used} in use is not accounted for by any visible process",
+        spare=measured(view, memory_unattributed_bytes),
+        used=view.read("memory_used_bytes"),
+    )
+    dead = _exited(view, spare)
+    if dead is not None:
+        held = say(" held {held} and has exited", held=view.of_process(dead, "memory_bytes"))
+        text = text + Clause("; ") + view.naming(dead) + held
+    more = [view.derived("processes", len(view.processes)), *view.who(dead)]
+    advice = "Perhaps one that crashed, is in another container, or is hidden from you. "
+    advice = f"{advice}{find_who(view)}"
+    return conclude(UNATTRIBUTED, CERTAIN if dead else LIKELY, text, more, dead, advice)
+
+
+def _exited(view: View, spare: int) -> Process | None:
+    """A process that exited and held about as much as is now unattributed."""
+    here = {(p.pid, p.started) for p in view.processes}
+    seen = [p for status in view.past for p in status.processes]
+    exited = [p for p in seen if (p.pid, p.started) not in here and p.memory_bytes is not None]
+    near = [p for p in exited if 0.5 * spare <= (p.memory_bytes or 0) <= 1.5 * spare]
+    return near[-1] if near else None
+
+
+def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
+    return {
+        "gib": figures.unattributed_bytes / GIB,
+        "clear": figures.unattributed_percent * CLEAR_SHARE,
+    }
+
+
+def _shown(t: PromTerms, fires: str) -> str:
+    spare, least = t.m("gpu_memory_unattributed_bytes"), t.figures.unattributed_percent
+    share = f"100 * {spare} / {t.m('gpu_memory_total_bytes')}"
+    large = f"{share} >= {least - HALF:g} and {spare} >= {t.figures.unattributed_bytes:g}"
+    counted = f"sum by ({DEVICE}) ({t.m('gpu_processes')})"
+    overhead = f"{spare} <= on ({DEVICE}) {CONTEXT_BYTES} * {counted}"
+    near = f"{share} > {CLEAR_SHARE * least:g} and {fires}"
+    return f"({large} or ({near})) unless on ({DEVICE}) {overhead}"
+
+
+def _notified(t: PromTerms, fires: str) -> str:
+    return f"({_shown(t, fires)}) and {t.m('gpu_utilization_percent')} == {ZERO_READING}"
+
+
+CONDITION = Condition(
+    name="unattributed_memory",
+    title="Unattributed memory",
+    subject_kind=Subject.DEVICE,
+    why="A process that crashed, or that you cannot see, keeps it from others.",
+    advice="Find out who has it open: sudo fuser -v /dev/nvidia*",
+    judged=OnReading(judge),
+    rungs=(
+        Rung(
+            INFO,
+            "{unattributed_percent} % of its memory, and {gib} GiB, and more than 256 MiB for "
+            "each process",
+            600, "{clear} %", 120, notify=False,
+        ),
+        Rung(WARNING, "that, while its utilisation is 0", 600, "in use, or the above", 120),
+    ),
+    label="memory held",
+    headline="has memory held by no visible process",
+    sentence=sentence,
+    recovered=recovered,
+    measure=reading("memory_unattributed_bytes"),
+    figures=(PERCENT, BYTES),
+    numbers=_numbers,
+    unit="bytes",
+    weight=5,
+    behind=("leftover_memory",),
+    reasons=(Explanation(explain, (UNATTRIBUTED,)),),
+    promql=(_shown, _notified),
+)  # fmt: skip

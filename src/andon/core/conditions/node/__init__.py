@@ -1,0 +1,1 @@
+"""The node itself: its processor, memory, disks and drivers."""

@@ -1,0 +1,74 @@
+"""What is judged in one step: a snapshot, and what the lease book and andon itself report."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from andon.model.alert import Event, Party
+from andon.model.device import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One instant on two clocks; durations are measured only on the steady one."""
+
+    wall: float  # UTC seconds; may be set by a person or a time server
+    steady: float  # seconds since boot, including time suspended
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTrouble:
+    """A part of andon that does not work: "store", "sampler", "notifier:phone"."""
+
+    subject: str
+    reason: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDevices:
+    """A claim on devices, as alerts see it: a lease, a job or a run."""
+
+    id: str  # "lease:…", "job:…", "run:…"
+    devices: tuple[str, ...]  # uuids
+    since: float
+    user: str | None = None
+    name: str | None = None  # its purpose
+    orphaned: bool = False  # its holder exited, but its processes still run
+    who: tuple[Party, ...] = ()  # its holder; for an orphan, the processes still running
+    remedy: str = ""  # the command that stops what is left of an orphan
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousLease:
+    """The previous lease of a device."""
+
+    id: str
+    user: str | None
+    ended: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What the lease book says about devices besides their holders; by uuid."""
+
+    strangers: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """The pids that compute there without belonging to a lease on it."""
+    unsure: frozenset[str] = frozenset()
+    """Devices with a process whose lease cannot be determined."""
+    former: Mapping[str, PreviousLease] = field(default_factory=dict)
+    """Leases that ended recently or left memory in use."""
+
+
+NOT_SHARED = Sharing()
+"""No sharing at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What is judged in one step. `leases` is None if they are unknown."""
+
+    snapshot: Snapshot
+    events: tuple[Event, ...] = ()
+    troubles: tuple[OwnTrouble, ...] = ()
+    leases: tuple[HeldDevices, ...] | None = None
+    sharing: Sharing = NOT_SHARED

@@ -1,0 +1,1 @@
+"""Leases: idle, orphaned, used from outside, or leaving memory behind."""

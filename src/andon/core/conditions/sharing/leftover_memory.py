@@ -1,0 +1,111 @@
+"""Memory stays in use after the lease that held the device ended."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from andon.core.conditions.condition import (
+    NOTHING,
+    WARNING,
+    Condition,
+    Precondition,
+    Recovery,
+    Rung,
+    Subject,
+    Told,
+)
+from andon.core.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
+from andon.core.conditions.judging import OnSharing, SharedDevice
+from andon.core.conditions.observation import PreviousLease
+from andon.core.conditions.sharing.phrases import lease_name
+from andon.core.conditions.wording import clears
+from andon.core.evidence.accounting import (
+    least_unattributed_bytes,
+    owns_memory,
+    unattributed_bytes,
+)
+from andon.model.device import State
+from andon.model.thresholds import Figure
+from andon.units import human_bytes
+
+SECONDS = Figure(
+    "leftover_memory_seconds",
+    60.0,
+    "how long memory may stay in use after its lease ended",
+    1,
+    31_536_000,
+    switch=True,
+)
+
+
+class LeftBy(NamedTuple):
+    """The lease that left the memory in use; its id is empty or it is None where unknown."""
+
+    former: PreviousLease | None
+
+
+def judge(shared: SharedDevice) -> Judgement | None:
+    """Memory left behind by the previous lease; a new holder ends the alert."""
+    status, device = shared.status, shared.status.device
+    if shared.holders:
+        return ENDED
+    if not owns_memory(device, shared.divided) or status.state is State.ASLEEP:
+        return None
+    spare = unattributed_bytes(status, shared.divided)
+    if spare is None:
+        return UNKNOWN
+    if not spare:
+        return None
+    least = least_unattributed_bytes(device.memory_total_bytes, len(status.processes))
+    return Judgement(ONE, spare, least, device.memory_total_bytes, LeftBy(shared.former))
+
+
+def sentence(told: Told) -> str:
+    former, size = _former(told.finding), human_bytes(told.finding.value or 0)
+    whose = "a lease" if former is None else lease_name(former.id, former.user)
+    return f"{told.it}: {size} still in use after {whose} ended"
+
+
+def recovered(recovery: Recovery) -> str:
+    size = "memory" if recovery.worst is None else human_bytes(recovery.worst)
+    return f"{recovery.it} had {size} in use after a lease ended; {clears(recovery)}"
+
+
+def evidence(found: Judgement) -> Mapping[str, float | str]:
+    about = found.about
+    if not isinstance(about, LeftBy) or about.former is None:
+        return NOTHING
+    known = {"lease": about.former.id.rpartition(":")[2], "user": about.former.user}
+    return {name: text for name, text in known.items() if text}
+
+
+def _former(found: Judgement) -> PreviousLease | None:
+    """The lease, if its name is known."""
+    former = found.about.former if isinstance(found.about, LeftBy) else None
+    return former if former is not None and former.id else None
+
+
+CONDITION = Condition(
+    name="leftover_memory",
+    title="Memory left by a lease",
+    subject_kind=Subject.DEVICE,
+    why="The device is withheld: the next holder would get less memory than reserved.",
+    advice="Find out who has it open: sudo fuser -v /dev/nvidia*",
+    judged=OnSharing(judge, after_lease=True),
+    rungs=(
+        Rung(
+            WARNING,
+            "memory stays in use after the lease that held it ended",
+            60, "none for 60 s, or leased again", 60, for_figure=SECONDS.name,
+        ),
+    ),
+    label="memory held",
+    headline="has memory left by an ended lease",
+    sentence=sentence,
+    recovered=recovered,
+    evidence=evidence,
+    figures=(SECONDS,),
+    unit="bytes",
+    needs=Precondition.LEASES,
+    weight=5,
+    promql="which leases ended is not a metric",
+)  # fmt: skip

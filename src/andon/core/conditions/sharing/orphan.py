@@ -1,0 +1,99 @@
+"""The holder of a lease exited, but its processes still run."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from andon.core.conditions.condition import (
+    NOTHING,
+    WARNING,
+    Condition,
+    Precondition,
+    Rung,
+    Subject,
+    Told,
+)
+from andon.core.conditions.judgement import ONE, Judgement
+from andon.core.conditions.judging import OnLease, Statuses
+from andon.core.conditions.observation import HeldDevices
+from andon.core.conditions.promql import LEASES_ARE_NO_METRIC
+from andon.core.conditions.sharing.phrases import (
+    LEASE,
+    capital,
+    lasting,
+    lease_evidence,
+    named,
+    program,
+)
+from andon.model.thresholds import Figure, Thresholds
+
+SECONDS = Figure(
+    "orphan_seconds",
+    60.0,
+    "how long a job may outlive the holder of its lease",
+    1,
+    31_536_000,
+    switch=True,
+)
+
+
+class OrphanedLease(NamedTuple):
+    """The lease; its `who` are the processes that still run."""
+
+    holders: tuple[HeldDevices, ...]
+
+
+def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgement | None:
+    """As the lease book says."""
+    return Judgement(ONE, about=OrphanedLease((held,))) if held.orphaned else None
+
+
+def sentence(told: Told) -> str:
+    about = told.finding.about
+    if not isinstance(about, OrphanedLease):
+        return lasting(f"{capital(told.it)} is orphaned", told)
+    left = about.holders[0].who
+    first = f"pid {left[0].pid} ({program(left[0])})" if left else "its work"
+    running = f"{first} and {len(left) - 1} more are" if len(left) > 1 else f"{first} is"
+    why = f"its holder exited but {running} still running"
+    withheld = f", {told.gpus} withheld" if told.gpus else ""
+    return lasting(f"{capital(named(about.holders))} is orphaned: {why}{withheld}", told)
+
+
+def advise(told: Told) -> str | None:
+    about = told.finding.about
+    if not isinstance(about, OrphanedLease):
+        return None
+    held = about.holders[0]
+    if not held.id.startswith(LEASE) or not held.remedy:
+        return None
+    return f"Stop what is still running to free the devices: {held.remedy}"
+
+
+def evidence(found: Judgement) -> Mapping[str, float | str]:
+    about = found.about
+    return lease_evidence(about.holders[0]) if isinstance(about, OrphanedLease) else NOTHING
+
+
+CONDITION = Condition(
+    name="orphan",
+    title="Orphaned lease",
+    subject_kind=Subject.LEASE,
+    why="Its devices are withheld from others.",
+    advice="Stop what is still running to free the devices: andon leases",
+    judged=OnLease(judge, ends_with_lease=False),
+    rungs=(
+        Rung(
+            WARNING,
+            "its holder exited but its processes still run",
+            60, "they ended", 60, for_figure=SECONDS.name,
+        ),
+    ),
+    sentence=sentence,
+    advise=advise,
+    evidence=evidence,
+    figures=(SECONDS,),
+    unit="seconds",
+    needs=Precondition.LEASES,
+    weight=4,
+    promql=LEASES_ARE_NO_METRIC,
+)  # fmt: skip

@@ -1,0 +1,115 @@
+"""A process that belongs to no lease computes on a leased device."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from andon.core.conditions.condition import (
+    NOTHING,
+    WARNING,
+    Condition,
+    Precondition,
+    Rung,
+    Subject,
+    Told,
+)
+from andon.core.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
+from andon.core.conditions.judging import OnSharing, SharedDevice
+from andon.core.conditions.observation import HeldDevices
+from andon.core.conditions.promql import LEASES_ARE_NO_METRIC
+from andon.core.conditions.sharing.phrases import (
+    LEASE,
+    lasting,
+    lease_evidence,
+    named,
+    party_of,
+    program,
+)
+from andon.model.device import Process, State
+from andon.model.thresholds import Figure
+
+SECONDS = Figure(
+    "squatter_seconds",
+    60.0,
+    "how long a process may compute on a device that another user has leased",
+    1,
+    31_536_000,
+    switch=True,
+)
+
+
+class OutsideUse(NamedTuple):
+    """Who holds the device, and who uses it nevertheless."""
+
+    holders: tuple[HeldDevices, ...]
+    strangers: tuple[Process, ...]
+
+
+def judge(shared: SharedDevice) -> Judgement | None:
+    """Its processes outside the leases on it; the value is the memory they use."""
+    status, uuid = shared.status, shared.status.device.uuid
+    if not shared.holders:
+        return ENDED
+    if not status.answered:
+        return None if status.state is State.ASLEEP else UNKNOWN
+    pids = shared.sharing.strangers.get(uuid, frozenset())
+    found = tuple(process for process in status.processes if process.pid in pids)
+    if not found:
+        return UNKNOWN if uuid in shared.sharing.unsure else None
+    sizes = [process.memory_bytes for process in found]
+    used = None if None in sizes else sum(size for size in sizes if size is not None)
+    about = OutsideUse(shared.holders, found)
+    return Judgement(ONE, used, None, status.device.memory_total_bytes, about)
+
+
+def sentence(told: Told) -> str:
+    about = told.finding.about
+    if not isinstance(about, OutsideUse):
+        return lasting(f"{told.it} is used outside its lease", told)
+    first, others = about.strangers[0], len(about.strangers) - 1
+    who = ", ".join(word for word in (first.user, program(party_of(first))) if word)
+    more = f" and {others} more" if others else ""
+    by = f"by pid {first.pid} ({who}){more}"
+    return lasting(f"{told.it}: used outside {named(about.holders)} {by}", told)
+
+
+def advise(told: Told) -> str | None:
+    about = told.finding.about
+    if not isinstance(about, OutsideUse) or not about.holders[0].id.startswith(LEASE):
+        return None
+    first = about.strangers[0]
+    whom = first.user or f"the owner of pid {first.pid}"
+    return f"Ask {whom} to lease a device: andon run -- COMMAND"
+
+
+def evidence(found: Judgement) -> Mapping[str, float | str]:
+    about = found.about
+    if not isinstance(about, OutsideUse):
+        return NOTHING
+    return lease_evidence(about.holders[0], (process.pid for process in about.strangers))
+
+
+CONDITION = Condition(
+    name="squatter",
+    title="Used outside its lease",
+    subject_kind=Subject.DEVICE,
+    why="The holder of the lease shares the device without knowing it.",
+    advice="Ask its owner to lease a device: andon run -- COMMAND",
+    judged=OnSharing(judge),
+    rungs=(
+        Rung(
+            WARNING,
+            "leased, and used by a process that belongs to no lease on it",
+            60, "none for 60 s, or no longer held", 60, for_figure=SECONDS.name,
+        ),
+    ),
+    label="unleased use",
+    headline="is used outside its lease",
+    sentence=sentence,
+    advise=advise,
+    evidence=evidence,
+    figures=(SECONDS,),
+    unit="bytes",
+    needs=Precondition.LEASES,
+    weight=4,
+    promql=LEASES_ARE_NO_METRIC,
+)  # fmt: skip

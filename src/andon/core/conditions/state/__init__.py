@@ -1,0 +1,1 @@
+"""The state of a device or its driver: lost, not responding, asleep, unreadable."""

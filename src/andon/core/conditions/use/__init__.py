@@ -1,0 +1,1 @@
+"""How a device is used: idle, starved, shared."""
