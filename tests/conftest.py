@@ -24,7 +24,7 @@ pytest.register_assert_rewrite("andon.testing", "tests.support", "tests.integrat
 
 # While one writes code a few examples of each property are enough; CI looks closer. `make unit`
 # asks for the quick ones by --hypothesis-profile.
-settings.register_profile("quick", max_examples=10, deadline=None, database=None)
+settings.register_profile("quick", max_examples=5, deadline=None, database=None)
 settings.register_profile("usual", max_examples=20, deadline=None)
 settings.register_profile("thorough", max_examples=100, deadline=None)
 settings.load_profile("thorough" if os.environ.get("CI") == "true" else "usual")
@@ -32,8 +32,15 @@ settings.load_profile("thorough" if os.environ.get("CI") == "true" else "usual")
 
 FAST = tuple(f"{REPOSITORY}/tests/{suite}/" for suite in ("unit", "contract"))
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"}
-OUTSIDE = ("ANDON_", "SLURM_", "CUDA_", "NVIDIA_VISIBLE_DEVICES")
-OUTSIDE += ("NO_COLOR", "FORCE_COLOR", "COLUMNS")
+OUTSIDE = (
+    "ANDON_",
+    "SLURM_",
+    "CUDA_",
+    "NVIDIA_VISIBLE_DEVICES",
+    "COLUMNS",
+    "NO_COLOR",
+    "FORCE_COLOR",
+)
 _alone = [False]  # whether the test under way may neither start a process nor leave this machine
 
 

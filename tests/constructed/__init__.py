@@ -4,7 +4,6 @@ No machine with such a card was at hand: each file's name and unit is taken from
 builder names. A builder returns what a machine is made of; `build` puts it into a folder.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,14 +42,12 @@ class Machine:
             self.files[f"{folder}/fdinfo/{number}"] = text
 
     def build(self, root: Path) -> Path:
-        """Hundreds of files each time, hence without the ease of `Path`."""
-        for folder in {os.path.dirname(path) for path in (*self.files, *self.links)}:
-            os.makedirs(f"{root}/{folder}", exist_ok=True)
+        for folder in {path.rpartition("/")[0] for path in (*self.files, *self.links)}:
+            (root / folder).mkdir(parents=True, exist_ok=True)
         for path, content in self.files.items():
-            with open(f"{root}/{path}", "wb", buffering=0) as file:
-                file.write(content.encode() if isinstance(content, str) else content)
+            (root / path).write_bytes(content.encode() if isinstance(content, str) else content)
         for path, target in self.links.items():
-            os.symlink(target, f"{root}/{path}")
+            (root / path).symlink_to(target)
         return root
 
 

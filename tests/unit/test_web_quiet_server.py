@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 30.0
 
 @pytest.fixture(autouse=True)
 def unfrozen(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """The tests after these want their garbage collected, and all tests are much to look through."""
+    """The tests after these want their garbage collected."""
     collector = Mock()
     monkeypatch.setattr(quiet_server, "gc", collector)
     return collector
