@@ -77,9 +77,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _alone[0] = False
 
 
+# Thousands of collected tests are not garbage, and need not be looked through for it.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests are not garbage, and need not be looked through for it."""
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 20)
 
 
