@@ -8,7 +8,7 @@ DEVICES ?= 4
 run: setup
 	@$(BIN)/andon serve $(shell $(BIN)/python -m andon.host.presence || echo --simulate $(DEVICES))
 
-# Units and contracts: half a minute, no root, no apt, no browser, no processes.
+# Units and contracts: under half a minute, no root, no apt, no browser, no processes.
 unit: setup
 	@dev/unit
 

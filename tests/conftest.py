@@ -24,14 +24,23 @@ pytest.register_assert_rewrite("andon.testing", "tests.support", "tests.integrat
 
 # While one writes code a few examples of each property are enough; CI looks closer. `make unit`
 # asks for the quick ones by --hypothesis-profile.
-settings.register_profile("quick", max_examples=10, deadline=None, database=None)
+settings.register_profile("quick", max_examples=5, deadline=None, database=None)
 settings.register_profile("usual", max_examples=20, deadline=None)
 settings.register_profile("thorough", max_examples=100, deadline=None)
 settings.load_profile("thorough" if os.environ.get("CI") == "true" else "usual")
 
 
-FAST = tuple(REPOSITORY / "tests" / suite for suite in ("unit", "contract"))
+FAST = tuple(f"{REPOSITORY}/tests/{suite}/" for suite in ("unit", "contract"))
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"}
+OUTSIDE = (
+    "ANDON_",
+    "SLURM_",
+    "CUDA_",
+    "NVIDIA_VISIBLE_DEVICES",
+    "COLUMNS",
+    "NO_COLOR",
+    "FORCE_COLOR",
+)
 _alone = [False]  # whether the test under way may neither start a process nor leave this machine
 
 
@@ -47,10 +56,20 @@ def _audited(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_audited)
 
 
+def _forget_surroundings() -> None:
+    """No test sees this machine's configuration, masks or terminal. No fixture for it: as one it
+    took as long as most of the tests."""
+    for name in list(os.environ):
+        if name.startswith(OUTSIDE):
+            del os.environ[name]
+    os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Units and contracts are quick: one that starts a process says so by its mark."""
-    is_fast = any(suite in item.path.parents for suite in FAST)
+    _forget_surroundings()
+    is_fast = str(item.path).startswith(FAST)
     _alone[0] = is_fast and item.get_closest_marker("process") is None
     try:
         return (yield)
@@ -58,9 +77,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _alone[0] = False
 
 
+# Thousands of collected tests are not garbage, and need not be looked through for it.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests are not garbage, and need not be looked through for it."""
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 20)
 
 
@@ -80,17 +103,6 @@ def need(*tools: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"these tools are missing: {', '.join(missing)}")
     pytest.skip(f"these tools are missing: {', '.join(missing)}")
-
-
-@pytest.fixture(autouse=True)
-def _of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees this machine's configuration, masks or terminal."""
-    ours = [n for n in os.environ if n.startswith(("ANDON_", "SLURM_", "CUDA_"))]
-    for name in ours:
-        monkeypatch.delenv(name)
-    for name in ("NVIDIA_VISIBLE_DEVICES", "NO_COLOR", "FORCE_COLOR", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")  # tmp_path would cost every test a folder
 
 
 @pytest.fixture(scope="session")

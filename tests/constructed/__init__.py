@@ -42,14 +42,12 @@ class Machine:
             self.files[f"{folder}/fdinfo/{number}"] = text
 
     def build(self, root: Path) -> Path:
+        for folder in {path.rpartition("/")[0] for path in (*self.files, *self.links)}:
+            (root / folder).mkdir(parents=True, exist_ok=True)
         for path, content in self.files.items():
-            place = root / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content.encode() if isinstance(content, str) else content)
+            (root / path).write_bytes(content.encode() if isinstance(content, str) else content)
         for path, target in self.links.items():
-            place = root / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(target)
+            (root / path).symlink_to(target)
         return root
 
 

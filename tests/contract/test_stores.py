@@ -45,7 +45,10 @@ class TestStores(StoreContract):
             store.close()
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=min(10, settings().max_examples),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     points=st.dictionaries(st.integers(0, 4000), st.integers(0, 100), max_size=60),
     span=st.tuples(st.integers(-50, 4000), st.integers(1, 4000), st.integers(1, 50)),

@@ -46,7 +46,7 @@ class Listening(ThreadingHTTPServer):
 @pytest.fixture
 def listening() -> Iterator[Listening]:
     server = Listening()
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.002,), daemon=True)
     thread.start()
     yield server
     server.ended.set()

@@ -70,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def proving() -> Iterator[Proving]:
     made = Proving()
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.002})
     thread.start()
     try:
         yield made

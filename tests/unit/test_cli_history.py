@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,11 +52,18 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def lines(points: int) -> list[HistoryLine]:
-    """Two hours of one device that works, rests and is silent, and of one never heard of."""
+@cache
+def two_hours() -> MemoryStore:
+    """One device that works, rests and is silent; nobody writes to it again."""
     store = MemoryStore()
     busy = [tick(AT + 10 * n, 50 + n % 40, 300.0 + n) for n in range(300)]
     store.write([*busy, *(tick(AT + 4000 + 10 * n, 0, 71.5) for n in range(200))])
+    return store
+
+
+def lines(points: int) -> list[HistoryLine]:
+    """Two hours of that device, and of one never heard of."""
+    store = two_hours()
     asked = [(d, m) for d in DEVICES for m in ("utilization_percent", "power_watts")]
     return [
         HistoryLine(d, d.uuid, m, store.history(d.uuid, m, AT, AT + 7200, points)) for d, m in asked

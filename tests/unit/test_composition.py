@@ -1,6 +1,7 @@
 """One composition root: the parts that take adapters and settings are built in `app` alone."""
 
 import re
+from functools import cache
 
 import pytest
 
@@ -10,32 +11,35 @@ SOURCE = REPOSITORY / "src" / "andon"
 BUILT = ("Availability", "Maintainer", "Recorder", "RemoteLeases", "Watcher", "LeaseTracker")
 
 
+@cache
+def sources() -> dict[str, str]:
+    """The text of each module, by its path in the package."""
+    return {
+        str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8")
+        for path in SOURCE.rglob("*.py")
+    }
+
+
 @pytest.mark.parametrize("name", BUILT)
 def test_a_part_is_built_in_one_place(name: str) -> None:
     call = re.compile(rf"(?<![\w\"`.])(?<!class ){name}\(")
     places = {
-        str(path.relative_to(SOURCE)).split("/")[0]
-        for path in SOURCE.rglob("*.py")
-        if call.search(path.read_text(encoding="utf-8")) and "testing" not in path.parts
+        path.split("/")[0]
+        for path, text in sources().items()
+        if f"{name}(" in text and call.search(text) and "testing" not in path.split("/")
     }
     engine_builds = {"Maintainer"}  # the recorder drives the store that it opened
     assert places == ({"app", "engine"} if name in engine_builds else {"app"})
 
 
 def test_only_the_root_asks_the_registry_for_a_store() -> None:
-    asking = {
-        str(path.relative_to(SOURCE))
-        for path in SOURCE.rglob("*.py")
-        if re.search(r"\bSTORES\b", path.read_text(encoding="utf-8"))
-    }
+    asking = {path for path, text in sources().items() if re.search(r"\bSTORES\b", text)}
     assert asking == {"registry.py", "app/history.py"}
 
 
 def test_no_command_and_no_engine_part_names_a_database_file() -> None:
     naming = {
-        str(path.relative_to(SOURCE))
-        for path in SOURCE.rglob("*.py")
-        if re.search(r"\bhistory\.db\b|sqlite", path.read_text(encoding="utf-8"))
+        path for path, text in sources().items() if re.search(r"\bhistory\.db\b|sqlite", text)
     }
     above = ("cli/", "web/", "engine/", "exporter/", "leasing", "library", "compat/")
     assert "host/server/node_folder.py" in naming

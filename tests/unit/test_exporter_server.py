@@ -20,6 +20,12 @@ from tests.support.waiting import wait_for
 Start = Callable[..., MetricsServer]
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each server here is stopped, and to stop one takes a poll."""
+    monkeypatch.setattr(serving, "POLL_SECONDS", 0.002)
+
+
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts servers on free ports, and ends them."""

@@ -67,7 +67,7 @@ class Engine:
                 pass
 
         self.server = Server(self.path, Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.002,))
         self.thread.start()
 
     def close(self) -> None:

@@ -45,9 +45,9 @@ def farm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeSampler:
     return sampler
 
 
-@pytest.fixture
-def caller(tmp_path: Path) -> Iterator[Caller]:
-    parts = Parts(tmp_path, [drawn.farm()], HOME)
+@pytest.fixture(scope="module")
+def caller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    parts = Parts(tmp_path_factory.mktemp("caller"), [drawn.farm()], HOME)
     try:
         yield Caller(parts.app, "127.0.0.1", "localhost")
     finally:

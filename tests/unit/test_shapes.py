@@ -25,7 +25,7 @@ from tests.support.described import check
 from tests.support.full_snapshot import FULL
 from tests.support.generated import any_of
 
-SOME = settings(max_examples=40, deadline=None)
+SOME = settings(max_examples=min(40, 2 * settings().max_examples), deadline=None)
 SNAPSHOTS = any_of(Snapshot, events=st.just(()))
 
 

@@ -248,7 +248,7 @@ class TestConsistency:
         )
 
     @given(st.sampled_from(list(SCENARIOS)), times, st.booleans(), seeds)
-    @settings(max_examples=30)
+    @settings(max_examples=min(30, 2 * settings().max_examples))
     def test_what_is_missing_has_a_reason_and_travels(
         self, scenario: str, at: float, watched: bool, seed: int
     ) -> None:

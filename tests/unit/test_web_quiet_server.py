@@ -1,10 +1,9 @@
 """The server sleeps until something happens, and a signal is something."""
 
 import asyncio
-import gc
 import signal
 import socket
-from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 import uvicorn
@@ -16,10 +15,11 @@ PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture(autouse=True)
-def thawed() -> Iterator[None]:
+def unfrozen(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """The tests after these want their garbage collected."""
-    yield
-    gc.unfreeze()
+    collector = Mock()
+    monkeypatch.setattr(quiet_server, "gc", collector)
+    return collector
 
 
 async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
@@ -31,7 +31,7 @@ def started(ready: list[str]) -> quiet_server.QuietServer:
     return quiet_server.QuietServer(config, lambda: ready.append("ready"))
 
 
-def test_a_signal_ends_it_at_once_although_it_never_looks() -> None:
+def test_a_signal_ends_it_at_once_although_it_never_looks(unfrozen: Mock) -> None:
     ready: list[str] = []
 
     async def run() -> None:
@@ -45,6 +45,7 @@ def test_a_signal_ends_it_at_once_although_it_never_looks() -> None:
 
     asyncio.run(run())
     assert ready == ["ready"]
+    assert [name for name, _, _ in unfrozen.mock_calls] == ["collect", "freeze"]
 
 
 def test_a_signal_before_it_serves_is_not_forgotten() -> None:

@@ -79,7 +79,16 @@ def needs_rollback_journal(path: Path) -> bool:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
+    """SQLite refuses at once, without a wait, while another one does this to a new file."""
+    until = time.monotonic() + BUSY_SECONDS / 2
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as exc:
+            if _kind(exc) != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+        time.sleep(0.005)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
