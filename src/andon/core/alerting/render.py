@@ -63,7 +63,8 @@ class AlertRenderer:
             return alert
         now = condition.measure(self._status(alert.subject), self.snapshot)
         clear = condition.clear_seconds * episode.factor
-        told = Recovery(self._title(alert.subject), episode.worst, now, clear)
+        left = alert.clears_in_seconds
+        told = Recovery(self._title(alert.subject), episode.worst, now, clear, left)
         return replace(alert, value=now, message=condition.recovered(told))
 
     def _told(self, alert: Alert, finding: Judgement) -> Told:

@@ -77,7 +77,8 @@ class Recovery(NamedTuple):
     it: str
     worst: float | None  # the highest value while it held
     value: float | None  # now
-    clear_seconds: float  # how long it must stay so
+    clear_seconds: float  # how long it must be clear
+    clears_in_seconds: float | None = None  # how long it must still stay so, if it is clear
 
 
 Sentence = Callable[[Told], str]
