@@ -13,9 +13,10 @@ from andon.cli.show.columns import (
     device_row,
     explained_fields,
 )
-from andon.cli.show.entries import NamedDevice, entries, is_masked, range_of, unreal
+from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, range_of, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
+from andon.core.alerting.lamps import STATE_WORDS, LampBoard
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sampling.bands import mean_utilization
 from andon.model.device import DeviceStatus, Snapshot, State, reading_label
@@ -47,9 +48,10 @@ def render_status(
     verbose: bool = False,
     mask: Mask = UNMASKED,
     rulebook: Rulebook | None = None,
+    lit: LampBoard | None = None,
 ) -> str:
     """The whole screen, ending in a newline."""
-    seen = entries(snapshot, rulebook)
+    seen = lit_entries(snapshot, rulebook, lit)
     lines = [header(snapshot, width)]
     if seen:
         lines += device_lines(snapshot, seen, width, now)
@@ -95,7 +97,7 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
     if status.state is State.OK:
         return say(status.reason or "no reading yet", style)
     lasted = now - status.since
-    word = f"{status.state}"
+    word = STATE_WORDS[status.state]
     if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
         word += f" for {human_seconds(lasted)}"
     reason = say(f" · {status.reason}", style) if status.reason else Text()

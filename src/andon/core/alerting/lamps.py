@@ -30,6 +30,12 @@ class DeviceLamp:
     severity: int = 0  # 0 to 100, of what lights the lamp; 0 if nothing does
     rule: str | None = None  # the condition that lights the lamp
 
+    @property
+    def urgency(self) -> tuple[int, int]:
+        """Greater is worse; a sleeping device is as calm as a healthy one."""
+        calm = self.status == STATE_WORDS[State.ASLEEP]
+        return NOT_URGENT if calm else (self.lamp.rank, self.severity)
+
 
 @dataclass(frozen=True, slots=True)
 class LampBoard:
@@ -45,6 +51,8 @@ class LampBoard:
         return next((one for one in self.devices if one.uuid == uuid), None)
 
 
+NOT_URGENT = (0, 0)
+"""The urgency of a device that needs nothing."""
 NOT_RESPONDING = "not responding"
 STATE_WORDS = {
     State.OK: "ok",
@@ -158,7 +166,7 @@ def _headline(
 ) -> str:
     troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER)]
     if troubled:
-        first = max(troubled, key=lambda one: (one.lamp.rank, one.severity))
+        first = max(troubled, key=lambda one: one.urgency)
         text = _of_device(snapshot, first, mine.get(first.uuid, []), numbers[first.uuid])
         more = len(troubled) - 1
         return text if not more else f"{text}; {more} more {_need(more)} attention"

@@ -49,7 +49,7 @@ class Reason:
     sentence: str
     evidence: tuple[Evidence, ...] = ()
     process: Process | None = None  # who is blamed, if it is one
-    blamed: str = ""  # the same in words: "7 processes of dora, caroline and bob"
+    blamed: str = ""  # if they are several: "7 processes of dora, caroline and bob"
     advice: str = ""
 
     @property

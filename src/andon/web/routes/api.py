@@ -203,7 +203,9 @@ def _devices(router: APIRouter, state: AppState) -> None:
         book = state.watcher.rulebook if state.watcher else None
 
         def made() -> bytes:
-            return dumped(payloads.why(past if trusted else all_for_anonymous(past), uuid, book))
+            shown = past if trusted else all_for_anonymous(past)
+            alerts = state.watcher.alerts() if state.watcher else None
+            return dumped(payloads.why(shown, uuid, book, alerts))
 
         return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, trusted), made))
 

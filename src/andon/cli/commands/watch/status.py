@@ -5,6 +5,7 @@ import time
 import click
 
 from andon.cli import snapshot_source
+from andon.cli.lamp_source import LampSource
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
@@ -70,5 +71,14 @@ def _show(shown: Snapshot, whole: Snapshot, form: str, terminal: Terminal, verbo
         mask = mask_of(whole, len(whole.devices) - len(shown.devices), chosen().url)
         book, now = rulebook_of(chosen()), time.time()
         terminal.show(
-            render_status(shown, terminal.width, terminal.color, now, verbose, mask, book)
+            render_status(
+                shown,
+                terminal.width,
+                terminal.color,
+                now,
+                verbose,
+                mask,
+                book,
+                LampSource(chosen()).of(whole),
+            )
         )

@@ -9,6 +9,7 @@ import click
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import NO_DEVICE, exit_code
+from andon.cli.lamp_source import LampSource
 from andon.cli.options import chosen, duration, elsewhere, shared, whole
 from andon.cli.outfile import LineFile
 from andon.cli.show import csv_rows
@@ -133,16 +134,17 @@ def _screen(form: str, choices: Choices) -> Callable[[Snapshot], None]:
     if form == "table":
         book = rulebook_of(choices)
         stream = Stream(terminal.width, terminal.height, terminal.color, book)
-        return lambda snapshot: _show_tick(snapshot, stream, terminal)
+        lamps = LampSource(choices)
+        return lambda snapshot: _show_tick(snapshot, stream, terminal, lamps)
     header, lines = _machine(form)
     heads = chain([header], repeat(""))
     return lambda snapshot: terminal.show(next(heads) + "".join(lines(snapshot)))
 
 
-def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal) -> None:
+def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal, lamps: LampSource) -> None:
     """The size is checked every time, because windows are resized."""
     stream.resize(*size())
-    terminal.show(stream.tick(snapshot))
+    terminal.show(stream.tick(snapshot, lamps.of(snapshot)))
 
 
 def _file(path: Path, form: str, stack: ExitStack) -> Callable[[Snapshot], None]:
