@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class LampSource:
     """The lamps of snapshots, by the alerts of the server that watches these devices.
 
-    A server that stops answering, or watches simulated devices instead, is left aside.
+    A server that stops answering, or watches other devices, is left aside.
     """
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: Choices, server: "FromServer | None" = None) -> None:
         self._rulebook = rulebook_of(choices)
-        self._server = watching_server(choices)
+        self._server = server or watching_server(choices)
 
     def of(self, snapshot: Snapshot) -> LampBoard:
         return self._by_alerts(snapshot) or board_now(snapshot, self._rulebook)
@@ -34,11 +34,14 @@ class LampSource:
         except AndonError:
             self._server = None
             return None
-        return board(snapshot, page.alerts) if page.simulated == snapshot.simulated else None
+        same = (page.node, page.simulated) == (snapshot.node, snapshot.simulated)
+        return board(snapshot, page.alerts) if same else None
 
 
 def watching_server(choices: Choices) -> "FromServer | None":
     """The named server, or the trusted one on this machine; None if there is none."""
+    if choices.url is None and (choices.simulate is not None or choices.replay is not None):
+        return None
     from andon.cli.alert_source import FromServer, source_of
 
     found = source_of(choices)
