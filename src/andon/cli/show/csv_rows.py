@@ -9,7 +9,7 @@ from andon.model.device import SAMPLE_VALUES, DeviceStatus, Sample, Snapshot
 
 FORMULA = frozenset("=+-@＝＋－＠")
 _FACTS = ("index", "uuid", "vendor", "name", "pci", "parent", "memory_total_bytes")
-_STATUS = ("state", "reason", "visible", "cuda_index", "memory_percent", "power_percent")
+_STATUS = ("state", "reason", "visible", "cuda_index", "memory_percent", "power_percent", "band")
 
 COLUMNS = ("at", "node", *_FACTS, *_STATUS, "memory_unattributed_bytes", "users", *SAMPLE_VALUES)
 """The header. New readings are added at its end, so that parsing by position keeps working."""

@@ -18,7 +18,7 @@ from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
 from andon.core.alerting.lamps import STATE_WORDS, LampBoard
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.sampling.bands import mean_utilization
+from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Snapshot, State, reading_label
 from andon.units import human_seconds
 

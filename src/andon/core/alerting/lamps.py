@@ -8,7 +8,6 @@ from andon.core.conditions.catalogue import BY_NAME, PRESENT
 from andon.core.conditions.condition import Condition, Told, severity
 from andon.core.conditions.judgement import CALM, Judgement
 from andon.core.evidence.blame import Blame, blamed, listed_users, owned
-from andon.core.sampling.bands import band
 from andon.model.alert import Alert, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.lamp import Lamp
@@ -143,8 +142,7 @@ def _light(rule: Condition, finding: Judgement, it: str) -> _Light:
 
 def _working(status: DeviceStatus) -> str:
     """How busy it is, in one word; "fine" if that is unknown."""
-    found = band(status.sample.utilization_percent if status.sample else None)
-    return "fine" if found is None else str(found)
+    return "fine" if status.band is None else str(status.band)
 
 
 def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
