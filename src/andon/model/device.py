@@ -26,6 +26,11 @@ class State(StrEnum):
     LOST = "lost"  # reported as lost by the driver
     ASLEEP = "asleep"  # suspended by the system and not woken
 
+    @property
+    def words(self) -> str:
+        """What people read, the same on every surface."""
+        return "not responding" if self is State.STALE else str(self)
+
 
 class MemoryKind(StrEnum):
     """Whether the device has memory of its own or uses the system's."""

@@ -16,7 +16,7 @@ from andon.cli.show.columns import (
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, range_of, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
-from andon.core.alerting.lamps import STATE_WORDS, LampBoard
+from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Snapshot, State, reading_label
@@ -97,7 +97,7 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
     if status.state is State.OK:
         return say(status.reason or "no reading yet", style)
     lasted = now - status.since
-    word = STATE_WORDS[status.state]
+    word = status.state.words
     if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
         word += f" for {human_seconds(lasted)}"
     reason = say(f" · {status.reason}", style) if status.reason else Text()

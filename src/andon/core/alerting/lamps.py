@@ -32,7 +32,7 @@ class DeviceLamp:
     @property
     def urgency(self) -> tuple[int, int]:
         """Greater is worse; a sleeping device is as calm as a healthy one."""
-        calm = self.status == STATE_WORDS[State.ASLEEP]
+        calm = self.status == State.ASLEEP.words
         return NOT_URGENT if calm else (self.lamp.rank, self.severity)
 
 
@@ -52,14 +52,6 @@ class LampBoard:
 
 NOT_URGENT = (0, 0)
 """The urgency of a device that needs nothing."""
-NOT_RESPONDING = "not responding"
-STATE_WORDS = {
-    State.OK: "ok",
-    State.STALE: NOT_RESPONDING,
-    State.LOST: "lost",
-    State.ASLEEP: "asleep",
-}
-"""One word for each state, on every surface that people read."""
 _STATES = {State.LOST: Lamp.RED, State.STALE: Lamp.GREY, State.ASLEEP: Lamp.GREY}
 
 
@@ -101,7 +93,7 @@ def _lit(status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
     """The state of a device, unless something else about it is as bad or worse."""
     device, found = status.device, _worst(status, alerts, number)
     lamp = _STATES.get(status.state, Lamp.GREEN)
-    word = STATE_WORDS[status.state] if lamp is not Lamp.GREEN else _working(status)
+    word = status.state.words if lamp is not Lamp.GREEN else _working(status)
     reason = status.reason if status.state is not State.OK else None
     ids = tuple(alert.id for alert in alerts)
     if found is None or found.lamp.rank < lamp.rank:
@@ -147,7 +139,7 @@ def _working(status: DeviceStatus) -> str:
 
 def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
     """The worst lamp; sleeping cards do not count unless all of them sleep."""
-    awake = [one.lamp for one in devices if one.status != STATE_WORDS[State.ASLEEP]]
+    awake = [one.lamp for one in devices if one.status != State.ASLEEP.words]
     counted = awake + [lamp_of(alert) for alert in others]
     return max(counted, key=lambda lamp: lamp.rank, default=Lamp.GREY)
 
@@ -177,8 +169,8 @@ def _calm_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) 
     count = len(devices)
     if not devices:
         return "No GPU found on this node"
-    silent = [d for d in devices if d.status == NOT_RESPONDING]
-    asleep = [d for d in devices if d.status == STATE_WORDS[State.ASLEEP]]
+    silent = [d for d in devices if d.status == State.STALE.words]
+    asleep = [d for d in devices if d.status == State.ASLEEP.words]
     if silent:
         named = ", ".join(numbers[d.uuid] for d in silent)
         return f"{title(named)} {'is' if len(silent) == 1 else 'are'} not responding"
