@@ -36,6 +36,12 @@ def parse_seconds(text: str) -> float:
     return check_seconds(float(match[1]) * factor)
 
 
+def has_unit(text: str) -> bool:
+    """Whether a quantity has a unit; 0 needs none."""
+    match = _QUANTITY.fullmatch(text)
+    return match is None or bool(match[2]) or not float(match[1])
+
+
 def check_seconds(seconds: float) -> float:
     """Return the duration; ValueError if it is negative, not a number, or too long."""
     if not seconds >= 0:
@@ -84,3 +90,11 @@ def human_seconds(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def human_joules(joules: float) -> str:
+    """`504 J`, `12.4 Wh`, `0.09 kWh`: kilowatt hours from 50 Wh on."""
+    hours = joules / 3600
+    if hours < 1:
+        return f"{joules:.0f} J"
+    return f"{hours:.1f} Wh" if hours < 50 else f"{hours / 1000:.2f} kWh"

@@ -93,11 +93,16 @@ def model_name(entry: NamedDevice, brief: bool) -> str:
     profile = _PROFILE.search(name)
     if entry.instance and profile:
         return f"└ {profile['profile']}"
+    short = short_model(name, brief)
+    return f"└ {short}" if entry.instance else short
+
+
+def short_model(name: str, brief: bool = False) -> str:
+    """A model's name without its maker, and without its size if `brief`."""
     short = _NOISE.sub("", name)
     if brief:
         short = _SIZE.sub("", short)
-    short = " ".join(short.split()) or name
-    return f"└ {short}" if entry.instance else short
+    return " ".join(short.split()) or name
 
 
 def range_of(labels: list[str]) -> str:
