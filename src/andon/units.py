@@ -1,6 +1,7 @@
 """Conversions between what machines count (bytes, seconds) and what people read."""
 
 import re
+from datetime import UTC, datetime
 
 MIB = 1024**2
 GIB = 1024**3
@@ -90,6 +91,12 @@ def human_seconds(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def iso_utc(at: float) -> str:
+    """`2026-11-15T03:00:00.250Z`, as spreadsheets and people read it."""
+    text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
 
 
 def human_joules(joules: float) -> str:

@@ -97,9 +97,7 @@ def offer_here(choices: Choices, request: "DeviceRequest") -> "Offer":
         for one, verdict in zip(found.choice.candidates, found.verdicts, strict=True)
     )
     snapshot, least = found.snapshot, found.need.least
-    return Offer(
-        snapshot.at, snapshot.simulated, _asked(request), least, rows, found.choice.reason
-    )
+    return Offer(snapshot.at, snapshot.simulated, _asked(request), least, rows, found.choice.reason)
 
 
 def offer_there(choices: Choices, request: "DeviceRequest") -> "Offer":

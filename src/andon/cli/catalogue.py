@@ -24,9 +24,7 @@ COMMANDS = {
     "status": CommandEntry(
         "watch", "andon.cli.commands.watch.status:status", "One line per GPU, now."
     ),
-    "watch": CommandEntry(
-        "watch", "andon.cli.commands.watch.watch:watch", "The same, live."
-    ),
+    "watch": CommandEntry("watch", "andon.cli.commands.watch.watch:watch", "The same, live."),
     "ps": CommandEntry(
         "watch",
         "andon.cli.commands.watch.ps:ps",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from andon.cli.options import DEVICE_OPTION, duration, lasting
+from andon.cli.options import DEVICE_OPTION, device_words, duration, lasting
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices
 from andon.core.sharing.requests import (
@@ -53,8 +53,7 @@ def request_devices(command: F) -> F:
     def called(*args: Any, device_words: Sequence[str], devices: Sequence[str], **more: Any) -> Any:
         return command(*args, devices=(*device_words, *devices), **more)
 
-    added = click.argument("device_words", nargs=-1, metavar="[DEVICE]...")(called)
-    return added  # type: ignore[return-value]
+    return device_words("[DEVICE]...")(called)  # type: ignore[return-value]
 
 
 def queue_options(command: F) -> F:

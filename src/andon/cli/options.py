@@ -118,6 +118,11 @@ def device_option(name: str, help: str) -> Callable[[F], F]:  # noqa: A002 - cli
     return click.option(*DEVICE_OPTION, name, multiple=True, metavar="D,…", help=help)
 
 
+def device_words(metavar: str) -> Callable[[F], F]:
+    """DEVICE as arguments."""
+    return click.argument("device_words", nargs=-1, metavar=metavar)
+
+
 def with_devices(
     help: str = f"Only these GPUs: {DEVICE_FORMS}.",  # noqa: A002 - click's word
     required: bool = False,
@@ -136,7 +141,7 @@ def with_devices(
 
         metavar = "DEVICE..." if required else "[DEVICE]..."
         named = device_option("device_options", help)(called)
-        return click.argument("device_words", nargs=-1, metavar=metavar)(named)  # type: ignore[return-value]
+        return device_words(metavar)(named)  # type: ignore[return-value]
 
     return add
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.thresholds import DEFAULTS, Thresholds
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.naming import device_labels, title, with_labels
 
 _NOISE = re.compile(
@@ -85,6 +85,19 @@ def unreal(snapshot: Snapshot) -> str:
         return "REPLAYED"
     simulated = snapshot.simulated or any(s.device.vendor == "sim" for s in snapshot.devices)
     return "SIMULATED" if simulated else ""
+
+
+def unread_words(snapshot: Snapshot, one: str, several: str) -> str | None:
+    """`GPU 3, 5 do not respond: their processes are`, for a sentence about what is not known."""
+    silent = [
+        entry.label
+        for entry in entries(snapshot)
+        if entry.status.state in (State.LOST, State.STALE)
+    ]
+    if not silent:
+        return None
+    verb, whose = ("does", one) if len(silent) == 1 else ("do", several)
+    return f"{title(range_of(silent))} {verb} not respond: {whose}"
 
 
 def model_name(entry: NamedDevice, brief: bool) -> str:

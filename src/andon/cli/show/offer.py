@@ -12,6 +12,7 @@ from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
 from andon.model.wire import Json
 
 SCHEMA = "andon.free/1"
+NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not asked about
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,9 @@ class Offer:
 def render_offer(found: Offer, asks: bool, width: int, color: bool) -> str:
     """The answer in the first line, then a table; `asks`: for more than any one GPU."""
     lines = [say(" SIMULATED ", "bold reverse")] if found.simulated else []
-    lines.append(_answer(found) if asks else _count(found.rows))
-    lines += draw(_columns(found.at), [TableRow(row) for row in found.rows], width)
+    rows = [row for row in found.rows if row.verdict.code != NOT_REQUESTED]
+    lines.append(_answer(found) if asks else _count(rows))
+    lines += draw(_columns(found.at), [TableRow(row) for row in rows], width)
     return "".join(line.fit(width).paint(color) + "\n" for line in lines)
 
 
@@ -89,7 +91,7 @@ def _lamp(row: OfferRow) -> Text:
 
 
 def why_not(verdict: DeviceVerdict, at: float) -> str:
-    """People first: `held by alice until 14:20 (lease k7qm2)`, `in use by bob, carol: …`."""
+    """People first: `held by alice until 14:20 (lease k7qm2)`, `in use by bob, carol without a lease`."""
     if verdict.kind is VerdictKind.FREE:
         return ""
     reason = verdict.reason or "the reason is not known"
@@ -98,7 +100,8 @@ def why_not(verdict: DeviceVerdict, at: float) -> str:
         more = "" if verdict.code == "leased" else f": {reason}"
         return f"held by {verdict.by}{until} (lease {verdict.lease}){more}"
     if verdict.kind is VerdictKind.IN_USE and verdict.by is not None:
-        return f"in use by {verdict.by}: {reason}"
+        alone = verdict.code == "unleased_process"  # `andon ps` has the details
+        return f"in use by {verdict.by}" + (" without a lease" if alone else f": {reason}")
     return reason
 
 

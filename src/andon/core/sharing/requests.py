@@ -63,7 +63,9 @@ class RequestOption(NamedTuple):
 class RequestOptions:
     """The devices that are requested, as written; its fields are the rows of the table."""
 
-    gpus: Annotated[Count, OptionText("Number of GPUs, a range, or all.", "N|N..M|all", short="-g")] = 1
+    gpus: Annotated[
+        Count, OptionText("Number of GPUs, a range, or all.", "N|N..M|all", short="-g")
+    ] = 1
     memory: Annotated[
         Size, OptionText("Minimum free memory per GPU, e.g. 20GiB.", "SIZE", short="-m")
     ] = None
@@ -177,7 +179,8 @@ def parse_count(value: Count) -> tuple[int, int]:
     least, most = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
     if isinstance(value, bool) or not 0 <= least <= most <= MOST_GPUS:
         raise Invalid(
-            f"{str(value)[:_SHOWN]!r} is not a number of GPUs", hint="use 1, 2..4 for a range, or all"
+            f"{str(value)[:_SHOWN]!r} is not a number of GPUs",
+            hint="use 1, 2..4 for a range, or all",
         )
     return least, most
 

@@ -144,9 +144,7 @@ class RemoteLeases:
         self.changed()
         return self._row(lease)
 
-    def release(
-        self, name: str, fence: int | None, note: str = "", by: str | None = None
-    ) -> Lease:
+    def release(self, name: str, fence: int | None, note: str = "", by: str | None = None) -> Lease:
         """End a lease; its holder reads the note, and by whom."""
         lease = releaser.release(
             self._current(),

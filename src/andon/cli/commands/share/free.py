@@ -22,7 +22,7 @@ from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.offer import offer_to_json, render_offer
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
-from andon.cli.terminal import Choices, Terminal, notice
+from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
