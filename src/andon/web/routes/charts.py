@@ -8,7 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import Bucket, throttle_reasons
+from andon.core.history.series import Bucket
+from andon.core.history.throttle_shares import throttle_shares
 from andon.errors import Invalid
 from andon.model import wire
 from andon.model.device import Snapshot
@@ -99,14 +100,15 @@ def drawn(
 ) -> wire.Json:
     """Readings in columns, as a chart needs them."""
     found = {name: store.history(uuid, name, since, until, points) for name in names}
-    masks = store.history(uuid, "throttle", since, until, points)
+    counts, shares = throttle_shares(store, uuid, since, until, points)
     charts = Charts(
         device=uuid,
         since=since,
         until=until,
-        at=[round(bucket.since, 3) for bucket in masks],
+        at=_starts(since, until, points),
         series={name: _columns(buckets) for name, buckets in found.items()},
-        throttle=[_reasons(bucket) for bucket in masks],
+        throttle=shares,
+        readings=counts,
     )
     series = {name: plain(band, names_of(ChartBand)) for name, band in charts.series.items()}
     return {**plain(charts, names_of(Charts)), "series": series}
@@ -147,13 +149,9 @@ def _columns(buckets: Sequence[Bucket]) -> ChartBand:
     )
 
 
-def _reasons(bucket: Bucket) -> list[str]:
-    """The reasons in the lowest and the highest mask of a span: both were read."""
-    if bucket.min is None or bucket.max is None:
-        return []
-    masks = int(bucket.min), int(bucket.max)
-    found = dict.fromkeys(reason for mask in masks for reason in throttle_reasons(mask))
-    return list(found)
+def _starts(since: float, until: float, points: int) -> list[float]:
+    """When each span begins."""
+    return [round(since + (until - since) * place / points, 3) for place in range(points)]
 
 
 def _short(value: float | None) -> float | None:
