@@ -77,6 +77,25 @@ def test_several_readings_come_in_columns_with_gaps(tmp_path: Path) -> None:
     assert said["readings"] == [2, 1, 0, 1, 0]
 
 
+def test_one_reading_of_every_device_comes_at_once(tmp_path: Path) -> None:
+    said = asked(
+        tmp_path, "/api/charts?metric=utilization_percent&since=100&until=110&points=5", filled()
+    ).json()
+    assert said["at"] == [100, 102, 104, 106, 108]
+    assert list(said["devices"]) == [status.device.uuid for status in drawn.farm().devices]
+    assert said["devices"][GPU]["max"] == [90, 50, None, 70, None]
+    others = [band["mean"] for uuid, band in said["devices"].items() if uuid != GPU]
+    assert others
+    assert all(mean == [None] * 5 for mean in others)
+
+
+@pytest.mark.parametrize(
+    "query", ["metric=nonsense", "metric=throttle", "points=401", "since=5&until=4"]
+)
+def test_nonsense_about_every_device_is_told_as_such(tmp_path: Path, query: str) -> None:
+    assert asked(tmp_path, f"/api/charts?{query}", filled()).status_code == 422
+
+
 def test_who_was_there_is_told_with_the_peak(tmp_path: Path) -> None:
     said = asked(tmp_path, "/api/devices/0/usage?since=100&until=110", filled()).json()
     assert [(use["user"], use["first"], use["last"], use["peak_memory_bytes"])
@@ -130,7 +149,7 @@ def test_the_described_types_are_what_is_said(client: Caller, path: str) -> None
 def test_features_name_every_place(client: Caller) -> None:
     said = client.get("/api/features").json()["features"]
     assert set(said) == {"alerts", "leases", "jobs", "runs", "nodes"}
-    empty = [name for name, there in said.items() if not there and name != "alerts"]
+    empty = [name for name, there in said.items() if not there and name not in ("alerts", "nodes")]
     for name in empty:
         assert "yet" in client.get(f"/api/{name}").json()["note"]
 

@@ -110,6 +110,18 @@ class Charts:
     """How many readings each span has."""
 
 
+@dataclass(frozen=True, slots=True)
+class NodeCharts:
+    """One reading of every device over time, in columns."""
+
+    metric: str
+    since: float
+    until: float
+    at: list[float]
+    devices: Mapping[str, ChartBand]
+    """By uuid."""
+
+
 USAGE_WITHOUT = ("device",)  # the same for all
 
 
