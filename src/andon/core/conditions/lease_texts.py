@@ -6,6 +6,7 @@ from andon.core.conditions.finding import Judgement
 from andon.core.conditions.state import HeldDevices, PreviousLease
 from andon.model.alert import Party
 from andon.model.device import Process
+from andon.model.programs import program_of
 from andon.units import human_bytes
 
 MOST_NAMED = 3
@@ -103,12 +104,8 @@ def evidence(finding: Judgement) -> Mapping[str, float | str]:
 
 
 def program(party: Party) -> str:
-    """A process's name for people: the script it runs, or its name."""
-    for word in (party.command or "").split():
-        base = word.rpartition("/")[2]
-        if base.endswith((".py", ".sh", ".ipynb")):
-            return base
-    return party.name or f"process {party.pid}"
+    """What people call a process."""
+    return program_of(party.command, party.name) or f"process {party.pid}"
 
 
 def _party(process: Process) -> Party:
