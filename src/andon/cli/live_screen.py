@@ -25,7 +25,8 @@ ENDS = ("SIGTERM", "SIGHUP", "SIGQUIT")
 
 def is_capable() -> bool:
     """Whether the terminal moves its cursor on command."""
-    return termios is not None and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+    known = "termios" in sys.modules  # not on Windows
+    return known and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
 
 
 class LiveScreen:

@@ -91,7 +91,7 @@ def _lamp(row: OfferRow) -> Text:
 
 
 def why_not(verdict: DeviceVerdict, at: float) -> str:
-    """People first: `held by alice until 14:20 (lease k7qm2)`, `in use by bob, carol without a lease`."""
+    """People first: `held by alice until 14:20 (lease k7qm2)`, `in use by bob without a lease`."""
     if verdict.kind is VerdictKind.FREE:
         return ""
     reason = verdict.reason or "the reason is not known"

@@ -9,8 +9,8 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, join, say
 from andon.cli.show.tree import Branch
 from andon.core.processes.attribution import is_session
-from andon.core.processes.program import short_command
 from andon.model.device import Process, ProcessKind
+from andon.model.programs import short_command
 from andon.units import human_bytes
 
 NO_PROCESS = "no process is using a GPU"

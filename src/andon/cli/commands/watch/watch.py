@@ -68,9 +68,10 @@ def watch(
     """Show one line per device, live, until q or Ctrl-C.
 
     On a terminal the table is redrawn in place. In a pipe, or with --lines, each sample adds its
-    lines. With --out the same samples are appended to a file, whole lines only: an incomplete last line
-    from a crash is ended first, and a full disk is reported once while sampling continues. JSONL
-    lines are andon.snapshot/1. The exit code is 3 if no device responded or slept in COUNT samples.
+    lines. With --out the same samples are appended to a file, whole lines only: an incomplete
+    last line from a crash is ended first, and a full disk is reported once while sampling
+    continues. JSONL lines are andon.snapshot/1. The exit code is 3 if no device responded or
+    slept in COUNT samples.
     """
     choices, wanted = chosen(), DeviceFilter(devices, only_visible)
     choices.interval_seconds = interval
