@@ -17,13 +17,11 @@ from andon.cli.show.process_rows import (
     ProcessFilter,
     ProcessRow,
     between,
-    elapsed,
     is_job,
-    render_tree,
-    render_uses,
     uses,
     uses_to_csv,
 )
+from andon.cli.show.process_table import elapsed, render_by_device, render_tree, render_uses
 from andon.cli.show.text import display_width
 from andon.cli.show.tree import Branch, forest
 from andon.host.procfs import ProcessParent

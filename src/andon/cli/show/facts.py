@@ -11,6 +11,9 @@ from andon.model.naming import device_labels, title
 
 SCHEMA = "andon.devices/1"
 INDENT = "  "
+CUDA = "cuda"
+_RUNTIMES = {"nvidia": CUDA, "sim": CUDA, "amd": "hip"}
+"""The runtime in which a program counts this vendor's devices."""
 
 
 def render_devices(snapshot: Snapshot, width: int, color: bool) -> str:
@@ -61,7 +64,7 @@ def _place(status: DeviceStatus, masked: bool) -> list[tuple[str, str]]:
     if device.parent:
         out.append(("board", device.parent))
     if status.cuda_index is not None:
-        out.append(("cuda", str(status.cuda_index)))
+        out.append((_RUNTIMES.get(device.vendor, "number here"), str(status.cuda_index)))
     if masked:
         out.append(("visible", "yes" if status.visible else "no: hidden by a mask"))
     return out
@@ -74,7 +77,8 @@ def _size(status: DeviceStatus) -> list[tuple[str, str]]:
     if device.memory_total_bytes is not None:
         out.append(("memory", f"{cells.gib(device.memory_total_bytes)} GiB{shared}"))
     if limits.sm_clock_mhz is not None:
-        out.append(("max SM clock", f"{limits.sm_clock_mhz} MHz"))
+        clock = "max SM clock" if _RUNTIMES.get(device.vendor) == CUDA else "max clock"
+        out.append((clock, f"{limits.sm_clock_mhz} MHz"))
     if limits.pcie_generation is not None and limits.pcie_width is not None:
         out.append(("max PCIe link", f"{limits.pcie_generation}×{limits.pcie_width}"))
     return out
