@@ -126,7 +126,7 @@ class Running:
         everyone = [status.device for status in snapshot.devices]
         names = device_labels(snapshot.devices)
         where = title(", ".join(names[device.uuid] for device in chosen))
-        log, released = self._log(chosen), Released(held)
+        log, released = self._log(chosen), LeaseRelease(held)
         variables = {**os.environ, **environment(chosen, everyone, lease.id)}
         if log.writes:
             variables[RECORD_VARIABLE] = str(log.path.absolute())
@@ -212,7 +212,7 @@ class Running:
         notice(text, self._choices)
 
 
-class Released:
+class LeaseRelease:
     """Who ended this lease from elsewhere; read once, when the holder is asked to stop."""
 
     def __init__(self, held: LeaseHold | None) -> None:

@@ -48,7 +48,7 @@ def render_by_device(
 ) -> str:
     """The same by device, each with its sum: what a person looks for."""
     groups: dict[str, list[ProcessRow]] = {}
-    for use in sorted(found, key=lambda use: use.entry.status.device.index):
+    for use in sorted(found, key=lambda use: _place(use.entry.label)):
         groups.setdefault(use.entry.label, []).append(use)
     lines: list[ProcessLine] = []
     for uses in groups.values():
@@ -78,6 +78,11 @@ def render_tree(
             lines.append(ProcessLine(None, process, branch.depth))
     lines += [ProcessLine(use, None) for use in found if use.process is None]
     return _render(lines, width, color, mark, NO_PROCESS)
+
+
+def _place(label: str) -> list[int]:
+    """`6:1` stands behind `6:0`, and both between 5 and 7."""
+    return [int(part) for part in label.split(":") if part.isdecimal()]
 
 
 def _sum(uses: Sequence[ProcessRow]) -> ProcessSum:

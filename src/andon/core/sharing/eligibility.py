@@ -176,8 +176,8 @@ def no_gpu(faults: Sequence[Fault]) -> Unavailable:
     reasons = "; ".join(f"{fault.source}: {fault.reason}" for fault in faults)
     hints = [fault.hint for fault in faults if fault.hint]
     return Unavailable(
-        f"no GPU can be read here: {reasons}",
-        hint=f"{hints[0] if hints else 'andon doctor says more'}; to try without: --simulate 4",
+        f"no GPU can be read on this node: {reasons}",
+        hint=hints[0] if hints else "andon doctor says more",
     )
 
 
