@@ -131,7 +131,7 @@ def test_devices_exits_with_3_where_there_is_none(
 
 
 def test_on_a_terminal_processes_are_grouped_by_gpu_with_a_sum() -> None:
-    lines = render_by_device(uses(office(), HOSTS), 100, color=False).splitlines()
+    lines = render_by_device(uses(office(), HOSTS), 120, color=False).splitlines()
     labels = [line[:4].strip() for line in lines[1:]]
     assert [label for label in labels if label] == ["0", "2", "6:0", "7"], "each once, in order"
     sums = [line for line in lines if "sum:" in line]

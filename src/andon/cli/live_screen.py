@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -34,15 +34,17 @@ class LiveScreen:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._size = size()
+        self._keyboard = _Keyboard()
+        self._window = window()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(_ends_as_interrupt())
-            stack.enter_context(_quiet_keys())
-            stack.enter_context(_resumed(self._begin))
+            stack.callback(self._keyboard.close)
+            stack.enter_context(_stopping(self._leave, self._begin))
             stack.callback(self._leave)
             self._begin()
+            self._keyboard.listen()
             self._stack = stack.pop_all()
         return self
 
@@ -56,13 +58,13 @@ class LiveScreen:
 
     def size(self) -> tuple[int, int]:
         """Columns and lines now; the last column is left free, where terminals differ."""
-        width, height = size()
+        width, height = window()
         return max(1, width - 1), height
 
     def draw(self, lines: Sequence[str]) -> None:
         """Replace the picture in one write: nothing is cleared before it is written over."""
-        now = size()
-        resized, self._size = now != self._size, now
+        now = window()
+        resized, self._window = now != self._window, now
         text = "".join(f"{without_commands(line)}{REST_OF_LINE}\r\n" for line in lines)
         # A window that became narrower has wrapped the old lines.
         clean = HOME + REST_OF_SCREEN if resized else HOME
@@ -70,11 +72,22 @@ class LiveScreen:
 
     def _begin(self) -> None:
         """Scroll what is there out of the window rather than write over it."""
-        write(sys.stdout, HIDE + "\n" * (size()[1] - 1))
+        self._keyboard.silence()
+        write(sys.stdout, HIDE + "\n" * (window()[1] - 1))
 
     def _leave(self) -> None:
         with suppress(Exception):  # the terminal may be gone
             write(sys.stdout, SHOW)
+        self._keyboard.restore()
+
+
+def window() -> tuple[int, int]:
+    """The size of the window itself, which COLUMNS and LINES do not change."""
+    with suppress(OSError, ValueError):
+        found = os.get_terminal_size(sys.stdout.fileno())
+        if found.columns and found.lines:
+            return found.columns, found.lines
+    return size()
 
 
 @contextmanager
@@ -97,11 +110,11 @@ def _ends_as_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def _resumed(begin: Any) -> Iterator[None]:
+def _stopping(leave: Callable[[], None], begin: Callable[[], None]) -> Iterator[None]:
     """Ctrl-Z gives the terminal back as it was; `fg` takes it again."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        write(sys.stdout, SHOW)
+        leave()
         os.kill(os.getpid(), signal.SIGSTOP)
         begin()
 
@@ -112,28 +125,41 @@ def _resumed(begin: Any) -> Iterator[None]:
         signal.signal(signal.SIGTSTP, before)
 
 
-@contextmanager
-def _quiet_keys() -> Iterator[None]:
-    """Keys are not echoed into the picture; q ends it. Nothing where there is no keyboard."""
-    keyboard = _keyboard()
-    if keyboard is None:
-        yield
-        return
-    before = termios.tcgetattr(keyboard)
-    quiet = termios.tcgetattr(keyboard)
-    quiet[3] &= ~(termios.ECHO | termios.ICANON)
-    done, wake = os.pipe()
-    termios.tcsetattr(keyboard, termios.TCSADRAIN, quiet)
-    reader = threading.Thread(target=_read_keys, args=(keyboard, done), daemon=True)
-    reader.start()
-    try:
-        yield
-    finally:
-        os.close(wake)
-        reader.join(1.0)
-        os.close(done)
+class _Keyboard:
+    """Keys are not echoed into the picture, and q ends it; nothing where there is no keyboard."""
+
+    def __init__(self) -> None:
+        self._place = _keyboard()
+        self._before: list[Any] | None = None
+        self._done, self._wake = os.pipe()
+        self._reader: threading.Thread | None = None
+
+    def silence(self) -> None:
+        if self._place is None:
+            return
         with suppress(termios.error):
-            termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+            self._before = termios.tcgetattr(self._place)
+            quiet = termios.tcgetattr(self._place)
+            quiet[3] &= ~(termios.ECHO | termios.ICANON)
+            termios.tcsetattr(self._place, termios.TCSADRAIN, quiet)
+
+    def restore(self) -> None:
+        before, self._before = self._before, None
+        if self._place is not None and before is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(self._place, termios.TCSADRAIN, before)
+
+    def listen(self) -> None:
+        if self._place is not None:
+            arguments = (self._place, self._done)
+            self._reader = threading.Thread(target=_read_keys, args=arguments, daemon=True)
+            self._reader.start()
+
+    def close(self) -> None:
+        os.close(self._wake)
+        if self._reader is not None:
+            self._reader.join(1.0)
+        os.close(self._done)
 
 
 def _keyboard() -> int | None:

@@ -96,10 +96,11 @@ class Running:
         sampler: Sampler,
         record: RecordOptions | None = None,
         interactive: bool = False,
+        shell: bool = False,
     ) -> None:
         self._choices, self._command, self._sampler = choices, list(command), sampler
         self._record = record or RecordOptions()
-        self._interactive = interactive
+        self._interactive, self._shell = interactive, shell
         self.words = redact(tuple(command))
 
     def on_grant(self, grant: Grant) -> tuple[int, Verdict]:
@@ -137,6 +138,7 @@ class Running:
             self._interactive,
             tapped=not self._interactive,
             asked_by=released.words,
+            shell=self._shell,
         )
         log.begin(lease, {**self._facts(chosen, snapshot), **facts})
         log.follow(self._sampler, snapshot)

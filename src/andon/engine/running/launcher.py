@@ -52,10 +52,13 @@ class Launcher:
         interactive: bool = False,
         tapped: bool = False,
         asked_by: Callable[[], str | None] = lambda: None,
+        shell: bool = False,
     ) -> None:
-        """`asked_by` says who asked this process to end, when SIGTERM arrives."""
+        """`asked_by` says who asked this process to end, when SIGTERM arrives; `shell`: the command
+        is a person's shell."""
         self._command, self._environment = list(command), dict(environment)
-        self._hold, self._interactive, self._asked_by = hold, interactive, asked_by
+        self._hold, self._interactive = hold, interactive
+        self._asked_by, self._shell = asked_by, shell
         self._tap = Tap() if tapped else None
         self._process: subprocess.Popen[bytes] | None = None
         self._pending: list[int] = []
@@ -165,7 +168,7 @@ class Launcher:
 
     def _stopping(self) -> signal.Signals:
         """An interactive shell ignores SIGTERM."""
-        return signal.SIGHUP if self._interactive else signal.SIGTERM
+        return signal.SIGHUP if self._shell else signal.SIGTERM
 
     def _forward(self, number: int, frame: FrameType | None) -> None:
         self._send(number)
@@ -179,7 +182,7 @@ class Launcher:
             if number == signal.SIGINT:
                 self._notify("stopping the command; press Ctrl-C again to kill it")
             elif (who := self._asked_by()) is not None:
-                what = "shell" if self._interactive else "command"
+                what = "shell" if self._shell else "command"
                 self._notify(f"{who}; your {what} was sent {signal.Signals(sent).name}")
         else:
             self._send(signal.SIGKILL)
