@@ -154,7 +154,8 @@ def _granted(
         except (Conflict, Unavailable) as error:
             if before is None:
                 raise
-            notice(f"cannot retry with more memory: {error.reason}", choices)
+            why = f" ({error.mistakes[0]})" if error.mistakes else ""
+            notice(f"cannot retry with more memory: {error.reason}{why}", choices)
             return _ended(before, choices)  # the command ran: its exit code counts
         finally:
             line.clear()
