@@ -93,6 +93,7 @@ def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -
 @click.group(
     cls=LazyGroup,
     no_args_is_help=False,
+    subcommand_metavar="[COMMAND] [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(

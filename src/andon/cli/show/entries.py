@@ -17,6 +17,15 @@ _SIZE = re.compile(r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b")
 _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
 
 
+CUDA = "cuda"
+_RUNTIMES = {"nvidia": CUDA, "sim": CUDA, "amd": "hip"}
+
+
+def runtime_of(vendor: str) -> str:
+    """The runtime in which a program counts this vendor's devices: `hip` for AMD."""
+    return _RUNTIMES.get(vendor, "number")
+
+
 @dataclass(frozen=True, slots=True)
 class NamedDevice:
     """One device with its display name."""

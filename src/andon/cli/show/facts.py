@@ -2,7 +2,14 @@
 
 from andon.cli.show import cells
 from andon.cli.show.columns import label
-from andon.cli.show.entries import NamedDevice, entries, is_masked, unreal
+from andon.cli.show.entries import (
+    CUDA,
+    NamedDevice,
+    entries,
+    is_masked,
+    runtime_of,
+    unreal,
+)
 from andon.cli.show.render import fault_lines, flow
 from andon.cli.show.text import Text, say
 from andon.model import wire
@@ -11,9 +18,6 @@ from andon.model.naming import device_labels, title
 
 SCHEMA = "andon.devices/1"
 INDENT = "  "
-CUDA = "cuda"
-_RUNTIMES = {"nvidia": CUDA, "sim": CUDA, "amd": "hip"}
-"""The runtime in which a program counts this vendor's devices."""
 
 
 def render_devices(snapshot: Snapshot, width: int, color: bool) -> str:
@@ -64,7 +68,7 @@ def _place(status: DeviceStatus, masked: bool) -> list[tuple[str, str]]:
     if device.parent:
         out.append(("board", device.parent))
     if status.cuda_index is not None:
-        out.append((_RUNTIMES.get(device.vendor, "number here"), str(status.cuda_index)))
+        out.append((runtime_of(device.vendor), str(status.cuda_index)))
     if masked:
         out.append(("visible", "yes" if status.visible else "no: hidden by a mask"))
     return out
@@ -77,7 +81,7 @@ def _size(status: DeviceStatus) -> list[tuple[str, str]]:
     if device.memory_total_bytes is not None:
         out.append(("memory", f"{cells.gib(device.memory_total_bytes)} GiB{shared}"))
     if limits.sm_clock_mhz is not None:
-        clock = "max SM clock" if _RUNTIMES.get(device.vendor) == CUDA else "max clock"
+        clock = "max SM clock" if runtime_of(device.vendor) == CUDA else "max clock"
         out.append((clock, f"{limits.sm_clock_mhz} MHz"))
     if limits.pcie_generation is not None and limits.pcie_width is not None:
         out.append(("max PCIe link", f"{limits.pcie_generation}×{limits.pcie_width}"))
