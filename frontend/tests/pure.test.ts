@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bands, drawnFrom, joined } from "../src/charts/data";
 import { fetchSpan, moved, pointsOf, viewOf, zoomed } from "../src/charts/span";
+import { located } from "../src/lib/commands";
 import { fit } from "../src/lib/fit";
 import { bytes, DASH, duration, gib, hourOf, isIdle, percent, throttleName, throttleTone, used, vendorName } from "../src/lib/format";
 import { heldBy, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
@@ -198,4 +199,13 @@ test("throttle reasons and vendors are called as the server's tables call them",
   assert.deepEqual(["sw_thermal_slowdown", "sw_power_cap", "temperature_limit", "sync_boost"].map(throttleTone), ["red", "amber", "grey", "grey"]);
   assert.equal(vendorName("amd"), "AMD GPUs");
   assert.equal(vendorName("tpu"), "tpu");
+});
+
+test("a command says where it works: through a tunnel the page's node is not this machine", () => {
+  const far = "http://node17:8080";
+  assert.deepEqual(located("andon why 3", "http://127.0.0.1:26366", "node17"), { text: "andon why 3", place: null });
+  assert.deepEqual(located("andon why 3", far, "node17"), { text: `andon why 3 --url ${far}`, place: null });
+  assert.deepEqual(located("andon", far, "node17"), { text: `andon --url ${far}`, place: null });
+  assert.deepEqual(located("andon run -- python train.py", far, "node17"), { text: "andon run -- python train.py", place: "on node17:" });
+  assert.deepEqual(located("andon lease --gpus 1", far, null), { text: "andon lease --gpus 1", place: null });
 });

@@ -232,7 +232,10 @@ def test_a_command_is_copied(browser: Browser, home: Served) -> None:
         board(seen.page, home)
         seen.page.get_by_role("button", name="copy: andon open").click()
         expect(seen.page.get_by_text("copied")).to_be_visible()
-        assert seen.page.evaluate("navigator.clipboard.readText()") == "andon open"
+        assert (
+            seen.page.evaluate("navigator.clipboard.readText()")
+            == f"andon open --url {seen.page.evaluate('location.origin')}"
+        )
 
 
 @pytest.mark.parametrize(("width", "height", "devices"), [(1440, 900, 64), (1280, 720, 64)])

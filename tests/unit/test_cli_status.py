@@ -124,7 +124,7 @@ def test_a_csv_row_is_one_line_whatever_a_name_holds() -> None:
     odd = replace(odd, device=replace(odd.device, name='a "GPU",\r\nof sorts'))
     rows = csv_rows.device_rows(replace(golden.farm(), devices=(odd,)))
     assert rows[0].count("\n") == 1
-    assert next(csv.reader(rows))[5] == 'a "GPU", of sorts'
+    assert next(csv.reader(rows))[6] == 'a "GPU", of sorts'
 
 
 @pytest.mark.parametrize(

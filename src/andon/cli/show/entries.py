@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from andon.core.conditions.catalogue import DEFAULTS
 from andon.core.conditions.rulebook import Rulebook
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.naming import device_labels, title, with_labels
 from andon.model.thresholds import Thresholds
 
@@ -16,6 +16,15 @@ _NOISE = re.compile(
 )
 _SIZE = re.compile(r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b")
 _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
+
+
+CUDA = "cuda"
+_RUNTIMES = {"nvidia": CUDA, "sim": CUDA, "amd": "hip"}
+
+
+def runtime_of(vendor: str) -> str:
+    """The runtime in which a program counts this vendor's devices: `hip` for AMD."""
+    return _RUNTIMES.get(vendor, "number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +97,35 @@ def unreal(snapshot: Snapshot) -> str:
     return "SIMULATED" if simulated else ""
 
 
+def unread_words(snapshot: Snapshot, one: str, several: str) -> str | None:
+    """`GPU 3, 5 do not respond: their processes are`, for a sentence about what is not known."""
+    silent = [
+        entry.label
+        for entry in entries(snapshot)
+        if entry.status.state in (State.LOST, State.STALE)
+    ]
+    if not silent:
+        return None
+    verb, whose = ("does", one) if len(silent) == 1 else ("do", several)
+    return f"{title(range_of(silent))} {verb} not respond: {whose}"
+
+
 def model_name(entry: NamedDevice, brief: bool) -> str:
     """The model without its maker; `brief` leaves out the memory size, shown beside it."""
     name = entry.status.device.name
     profile = _PROFILE.search(name)
     if entry.instance and profile:
         return f"└ {profile['profile']}"
+    short = short_model(name, brief)
+    return f"└ {short}" if entry.instance else short
+
+
+def short_model(name: str, brief: bool = False) -> str:
+    """A model's name without its maker, and without its size if `brief`."""
     short = _NOISE.sub("", name)
     if brief:
         short = _SIZE.sub("", short)
-    short = " ".join(short.split()) or name
-    return f"└ {short}" if entry.instance else short
+    return " ".join(short.split()) or name
 
 
 def range_of(labels: list[str]) -> str:

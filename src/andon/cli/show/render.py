@@ -53,7 +53,7 @@ def render_status(
     lines = [header(snapshot, width)]
     if seen:
         lines += device_lines(snapshot, seen, width, now)
-        lines += [Text(), *flow([*node_row(snapshot), _mean(seen)], width)]
+        lines += [Text(), *flow([*node_row(snapshot), mean_line(seen)], width)]
         lines += _advice(snapshot, seen, width)
         lines += _footnotes(snapshot, seen, width, verbose, mask)
     else:
@@ -113,7 +113,7 @@ def node_row(snapshot: Snapshot) -> list[Text]:
     ]
 
 
-def _mean(seen: list[NamedDevice]) -> Text:
+def mean_line(seen: list[NamedDevice]) -> Text:
     """The mean says how many GPUs it covers: one that does not respond is not idle."""
     mean = mean_utilization(entry.status for entry in seen)
     boards = sum(not entry.instance for entry in seen)

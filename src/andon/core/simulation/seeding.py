@@ -1,7 +1,7 @@
 """A simulated history, generated quickly: an hour and a day are simulated, then repeated."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from andon.core.history.codec import SeriesRow, pack_points, pack_rows, point, shifted
 from andon.core.history.intervals import UsageInterval
@@ -33,7 +33,7 @@ Columns = dict[Key, tuple[list[int], list[int]]]
 class Pattern:
     """The blocks of one period of a series, and how much a counter rises in it."""
 
-    blocks: tuple[bytes, ...]
+    blocks: tuple[bytes | None, ...]  # None: nothing in this window
     rise: int
 
 
@@ -55,11 +55,13 @@ def blocks(
     hour = _columns(devices, int(now * 1000) // HOUR_MS * HOUR_MS - HOUR_MS, HOUR_MS, 1000)
     step = 60_000 // SAMPLES_PER_MINUTE
     day = _columns(devices, int(now * 1000) // DAY_MS * DAY_MS - DAY_MS, DAY_MS, step)
-    for key in hour:
+    nothing: tuple[list[int], list[int]] = ([], [])
+    for key in dict.fromkeys([*hour, *day]):
+        lately, daily = hour.get(key, nothing), day.get(key, nothing)
         for tier, pattern, period in (
-            (Tier.RAW, _raw(hour[key]), HOUR_MS),
-            (Tier.MINUTE, _minutes(day[key]), DAY_MS),
-            (Tier.HOUR, _hours(day[key], key[1] in COUNTERS), 10 * DAY_MS),
+            (Tier.RAW, _raw(lately), HOUR_MS),
+            (Tier.MINUTE, _minutes(daily), DAY_MS),
+            (Tier.HOUR, _hours(daily, key[1] in COUNTERS), 10 * DAY_MS),
         ):
             seconds = min(days * DAY_SECONDS, retention.of(tier))
             yield from _repeated(key, tier, pattern, period, now, seconds)
@@ -96,9 +98,9 @@ def _longer(known: UsageInterval | None, use: UsageInterval) -> UsageInterval:
 
 
 def _status(specimen: Specimen, at: float) -> DeviceStatus:
-    return DeviceStatus(
-        behaviour.describe(specimen), State.OK, at, sample=behaviour.sample(specimen, at)
-    )
+    lacks = dict.fromkeys(specimen.model.lacks)
+    sample = replace(behaviour.sample(specimen, at), **lacks)  # type: ignore[arg-type]
+    return DeviceStatus(behaviour.describe(specimen), State.OK, at, sample=sample)
 
 
 def _columns(devices: Sequence[Specimen], begin_ms: int, length_ms: int, step_ms: int) -> Columns:
@@ -114,41 +116,42 @@ def _columns(devices: Sequence[Specimen], begin_ms: int, length_ms: int, step_ms
 
 
 def _raw(column: tuple[list[int], list[int]]) -> Pattern:
-    times, values = column
-    size = WINDOW_MS[Tier.RAW] // 1000
-    made = [
-        pack_points(list(range(0, WINDOW_MS[Tier.RAW], 1000)), values[at : at + size])
-        for at in range(0, len(times) - 1, size)
-    ]
-    return Pattern(tuple(made), values[-1] - values[0])
+    length, points = WINDOW_MS[Tier.RAW], list(zip(*column, strict=True))
+    made: list[bytes | None] = []
+    for begin in range(0, HOUR_MS, length):
+        within = [(at - begin, value) for at, value in points if begin <= at < begin + length]
+        times, values = [at for at, _ in within], [value for _, value in within]
+        made.append(pack_points(times, values) if within else None)
+    return Pattern(tuple(made), _rise(column))
+
+
+def _rise(column: tuple[list[int], list[int]]) -> int:
+    return column[1][-1] - column[1][0] if column[1] else 0
 
 
 def _minutes(column: tuple[list[int], list[int]]) -> Pattern:
-    rows = _minute_rows(column)
-    size = WINDOW_MS[Tier.MINUTE] // 60_000
-    groups = [rows[at : at + size] for at in range(0, len(rows), size)]
-    made = [
-        pack_rows([row._replace(at_ms=row.at_ms % WINDOW_MS[Tier.MINUTE]) for row in group])
-        for group in groups
-    ]
-    return Pattern(tuple(made), column[1][-1] - column[1][0])
+    length = WINDOW_MS[Tier.MINUTE]
+    groups: list[list[SeriesRow]] = [[] for _ in range(0, DAY_MS, length)]
+    for row in _minute_rows(column):
+        groups[row.at_ms // length].append(row._replace(at_ms=row.at_ms % length))
+    return Pattern(tuple(pack_rows(group) if group else None for group in groups), _rise(column))
 
 
 def _hours(column: tuple[list[int], list[int]], is_counter: bool) -> Pattern:
     """Ten days, equal except for counters, in one block."""
-    day, rise = rolled(_minute_rows(column), Tier.HOUR), column[1][-1] - column[1][0]
+    day, rise = rolled(_minute_rows(column), Tier.HOUR), _rise(column)
     rows = [
         SeriesRow(at + number * DAY_MS, count, low + more, high + more, total + count * more)
         for number in range(10)
         for more in (number * rise if is_counter else 0,)
         for at, count, low, high, total in day
     ]
-    return Pattern((pack_rows(rows),), 10 * rise)
+    return Pattern((pack_rows(rows) if rows else None,), 10 * rise)
 
 
 def _minute_rows(column: tuple[list[int], list[int]]) -> list[SeriesRow]:
-    times, values = column
-    points = [point(at, v) for at, v in zip(times[:-1], values[:-1], strict=True)]
+    """Without the point at the end of the period, which is the beginning of the next."""
+    points = [point(at, v) for at, v in zip(*column, strict=True) if at < DAY_MS]
     return rolled(points, Tier.MINUTE)
 
 
@@ -160,6 +163,8 @@ def _repeated(
     first = window(tier, now_ms - int(seconds * 1000)) + length
     for begin in range(first, window(tier, now_ms), length):
         body = pattern.blocks[begin // length % len(pattern.blocks)]
+        if body is None:
+            continue
         if key[1] in COUNTERS:
             body = shifted(body, (begin // period_ms - here) * pattern.rise)
         yield (*key, tier, begin, body)

@@ -14,6 +14,8 @@ from andon.host.kin import here, user_name
 from andon.leases.book import Book
 from andon.leases.holders import LockTable, described, is_stopped, open_holder, strangers
 from andon.leases.places import LEASES
+from andon.leases.release_notes import left_note
+from andon.model.release_note import release_note
 from andon.model.work import Claim, Lease, LeaseState
 
 RELEASE_SECONDS = 12.0
@@ -37,18 +39,23 @@ def release(
     check: Check = no_check,
     timeout_seconds: float = RELEASE_SECONDS,
     insist: bool = True,
+    note: str = "",
+    by: str | None = None,
 ) -> Lease:
     """Ask a lease's holder to end it, and wait until it has left the book.
 
-    With `insist` the holder is asked a second time, and then kills what is still running.
+    With `insist` the holder is asked a second time, and then kills what is still running. It reads
+    who asked (`by`, else this process's user) and the note.
     """
     folder, claim, lease = _find(book, name, check)
     if left := strangers(folder.parent, claim.file, lease, claim.uid, here(), LockTable()):
         return _remove(book, folder, claim, left)
-    for _ in range(2 if insist else 1):
-        ask(lease, folder / claim.file, claim.uid)
-        if _is_released(book, claim.file, timeout_seconds):
-            return lease
+    said = release_note(by or user_name(os.getuid()), note)
+    with left_note(folder, claim.file, said):
+        for _ in range(2 if insist else 1):
+            ask(lease, folder / claim.file, claim.uid)
+            if _is_released(book, claim.file, timeout_seconds):
+                return lease
     raise _still_held(lease, insist)
 
 

@@ -144,14 +144,16 @@ class RemoteLeases:
         self.changed()
         return self._row(lease)
 
-    def release(self, name: str, fence: int | None) -> Lease:
-        """End a lease."""
+    def release(self, name: str, fence: int | None, note: str = "", by: str | None = None) -> Lease:
+        """End a lease; its holder reads the note, and by whom."""
         lease = releaser.release(
             self._current(),
             name,
             lambda found: _check(found, name, fence),
             RELEASE_SECONDS,
             insist=False,
+            note=note,
+            by=by,
         )
         self.changed()
         return lease

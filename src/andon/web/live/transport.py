@@ -38,9 +38,7 @@ RETRY_SECONDS = 10.0
 
 BAD_QUERY = Refusal(400, "not a Socket.IO request", "use EIO=4 and transport=polling or websocket")
 BAD_METHOD = Refusal(405, "live events accept only GET and POST", "use a Socket.IO client")
-BAD_PACKET = Refusal(
-    400, "malformed Socket.IO packet", "docs/server.md lists what clients can send"
-)
+BAD_PACKET = Refusal(400, "malformed Socket.IO packet", "use a Socket.IO client")
 UNKNOWN = Refusal(400, "unknown live connection", "connect again")
 OVERLAP = Refusal(400, "this live connection is already in use", "poll once at a time")
 ENDED = Refusal(401, "the session has ended", "run: andon open")

@@ -11,6 +11,7 @@ from andon.errors import Unavailable
 from andon.model import wire
 from andon.model.lease_list import row_to_json
 from andon.model.naming import FORMS, device_named
+from andon.model.release_note import MOST_NOTE
 from andon.web.answers import lease_payloads
 from andon.web.answers.lease_requests import (
     CordonRequest,
@@ -82,12 +83,15 @@ def _keeping(router: APIRouter, available: Available, pool: BlockingPool) -> Non
 
     @router.delete("/api/leases/{lease}", tags=["share"])
     async def release(
-        request: Request, lease: Named, fence: Annotated[Fence | None, Query()] = None
+        request: Request,
+        lease: Named,
+        fence: Annotated[Fence | None, Query()] = None,
+        note: Annotated[str, Query(max_length=MOST_NOTE, description="its holder reads it")] = "",
     ) -> Response:
         """Release a lease and stop its job; needs the token and its fence."""
         leases = available()
-        ended = await pool.do(request, lambda _: leases.release(lease, fence))
-        _note(request, lease=ended.id)
+        ended = await pool.do(request, lambda _: leases.release(lease, fence, note))
+        _note(request, lease=ended.id, note=note)
         return _json({"id": ended.id, "released": True})
 
 

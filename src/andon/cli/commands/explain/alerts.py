@@ -9,7 +9,7 @@ import click
 from andon.cli import alert_source
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
 from andon.cli.commands.watch.status import as_json_text
-from andon.cli.options import chosen, duration, elsewhere, shared
+from andon.cli.options import DEVICE_OPTION, chosen, duration, elsewhere, shared
 from andon.cli.show.alert import render_alert
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import AlertOverview, render_alerts
@@ -133,7 +133,7 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
 @alerts.command()
 @click.argument("what", nargs=-1, required=True, metavar="[ALERT] HOW_LONG", shell_complete=_names)
 @click.option("--rule", "-r", metavar="RULE", help="Every alert of this rule.")
-@click.option("--device", "-d", metavar="DEVICE", help="Every alert of this device.")
+@click.option(*DEVICE_OPTION, "device", metavar="DEVICE", help="Every alert of this device.")
 @click.option("--everything", is_flag=True, help="All alerts.")
 @click.option("--by", default=None, metavar="NAME", help="Who asks for it [default: you].")
 @click.option("--note", "-m", default="", metavar="TEXT", help="Why.")
