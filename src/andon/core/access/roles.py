@@ -37,6 +37,7 @@ class Action(StrEnum):
     CORDON = "cordon"
     TEST_NOTIFIERS = "test_notifiers"
     MAKE_LINK = "make_link"
+    SIGN_IN = "sign_in"  # with a code, whoever has it
     SIGN_OUT = "sign_out"
     REVOKE = "revoke"
     OTHER = "other"  # a change that this table does not know
@@ -59,6 +60,7 @@ _USER: Mapping[Action, RightExtent] = {
     Action.UNACKNOWLEDGE: RightExtent.OWN,
     Action.SILENCE: RightExtent.ALL,
     Action.UNSILENCE: RightExtent.OWN,
+    Action.SIGN_IN: RightExtent.OWN,
     Action.SIGN_OUT: RightExtent.OWN,
     Action.REVOKE: RightExtent.OWN,
 }
@@ -80,6 +82,7 @@ _ROUTES = (
     ("DELETE", r"/api/devices/[^/]+/cordon", Action.CORDON),
     ("POST", r"/api/alerts/test", Action.TEST_NOTIFIERS),
     ("POST", r"/api/links", Action.MAKE_LINK),
+    ("POST", r"/api/session", Action.SIGN_IN),
     ("DELETE", r"/api/session", Action.SIGN_OUT),
     ("DELETE", r"/api/sessions", Action.REVOKE),
 )

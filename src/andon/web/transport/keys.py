@@ -125,7 +125,8 @@ class Keys:
             self._codes.pop(digest, None)
         if found is None:
             return None
-        made = self._new(self._sessions, found.who, BRIEF_SECONDS if brief else SESSION_SECONDS)
+        seconds = BRIEF_SECONDS if brief else SESSION_SECONDS
+        made = self._new(self._sessions, found.who, seconds, brief)
         if not brief:
             self._save()
         return made
@@ -145,8 +146,10 @@ class Keys:
         return self._end(_digest(secret))
 
     def revoke(self, uid: int | None) -> int:
-        """End all sessions of a user, or of everyone; how many there were."""
-        return sum(map(self._end, self._names(lambda one: uid is None or one.who.uid == uid)))
+        """End all sessions of a user, or of everyone; how many, without those of commands."""
+        brief = set(self._names(lambda one: one.brief))
+        ended = self._names(lambda one: uid is None or one.who.uid == uid)
+        return sum(self._end(name) and name not in brief for name in ended)
 
     def _names(self, wanted: Callable[["_Issued"], bool]) -> list[bytes]:
         with self._lock:
@@ -160,10 +163,16 @@ class Keys:
             self._save()
         return ended
 
-    def _new(self, table: "OrderedDict[bytes, _Issued]", who: Identity, seconds: float) -> str:
+    def _new(
+        self,
+        table: "OrderedDict[bytes, _Issued]",
+        who: Identity,
+        seconds: float,
+        brief: bool = False,
+    ) -> str:
         secret = secrets.token_urlsafe(_TOKEN_BYTES)
         with self._lock:
-            table[_digest(secret)] = _Issued(self._clock() + seconds, who)
+            table[_digest(secret)] = _Issued(self._clock() + seconds, who, brief)
             dropped = _excess(table, who)
             for name in dropped:
                 del table[name]
@@ -182,7 +191,6 @@ class Keys:
             self._sessions[one.name] = _Issued(now + one.until - wall, one.who)
 
     def _save(self) -> None:
-        """A command's own session is too brief to be worth it, and harmless in the list."""
         if self._file is None:
             return
         wall, now = self._wall(), self._clock()
@@ -190,7 +198,7 @@ class Keys:
             kept = [
                 SavedSession(name, one.who, wall + one.until - now)
                 for name, one in self._sessions.items()
-                if one.until > now
+                if one.until > now and not one.brief
             ]
             self._file.save_soon(kept)  # in order: a list that is saved later is newer
 
@@ -201,6 +209,7 @@ class _Issued:
 
     until: float
     who: Identity
+    brief: bool = False  # of one command, and not kept
 
 
 def _valid(table: OrderedDict[bytes, _Issued], digest: bytes, now: float) -> _Issued | None:
