@@ -115,8 +115,8 @@ print(json.dumps(json.load(open("/tmp/who"))["taken"][1]))')
         user 1234 "$PYTHON" -P -c "$AFTER" "$key" "$lease" | said after
         of 1234 open --revoke | said revoked
         user 1234 "$PYTHON" -P -c "$AFTER" "$key" "$lease" 2>/dev/null | said refused
-        andon audit --json | said audit
-        andon audit | said trail
+        of 0 audit --json | said audit
+        of 0 audit | said trail
         of 1234 audit | said hers || true
         """,
         WHO=WHO,

@@ -16,13 +16,13 @@ from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.holders import Holder
 from andon.core.sharing.verdict import verdicts
 from andon.errors import Unavailable
+from andon.host.server.audit_file import NAME
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
 from andon.model.work import Lease, LeaseKind, LeaseState, Share
 from andon.web.answers.alert_payloads import board_to_json, rules_to_json, seen_by
-from andon.web.transport.audit import NAME
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
 from tests.support.sharing_parts import capacities_of, claim, owner

@@ -51,7 +51,7 @@ def sign_in_link(url: str | None, token_file: str | None, notify: Notify) -> Sig
                 raise
     elif own:
         raise no_token or Unavailable(NO_SERVER, hint=START)
-    return _as_user(place)
+    return _as_user(place, no_token)
 
 
 def revoke(url: str | None, token_file: str | None, everyone: bool) -> int:
@@ -74,7 +74,8 @@ def _place(url: str | None) -> tuple[str, bool]:
         return found, True
     users = users_at(DEFAULT_URL, PROBE_SECONDS)
     if users is None:
-        raise Unavailable(NO_SERVER, hint=_elsewhere() or server_file.stale(node_path()) or START)
+        hints = filter(None, (server_file.stale(node_path()), _elsewhere()))
+        raise Unavailable(NO_SERVER, hint="; ".join(hints) or START)
     for uid in users:
         if not is_trusted_user(uid):
             raise Denied(
@@ -99,11 +100,11 @@ def _with_token(place: str, token: Token, notify: Notify) -> SignInLink:
     return SignInLink(place, server.post("/api/links").get("code"))
 
 
-def _as_user(place: str) -> SignInLink:
+def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
     try:
         found, uid = request_code(place, LIMITS)
     except NoLocalSignIn as exc:
-        raise _dead_end(place) from exc
+        raise no_token or _dead_end(place) from exc
     except FAILURES as exc:
         raise Unavailable(
             f"{place} cannot be reached: {exc}",

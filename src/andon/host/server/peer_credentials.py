@@ -14,6 +14,24 @@ def is_known() -> bool:
     return sys.platform == "linux" and hasattr(socket, "SO_PEERCRED")
 
 
+def connect(name: str, timeout_seconds: float) -> socket.socket:
+    """A connection to a socket without a file, whose calls end after this time.
+
+    The kernel waits while many others connect, and serves them in order; Python's own timeout
+    would make it refuse at once.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        limit = struct.pack("ll", int(timeout_seconds), int(timeout_seconds % 1 * 1e6))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        connection.connect(f"\0{name}")
+        connection.settimeout(timeout_seconds)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def peer_uid(connection: socket.socket) -> int | None:
     """The uid; None for one that this user namespace does not know: many share that number."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

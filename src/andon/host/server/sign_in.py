@@ -35,7 +35,7 @@ from andon.host.server.calls import (
     call_as,
 )
 from andon.host.server.listeners import SYSTEM_UIDS, listeners
-from andon.host.server.peer_credentials import is_known, peer_uid
+from andon.host.server.peer_credentials import connect, is_known, peer_uid
 
 MOST_NAMED = 5
 UNIX_SOCKETS = Path("/proc/net/unix")
@@ -74,9 +74,7 @@ def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
         raise NoLocalSignIn(
             f"{url} does not sign in the users of its machine from here", hint="use its token"
         )
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(limits.timeout_seconds)
-        connection.connect(f"\0{name}")
+    with connect(name, limits.timeout_seconds) as connection:
         uid = peer_uid(connection)
         doubt = socket_doubt(-1 if uid is None else uid, peer.listeners)
         if uid is None or doubt is not None:

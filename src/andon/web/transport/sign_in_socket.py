@@ -20,15 +20,21 @@ from andon.host.server.peer_credentials import is_known, peer_uid
 from andon.web.transport.keys import Keys
 
 BACKLOG = 128
-PAUSE_SECONDS = 0.005  # after each answer: a flood costs the server little
+PAUSE_SECONDS = 0.002  # after each answer: a flood costs the server little
 
 
 class SignInSocket:
     """Answers one connection after the other, in a thread of its own."""
 
     def __init__(
-        self, keys: Keys, url: str, port: int, name_of: Callable[[int], str | None] = account_name
+        self,
+        keys: Keys,
+        url: str,
+        port: int,
+        name_of: Callable[[int], str | None] = account_name,
+        pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
+        self._pause_seconds = pause_seconds
         self._keys, self._url, self._port, self._name_of = keys, url, port, name_of
         self.name = socket_name(port, secrets.token_hex(16))
         self._failures = FailureLog("andon.web", "a user could not be signed in")
@@ -62,7 +68,7 @@ class SignInSocket:
             with connection, suppress(OSError):  # it may have gone
                 connection.setblocking(False)  # an answer fits into the kernel's buffer
                 connection.sendall(dump_answer(self._answer(peer_uid(connection))))
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(self._pause_seconds)
 
     def _answer(self, uid: int | None) -> SignInAnswer:
         user = None if uid is None else self._name_of(uid)
