@@ -16,6 +16,7 @@ from andon.core.access.saved_sessions import (
     load_sessions,
     sessions_key,
 )
+from andon.host.kin import user_name
 from andon.web.transport import keys as keys_module
 from andon.web.transport.keys import KEPT, KEPT_EACH, SESSION_SECONDS, Keys
 from andon.web.transport.session_file import NAME, SessionFile
@@ -28,7 +29,7 @@ PEOPLE = {1234: "dora", 1235: "erik", 0: "root"}
 
 @pytest.fixture(autouse=True)
 def accounts(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
-    known = {**PEOPLE, os.getuid(): keys_module.user_name(os.getuid())}
+    known = {**PEOPLE, os.getuid(): user_name(os.getuid())}
     monkeypatch.setattr(keys_module, "account_name", known.get)
     return known
 
