@@ -89,7 +89,7 @@ class Server:
                 answer = self._call_as_user(asked) or answer
         except FAILURES as exc:
             raise Unavailable(
-                f"{self.url} cannot be reached: {_words(exc)}",
+                f"{self.url} cannot be reached: {plain_words(exc)}",
                 hint="check that andon serve is running there",
             ) from exc
         if not 200 <= answer.status < 300:  # an andon server never redirects
@@ -135,7 +135,7 @@ class Server:
         return Unavailable(f"{self.url} is not an andon server", hint=hint)
 
 
-def _words(exc: BaseException) -> str:
+def plain_words(exc: BaseException) -> str:
     """`Connection refused` and not `[Errno 111] Connection refused`."""
     plain = isinstance(exc, OSError) and type(exc).__module__ == "builtins" and exc.strerror
     return str(plain or str(exc) or type(exc).__name__)

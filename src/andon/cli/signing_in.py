@@ -9,6 +9,7 @@ from andon.cli.remote import (
     Notify,
     Server,
     base_url,
+    plain_words,
     token_for,
     warn_of_clear_text,
 )
@@ -107,7 +108,7 @@ def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
         raise no_token or _dead_end(place) from exc
     except FAILURES as exc:
         raise Unavailable(
-            f"{place} cannot be reached: {exc}",
+            f"{place} cannot be reached: {plain_words(exc)}",
             hint=_elsewhere() or "check that andon serve is running there",
         ) from exc
     return SignInLink(found.url, found.code, found.user, user_name(uid))
