@@ -2,7 +2,7 @@
 import { useMemo } from "react";
 import { useFeatures } from "../api/queries";
 import type { Device, Process } from "../api/types";
-import { useTrusted } from "../lib/access";
+import { openCommand, useTrusted } from "../lib/access";
 import { count, DASH, duration, gib, percent } from "../lib/format";
 import { deviceLink, leaseLink } from "../lib/router";
 import { live, useLive } from "../live/store";
@@ -41,6 +41,7 @@ export function ProcessesPage({ search }: { search: string }) {
   const columns = useMemo(() => COLUMNS.filter((column) => leases || column.name !== "lease"), [leases]);
   const rows = useMemo(() => rowsOf(snapshot?.devices ?? [], snapshot?.at ?? 0, search), [snapshot, search]);
   const users = new Set(rows.map((row) => row.process.user)).size;
+  if (!snapshot) return <p className="dim">Loading…</p>;
   return (
     <section className={old ? "old" : undefined}>
       <div className="page-head">
@@ -56,7 +57,7 @@ export function ProcessesPage({ search }: { search: string }) {
           <p><Command label="last night's processes" text="andon history --who --since 12h" /></p>
         </Notice>
       )}
-      {!trusted && <p className="dim">Sign in to see command lines.</p>}
+      {!trusted && <p className="dim">Sign in to see your command lines: <Command text={openCommand()} /></p>}
     </section>
   );
 }
