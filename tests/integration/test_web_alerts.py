@@ -10,18 +10,19 @@ from urllib.parse import quote
 
 import pytest
 
+from andon.core.access.roles import BLIND
 from andon.core.alerting.lamps import board
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.holders import Holder
 from andon.core.sharing.verdict import verdicts
 from andon.errors import Unavailable
+from andon.host.server.audit_file import NAME
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
 from andon.model.work import Lease, LeaseKind, LeaseState, Share
-from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
-from andon.web.transport.audit import NAME
+from andon.web.answers.alert_payloads import board_to_json, rules_to_json, seen_by
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
 from tests.support.sharing_parts import capacities_of, claim, owner
@@ -97,7 +98,7 @@ def test_command_lines_are_for_those_with_the_token(client: Caller) -> None:
     for route in ("/api/alerts", at(number)):
         assert "train.py" not in client.get(route).text
     alert = client.get(at(number), headers=BEARER).json()
-    shown = for_anonymous(alert_from_json(alert))
+    shown = seen_by(BLIND, alert_from_json(alert))
     assert all(party.command is None for party in shown.affected)
 
 

@@ -2,7 +2,8 @@
 import { useState } from "react";
 import { send } from "../api/client";
 import type { Alert, Silence } from "../api/types";
-import { useTrusted } from "../lib/access";
+import { useSession } from "../api/queries";
+import { openCommand, useMay, useTrusted } from "../lib/access";
 import { useChange } from "../lib/change";
 import { dateOf, duration, timeOf } from "../lib/format";
 import type { Colour } from "../lib/lamps";
@@ -54,6 +55,8 @@ export function MinorRow({ alert, at }: { alert: Alert; at: number }) {
 
 function Actions({ alert, open }: { alert: Alert; open: boolean }) {
   const trusted = useTrusted();
+  const typed = useSession()?.by_token === true; // else the server knows the person
+  const mayUndo = useMay("unacknowledge", alert.acknowledged?.by);
   const change = useChange("alerts", "board");
   const [by, setBy] = useState(() => localStorage.getItem(NAME) ?? "");
   const path = `/api/alerts/${encodeURIComponent(alert.id)}/acknowledge`;
@@ -70,9 +73,9 @@ function Actions({ alert, open }: { alert: Alert; open: boolean }) {
     <div className="actions">
       {trusted ? (
         <>
-          <input value={by} onChange={(event) => setBy(event.target.value)} placeholder="your name" aria-label="your name" size={10} maxLength={60} />
+          {typed && <input value={by} onChange={(event) => setBy(event.target.value)} placeholder="your name" aria-label="your name" size={10} maxLength={60} />}
           {alert.acknowledged
-            ? <button type="button" disabled={change.isPending} onClick={undo}>Unacknowledge</button>
+            ? mayUndo && <button type="button" disabled={change.isPending} onClick={undo}>Unacknowledge</button>
             : <button type="button" className="main" disabled={change.isPending} onClick={acknowledge}>Acknowledge</button>}
           <span role="group" aria-label="silence" className="buttons">
             {PAUSES.map(([name, seconds]) => (
@@ -81,7 +84,7 @@ function Actions({ alert, open }: { alert: Alert; open: boolean }) {
           </span>
         </>
       ) : (
-        <span className="dim">read-only: run <Command text="andon open" /></span>
+        <span className="dim">read-only: run <Command text={openCommand()} /></span>
       )}
       {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
       <details open={open}>
@@ -95,13 +98,13 @@ function Actions({ alert, open }: { alert: Alert; open: boolean }) {
 }
 
 export function SilenceRow({ silence }: { silence: Silence }) {
-  const trusted = useTrusted();
+  const may = useMay("unsilence", silence.by);
   const change = useChange("alerts", "board");
   const what = [silence.rule ?? "every rule", silence.subject ?? "everywhere"].join(" · ");
   return (
     <li>
       {what} until {dateOf(silence.until)} {silence.by && <span className="dim">by {silence.by}</span>}{" "}
-      {trusted && (
+      {may && (
         <button type="button" disabled={change.isPending} onClick={() => change.mutate(() => send("DELETE", `/api/silences/${encodeURIComponent(silence.id)}`))}>
           Remove silence
         </button>

@@ -104,6 +104,9 @@ COMMANDS = {
     "selftest": CommandEntry(
         "setup", "andon.cli.commands.setup.selftest:selftest", "Check that readings are plausible."
     ),
+    "audit": CommandEntry(
+        "setup", "andon.cli.commands.setup.audit:audit", "Who changed what through the server."
+    ),
     "gc": CommandEntry(
         "setup", "andon.cli.commands.setup.gc:gc", "Compact the history, delete what is too old."
     ),

@@ -41,13 +41,15 @@ def release(
     insist: bool = True,
     note: str = "",
     by: str | None = None,
+    for_uid: int | None = None,
 ) -> Lease:
     """Ask a lease's holder to end it, and wait until it has left the book.
 
     With `insist` the holder is asked a second time, and then kills what is still running. It reads
-    who asked (`by`, else this process's user) and the note.
+    who asked (`by`, else this process's user) and the note. A server does it for a user: both must
+    be allowed to.
     """
-    folder, claim, lease = _find(book, name, check)
+    folder, claim, lease = _find(book, name, check, for_uid)
     if left := strangers(folder.parent, claim.file, lease, claim.uid, here(), LockTable()):
         return _remove(book, folder, claim, left)
     said = release_note(by or user_name(os.getuid()), note)
@@ -59,9 +61,11 @@ def release(
     raise _still_held(lease, insist)
 
 
-def extend(book: Book, name: str, seconds: float, check: Check = no_check) -> Lease:
+def extend(
+    book: Book, name: str, seconds: float, check: Check = no_check, for_uid: int | None = None
+) -> Lease:
     """Move the end of a lease to `seconds` from now; returns the new lease."""
-    folder, claim, lease = _find(book, name, check)
+    folder, claim, lease = _find(book, name, check, for_uid)
     if lease.until is None:
         raise Conflict(
             f"lease {lease.id} has no end time to change", hint="it ends with its command"
@@ -132,12 +136,12 @@ def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> L
     return lease
 
 
-def _find(book: Book, name: str, check: Check) -> tuple[Path, Claim, Lease]:
-    path, found, lease = book.find(name, os.getuid())
+def _find(book: Book, name: str, check: Check, for_uid: int | None) -> tuple[Path, Claim, Lease]:
+    path, found, lease = book.find(name, os.getuid() if for_uid is None else for_uid)
     claim = Claim(lease, LeaseState.HELD, found.uid, user_name(found.uid), found.name)
-    bar = barred(claim, asker())
-    if bar is not None:
-        raise bar
+    for one in (asker(),) if for_uid is None else (Asker(for_uid, here()), asker()):
+        if (bar := barred(claim, one)) is not None:
+            raise bar
     check(lease)
     return path / LEASES, claim, lease
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from andon.core.access.roles import Sight
 from andon.core.alerting.lamps import DeviceLamp, LampBoard
 from andon.core.conditions.catalogue import RULES
 from andon.core.conditions.condition import (
@@ -33,11 +34,12 @@ Labelled = tuple[Device, str]
 """A device and what it is called."""
 
 
-def for_anonymous(alert: Alert) -> Alert:
-    """Without command lines: callers without the token see only program names."""
-    if all(party.command is None for party in alert.affected):
+def seen_by(sight: Sight, alert: Alert) -> Alert:
+    """Without the command lines that this caller may not see; program names stay."""
+    if all(party.command is None or sight.shows(party.user) for party in alert.affected):
         return alert
-    return replace(alert, affected=tuple(replace(party, command=None) for party in alert.affected))
+    shown = (p if sight.shows(p.user) else replace(p, command=None) for p in alert.affected)
+    return replace(alert, affected=tuple(shown))
 
 
 def board_to_json(

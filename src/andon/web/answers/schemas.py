@@ -154,6 +154,21 @@ class Features:
     features: Mapping[str, bool]
 
 
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """Who the caller is, and what they may do here: `no`, `own` or `all` for each action."""
+
+    role: str  # anonymous, user or owner
+    user: str | None
+    uid: int | None
+    by_token: bool  # a token proves no person: names are typed
+    reads: bool
+    expires_in_seconds: float | None
+    may: Mapping[str, str]
+    server_user: str | None  # who runs the server
+    sign_in: str | None  # the socket at which this machine's users get their links
+
+
 # Alerts.
 
 

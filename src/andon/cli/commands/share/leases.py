@@ -46,7 +46,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
     if as_json:
         from andon.web.answers.lease_payloads import leases as to_json
 
-        terminal.show(as_json_text(to_json(found, trusted=True), terminal.live))
+        terminal.show(as_json_text(to_json(found), terminal.live))
         return 0
     if not found.leases:
         terminal.say(say(_no_lease(found, devices), "dim"))
