@@ -218,9 +218,11 @@ def test_64_gpus_are_readable_together(browser: Browser, tmp_path: Path) -> None
         seen.page.goto(f"{served.url}/#/charts")
         expect(seen.page.locator("figure.small")).to_have_count(64)
         boxes = seen.page.locator("figure.small .drawn").evaluate_all(
-            "all => all.map(one => one.getBoundingClientRect()).map(b => [b.width, b.height, b.bottom])"
+            "all => all.map(e => e.getBoundingClientRect()).map(b => [b.width, b.height, b.bottom])"
         )
-        assert all(width > 140 and height >= 42 and bottom < 1080 for width, height, bottom in boxes)
+        assert all(
+            width > 140 and height >= 42 and bottom < 1080 for width, height, bottom in boxes
+        )
         expect(seen.page.locator("figure.small path.line[d^=M]")).to_have_count(64)
         assert violations(seen.page) == []
         assert seen.complaints == []

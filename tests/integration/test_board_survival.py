@@ -114,7 +114,9 @@ class Upgrade:
         self._old, self._new = found[1], "index-upgraded0.js"
         script = self._page.request.get(f"{url}/static/assets/{self._old}").text()
         self._page.route(f"{url}/", lambda route: self._index(route, answer))
-        self._page.route(f"{url}/static/assets/{self._old}", lambda route: route.fulfill(status=404))
+        self._page.route(
+            f"{url}/static/assets/{self._old}", lambda route: route.fulfill(status=404)
+        )
         self._page.route(
             f"{url}/static/assets/{self._new}",
             lambda route: route.fulfill(body=script, content_type="text/javascript"),
