@@ -1,6 +1,7 @@
 """Charts that answer: what stands at the cursor, zooming and its undo, limits, all GPUs at once."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -9,9 +10,15 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from andon.cli.commands.watch.history import history
+from andon.core.history.series import NodeReadings, tick_of
+from andon.core.settings.store_url import parse_store_url
+from andon.core.simulation.seeding import specimens
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
+from andon.model.throttling import HW_SLOWDOWN
 from tests.integration.board import opened, tiles, uuids, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving
+from tests.support.history_parts import kind_of
 
 DEVICES = 3
 
@@ -245,3 +252,31 @@ def test_a_board_of_few_shows_their_charts_processes_and_why(
         expect(page).not_to_have_url(re.compile("until="))
         assert violations(page) == []
         assert seen.complaints == []
+
+
+def test_a_share_of_time_is_the_same_share_at_every_range(seen: Window, tmp_path: Path) -> None:
+    """12 of every 21 readings were slowed down: 57 % of the time, however long that is."""
+    uuid, end = specimens(1)[0].uuid, int(time.time()) // 630 * 630 - 6300
+    store = kind_of("sqlite").open(parse_store_url(f"sqlite:{tmp_path}/history.db"))
+    times = range(end - 7 * 86_400, end, 30)
+    store.write([_slowed(uuid, float(at), at // 30 % 21 < 12) for at in times])
+    store.close()
+    with serving(tmp_path, simulate=1, ANDON_HISTORY=f"{tmp_path}/history.db") as served:
+        for seconds in (1_890, 86_400, 604_800):
+            seen.page.goto("about:blank")
+            seen.page.goto(f"{served.url}/#/device/{uuid}?seconds={seconds}&until={end}")
+            throttling = seen.page.get_by_role("figure", name=re.compile("^Throttling"))
+            expect(throttling).to_contain_text("hardware slowdown 57 % of the time")
+            heights = throttling.locator("rect").evaluate_all(
+                "all => all.map(one => one.getAttribute('height') / 16)"
+            )
+            assert max(heights) <= 1
+            if seconds == 604_800:
+                assert 0.4 < sum(heights) / len(heights) < 0.7, "drawn as its share, not solid"
+
+
+def _slowed(uuid: str, at: float, slowed: bool) -> NodeReadings:
+    reasons = (HW_SLOWDOWN.name,) if slowed else ()
+    sample = Sample(at, utilization_percent=50, throttle=reasons)
+    status = DeviceStatus(Device(uuid, 0, "sim", "X"), State.OK, at, sample=sample)
+    return tick_of(Snapshot("n", at, devices=(status,)))
