@@ -165,7 +165,7 @@ function Few({ devices, query, old }: { devices: Device[]; query: URLSearchParam
   );
 }
 
-const FEW_HEIGHT = 196;
+const FEW_HEIGHT = 150;
 const FEW_KINDS = 4;
 
 /** Tiles keep their places during a search; those that do not match fade. */

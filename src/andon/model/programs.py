@@ -10,9 +10,8 @@ _INTERPRETER = re.compile(
 _LAUNCHERS = frozenset(
     ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "uv",
      "poetry", "conda", "pipenv", "env", "nohup", "nice", "time", "sudo", "numactl", "setsid",
-     "stdbuf",
-     "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
-     "deepspeed.launcher.launch", "deepspeed.launcher.runner")
+     "stdbuf", "torch.distributed.run", "torch.distributed.launch",
+     "accelerate.commands.launch", "deepspeed.launcher.launch", "deepspeed.launcher.runner")
 )  # fmt: skip
 """Programs and modules that start another one, which is the one that people mean."""
 _SCRIPT = re.compile(r".+\.(?:py|sh|ipynb|pl|rb|js|mjs|jl|R|jar)")

@@ -1,5 +1,6 @@
 """A simulated history, generated quickly: an hour and a day are simulated, then repeated."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,7 +34,8 @@ Columns = dict[Key, tuple[list[int], list[int]]]
 class Pattern:
     """The blocks of one period of a series, and how much a counter rises in it."""
 
-    blocks: tuple[bytes | None, ...]  # None: nothing in this window
+    blocks: tuple[bytes | None, ...]
+    """None where a series has no point, such as one of a throttle reason."""
     rise: int
 
 
@@ -55,13 +57,12 @@ def blocks(
     hour = _columns(devices, int(now * 1000) // HOUR_MS * HOUR_MS - HOUR_MS, HOUR_MS, 1000)
     step = 60_000 // SAMPLES_PER_MINUTE
     day = _columns(devices, int(now * 1000) // DAY_MS * DAY_MS - DAY_MS, DAY_MS, step)
-    nothing: tuple[list[int], list[int]] = ([], [])
-    for key in dict.fromkeys([*hour, *day]):
-        lately, daily = hour.get(key, nothing), day.get(key, nothing)
+    for key in {**hour, **day}:
+        often, seldom = hour.get(key, ([], [])), day.get(key, ([], []))
         for tier, pattern, period in (
-            (Tier.RAW, _raw(lately), HOUR_MS),
-            (Tier.MINUTE, _minutes(daily), DAY_MS),
-            (Tier.HOUR, _hours(daily, key[1] in COUNTERS), 10 * DAY_MS),
+            (Tier.RAW, _raw(often), HOUR_MS),
+            (Tier.MINUTE, _minutes(seldom), DAY_MS),
+            (Tier.HOUR, _hours(seldom, key[1] in COUNTERS), 10 * DAY_MS),
         ):
             seconds = min(days * DAY_SECONDS, retention.of(tier))
             yield from _repeated(key, tier, pattern, period, now, seconds)
@@ -116,30 +117,28 @@ def _columns(devices: Sequence[Specimen], begin_ms: int, length_ms: int, step_ms
 
 
 def _raw(column: tuple[list[int], list[int]]) -> Pattern:
-    length, points = WINDOW_MS[Tier.RAW], list(zip(*column, strict=True))
-    made: list[bytes | None] = []
-    for begin in range(0, HOUR_MS, length):
-        within = [(at - begin, value) for at, value in points if begin <= at < begin + length]
-        times, values = [at for at, _ in within], [value for _, value in within]
-        made.append(pack_points(times, values) if within else None)
-    return Pattern(tuple(made), _rise(column))
-
-
-def _rise(column: tuple[list[int], list[int]]) -> int:
-    return column[1][-1] - column[1][0] if column[1] else 0
+    times, values = column
+    made = []
+    for begin in range(0, HOUR_MS, WINDOW_MS[Tier.RAW]):
+        end = bisect_left(times, begin + WINDOW_MS[Tier.RAW])
+        here = slice(bisect_left(times, begin), end)
+        since = [at - begin for at in times[here]]
+        made.append(pack_points(since, values[here]) if since else None)
+    return Pattern(tuple(made), _rise(values))
 
 
 def _minutes(column: tuple[list[int], list[int]]) -> Pattern:
-    length = WINDOW_MS[Tier.MINUTE]
-    groups: list[list[SeriesRow]] = [[] for _ in range(0, DAY_MS, length)]
+    length, parts = WINDOW_MS[Tier.MINUTE], dict[int, list[SeriesRow]]()
     for row in _minute_rows(column):
-        groups[row.at_ms // length].append(row._replace(at_ms=row.at_ms % length))
-    return Pattern(tuple(pack_rows(group) if group else None for group in groups), _rise(column))
+        found = parts.setdefault(row.at_ms // length, [])
+        found.append(row._replace(at_ms=row.at_ms % length))
+    made = [pack_rows(parts[n]) if n in parts else None for n in range(DAY_MS // length)]
+    return Pattern(tuple(made), _rise(column[1]))
 
 
 def _hours(column: tuple[list[int], list[int]], is_counter: bool) -> Pattern:
     """Ten days, equal except for counters, in one block."""
-    day, rise = rolled(_minute_rows(column), Tier.HOUR), _rise(column)
+    day, rise = rolled(_minute_rows(column), Tier.HOUR), _rise(column[1])
     rows = [
         SeriesRow(at + number * DAY_MS, count, low + more, high + more, total + count * more)
         for number in range(10)
@@ -150,9 +149,12 @@ def _hours(column: tuple[list[int], list[int]], is_counter: bool) -> Pattern:
 
 
 def _minute_rows(column: tuple[list[int], list[int]]) -> list[SeriesRow]:
-    """Without the point at the end of the period, which is the beginning of the next."""
     points = [point(at, v) for at, v in zip(*column, strict=True) if at < DAY_MS]
     return rolled(points, Tier.MINUTE)
+
+
+def _rise(values: Sequence[int]) -> int:
+    return values[-1] - values[0] if values else 0
 
 
 def _repeated(
