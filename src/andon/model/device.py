@@ -53,6 +53,8 @@ class FaultCode(StrEnum):
     OTHER_BACKEND = "other_backend"  # the same cards are read in another way
 
 
+SAMPLER = "sampler"
+"""The source of a fault of sampling itself: nothing is known about any driver."""
 _CODES = ", ".join(f"`{one}`" for one in FaultCode)
 
 

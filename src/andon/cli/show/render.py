@@ -57,7 +57,7 @@ def render_status(
         lines += _advice(snapshot, seen, width)
         lines += _footnotes(snapshot, seen, width, verbose, mask)
     else:
-        lines += [Text(), *paragraph(_no_device(snapshot, mask), width, indent=0), Text()]
+        lines += [Text(), *paragraph(no_device(snapshot, mask), width, indent=0), Text()]
         lines += flow(node_row(snapshot), width)
         lines += [Text(), say("try: andon status" if mask.left_out else TRY, "dim")]
     return "".join(line.paint(color) + "\n" for line in lines)
@@ -134,12 +134,12 @@ def _says_how_busy(status: DeviceStatus) -> bool:
     return sample is not None and sample.utilization_percent is not None
 
 
-def _no_device(snapshot: Snapshot, mask: Mask) -> str:
-    """One paragraph: that there is no GPU, why, and what to do."""
+def no_device(snapshot: Snapshot, mask: Mask = UNMASKED) -> str:
+    """One paragraph: that no GPU can be read, why, and what to do."""
     if mask.left_out:
         hidden = f"{mask.source or 'its mask'} hides all {mask.left_out} GPUs of this node"
         return f"No GPU is visible to this process: {hidden}."
-    found = "can be read" if snapshot.faults else "found"
+    found = "can be read" if snapshot.faults or snapshot.devices else "found"
     sentences = [f"No GPU {found} on this node."]
     for fault in snapshot.faults:
         sentences += [_sentence(f"{fault.source}: {fault.reason}"), _sentence(_capital(fault.hint))]

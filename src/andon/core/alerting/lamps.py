@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from andon.core.conditions.catalogue import BY_NAME
+from andon.core.conditions.judging import OnFault
 from andon.core.conditions.sharing.phrases import program
 from andon.core.sampling.bands import Band, band
 from andon.model.alert import Alert, Level, Party, Phase
@@ -101,7 +102,13 @@ def _headline(
     others: list[Alert],
     numbers: Mapping[str, str],
 ) -> str:
-    troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER)]
+    drivers = {alert.id for alert in others if isinstance(BY_NAME[alert.rule].judged, OnFault)}
+    troubled = [
+        d
+        for d in devices
+        if d.lamp in (Lamp.RED, Lamp.AMBER)
+        and not any(alert.inhibited_by in drivers for alert in mine.get(d.uuid, ()))
+    ]
     if troubled:
         first = max(troubled, key=lambda lamp: lamp.lamp.rank)
         text = _of_device(snapshot, first, mine.get(first.uuid, []), numbers[first.uuid])

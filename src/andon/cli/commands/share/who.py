@@ -8,8 +8,9 @@ import click
 
 from andon.cli.commands.share.leases import read_leases
 from andon.cli.commands.watch.history import moment
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, shared
+from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.sources import settings_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PART_SECONDS = 60.0
 MOST_PARTS = 1440
+NOT_KNOWN = "Who uses the devices now is not known."
 
 
 @dataclass(slots=True)
@@ -47,22 +49,32 @@ def who(since: float, as_json: bool) -> int:
     """Print who uses and holds the devices, now and since --since.
 
     Hours, energy and idle share come from the history that andon serve keeps; a dash means
-    there is none. The energy of a shared device is divided among its users.
+    there is none. The energy of a shared device is divided among its users. The exit code is 3 if
+    no device can be read.
     """
-    people = _people(read_leases(chosen()))
+    seen = read_leases(chosen())
+    people, code = _people(seen), exit_code(seen.snapshot)
+    unknown = no_device(seen.snapshot) if code else None
     for usage in _history(settings_of(chosen()), since):
         people.setdefault(usage.user, UserRow(usage.user)).usage = usage
     rows = sorted(people.values(), key=_order)
     terminal = Terminal.of(chosen())
     if as_json:
-        value = {"schema": "andon.who/1", "since": since, "users": [_as_json(p) for p in rows]}
+        users = [_as_json(person) for person in rows]
+        value = {"schema": "andon.who/1", "since": since, "users": users, "note": unknown}
         terminal.show(as_json_text(value, terminal.live))
-    elif not rows:
-        terminal.say(say("no one uses or holds a device", "dim"))
     else:
-        for text in draw(COLUMNS, [TableRow(person) for person in rows], terminal.width):
+        for text in _lines(rows, unknown, terminal.width):
             terminal.say(text)
-    return 0
+    return code
+
+
+def _lines(rows: "list[UserRow]", unknown: str | None, width: int) -> list[Text]:
+    """The table, and that more may be using a device where none can be read."""
+    lines = draw(COLUMNS, [TableRow(person) for person in rows], width) if rows else []
+    if unknown is not None:
+        return [*lines, *paragraph(f"{NOT_KNOWN} {unknown}", width, indent=0)]
+    return lines or [say("no one uses or holds a device", "dim")]
 
 
 def _people(seen: "LeaseListing") -> dict[str, UserRow]:
