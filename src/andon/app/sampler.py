@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.system import System, boot_id, node_name
-from andon.model.device import Device, DriverVersions
+from andon.model.device import Device, DriverVersions, Snapshot
 from andon.registry import BACKENDS, is_known, unknown
 
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
@@ -37,6 +38,13 @@ def open_sampler(settings: Settings, masks_may_change: bool = False) -> Sampler:
         standing_faults=() if settings.simulate else unreadable(),
         kernel_log=None if settings.simulate else KernelLog(root),
     )
+
+
+def with_driver_versions(snapshot: Snapshot, settings: Settings) -> Snapshot:
+    """A single sample, with what a sampler finds out only after a while; of this node alone."""
+    if settings.simulate or settings.replay or snapshot.host.drivers is not None:
+        return snapshot
+    return replace(snapshot, host=replace(snapshot.host, drivers=_drivers(Path(settings.root))))
 
 
 def _drivers(root: Path) -> tuple[DriverVersions, ...]:

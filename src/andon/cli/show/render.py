@@ -16,6 +16,7 @@ from andon.cli.show.columns import (
 from andon.cli.show.entries import NamedDevice, entries, is_masked, range_of, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
+from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sampling.bands import mean_utilization
 from andon.model.device import DeviceStatus, Snapshot, State, reading_label
@@ -139,12 +140,16 @@ def no_device(snapshot: Snapshot, mask: Mask = UNMASKED) -> str:
     if mask.left_out:
         hidden = f"{mask.source or 'its mask'} hides all {mask.left_out} GPUs of this node"
         return f"No GPU is visible to this process: {hidden}."
-    found = "can be read" if snapshot.faults or snapshot.devices else "found"
-    sentences = [f"No GPU {found} on this node."]
+    sentences = [none_there(snapshot)]
     for fault in snapshot.faults:
         sentences += [_sentence(f"{fault.source}: {fault.reason}"), _sentence(_capital(fault.hint))]
     sentences.append(_sentence(_capital(mask.note or "")))
     return " ".join(filter(None, sentences))
+
+
+def none_there(snapshot: Snapshot) -> str:
+    """That there is none, or that those which may be there cannot be read."""
+    return f"No GPU {'found' if has_none(snapshot) else 'can be read'} on this node."
 
 
 def _sentence(text: str) -> str:

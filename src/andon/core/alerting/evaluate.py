@@ -181,13 +181,22 @@ class Evaluation:
     def _faults(self) -> None:
         """Drivers that cannot be read at all; nothing is known about them if sampling failed."""
         for fault in self.snapshot.faults:
-            subject = f"{READERS}{vendor_of_backend(fault.source).name}"
+            vendor = vendor_of_backend(fault.source).name
             for name, judge in FAULT_JUDGES:
                 finding = judge(fault, self.snapshot)
                 if finding is not None:
-                    self.add(subject, name, finding)
+                    self.add(f"{READERS}{vendor}", name, finding)
+                    self._not_lost(vendor)
             if fault.source == SAMPLER:
                 self._unknown_drivers()
+
+    def _not_lost(self, vendor: str) -> None:
+        """Nothing is known of a single device if its whole driver cannot be read."""
+        for uuid, status in self.statuses.items():
+            if status.device.vendor == vendor and "device_lost" in self.found.get(uuid, ()):
+                self.found[uuid]["device_lost"] = UNKNOWN
+                if "device_lost" not in self._on(uuid):
+                    del self.found[uuid]["device_lost"]
 
     def _unknown_drivers(self) -> None:
         for subject, on in self.state.episodes.items():

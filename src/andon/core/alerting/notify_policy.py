@@ -14,8 +14,6 @@ NOT_BEHIND_A_HANG = frozenset({"driver_hung", "device_lost", "xid", "ecc"})
 INHIBITORS = frozenset(
     {"device_lost", "driver_hung", "xid", "idle"} | {name for one in RULES for name in one.behind}
 )
-OF_DRIVERS = ("driver_hung", "driver_unreadable", "container_without_gpu")
-"""Alerts about a vendor's driver: they say the same of all its devices."""
 
 Episodes = Mapping[str, Mapping[str, Episode]]
 
@@ -38,8 +36,8 @@ def inhibitor(
     if found is None and rule not in NOT_BEHIND_A_HANG:
         hung = own.get("driver_hung")
         found = hung if hung is not None and hung.fired is not None else None
-    if found is None:
-        found = _driver_inhibitor(rule, episodes, place)
+    if found is None and rule == "driver_hung" and place is not None:
+        found = episodes.get(f"reader:{place.vendor}", {}).get("driver_hung")
     if found is None:
         found = next((own[name] for name in BY_NAME[rule].behind if name in own), None)
     if found is None and rule == "idle":
@@ -47,15 +45,6 @@ def inhibitor(
     if found is None and rule == "ecc":
         return _xid_inhibitor(alert, own.get("xid"))
     return None if found is None else found.alert.id
-
-
-def _driver_inhibitor(rule: str, episodes: Episodes, place: Location | None) -> Episode | None:
-    """A device is lost or silent together with the rest if its driver is."""
-    if place is None or rule not in ("device_lost", "driver_hung"):
-        return None
-    of_driver = episodes.get(f"reader:{place.vendor}", {})
-    names = OF_DRIVERS if rule == "driver_hung" else OF_DRIVERS[1:]
-    return next((of_driver[name] for name in names if name in of_driver), None)
 
 
 def _lease_inhibitor(alert: Alert, lease: Episode | None, holder: str | None) -> str | None:

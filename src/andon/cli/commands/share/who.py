@@ -15,6 +15,7 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
+from andon.core.conditions.node.drivers import has_none
 from andon.core.history.usage import UNKNOWN_USER, UserUsage, by_user
 from andon.model.naming import device_labels
 from andon.units import human_bytes
@@ -22,6 +23,7 @@ from andon.units import human_bytes
 if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
     from andon.engine.sharing.lease_listing import LeaseListing
+    from andon.model.device import Snapshot
 
 PART_SECONDS = 60.0
 MOST_PARTS = 1440
@@ -54,7 +56,7 @@ def who(since: float, as_json: bool) -> int:
     """
     seen = read_leases(chosen())
     people, code = _people(seen), exit_code(seen.snapshot)
-    unknown = no_device(seen.snapshot) if code else None
+    unknown = _unknown(seen.snapshot) if code else None
     for usage in _history(settings_of(chosen()), since):
         people.setdefault(usage.user, UserRow(usage.user)).usage = usage
     rows = sorted(people.values(), key=_order)
@@ -73,8 +75,14 @@ def _lines(rows: "list[UserRow]", unknown: str | None, width: int) -> list[Text]
     """The table, and that more may be using a device where none can be read."""
     lines = draw(COLUMNS, [TableRow(person) for person in rows], width) if rows else []
     if unknown is not None:
-        return [*lines, *paragraph(f"{NOT_KNOWN} {unknown}", width, indent=0)]
+        return [*lines, *paragraph(unknown, width, indent=0)]
     return lines or [say("no one uses or holds a device", "dim")]
+
+
+def _unknown(snapshot: "Snapshot") -> str:
+    """Why nobody can be named."""
+    why = no_device(snapshot)
+    return why if has_none(snapshot) else f"{NOT_KNOWN} {why}"
 
 
 def _people(seen: "LeaseListing") -> dict[str, UserRow]:

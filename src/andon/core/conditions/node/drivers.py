@@ -30,6 +30,11 @@ def is_absent(fault: Fault, snapshot: Snapshot) -> bool:
     return fault.cards == 0 and not _devices(fault, snapshot)
 
 
+def has_none(snapshot: Snapshot) -> bool:
+    """Whether the node has no device, as far as can be told: that is not the same as unreadable."""
+    return not snapshot.devices and all(is_absent(fault, snapshot) for fault in snapshot.faults)
+
+
 def lacks_device_files(fault: Fault) -> bool:
     """Whether andon runs in a container to which the host's cards were not given."""
     return bool(fault.container) and fault.device_files is False and bool(fault.cards)
