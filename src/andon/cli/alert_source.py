@@ -10,6 +10,7 @@ from andon.cli import snapshot_source
 from andon.cli.remote import DEFAULT_URL, Server, own_server, service
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
+from andon.core.conditions.node.drivers import has_none
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import alert_from_json, alerts_from_json
@@ -30,6 +31,7 @@ ONE_READING = (
     "Based on one reading: no server is running (andon serve), so durations are unknown and "
     "nobody is notified."
 )
+NO_GPU = "No GPU found on this node."
 NO_SERVER = "no andon server is running on this machine"
 START = "start one with andon serve, or name one elsewhere with --url"
 
@@ -125,15 +127,18 @@ class FromSampling:
 
     def page(self, since: float | None = None) -> AlertOverview:
         """One sample: what would fire if it lasted counts as firing."""
+        from andon import app
         from andon.core import alerting
         from andon.engine.alerting.watcher import now
 
         settings = snapshot_source.settings_of(self._choices)
         snapshot = snapshot_source.take_snapshot(self._choices)
+        snapshot = app.with_driver_versions(snapshot, settings)
         seen = alerting.Observation(snapshot, snapshot.events)
         state = alerting.step(alerting.EMPTY, seen, now(), _rulebook(settings)).state
         alerts = tuple(replace(a, state=Phase.FIRING) for a in alerting.current(state))
-        return _page(snapshot, alerts, ONE_READING)
+        note = ONE_READING if not has_none(snapshot) else f"{NO_GPU} {ONE_READING}"
+        return _page(snapshot, alerts, note)
 
     def pages(self) -> Iterator[AlertOverview]:
         """Sample after sample through the same rules as a server, with their durations."""

@@ -40,6 +40,24 @@ class ProcessKind(StrEnum):
     GRAPHICS = "graphics"
 
 
+class FaultCode(StrEnum):
+    """Why a reader fails, for programs. A backend of a third party may leave it out."""
+
+    VERSION_MISMATCH = "version_mismatch"
+    NO_PERMISSION = "no_permission"
+    NO_DRIVER = "no_driver"  # not installed, or not loaded
+    NO_DEVICE = "no_device"  # the driver runs, and lists none
+    DRIVER_FAILED = "driver_failed"
+    NOT_RESPONDING = "not_responding"
+    READER_ENDED = "reader_ended"
+    OTHER_BACKEND = "other_backend"  # the same cards are read in another way
+
+
+SAMPLER = "sampler"
+"""The source of a fault of sampling itself: nothing is known about any driver."""
+_CODES = ", ".join(f"`{one}`" for one in FaultCode)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A reader that failed this time; the rest of the snapshot is valid."""
@@ -47,6 +65,17 @@ class Fault:
     source: Annotated[str, Doc("the vendor")]
     reason: str
     hint: Annotated[str, Doc("what to do")] = ""
+    code: Annotated[str, Doc(f"the reason for programs: {_CODES}, or empty")] = ""
+    cards: Annotated[
+        int | None,
+        Doc("its cards that the system lists, without those given to virtual machines"),
+    ] = None
+    device_files: Annotated[
+        bool | None, Doc("whether its device files are there, such as /dev/nvidia0")
+    ] = None
+    container: Annotated[
+        str | None, Doc("the kind of container that andon runs in; empty if it runs in none")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +307,17 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverVersions:
+    """The versions of one vendor's driver on a node."""
+
+    vendor: str
+    modules: Annotated[Mapping[str, str], Doc("kernel module → its version, for those loaded")]
+    library: Annotated[
+        str | None, Doc("of the library on disk, which a program started now would load")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """The node's own values."""
 
@@ -287,6 +327,14 @@ class Host:
     load_1m: Annotated[float | None, Doc("load average over one minute")] = None
     disk: Annotated[tuple[Disk, ...], Doc("the local file systems")] = ()
     network: Annotated[tuple[Network, ...], Doc("the interfaces")] = ()
+    memory_pressure_percent: Annotated[
+        float | None,
+        Doc("the share of the last 10 s in which a process waited for memory; Linux only"),
+    ] = None
+    drivers: Annotated[
+        tuple[DriverVersions, ...] | None,
+        Doc("the versions of the drivers that are loaded: `vendor`, `modules`, `library`"),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +355,8 @@ class Snapshot:
     faults: Annotated[
         tuple[Fault, ...],
         Doc(
-            "readers (the processes that call a driver) that failed: `source`, `reason`, `hint`; "
-            "the rest is still valid"
+            "readers (the processes that call a driver) that failed: `source`, `reason`, `hint`, "
+            "`code`, and what the system itself shows of its cards; the rest is still valid"
         ),
     ] = ()
     events: "tuple[Event, ...]" = ()  # since this session's last snapshot; not part of the JSON

@@ -14,6 +14,7 @@ from andon.model.device import (
     Device,
     DeviceStatus,
     Disk,
+    DriverVersions,
     Fault,
     Host,
     Limits,
@@ -114,6 +115,7 @@ _DEVICE = names_of(Device)
 _state_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in STATE_ORDER))
 _LIMITS, _HOST, _CARD = names_of(Limits), names_of(Host), names_of(Card)
 _DISK, _NETWORK, _FAULT = names_of(Disk), names_of(Network), names_of(Fault)
+_DRIVER = names_of(DriverVersions)
 _node_read, _host_read = attrgetter(*NODE_ORDER), attrgetter(*_HOST)  # for every frame
 _THROTTLE = SAMPLE_VALUES.index("throttle")
 MOST_DEVICES = 4096
@@ -266,7 +268,13 @@ def _host_to_json(host: Host) -> Json:
     values: Json = dict(zip(_HOST, _host_read(host), strict=True))
     values["disk"] = [plain(disk, _DISK) for disk in host.disk]
     values["network"] = [plain(link, _NETWORK) for link in host.network]
+    if host.drivers is not None:
+        values["drivers"] = [_driver_to_json(one) for one in host.drivers]
     return values
+
+
+def _driver_to_json(driver: DriverVersions) -> Json:
+    return {**plain(driver, _DRIVER), "modules": dict(driver.modules)}
 
 
 # In. Unknown fields are ignored, so that a newer sender can be read; a wrong type, range or length
@@ -444,8 +452,15 @@ def _sample_after(value: Json, before: Sample | None) -> Sample | None:
 
 
 def fault_from_json(value: Json) -> Fault:
+    files = value.get("device_files")
     return Fault(
-        text_in(value, "source", NAME), text_in(value, "reason"), some_text_in(value, "hint") or ""
+        text_in(value, "source", NAME),
+        text_in(value, "reason"),
+        some_text_in(value, "hint") or "",
+        some_text_in(value, "code", NAME) or "",
+        rounded_in(value, "cards"),
+        None if files is None else flag_in(value, "device_files"),
+        some_text_in(value, "container", NAME),
     )
 
 
@@ -457,6 +472,20 @@ def _host_from_json(value: Json) -> Host:
         load_1m=number_in(value, "load_1m"),
         disk=tuple(each_in(value, "disk", _disk_from_json)),
         network=tuple(each_in(value, "network", _network_from_json)),
+        memory_pressure_percent=number_in(value, "memory_pressure_percent"),
+        drivers=(
+            None
+            if value.get("drivers") is None
+            else tuple(each_in(value, "drivers", _driver_from_json))
+        ),
+    )
+
+
+def _driver_from_json(value: Json) -> DriverVersions:
+    return DriverVersions(
+        text_in(value, "vendor", NAME),
+        texts_in(value, "modules"),
+        some_text_in(value, "library", NAME),
     )
 
 

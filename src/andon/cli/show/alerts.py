@@ -46,6 +46,11 @@ class AlertOverview:
         return sorted(found, key=lambda a: (-a.level.rank, -(a.fired or a.since), a.id))
 
     @property
+    def nothing_readable(self) -> bool:
+        """Whether an alert says that no device at all can be read."""
+        return any(alert.evidence.get("devices_readable") == 0 for alert in self.firing)
+
+    @property
     def worst(self) -> Level | None:
         levels = [alert.level for alert in self.alerts if alert.state is Phase.FIRING]
         return max(levels, key=lambda level: level.rank, default=None)

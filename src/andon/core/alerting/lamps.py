@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from andon.core.conditions.catalogue import BY_NAME
+from andon.core.conditions.judging import OnFault
 from andon.core.conditions.sharing.phrases import program
 from andon.core.sampling.bands import Band, band
 from andon.model.alert import Alert, Level, Party, Phase
@@ -101,7 +102,8 @@ def _headline(
     others: list[Alert],
     numbers: Mapping[str, str],
 ) -> str:
-    troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER)]
+    unread = _unread(snapshot, others)
+    troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER) and d.uuid not in unread]
     if troubled:
         first = max(troubled, key=lambda lamp: lamp.lamp.rank)
         text = _of_device(snapshot, first, mine.get(first.uuid, []), numbers[first.uuid])
@@ -110,6 +112,13 @@ def _headline(
     if others:
         return others[0].message
     return _calm_headline(devices, numbers)
+
+
+def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
+    """The devices whose whole driver cannot be read: its alert speaks for all of them."""
+    drivers = {a.subject for a in others if isinstance(BY_NAME[a.rule].judged, OnFault)}
+    lost = (s.device for s in snapshot.devices if drivers and s.state is State.LOST)
+    return frozenset(d.uuid for d in lost if f"reader:{d.vendor}" in drivers)
 
 
 def _calm_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) -> str:

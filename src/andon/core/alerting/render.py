@@ -73,7 +73,8 @@ class AlertRenderer:
         event = _event(finding)
         if event is not None and event.who:
             return event.who[:MOST_PARTIES]  # the culprit has often exited since
-        there = parties(self._processes(alert.subject, event))
+        named: tuple[Process, ...] = getattr(finding.about, "processes", ())
+        there = parties(named or self._processes(alert.subject, event))
         return _concerned(finding, there)
 
     def _processes(self, subject: str, event: Event | None) -> tuple[Process, ...]:

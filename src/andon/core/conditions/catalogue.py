@@ -6,7 +6,7 @@ from pkgutil import walk_packages
 from andon.core import conditions
 from andon.core.conditions.condition import Condition, Subject
 from andon.core.conditions.state.phrases import HEALTHY
-from andon.core.evidence.reasons import Explanation, ReasonKind
+from andon.core.evidence.reasons import Explanation, FaultExplanation, ReasonKind
 from andon.model.thresholds import NOTHING_OFF, Thresholds
 
 _ORDER = tuple(Subject)
@@ -32,8 +32,13 @@ RULES = tuple(condition for condition in CONDITIONS if condition.rungs)
 EXPLANATIONS: tuple[Explanation, ...] = tuple(
     explanation for condition in CONDITIONS for explanation in condition.reasons
 )
+FAULT_EXPLANATIONS: tuple[FaultExplanation, ...] = tuple(
+    explanation for condition in CONDITIONS for explanation in condition.fault_reasons
+)
 REASON_KINDS: dict[str, ReasonKind] = {
-    kind.code: kind for explanation in EXPLANATIONS for kind in explanation.kinds
+    kind.code: kind
+    for kinds in (*(e.kinds for e in EXPLANATIONS), *(e.kinds for e in FAULT_EXPLANATIONS))
+    for kind in kinds
 } | {HEALTHY.code: HEALTHY}
 """Every kind of reason by its code."""
 FIGURES = {figure.name: figure for condition in CONDITIONS for figure in condition.figures}

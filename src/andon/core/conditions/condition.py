@@ -12,7 +12,7 @@ from typing import NamedTuple
 from andon.core.conditions.judgement import Judgement
 from andon.core.conditions.judging import Judged
 from andon.core.conditions.promql import Query
-from andon.core.evidence.reasons import Explanation
+from andon.core.evidence.reasons import Explanation, FaultExplanation
 from andon.model.alert import Level
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import Lamp
@@ -115,6 +115,7 @@ class Condition:
     momentary: bool = False  # it counts events: calm is the time since the last one
     behind: tuple[str, ...] = ()  # conditions of the same subject that explain this one
     reasons: tuple[Explanation, ...] = ()  # what `why` says
+    fault_reasons: tuple[FaultExplanation, ...] = ()  # and where no device is listed
     promql: tuple[Query | None, ...] | str = ""  # a query for each rung, or why there is none
 
     @property

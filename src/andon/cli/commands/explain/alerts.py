@@ -8,7 +8,7 @@ import click
 
 from andon.cli import alert_source
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.commands.watch.status import NO_DEVICE, as_json_text
 from andon.cli.options import DEVICE_OPTION, chosen, duration, elsewhere, shared
 from andon.cli.show.alert import render_alert
 from andon.cli.show.alert_rules import render_rule, render_rules
@@ -72,7 +72,8 @@ def alerts(
     """Show active alerts, whom they affect and what to do.
 
     A server on this machine is found automatically. Without one this node is sampled once and
-    checked by the same rules. Name an alert as in the list (thermal@3) or by its id.
+    checked by the same rules. Name an alert as in the list (thermal@3) or by its id. The exit code
+    is 3 if there are devices and none can be read.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -83,7 +84,9 @@ def alerts(
         return follow_alerts(source, terminal, chosen(), as_json)
     page = source.page(time.time() - since)
     terminal.show(_list(page, terminal, as_json))
-    return EXIT_CODES[page.worst] if by_level else 0
+    if by_level:
+        return EXIT_CODES[page.worst]
+    return NO_DEVICE if page.nothing_readable else 0
 
 
 def _list(page: AlertOverview, terminal: Terminal, as_json: bool) -> str:

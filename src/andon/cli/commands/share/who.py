@@ -9,15 +9,16 @@ import click
 from andon.cli.availability_source import server_leases
 from andon.cli.commands.share.leases import on_devices, read_leases
 from andon.cli.commands.watch.history import moment
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show.entries import unread_words, unreal
-from andon.cli.show.render import paragraph
+from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.snapshot_source import connected, narrowed, take_snapshot
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal
+from andon.core.conditions.node.drivers import has_none
 from andon.core.history.usage import UNKNOWN_USER, UserUsage, by_user
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 PART_SECONDS = 60.0
 MOST_PARTS = 1440
+NOT_KNOWN = "Who uses the devices now is not known."
 
 
 @dataclass(slots=True)
@@ -75,30 +77,41 @@ def who(devices: list[str], since: float, as_json: bool) -> int:
 
     Hours, energy and idle share come from the history that andon serve keeps; a dash means
     that it is not known, and a line below says why. The energy of a shared device is divided
-    among its users.
+    among its users. The exit code is 3 if no device can be read.
     """
     choices, terminal, people = chosen(), Terminal.of(chosen()), People()
     snapshot, leases = _now(choices)
     shown = narrowed(snapshot, devices)
     _add_present(people, shown, on_devices(leases, devices))
     recorded = _add_past(people, choices, since, {s.device.uuid for s in shown.devices}, devices)
-    rows = people.rows()
+    rows, code = people.rows(), exit_code(snapshot)
+    unknown = _unknown(snapshot) if code else None
     if as_json:
-        value = {"schema": "andon.who/1", "since": since, "users": [_as_json(p) for p in rows]}
+        users = [_as_json(person) for person in rows]
+        value = {"schema": "andon.who/1", "since": since, "users": users, "note": unknown}
         terminal.show(as_json_text(value, terminal.live))
-        return 0
+        return code
     if unreal(snapshot):
         terminal.say(say(f" {unreal(snapshot)} ", "bold reverse"))
-    if not rows:
+    if unknown is not None:
+        for line in paragraph(unknown, terminal.width, indent=0):
+            terminal.say(line)
+    elif not rows:
         terminal.say(say("no one uses or holds a device", "dim"))
-    else:
+    if rows:
         columns = _columns(mixed=not snapshot.simulated)
         for text in draw(columns, [TableRow(person) for person in rows], terminal.width):
             terminal.say(text)
     for remark in _remarks(shown, rows, recorded):
         for line in paragraph(remark, terminal.width, "dim"):
             terminal.say(line)
-    return 0
+    return code
+
+
+def _unknown(snapshot: Snapshot) -> str:
+    """Why nobody can be named."""
+    why = no_device(snapshot)
+    return why if has_none(snapshot) else f"{NOT_KNOWN} {why}"
 
 
 def _now(choices: Choices) -> tuple[Snapshot, LeaseList]:

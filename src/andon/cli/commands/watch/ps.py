@@ -81,8 +81,8 @@ def ps(
         terminal.show(as_json_text(uses_to_json(shown, found), terminal.live))
     elif as_csv:
         terminal.show(uses_to_csv(shown, found))
-    elif not snapshot.devices:
-        terminal.show(render_status(snapshot, terminal.width, terminal.color, time.time()))
+    elif not snapshot.devices or (not found and exit_code(shown)):
+        terminal.show(render_status(shown, terminal.width, terminal.color, time.time()))
     elif tree:
         branches, ancestors = _family(found, _pids(shown), root)
         width, color, mark = terminal.width, terminal.color, unreal(shown)
