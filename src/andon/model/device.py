@@ -65,9 +65,43 @@ class Limits:
 
     slowdown_celsius: Annotated[int | None, Doc("where it starts to slow down")] = None
     power_default_watts: Annotated[float | None, Doc("the default power limit")] = None
-    pcie_generation: Annotated[int | None, Doc("the fastest link")] = None
-    pcie_width: Annotated[int | None, Doc("the widest link")] = None
+    pcie_generation: Annotated[int | None, Doc("the fastest link of the card")] = None
+    pcie_width: Annotated[int | None, Doc("the widest link of the card")] = None
     sm_clock_mhz: Annotated[int | None, Doc("the highest clock of the processors")] = None
+    pcie_slot_generation: Annotated[
+        int | None, Doc("the fastest link of its slot, where the kernel knows it")
+    ] = None
+    pcie_slot_width: Annotated[
+        int | None, Doc("the widest link of its slot, where the kernel knows it")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the driver runs the device. None means unknown; the reason is in `missing`."""
+
+    persistence: Annotated[
+        bool | None, Doc("whether the driver stays ready while nothing uses the device")
+    ] = None
+    ecc: Annotated[bool | None, Doc("whether its memory corrects errors (ECC)")] = None
+    ecc_pending: Annotated[bool | None, Doc("the same from the next reboot on")] = None
+    start_seconds: Annotated[
+        float | None, Doc("how long the driver took to start when andon opened it")
+    ] = None
+    missing: Annotated[Mapping[str, str], Doc("name → reason, for every `null` here")] = field(
+        default_factory=dict
+    )
+
+
+SETUP_VALUES = tuple(one.name for one in fields(Setup) if one.name != "missing")
+
+
+def unknown_setup(reason: str) -> Setup:
+    """Nothing of it is known, for this reason."""
+    return Setup(missing=dict.fromkeys(SETUP_VALUES, reason))
+
+
+NOT_READ = unknown_setup("not read through this backend")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +119,7 @@ class Device:
     ] = MemoryKind.DEVICE
     memory_total_bytes: Annotated[int | None, Doc("its memory")] = None
     limits: Annotated[Limits, Doc("limits that the device reports")] = Limits()
+    setup: Annotated[Setup, Doc("how the driver runs it")] = NOT_READ
 
 
 _THROTTLE = (
