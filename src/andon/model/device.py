@@ -75,6 +75,16 @@ class Limits:
         int | None, Doc("the widest link of its slot, where the kernel knows it")
     ] = None
 
+    @property
+    def link_generation(self) -> int | None:
+        """The fastest link of card and slot together."""
+        return _lower(self.pcie_generation, self.pcie_slot_generation)
+
+    @property
+    def link_width(self) -> int | None:
+        """The widest link of card and slot together."""
+        return _lower(self.pcie_width, self.pcie_slot_width)
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -347,6 +357,11 @@ class Snapshot:
         ),
     ] = ()
     events: "tuple[Event, ...]" = ()  # since this session's last snapshot; not part of the JSON
+
+
+def _lower(own: int | None, slot: int | None) -> int | None:
+    """A slot that is not known does not limit the card."""
+    return own if own is None or not slot else min(own, slot)
 
 
 def _share(part: float | None, whole: float | None) -> float | None:
