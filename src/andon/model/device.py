@@ -99,7 +99,7 @@ class Setup:
         float | None, Doc("how long the driver took to start when andon opened it")
     ] = None
     missing: Annotated[Mapping[str, str], Doc("name → reason, for every `null` here")] = field(
-        default_factory=dict
+        default_factory=dict, hash=False
     )
 
 

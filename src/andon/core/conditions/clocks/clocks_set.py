@@ -41,7 +41,7 @@ OTHER_CAUSES: Final = frozenset(
     for reason in REASONS
     if reason.kind in (ThrottleKind.POWER, ThrottleKind.THERMAL, ThrottleKind.HARDWARE)
 )
-"""Where one of these is active too, the loss may be theirs, and they have conditions of their own."""
+"""Where one of these is active too, the loss may be theirs; they have their own conditions."""
 CLOCKS_SET = ReasonKind(
     "clocks_set", "limited by application clocks, sync boost or a display", 45, mild=4
 )

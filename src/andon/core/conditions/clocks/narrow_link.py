@@ -1,7 +1,7 @@
 """The PCIe link of a busy device is narrower or slower than card and slot allow.
 
-An idle card slows its link, so the link is judged under load only. It is read every few seconds,
-and an idle moment is forgotten within them: five minutes are long against both.
+An idle card slows its link, so it is judged under load only. It is read every few seconds and not
+at every sample, so a reading may be from just before the load: five minutes of load outlast that.
 """
 
 from collections.abc import Mapping

@@ -91,8 +91,8 @@ CONDITION = Condition(
     rungs=(
         Rung(
             INFO,
-            "persistence mode is off, and the driver took {slow_start_seconds} s to start",
-            60, "it is on", 60, notify=False,
+            "persistence mode is off, and the driver took {slow_start_seconds} s or more to start",
+            60, "it is on, or a start was faster", 60, notify=False,
         ),
     ),
     sentence=sentence,
