@@ -74,12 +74,17 @@ def _alert(rule: Condition, rung: Rung, query: Query, prefix: str) -> Alert:
         checked(query(PromTerms(prefix, DEFAULTS), fires), prefix),
         seconds(rung.for_seconds),
         str(rung.level) if rung.notify else "info",
-        f"{NODE if on_node else GPU}: {rule.title.lower()} ({rung.condition})",
+        f"{NODE if on_node else GPU}: {_inside(rule.title)} ({rung.condition})",
         rule.advice,
         rule.name,
         str(rung.level),
         "" if rule.momentary else seconds(rung.clear_seconds),
     )
+
+
+def _inside(title: str) -> str:
+    """A title within a sentence: `slow PCIe link`, `ECC off`."""
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
 def checked(query: str, prefix: str) -> str:

@@ -29,11 +29,18 @@ SHORT = {
     "idle": "gpu_idle", "power_cap": "sw_power_cap", "sw_thermal": "sw_thermal_slowdown",
     "hw_thermal": "hw_thermal_slowdown", "power_brake": "hw_power_brake_slowdown",
     "hw_slowdown": "hw_slowdown", "temperature_limit": "temperature_limit",
+    "clocks_set": "applications_clocks_setting",
 }  # fmt: skip
 FIELDS = {
     "temp": "temperature_celsius", "util": "utilization_percent", "memory": "memory_used_bytes",
     "power": "power_watts", "limit": "power_limit_watts", "sm_clock": "sm_clock_mhz",
     "fan": "fan_percent", "throttle": "throttle", "ecc": "ecc_uncorrected",
+    "lanes": "pcie_width", "pcie": "pcie_generation", "pstate": "performance_state",
+}  # fmt: skip
+MODES = {"on": True, "off": False, "unknown": None}
+SETUP = {
+    "persistence": "persistence", "ecc_mode": "ecc", "ecc_next": "ecc_pending",
+    "start": "start_seconds",
 }  # fmt: skip
 STATES = {"lost": State.LOST, "stale": State.STALE, "asleep": State.ASLEEP}
 STRANGER = 7000  # the first pid of those who compute outside a lease
@@ -53,6 +60,10 @@ def _size(text: str, total: float) -> int:
 def _number(text: str) -> float:
     value = float(text)
     return int(value) if value.is_integer() else value
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)
 
 
 def _reasons(text: str) -> tuple[str, ...]:
@@ -77,7 +88,8 @@ class Thing:
             "temp": "40", "util": "0", "memory": "0", "power": "100", "fan": None,
             "limit": None if line.power_limit is None else str(line.power_limit),
             "sm_clock": None if line.clock is None else str(line.clock),
-            "throttle": "none", "ecc": "0", "unattributed": "0",
+            "throttle": "none", "ecc": "0", "unattributed": "0", "pstate": None,
+            "pcie": _text(line.link[0]), "lanes": _text(line.link[1]),
         }  # fmt: skip
         if line.parent is not None:
             start |= dict.fromkeys(_OF_BOARDS)
@@ -95,6 +107,10 @@ class Thing:
                 slowdown_celsius=line.slowdown,
                 power_default_watts=line.power_limit,
                 sm_clock_mhz=line.clock,
+                pcie_generation=line.link[0],
+                pcie_width=line.link[1],
+                pcie_slot_generation=line.slot[0],
+                pcie_slot_width=line.slot[1],
             ),
         )
 
@@ -136,6 +152,10 @@ class Thing:
             self.user, _, self.command = text.partition(":")
         elif name == "stranger":
             self.stranger = text
+        elif name in SETUP:
+            value = MODES[text] if text in MODES else float(text)
+            changed: dict[str, Any] = {SETUP[name]: value}
+            self.device = replace(self.device, setup=replace(self.device.setup, **changed))
         elif name == "index":
             self.device = replace(self.device, index=int(text))
         else:

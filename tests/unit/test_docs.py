@@ -13,7 +13,7 @@ from andon.core.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
 from andon.core.settings.resolution import describe
 from andon.core.sharing.requests import LeaseOptions, rows
 from andon.core.simulation.scenarios import SCENARIOS, ScriptedFault, parse_faults
-from andon.model.device import DeviceStatus, Host, Limits, Process, Sample
+from andon.model.device import DeviceStatus, Host, Limits, Process, Sample, Setup
 from andon.model.shapes import shape_of
 from andon.web.answers.shapes import KNOWN, SNAPSHOT_SHAPE
 from tests.conftest import REPOSITORY
@@ -74,6 +74,7 @@ SNAPSHOT_TABLES = {
     "A device": KNOWN[DeviceStatus],
     "A sample": KNOWN[Sample],
     "The limits of a device": shape_of(Limits),
+    "The setup of a device": shape_of(Setup),
     "A process": KNOWN[Process],
 }
 TABLE = re.compile(r"(?<=\| field \| meaning \|\n\|---\|---\|\n)(?:\|.*\n)*")

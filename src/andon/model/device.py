@@ -94,9 +94,53 @@ class Limits:
 
     slowdown_celsius: Annotated[int | None, Doc("where it starts to slow down")] = None
     power_default_watts: Annotated[float | None, Doc("the default power limit")] = None
-    pcie_generation: Annotated[int | None, Doc("the fastest link")] = None
-    pcie_width: Annotated[int | None, Doc("the widest link")] = None
+    pcie_generation: Annotated[int | None, Doc("the fastest link of the card")] = None
+    pcie_width: Annotated[int | None, Doc("the widest link of the card")] = None
     sm_clock_mhz: Annotated[int | None, Doc("the highest clock of the processors")] = None
+    pcie_slot_generation: Annotated[
+        int | None, Doc("the fastest link of its slot, where the kernel knows it")
+    ] = None
+    pcie_slot_width: Annotated[
+        int | None, Doc("the widest link of its slot, where the kernel knows it")
+    ] = None
+
+    @property
+    def link_generation(self) -> int | None:
+        """The fastest link of card and slot together."""
+        return _lower(self.pcie_generation, self.pcie_slot_generation)
+
+    @property
+    def link_width(self) -> int | None:
+        """The widest link of card and slot together."""
+        return _lower(self.pcie_width, self.pcie_slot_width)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the driver runs the device. None means unknown; the reason is in `missing`."""
+
+    persistence: Annotated[
+        bool | None, Doc("whether the driver stays ready while nothing uses the device")
+    ] = None
+    ecc: Annotated[bool | None, Doc("whether its memory corrects errors (ECC)")] = None
+    ecc_pending: Annotated[bool | None, Doc("the same from the next reboot on")] = None
+    start_seconds: Annotated[
+        float | None, Doc("how long the driver took to start when andon opened it")
+    ] = None
+    missing: Annotated[Mapping[str, str], Doc("name → reason, for every `null` here")] = field(
+        default_factory=dict, hash=False
+    )
+
+
+SETUP_VALUES = tuple(one.name for one in fields(Setup) if one.name != "missing")
+
+
+def unknown_setup(reason: str) -> Setup:
+    """Nothing of it is known, for this reason."""
+    return Setup(missing=dict.fromkeys(SETUP_VALUES, reason))
+
+
+NOT_READ = unknown_setup("not read through this backend")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +158,7 @@ class Device:
     ] = MemoryKind.DEVICE
     memory_total_bytes: Annotated[int | None, Doc("its memory")] = None
     limits: Annotated[Limits, Doc("limits that the device reports")] = Limits()
+    setup: Annotated[Setup, Doc("how the driver runs it")] = NOT_READ
 
 
 _THROTTLE = (
@@ -360,6 +405,11 @@ class Snapshot:
         ),
     ] = ()
     events: "tuple[Event, ...]" = ()  # since this session's last snapshot; not part of the JSON
+
+
+def _lower(own: int | None, slot: int | None) -> int | None:
+    """A slot that is not known does not limit the card."""
+    return own if own is None or not slot else min(own, slot)
 
 
 def _share(part: float | None, whole: float | None) -> float | None:

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 from andon.errors import Invalid
 from andon.model.device import (
+    NOT_READ,
     SAMPLE_VALUES,
+    SETUP_VALUES,
     Card,
     Device,
     DeviceStatus,
@@ -24,6 +26,7 @@ from andon.model.device import (
     ProcessKind,
     Reading,
     Sample,
+    Setup,
     Snapshot,
     State,
 )
@@ -37,6 +40,7 @@ from andon.model.json_fields import (
     inside,
     number_in,
     rounded_in,
+    some_flag_in,
     some_text_in,
     some_time_in,
     some_whole_in,
@@ -98,7 +102,7 @@ SAMPLE_ORDER = tuple(_with_shares(names_of(Sample)))
 STATE_ORDER = (
     "uuid", "index", "label", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
     "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "visible", "cuda_index",
-    "limits",
+    "limits", "setup",
 )  # fmt: skip
 """A device and its state are one object in the JSON; its readings follow."""
 STATUS_ORDER = (*STATE_ORDER, "sample", "missing", "processes")
@@ -114,6 +118,7 @@ _sample_read = attrgetter(*_SAMPLE_READ)
 _DEVICE = names_of(Device)
 _state_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in STATE_ORDER))
 _LIMITS, _HOST, _CARD = names_of(Limits), names_of(Host), names_of(Card)
+_SETUP = names_of(Setup)
 _DISK, _NETWORK, _FAULT = names_of(Disk), names_of(Network), names_of(Fault)
 _DRIVER = names_of(DriverVersions)
 _node_read, _host_read = attrgetter(*NODE_ORDER), attrgetter(*_HOST)  # for every frame
@@ -193,7 +198,12 @@ def state_to_json(status: DeviceStatus, label: str) -> Json:
     values: Json = dict(zip(STATE_ORDER, _state_read(status), strict=True))
     values["label"] = label
     values["limits"] = plain(status.device.limits, _LIMITS)
+    values["setup"] = _setup_to_json(status.device.setup)
     return values
+
+
+def _setup_to_json(setup: Setup) -> Json:
+    return {**plain(setup, _SETUP), "missing": dict(setup.missing)}
 
 
 def missing_with_shares(status: DeviceStatus) -> dict[str, str]:
@@ -232,7 +242,11 @@ def process_to_json(process: Process) -> Json:
 
 
 def device_to_json(device: Device) -> Json:
-    return {**plain(device, _DEVICE), "limits": plain(device.limits, _LIMITS)}
+    return {
+        **plain(device, _DEVICE),
+        "limits": plain(device.limits, _LIMITS),
+        "setup": _setup_to_json(device.setup),
+    }
 
 
 def card_to_json(card: Card) -> Json:
@@ -346,11 +360,23 @@ def device_from_json(value: Json) -> Device:
         ),
         memory_total_bytes=rounded_in(value, "memory_total_bytes"),
         limits=inside(value, "limits", _limits_from_json) or Limits(),
+        setup=inside(value, "setup", _setup_from_json) or NOT_READ,
     )
 
 
 def _limits_from_json(value: Json) -> Limits:
     return Limits(**{name: read(value, name) for name, read in _LIMIT_READERS.items()})
+
+
+def _setup_from_json(value: Json) -> Setup:
+    missing = texts_in(value, "missing")
+    return Setup(
+        persistence=some_flag_in(value, "persistence"),
+        ecc=some_flag_in(value, "ecc"),
+        ecc_pending=some_flag_in(value, "ecc_pending"),
+        start_seconds=number_in(value, "start_seconds", 0.0),
+        missing={name: why for name, why in missing.items() if name in SETUP_VALUES},
+    )
 
 
 def sample_from_json(value: Json) -> Sample:

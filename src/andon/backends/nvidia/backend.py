@@ -33,6 +33,7 @@ class Nvidia:
         self._started = False
         self._calls = 0
         self._session = 0
+        self._start_seconds = 0.0
         self._boards: dict[str, tuple[int, NvidiaCard]] = {}
         self._known: dict[str, Device] = {}
         self._rests: dict[str, Rest] = {}
@@ -73,7 +74,9 @@ class Nvidia:
         if self._is_left_alone(card):
             return [self._sleeping_device(card)]
         with self._in_session():
-            return _translated(lambda: self._board(card).devices())
+            devices = _translated(lambda: self._board(card).devices())
+        self._known[card.key] = devices[0]
+        return devices
 
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
         if self._is_left_alone(card):
@@ -115,12 +118,14 @@ class Nvidia:
             self._calls -= 1
 
     def _start(self) -> None:
+        began = self._clock()
         try:
             _translated(lambda: nvml.start(wake_all=not self._rests), starting=True)
         except AndonError as error:
             raise self._with_versions(error) from error
         self._started = True
         self._session += 1
+        self._start_seconds = self._clock() - began
         if self._report is not None:
             self._listener = EventListener(self._report, resting=bool(self._rests))
 
@@ -150,8 +155,10 @@ class Nvidia:
         """The open card; a new NVML session invalidates old handles."""
         session, board = self._boards.get(card.key, (0, None))
         if board is None or session != self._session:
-            handle = self._handle(card)
-            board = NvidiaCard(handle, card.index, self._root)
+            began = self._clock()
+            handle = self._handle(card)  # where cards may sleep, this is what starts the driver
+            start_seconds = round(self._start_seconds + self._clock() - began, 1)
+            board = NvidiaCard(handle, card.index, self._root, start_seconds)
             self._boards[card.key] = (self._session, board)
             self._known[card.key] = board.device
             if self._listener is not None:

@@ -121,7 +121,7 @@ def link(entry: NamedDevice) -> Text:
     sample, limits = _sample(entry), entry.status.device.limits
     if sample.pcie_generation is None or sample.pcie_width is None:
         return unknown()
-    narrow = limits.pcie_width is not None and sample.pcie_width < limits.pcie_width
+    narrow = limits.link_width is not None and sample.pcie_width < limits.link_width
     return say(f"{sample.pcie_generation}×{sample.pcie_width}", "yellow" if narrow else "")
 
 

@@ -61,8 +61,9 @@ class AlertRenderer:
     def _told(self, alert: Alert, finding: Judgement) -> Told:
         subject = alert.subject
         lasted = self.snapshot.at - alert.since
-        gpus = self._devices(finding)
-        return Told(self._title(subject), finding, self._number(subject), gpus, lasted)
+        gpus, status = self._devices(finding), self._status(subject)
+        device = None if status is None else status.device
+        return Told(self._title(subject), finding, self._number(subject), gpus, lasted, device)
 
     def _title(self, subject: str) -> str:
         known = self._status(subject) is not None

@@ -14,7 +14,7 @@ from andon.core.conditions.judging import Judged
 from andon.core.conditions.promql import Query
 from andon.core.evidence.reasons import Explanation, FaultExplanation
 from andon.model.alert import Level
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.lamp import Lamp
 from andon.model.thresholds import Figure, Thresholds
 
@@ -69,6 +69,7 @@ class Told(NamedTuple):
     number: str = ""  # the label of its device: "3", "6:0"
     gpus: str = ""  # the devices of its lease: "GPU 0, 1"
     lasted_seconds: float = 0.0
+    device: Device | None = None  # where the subject is one
 
 
 class Recovery(NamedTuple):

@@ -83,6 +83,8 @@ LIMIT_BOUNDS: Final[Mapping[str, Bounds]] = {
     "power_default_watts": _WATTS,
     "pcie_generation": _GENERATION,
     "pcie_width": _WIDTH,
+    "pcie_slot_generation": _GENERATION,
+    "pcie_slot_width": _WIDTH,
     "sm_clock_mhz": _SM_CLOCK,
 }
 """What a device reports about itself."""

@@ -2,7 +2,13 @@
 
 from collections.abc import Mapping
 
-from andon.core.conditions.clocks.phrases import cap_is_costly, clocks, lowered, power_of_limit
+from andon.core.conditions.clocks.phrases import (
+    cap_is_costly,
+    clocks,
+    loss_now,
+    lowered,
+    power_of_limit,
+)
 from andon.core.conditions.condition import WARNING, Condition, Recovery, Rung, Subject, Told
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
@@ -13,7 +19,6 @@ from andon.core.evidence.measures import clock_loss_percent, measured
 from andon.core.evidence.phrasing import CERTAIN, conclude, say
 from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.core.evidence.view import View, after_colon
-from andon.model.device import DeviceStatus, Snapshot
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.throttling import POWER_CAP as POWER_CAP_REASON
 
@@ -83,13 +88,6 @@ def recovered(recovery: Recovery) -> str:
     return was("slowed by its power limit", "% below its maximum clock", recovery)
 
 
-def _loss_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
-    sample = status.sample if status is not None and status.answered else None
-    clock = None if sample is None else sample.sm_clock_mhz
-    highest = None if status is None else status.device.limits.sm_clock_mhz
-    return None if clock is None or not highest else 100.0 * (1 - clock / highest)
-
-
 def evidence(found: Judgement) -> Mapping[str, float | str]:
     return last_hour(found.about, CAPPED)
 
@@ -148,7 +146,7 @@ CONDITION = Condition(
     headline="is slowed by its power limit",
     sentence=sentence,
     recovered=recovered,
-    measure=_loss_now,
+    measure=loss_now,
     evidence=evidence,
     figures=(LOSS_PERCENT, LOSS_DEFAULT_LIMIT_PERCENT),
     numbers=_numbers,
