@@ -258,7 +258,7 @@ def test_another_loopback_address_does_not_switch_the_systems_server_off(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     broken = Alert("xid@GPU-0#1", "xid", "GPU-0", Level.CRITICAL, Phase.FIRING, 1.0, message="Xid")
     with proving() as service:
-        service.body = json.dumps(alerts_to_json((broken,), (), "n", 1.0, False)).encode()
+        service.body = json.dumps(alerts_to_json((broken,), (), "n", 1.0, worst=None)).encode()
         with impostor(tmp_path, host="127.0.0.9", port=service.server_port) as beside:
             assert BrokenDevicesQuery(service.server_port)().keys() == {"GPU-0"}
             assert beside.text() == ""

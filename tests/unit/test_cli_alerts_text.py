@@ -16,7 +16,7 @@ from andon.cli.show.text import display_width
 from andon.core.conditions.catalogue import thresholds
 from andon.core.conditions.condition import SERVED
 from andon.core.conditions.rulebook import Override, Rulebook
-from andon.model.alert import Phase
+from andon.model.alert import Level, Phase
 from andon.model.wire import Json
 from andon.web.answers.alert_payloads import rules_to_json
 from tests.support import alert_pages
@@ -66,14 +66,39 @@ def test_nothing_is_wider_than_the_screen(width: int) -> None:
 
 
 def test_the_worst_stands_first_and_information_is_one_line() -> None:
-    text = render_alerts(alert_pages.busy(), 80, color=False)
+    text = render_alerts(replace(alert_pages.busy(), everything=True), 80, color=False)
     form = r"^(?:  |[●◌○] )(store|\w+@\d(?:–\d, \d, \d)?) +(?:·|for|pend|ended)"
     names = re.findall(form, text, re.MULTILINE)
     assert names == [
-        "xid@3", "store", "thermal@2", "throttle_power@1",
-        "high_usage@0–2, 4, 7", "memory@0", "fan@5", "driver_hung@4",
+        "xid@3", "thermal@2", "throttle_power@1", "store",
+        "memory@0", "high_usage@0–2, 4, 7", "fan@5", "driver_hung@4",
     ]  # fmt: skip
     assert "  related     GPU 2 is thermally throttled (throttle_thermal@2)\n" in text
+
+
+def test_being_in_use_is_listed_only_on_request() -> None:
+    page = alert_pages.busy()
+    assert "high_usage" not in render_alerts(page, 80, color=False)
+    assert "In use: 5 devices" in render_alerts(replace(page, everything=True), 80, color=False)
+    used = AlertOverview("n", AT, tuple(a for a in page.alerts if a.rule == "high_usage"))
+    assert used.worst is None
+    assert FINE in render_alerts(used, 80, color=False)
+
+
+def test_a_pending_one_says_when_it_fires_and_a_recovered_one_when_it_clears() -> None:
+    page = alert_pages.busy()
+    assert "pending, alert in 40 s" in render_alerts(page, 200, color=False)
+    cooling = replace(alert_pages.hot(), clears_in_seconds=80.0)
+    text = render_alerts(replace(page, alerts=(cooling,)), 80, color=False)
+    assert "thermal@2 · for 12 min · clears in 1 min" in text
+
+
+def test_errors_from_before_andon_came_are_a_warning_to_people() -> None:
+    """Board amber, `andon alerts` green: the person saw a GPU that is fine and cannot be had."""
+    old = alert_pages.alert("ecc", 4, Level.INFO, "GPU 4 has 2 uncorrectable memory errors")
+    text = render_alerts(AlertOverview("n", AT, (old,)), 80, color=False)
+    assert "1 warning\n" in text
+    assert "▲ GPU 4 has 2" in text
 
 
 def test_information_alone_needs_no_help() -> None:

@@ -53,7 +53,7 @@ class FromServer:
         self.server = server
 
     def page(self, since: float | None = None) -> AlertOverview:
-        asked: dict[str, Any] = {"limit": MOST}
+        asked: dict[str, Any] = {"limit": MOST, "all": "true"}  # what is listed is decided here
         if since is not None:
             asked["since"] = max(0.0, since)
         return self._page(self.server.get(f"/api/alerts?{urlencode(asked)}"))
@@ -128,17 +128,13 @@ class FromSampling:
     def page(self, since: float | None = None) -> AlertOverview:
         """One sample: what would fire if it lasted counts as firing."""
         from andon import app
-        from andon.core import alerting
-        from andon.engine.alerting.watcher import now
+        from andon.core.alerting.standing import standing
 
         settings = snapshot_source.settings_of(self._choices)
         snapshot = snapshot_source.take_snapshot(self._choices)
         snapshot = app.with_driver_versions(snapshot, settings)
-        seen = alerting.Observation(snapshot, snapshot.events)
-        state = alerting.step(alerting.EMPTY, seen, now(), _rulebook(settings)).state
-        alerts = tuple(replace(a, state=Phase.FIRING) for a in alerting.current(state))
         note = ONE_READING if not has_none(snapshot) else f"{NO_GPU} {ONE_READING}"
-        return _page(snapshot, alerts, note)
+        return _page(snapshot, standing(snapshot, _rulebook(settings)), note)
 
     def pages(self) -> Iterator[AlertOverview]:
         """Sample after sample through the same rules as a server, with their durations."""
@@ -156,7 +152,8 @@ class FromSampling:
                 outcome = alerting.step(state, seen, now(), rulebook)
                 state = outcome.state
                 ended = [a for a in outcome.changed if a.state is Phase.RESOLVED and a.fired]
-                yield _page(snapshot, (*alerting.current(state), *ended))
+                found = (replace(a, notified=0) for a in (*alerting.current(state), *ended))
+                yield _page(snapshot, tuple(found))  # there is nobody to notify
 
     def rules(self) -> list[Json]:
         from andon.web.answers.alert_payloads import rules_to_json

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
+from andon.model.band import Band, band
 from andon.model.shapes import Doc, doc_of
 from andon.model.throttling import REASONS
 from andon.units import unit_of
@@ -24,6 +25,11 @@ class State(StrEnum):
     STALE = "stale"  # no answer yet
     LOST = "lost"  # reported as lost by the driver
     ASLEEP = "asleep"  # suspended by the system and not woken
+
+    @property
+    def words(self) -> str:
+        """What people read, the same on every surface."""
+        return "not responding" if self is State.STALE else str(self)
 
 
 class MemoryKind(StrEnum):
@@ -311,6 +317,11 @@ class DeviceStatus:
     def answered(self) -> bool:
         """Whether the sample is from this reading."""
         return self.state is State.OK and self.sample is not None
+
+    @property
+    def band(self) -> Band | None:
+        """How busy it is now, in one word; None if that is unknown."""
+        return band(self.sample.utilization_percent) if self.answered and self.sample else None
 
     @property
     def memory_percent(self) -> float | None:

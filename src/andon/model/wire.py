@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from andon.errors import Invalid
+from andon.model.band import Band
 from andon.model.device import (
     NOT_READ,
     SAMPLE_VALUES,
@@ -86,6 +87,11 @@ COMPUTED = {
     "memory_unattributed_bytes": Member(
         int | None, "memory in use that no visible process accounts for"
     ),
+    "band": Member(
+        Band | None,
+        "its utilisation in one word: `idle` (0 %), `light` (to 25 %), `moderate` (to 75 %) or "
+        "`heavy`; `null` if that is unknown",
+    ),
 }
 """What the JSON adds to a device."""
 
@@ -101,8 +107,8 @@ def _with_shares(names: Iterable[str]) -> Iterator[str]:
 SAMPLE_ORDER = tuple(_with_shares(names_of(Sample)))
 STATE_ORDER = (
     "uuid", "index", "label", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
-    "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "visible", "cuda_index",
-    "limits", "setup",
+    "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "band", "visible",
+    "cuda_index", "limits", "setup",
 )  # fmt: skip
 """A device and its state are one object in the JSON; its readings follow."""
 STATUS_ORDER = (*STATE_ORDER, "sample", "missing", "processes")

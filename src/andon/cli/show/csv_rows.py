@@ -10,7 +10,7 @@ from andon.units import iso_utc
 
 FORMULA = frozenset("=+-@＝＋－＠")
 _FACTS = ("index", "uuid", "vendor", "name", "pci", "parent", "memory_total_bytes")
-_STATUS = ("state", "reason", "visible", "cuda_index", "memory_percent", "power_percent")
+_STATUS = ("state", "reason", "visible", "cuda_index", "memory_percent", "power_percent", "band")
 
 COLUMNS = (
     "at", "at_iso", "node", *_FACTS, *_STATUS, "memory_unattributed_bytes", "users", *SAMPLE_VALUES,

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass, replace
 
+from andon.core.alerting.lamps import DeviceLamp, LampBoard
+from andon.core.alerting.standing import board_now
 from andon.core.conditions.catalogue import DEFAULTS
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import DeviceStatus, Snapshot, State
@@ -36,6 +38,7 @@ class NamedDevice:
     instance: bool = False
     divided: bool = False  # a board whose memory is used through its instances
     figures: Thresholds = DEFAULTS  # the thresholds in force for it
+    lamp: DeviceLamp | None = None  # None where no lamp is drawn
 
     @property
     def title(self) -> str:
@@ -43,17 +46,8 @@ class NamedDevice:
         return title(self.label)
 
 
-def entries(snapshot: Snapshot, rulebook: Rulebook | None = None) -> list[NamedDevice]:
+def entries(snapshot: Snapshot) -> list[NamedDevice]:
     """Boards in the order of the snapshot, each followed by its instances."""
-    if rulebook is None:
-        return _entries(snapshot)
-    return [
-        replace(entry, figures=rulebook.for_device(entry.status.device))
-        for entry in _entries(snapshot)
-    ]
-
-
-def _entries(snapshot: Snapshot) -> list[NamedDevice]:
     known = {status.device.uuid for status in snapshot.devices}
     names = device_labels(snapshot.devices)
     out: list[NamedDevice] = []
@@ -63,6 +57,23 @@ def _entries(snapshot: Snapshot) -> list[NamedDevice]:
             out.append(_board(status, parts, names[status.device.uuid]))
             out += [NamedDevice(part, names[part.device.uuid], instance=True) for part in parts]
     return out
+
+
+def lit_entries(
+    snapshot: Snapshot, rulebook: Rulebook | None = None, lit: LampBoard | None = None
+) -> list[NamedDevice]:
+    """The same with their thresholds and lamps: the given ones, or by what holds now."""
+    rulebook = rulebook or Rulebook()
+    lit = lit or board_now(snapshot, rulebook)
+    lamps = {lamp.uuid: lamp for lamp in lit.devices}
+    return [
+        replace(
+            entry,
+            figures=rulebook.for_device(entry.status.device),
+            lamp=lamps.get(entry.status.device.uuid),
+        )
+        for entry in entries(snapshot)
+    ]
 
 
 def _board(status: DeviceStatus, parts: list[DeviceStatus], label: str) -> NamedDevice:

@@ -45,7 +45,7 @@ def _block(entry: NamedDevice, masked: bool, width: int) -> list[Text]:
     status = entry.status
     heading = say(title(label(entry, masked)), "bold") + say(f"  {status.device.name}")
     if status.state is not State.OK:
-        heading = heading + say(f"  {status.state}", "yellow")
+        heading = heading + say(f"  {status.state.words}", "yellow")
         heading = heading + say(f" · {status.reason}" if status.reason else "", "dim")
     rows = [_identity(status), _place(status, masked), [*_size(status), *_limits(status)]]
     facts = [flow([_fact(*fact) for fact in row], width - len(INDENT)) for row in rows if row]

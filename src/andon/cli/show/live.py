@@ -3,10 +3,11 @@
 from collections import deque
 
 from andon.cli.show.columns import device_columns, device_row
-from andon.cli.show.entries import NamedDevice, entries, is_masked
+from andon.cli.show.entries import NamedDevice, is_masked, lit_entries
 from andon.cli.show.render import fault_lines, flow, header, mean_line, node_row, state_message
 from andon.cli.show.table import TableColumn, draw
 from andon.cli.show.text import Text, say
+from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Snapshot
@@ -22,9 +23,11 @@ class LiveTable:
         self._color, self._rulebook = color, rulebook
         self._trends: dict[str, deque[float | None]] = {}
 
-    def frame(self, snapshot: Snapshot, width: int, height: int) -> list[str]:
+    def frame(
+        self, snapshot: Snapshot, width: int, height: int, lit: LampBoard | None = None
+    ) -> list[str]:
         """Lines for a window of this size, none wider and no more than fit above the cursor."""
-        seen = entries(snapshot, self._rulebook)
+        seen = lit_entries(snapshot, self._rulebook, lit)
         for entry in seen:
             self._remember(entry)
         lines = [header(snapshot, width)]

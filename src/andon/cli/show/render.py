@@ -13,12 +13,13 @@ from andon.cli.show.columns import (
     device_row,
     explained_fields,
 )
-from andon.cli.show.entries import NamedDevice, entries, is_masked, range_of, unreal
+from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, range_of, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
+from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.sampling.bands import mean_utilization
+from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Snapshot, State, reading_label
 from andon.units import human_seconds
 
@@ -48,9 +49,10 @@ def render_status(
     verbose: bool = False,
     mask: Mask = UNMASKED,
     rulebook: Rulebook | None = None,
+    lit: LampBoard | None = None,
 ) -> str:
     """The whole screen, ending in a newline."""
-    seen = entries(snapshot, rulebook)
+    seen = lit_entries(snapshot, rulebook, lit)
     lines = [header(snapshot, width)]
     if seen:
         lines += device_lines(snapshot, seen, width, now)
@@ -96,7 +98,7 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
     if status.state is State.OK:
         return say(status.reason or "no reading yet", style)
     lasted = now - status.since
-    word = f"{status.state}"
+    word = status.state.words
     if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
         word += f" for {human_seconds(lasted)}"
     reason = say(f" · {status.reason}", style) if status.reason else Text()

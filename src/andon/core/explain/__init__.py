@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from andon.core.alerting.lamps import NOT_URGENT, DeviceLamp
 from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS, FAULT_EXPLANATIONS
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state.phrases import healthy, nothing_found, of_fault, vanished
@@ -10,7 +11,7 @@ from andon.core.evidence.view import View
 from andon.model.device import Device, Fault, Snapshot
 from andon.model.thresholds import Thresholds
 
-__all__ = ["explain", "explain_absence", "explain_node", "most_troubled"]
+__all__ = ["explain", "explain_absence", "explain_node", "worst_first"]
 
 
 def explain(
@@ -45,9 +46,16 @@ def explain_absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:
     return ranked(absence(latest))
 
 
-def most_troubled(explained: Mapping[str, tuple[Reason, ...]]) -> str | None:
-    """The device whose first reason weighs most; the first one on a tie."""
-    return max(explained, key=lambda uuid: explained[uuid][0].weight, default=None)
+def worst_first(
+    explained: Mapping[str, tuple[Reason, ...]], lamps: Iterable[DeviceLamp]
+) -> list[str]:
+    """The devices by their lamps, then by what their first reason weighs, then as given."""
+    lit = {lamp.uuid: lamp.urgency for lamp in lamps}
+    return sorted(
+        explained,
+        key=lambda uuid: (lit.get(uuid, NOT_URGENT), explained[uuid][0].weight),
+        reverse=True,
+    )
 
 
 def ranked(reasons: Iterable[Reason]) -> tuple[Reason, ...]:

@@ -148,7 +148,7 @@ FIELDS = (
     ),
     Field(
         "deadline_seconds", "sampling.deadline", "ANDON_DEADLINE", SECONDS,
-        "how long a device may take to respond before it is stale", 0.1, 60,
+        "how long a device may take to respond before it counts as not responding", 0.1, 60,
     ),
     Field(
         "cache_seconds", "sampling.cache", "ANDON_CACHE", SECONDS,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.core.access.roles import Action, Role, check_silence, refusal_for, signature
-from andon.core.alerting import lamps
+from andon.core.alerting import lamps, listing
 from andon.core.alerting.past import Query as Wanted
 from andon.core.alerting.past import matches
 from andon.core.sharing.holders import holders
@@ -197,7 +197,9 @@ def _listed(
 ) -> wire.Json:
     shown = [seen_by(sight_in(request.scope), alert) for alert in found]
     at = time.time()
-    listed = alerts_to_json(shown, watcher.silences(), snapshot.node, at, snapshot.simulated)
+    listed = alerts_to_json(
+        shown, watcher.silences(), snapshot.node, at, snapshot.simulated, worst=listing.worst(found)
+    )
     return {**listed, "note": note}
 
 

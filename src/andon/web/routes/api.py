@@ -198,7 +198,9 @@ def _devices(router: APIRouter, state: AppState) -> None:
         book = state.watcher.rulebook if state.watcher else None
 
         def made() -> bytes:
-            return dumped(payloads.why(all_seen_by(sight, past), uuid, book))
+            shown = all_seen_by(sight, past)
+            alerts = state.watcher.alerts() if state.watcher else None
+            return dumped(payloads.why(shown, uuid, book, alerts))
 
         return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, sight), made))
 

@@ -2,6 +2,7 @@
 
 import getpass
 import time
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -57,6 +58,7 @@ _ID = click.argument("alert", shell_complete=_names)
     metavar="S",
     help="Also show alerts resolved within this time: 10m, 7d.",
 )
+@click.option("--all", "everything", is_flag=True, help="Also show which devices are in use.")
 @click.option(
     "--exit-code",
     "by_level",
@@ -67,7 +69,12 @@ _ID = click.argument("alert", shell_complete=_names)
 @shared
 @click.pass_context
 def alerts(
-    context: click.Context, as_json: bool, follow: bool, since: float, by_level: bool
+    context: click.Context,
+    as_json: bool,
+    follow: bool,
+    since: float,
+    everything: bool,
+    by_level: bool,
 ) -> int | None:
     """Show active alerts, whom they affect and what to do.
 
@@ -81,8 +88,8 @@ def alerts(
     if follow:
         from andon.cli.commands.explain.alerts_follow import follow_alerts
 
-        return follow_alerts(source, terminal, chosen(), as_json)
-    page = source.page(time.time() - since)
+        return follow_alerts(source, terminal, chosen(), as_json, everything)
+    page = replace(source.page(time.time() - since), everything=everything)
     terminal.show(_list(page, terminal, as_json))
     if by_level:
         return EXIT_CODES[page.worst]
@@ -92,7 +99,9 @@ def alerts(
 def _list(page: AlertOverview, terminal: Terminal, as_json: bool) -> str:
     if not as_json:
         return render_alerts(page, terminal.width, terminal.color)
-    payload = alerts_to_json(page.alerts, page.silences, page.node, page.at, page.simulated)
+    payload = alerts_to_json(
+        page.listed, page.silences, page.node, page.at, page.simulated, worst=page.worst
+    )
     return as_json_text({**payload, "note": page.note}, terminal.live)
 
 

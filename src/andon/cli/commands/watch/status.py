@@ -6,6 +6,7 @@ import click
 
 from andon.cli import snapshot_source
 from andon.cli.availability_source import free_line
+from andon.cli.lamp_source import LampSource
 from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
@@ -68,7 +69,18 @@ def _show(
     choices = chosen()
     mask = mask_of(whole, len(named.devices) - len(shown.devices), choices.url)
     book, now = rulebook_of(choices), time.time()
-    terminal.show(render_status(shown, terminal.width, terminal.color, now, verbose, mask, book))
+    terminal.show(
+        render_status(
+            shown,
+            terminal.width,
+            terminal.color,
+            now,
+            verbose,
+            mask,
+            book,
+            LampSource(chosen()).of(whole),
+        )
+    )
     if shown.devices and (line := free_line(choices, whole, shown)) is not None:
         terminal.say(line.fit(terminal.width))
     if choices.bare and terminal.live and not choices.quiet and shown.devices:

@@ -9,6 +9,7 @@ import click
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import NO_DEVICE, exit_code
+from andon.cli.lamp_source import LampSource
 from andon.cli.live_screen import LiveScreen, is_capable
 from andon.cli.options import chosen, duration, elsewhere, shared, whole, with_devices
 from andon.cli.outfile import LineFile
@@ -132,21 +133,23 @@ def _screen(
 ) -> Callable[[Snapshot], None]:
     terminal = Terminal.of(choices)
     if form == "table":
-        book = rulebook_of(choices)
+        book, lamps = rulebook_of(choices), LampSource(choices)
         if terminal.live and not lines_only and is_capable():
             screen, live = stack.enter_context(LiveScreen()), LiveTable(terminal.color, book)
-            return lambda snapshot: screen.draw(live.frame(snapshot, *screen.size()))
+            return lambda snapshot: screen.draw(
+                live.frame(snapshot, *screen.size(), lamps.of(snapshot))
+            )
         stream = Stream(terminal.width, terminal.height, terminal.color, book)
-        return lambda snapshot: _show_tick(snapshot, stream, terminal)
+        return lambda snapshot: _show_tick(snapshot, stream, terminal, lamps)
     header, lines = _machine(form)
     heads = chain([header], repeat(""))
     return lambda snapshot: terminal.show(next(heads) + "".join(lines(snapshot)))
 
 
-def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal) -> None:
+def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal, lamps: LampSource) -> None:
     """The size is checked every time, because windows are resized."""
     stream.resize(*size())
-    terminal.show(stream.tick(snapshot))
+    terminal.show(stream.tick(snapshot, lamps.of(snapshot)))
 
 
 def _file(path: Path, form: str, stack: ExitStack) -> Callable[[Snapshot], None]:
