@@ -1,10 +1,11 @@
 """docs/alerting.md, made from the catalogue of alert rules: how alerts behave."""
 
-from dev.metrics.alerting import DIFFERENCES, unsaid
+from dev.metrics.alerting import DIFFERENCES
 
 from andon.core.alerting.episodes import FLAP_SECONDS, FORGET_SECONDS, MOST_FACTOR, SEEN_SECONDS
 from andon.core.conditions.catalogue import DEFAULTS, RULES
 from andon.core.conditions.condition import Condition, Rung
+from andon.core.conditions.prometheus import no_query_reason
 from andon.core.conditions.rulebook import RENOTIFY_SECONDS
 from andon.core.conditions.stated import stated
 from andon.core.conditions.track import FLICKER_SECONDS
@@ -87,7 +88,7 @@ def manners() -> str:
     """The whole page."""
     rules = [stated(rule, DEFAULTS) for rule in RULES]
     rows = [_row(rule, rung) for rule in rules for rung in rule.rungs]
-    left_out = [f"| `{rule.name}` | {why} |" for rule in RULES if (why := unsaid(rule))]
+    left_out = [f"| `{rule.name}` | {why} |" for rule in RULES if (why := no_query_reason(rule))]
     return "\n".join(
         [
             INTRO + "\n".join(rows),

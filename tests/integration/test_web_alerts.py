@@ -177,6 +177,17 @@ def test_the_rules_tell_the_threshold_of_each_device(client: Caller) -> None:
     assert rules["squatter"]["inactive_reason"]
 
 
+def test_one_rule_is_told_in_full_and_an_unknown_one_by_what_may_be_meant(client: Caller) -> None:
+    said = client.get("/api/alerts/rules/thermal").json()
+    assert (said["schema"], said["group"], said["label"]) == ("andon.rule/1", "heat", "too hot")
+    assert said["figures"][0]["setting"] == "alerts.thermal_celsius"
+    assert said["devices"][0]["limit"] == 92
+    assert said["queries"][0]["alert"] == "AndonThermalShown"
+    missing = client.get("/api/alerts/rules/termal")
+    assert missing.status_code == 404
+    assert missing.json()["error"]["hint"] == "did you mean thermal?"
+
+
 def test_the_board_has_a_lamp_for_every_device_and_a_headline(client: Caller) -> None:
     said = client.get("/api/board").json()
     assert said["schema"] == "andon.board/1"

@@ -39,7 +39,9 @@ class Source(Protocol):
 
     def page(self, since: float | None = None) -> AlertOverview: ...
 
-    def rules(self) -> list[Json]: ...
+    def rules(self) -> Json: ...
+
+    def rule(self, name: str) -> Json: ...
 
     def pages(self) -> Iterator[AlertOverview]: ...
 
@@ -67,10 +69,16 @@ class FromServer:
     def alert(self, number: str) -> Alert:
         return self._read(alert_from_json, self.server.get(_at(number)))
 
-    def rules(self) -> list[Json]:
+    def rules(self) -> Json:
         from andon.cli.remote_rules import rules_from_json
 
         return self._read(rules_from_json, self.server.get("/api/alerts/rules"))
+
+    def rule(self, name: str) -> Json:
+        from andon.cli.remote_rules import rule_from_json
+
+        payload = self.server.get(f"/api/alerts/rules/{quote(name, safe='')}")
+        return self._read(rule_from_json, payload)
 
     def acknowledge(self, number: str, by: str, note: str) -> Alert:
         body = {"by": by, "note": note}
@@ -153,13 +161,22 @@ class FromSampling:
                 ended = [a for a in outcome.changed if a.state is Phase.RESOLVED and a.fired]
                 yield _page(snapshot, (*alerting.current(state), *ended))
 
-    def rules(self) -> list[Json]:
+    def rules(self) -> Json:
         from andon.web.answers.alert_payloads import rules_to_json
 
         settings = snapshot_source.settings_of(self._choices)
         statuses = snapshot_source.take_snapshot(self._choices).devices
-        found: list[Json] = rules_to_json(_rulebook(settings), statuses)["rules"]
-        return found
+        return rules_to_json(_rulebook(settings), statuses)
+
+    def rule(self, name: str) -> Json:
+        from andon.core.conditions.catalogue import condition_named
+        from andon.web.answers.rule_page import RuleContext, rule_to_json
+
+        condition, settings = condition_named(name), snapshot_source.settings_of(self._choices)
+        statuses = snapshot_source.take_snapshot(self._choices).devices
+        prefix = settings.exporter_prefix
+        here = RuleContext(_rulebook(settings), statuses, prefix=prefix)
+        return rule_to_json(condition, here)
 
 
 def source_of(choices: Choices) -> FromServer | FromSampling:

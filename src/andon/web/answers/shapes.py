@@ -15,6 +15,7 @@ from andon.model.shapes import JsonShape, Member, members_of, shape_of
 from andon.model.wire import COMPUTED, PROCESS_ORDER, SAMPLE_ORDER, SHARES, SNAPSHOT, STATUS_ORDER
 from andon.web.answers import schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
+from andon.web.answers.rule_page import RULE_SCHEMA
 
 STATUS = shape_of(DeviceStatus, more={**members_of(Device), **COMPUTED}, order=STATUS_ORDER)
 KNOWN: dict[type, JsonShape] = {
@@ -64,6 +65,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/board"): shape_of(schemas.Board, "BoardShape", schema=BOARD_SCHEMA),
     ("get", "/api/alerts"): ALERT_LIST,
     ("get", "/api/alerts/rules"): shape_of(schemas.RuleList, schema=RULES_SCHEMA),
+    ("get", "/api/alerts/rules/{name}"): shape_of(schemas.RulePage, schema=RULE_SCHEMA),
     ("get", "/api/alerts/{alert}"): ALERT,
     ("post", ACKNOWLEDGED): ALERT,
     ("delete", ACKNOWLEDGED): ALERT,
