@@ -11,6 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from andon.core.alerting.lamps import board
+from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.holders import Holder
 from andon.core.sharing.verdict import verdicts
@@ -21,6 +22,7 @@ from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
 from andon.model.work import Lease, LeaseKind, LeaseState, Share
 from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
+from andon.web.answers.rule_page import RuleContext, rule_to_json
 from andon.web.transport.audit import NAME
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
@@ -229,11 +231,17 @@ def available() -> tuple[DeviceVerdict, ...]:
 
 def test_the_golden_payloads_are_what_is_said() -> None:
     page = alert_pages.busy()
-    rules = rules_to_json(Rulebook(), drawn.farm().devices[:2])
+    devices = drawn.farm().devices[:2]
+    rules = rules_to_json(Rulebook(), devices)
     golden = {
         "alerts": alerts_to_json(page.alerts, page.silences, page.node, AT) | {"note": None},
         "event-alert": alert_to_json(alert_pages.hot()),
-        "alert-rules": {**rules, "rules": rules["rules"][:2]},
+        "alert-rules": {
+            **rules,
+            "rules": rules["rules"][:2],
+            "explained_only": rules["explained_only"][:2],
+        },
+        "alert-rule": rule_to_json(BY_NAME["fan"], RuleContext(Rulebook(), devices)),
         "board": board_to_json(
             board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available()
         ),
