@@ -52,7 +52,7 @@ class Tests(NamedTuple):
 
 def conditions_page() -> str:
     """The whole page."""
-    tests = tests_of()
+    tests = tables_of()
     known = sorted(GROUPS, key=lambda group: _place(group.name))
     parts = [INTRO, *_contents(known)]
     for group in known:
@@ -61,7 +61,7 @@ def conditions_page() -> str:
     return "".join(parts)
 
 
-def tests_of() -> dict[str, Tests]:
+def tables_of() -> dict[str, Tests]:
     """The timelines in whose `expect` a condition occurs, and the situations that expect it."""
     tables: dict[str, dict[str, list[str]]] = {one.name: {} for one in CONDITIONS}
     for timeline in timelines():
