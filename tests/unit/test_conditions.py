@@ -39,7 +39,9 @@ def modules() -> Iterator[tuple[str, str]]:
 
 def used_figures(source: str) -> set[str]:
     """The attributes of `figures`, `x.figures` and `x.thresholds`, which no type checker knows."""
-    found = set()
+    found: set[str] = set()
+    if not re.search(r"\b(figures|thresholds)\.\w", source):  # most modules; parsing takes long
+        return found
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
             holder = node.value
