@@ -33,7 +33,7 @@ INTRO = """# Conditions
 Everything that andon can find wrong, by what it is about. Each condition is one file in
 `src/andon/core/conditions`; alerts, lamps, `andon why`, the settings, the Prometheus rules and this
 page are derived from it. [alerting.md](alerting.md) says how alerts begin and end, and
-[extending.md](extending.md#a-condition-of-your-own) how to add a condition.
+[extending.md](extending.md#a-condition-is-one-file-and-one-timeline) how to add a condition.
 
 `andon alerts rules NAME` shows the same page with the thresholds in force on your own devices, and
 `andon alerts rules --all` lists the names. A condition without levels is never an alert: only
