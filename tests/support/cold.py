@@ -18,8 +18,8 @@ ADVICE = "Let it warm up before it is opened or moved, and look at the room's ai
 
 def judge(seen: DeviceView) -> Judgement | None:
     now, most = seen.sample.temperature_celsius, seen.figures.cold_celsius
-    if now is None:
-        return UNKNOWN
+    if not now:
+        return UNKNOWN  # 0 is what a broken sensor reads
     if now >= most + CLEAR_CELSIUS:
         return None
     return Judgement(ONE, now, most) if now <= most else NEITHER
@@ -30,7 +30,8 @@ def sentence(told: Told) -> str:
 
 
 def explain(view: View) -> Reason | None:
-    if not view.at_most("temperature_celsius", view.figures.cold_celsius):
+    now = view.sample.temperature_celsius
+    if not now or now > view.figures.cold_celsius:
         return None
     text = say("Too cold: {t}", t=view.read("temperature_celsius"))
     return conclude(COLD, CERTAIN, text, advice=ADVICE)

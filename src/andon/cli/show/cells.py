@@ -40,9 +40,9 @@ def heat_style(entry: NamedDevice) -> str:
     if celsius is None:
         return ""
     limits = heat_limits(entry.status.device.limits.slowdown_celsius, entry.figures)
-    if celsius >= limits.notify:
-        return "bold red"
-    return "yellow" if celsius >= limits.shown else ""
+    if celsius < limits.shown:
+        return ""
+    return "bold red" if celsius >= limits.notify else "yellow"
 
 
 def _alarming(sample: Sample | None) -> bool:
