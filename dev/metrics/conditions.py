@@ -68,7 +68,7 @@ def tables_of() -> dict[str, Tests]:
         named = {name for row in timeline.rows for name in re.findall(r"(\w+)@", row.expect)}
         for name in named & tables.keys():
             tables[name].setdefault(timeline.file, []).append(timeline.title)
-    owner = {k.code: one.name for one in CONDITIONS for e in one.reasons for k in e.kinds}
+    owner = {kind.code: one.name for one in CONDITIONS for kind in one.reason_kinds}
     stories = defaultdict(list)
     for situation in SITUATIONS:
         stories[owner.get(situation.expect)].append(situation.name)

@@ -14,7 +14,6 @@ from dev.metrics.conditions import tables_of
 from andon.core import conditions
 from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, DEFAULTS, FIGURES, GROUPS, RULES
 from andon.core.conditions.condition import Condition, Rung, Subject
-from andon.core.evidence.reasons import ReasonKind
 from andon.model.alert import Level
 from andon.model.lamp import Lamp
 from andon.model.thresholds import Thresholds
@@ -59,10 +58,6 @@ def named_in(text: str) -> set[str]:
 def texts(condition: Condition) -> list[str]:
     rungs = [text for one in condition.rungs for text in (one.condition, one.clear_condition)]
     return [condition.why, *rungs]
-
-
-def kinds(condition: Condition) -> list[ReasonKind]:
-    return [kind for explanation in condition.reasons for kind in explanation.kinds]
 
 
 def lights(rung: Rung) -> bool:
@@ -157,7 +152,7 @@ def test_every_condition_says_what_it_means_and_what_to_do() -> None:
         assert re.fullmatch(r"(?s)[A-Z{].*\.", one.why), one.name
         assert one.advice, one.name
         assert named_in(one.advice) == set(), one.name
-        assert one.rungs or one.reasons, f"{one.name} is mentioned nowhere"
+        assert one.rungs or one.reason_kinds, f"{one.name} is mentioned nowhere"
 
 
 def test_every_rule_has_a_judge_and_a_sentence_and_nothing_else_has() -> None:
@@ -200,10 +195,10 @@ def test_what_stands_behind_another_names_a_rule() -> None:
 
 
 def test_every_reason_has_a_code_of_its_own_and_a_meaning() -> None:
-    codes = [kind.code for one in CONDITIONS for kind in kinds(one)]
+    codes = [kind.code for one in CONDITIONS for kind in one.reason_kinds]
     assert [code for code, count in Counter(codes).items() if count > 1] == []
     for one in CONDITIONS:
-        for kind in kinds(one):
+        for kind in one.reason_kinds:
             assert re.fullmatch(r"[a-zA-Z].*[^.]", kind.means), kind.code
             assert 0 <= (kind.mild or 0) <= kind.weight <= 100, kind.code
 

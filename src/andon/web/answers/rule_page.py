@@ -64,7 +64,7 @@ def rule_page(condition: Condition, here: RuleContext) -> schemas.RulePage:
         figures=[_figure(one, rule, figures) for one in rule.figures],
         devices=on_devices(rule, devices, here.rulebook),
         overrides=[row for one in devices for row in _overrides(rule, one, here.rulebook)],
-        reasons=[_reason(kind) for one in rule.reasons for kind in one.kinds],
+        reasons=[_reason(kind) for kind in rule.reason_kinds],
         queries=[
             schemas.QueryRow(one.alert, one.rung.level, one.query)
             for one in rung_queries(rule, figures, here.prefix)
