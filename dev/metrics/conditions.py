@@ -10,7 +10,7 @@ from dev.metrics.manners import span
 from tests.situations.table import SITUATIONS
 from tests.timelines.grammar import timelines
 
-from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, GROUPS, Group
+from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, GROUPS, Group, kinds_of
 from andon.core.conditions.condition import Precondition
 from andon.core.conditions.rulebook import Rulebook
 from andon.units import SYMBOLS, human_bytes, human_seconds
@@ -68,7 +68,7 @@ def tables_of() -> dict[str, Tests]:
         named = {name for row in timeline.rows for name in re.findall(r"(\w+)@", row.expect)}
         for name in named & tables.keys():
             tables[name].setdefault(timeline.file, []).append(timeline.title)
-    owner = {kind.code: one.name for one in CONDITIONS for kind in one.reason_kinds}
+    owner = {kind.code: one.name for one in CONDITIONS for kind in kinds_of(one)}
     stories = defaultdict(list)
     for situation in SITUATIONS:
         stories[owner.get(situation.expect)].append(situation.name)

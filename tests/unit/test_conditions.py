@@ -12,7 +12,15 @@ from dev.metrics.__main__ import made
 from dev.metrics.conditions import tables_of
 
 from andon.core import conditions
-from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, DEFAULTS, FIGURES, GROUPS, RULES
+from andon.core.conditions.catalogue import (
+    BY_NAME,
+    CONDITIONS,
+    DEFAULTS,
+    FIGURES,
+    GROUPS,
+    RULES,
+    kinds_of,
+)
 from andon.core.conditions.condition import Condition, Rung, Subject
 from andon.model.alert import Level
 from andon.model.lamp import Lamp
@@ -152,7 +160,7 @@ def test_every_condition_says_what_it_means_and_what_to_do() -> None:
         assert re.fullmatch(r"(?s)[A-Z{].*\.", one.why), one.name
         assert one.advice, one.name
         assert named_in(one.advice) == set(), one.name
-        assert one.rungs or one.reason_kinds, f"{one.name} is mentioned nowhere"
+        assert one.rungs or kinds_of(one), f"{one.name} is mentioned nowhere"
 
 
 def test_every_rule_has_a_judge_and_a_sentence_and_nothing_else_has() -> None:
@@ -195,10 +203,10 @@ def test_what_stands_behind_another_names_a_rule() -> None:
 
 
 def test_every_reason_has_a_code_of_its_own_and_a_meaning() -> None:
-    codes = [kind.code for one in CONDITIONS for kind in one.reason_kinds]
+    codes = [kind.code for one in CONDITIONS for kind in kinds_of(one)]
     assert [code for code, count in Counter(codes).items() if count > 1] == []
     for one in CONDITIONS:
-        for kind in one.reason_kinds:
+        for kind in kinds_of(one):
             assert re.fullmatch(r"[a-zA-Z].*[^.]", kind.means), kind.code
             assert 0 <= (kind.mild or 0) <= kind.weight <= 100, kind.code
 

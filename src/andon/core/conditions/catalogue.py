@@ -75,3 +75,8 @@ def condition_named(name: str) -> Condition:
     near = get_close_matches(name, BY_NAME, n=1)
     hint = f"did you mean {near[0]}?" if near else "to list them: andon alerts rules --all"
     raise Gone(f"there is no rule {name[:40]!r}", hint=hint)
+
+
+def kinds_of(condition: Condition) -> tuple[ReasonKind, ...]:
+    """Every kind of reason that it may give."""
+    return tuple(kind for explanation in condition.reasons for kind in explanation.kinds)

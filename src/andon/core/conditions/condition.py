@@ -12,7 +12,7 @@ from typing import NamedTuple
 from andon.core.conditions.judgement import Judgement
 from andon.core.conditions.judging import Judged
 from andon.core.conditions.promql import Query
-from andon.core.evidence.reasons import Explanation, ReasonKind
+from andon.core.evidence.reasons import Explanation
 from andon.model.alert import Level
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import Lamp
@@ -126,11 +126,6 @@ class Condition:
     def level(self) -> Level:
         """The highest level it can reach."""
         return max((rung.level for rung in self.rungs), key=lambda level: level.rank)
-
-    @property
-    def reason_kinds(self) -> tuple[ReasonKind, ...]:
-        """Every kind of reason that it may give."""
-        return tuple(kind for explanation in self.reasons for kind in explanation.kinds)
 
     @property
     def for_seconds(self) -> float:

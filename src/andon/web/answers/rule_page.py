@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from andon.core.conditions.catalogue import GROUP_OF
+from andon.core.conditions.catalogue import GROUP_OF, kinds_of
 from andon.core.conditions.condition import READINGS, Condition, Precondition
 from andon.core.conditions.prometheus import no_query_reason, rung_queries
 from andon.core.conditions.rulebook import Rulebook
@@ -64,7 +64,7 @@ def rule_page(condition: Condition, here: RuleContext) -> schemas.RulePage:
         figures=[_figure(one, rule, figures) for one in rule.figures],
         devices=on_devices(rule, devices, here.rulebook),
         overrides=[row for one in devices for row in _overrides(rule, one, here.rulebook)],
-        reasons=[_reason(kind) for kind in rule.reason_kinds],
+        reasons=[_reason(kind) for kind in kinds_of(rule)],
         queries=[
             schemas.QueryRow(one.alert, one.rung.level, one.query)
             for one in rung_queries(rule, figures, here.prefix)
