@@ -270,12 +270,8 @@ class World:
         if match := re.fullmatch(r"(\d+(?:-\d+)?): (.+)", item):
             for label in labels(match[1]):
                 self.things[label].take(match[2], at)
-        elif item.startswith("node: "):
-            self._node(item[6:])
-        elif match := re.fullmatch(r"driver (\w+): (.+)", item):
-            self._driver(match[1], match[2].split())
-        elif item.startswith("versions: "):
-            self._versions(item[10:])
+        elif item.startswith(("node: ", "driver ", "versions: ")):
+            self._of_node(item)
         elif match := re.fullmatch(r"(store|sampler): (\w+)", item):
             self.troubles.pop(match[1], None)
             if match[2] != "ok":
@@ -289,6 +285,15 @@ class World:
             self._xid(item, at)
         else:
             raise ValueError(f"{item!r} is no item")
+
+    def _of_node(self, item: str) -> None:
+        """An item that changes the node or its drivers."""
+        if match := re.fullmatch(r"driver (\w+): (.+)", item):
+            self._driver(match[1], match[2].split())
+        elif item.startswith("versions: "):
+            self._versions(item[10:])
+        else:
+            self._node(item[6:])
 
     def _book(self, item: str, at: float) -> None:
         """An item that changes what the lease book says."""

@@ -41,7 +41,9 @@ class Source(Protocol):
 
     def page(self, since: float | None = None) -> AlertOverview: ...
 
-    def rules(self) -> list[Json]: ...
+    def rules(self) -> Json: ...
+
+    def rule(self, name: str) -> Json: ...
 
     def pages(self) -> Iterator[AlertOverview]: ...
 
@@ -69,10 +71,16 @@ class FromServer:
     def alert(self, number: str) -> Alert:
         return self._read(alert_from_json, self.server.get(_at(number)))
 
-    def rules(self) -> list[Json]:
+    def rules(self) -> Json:
         from andon.cli.remote_rules import rules_from_json
 
         return self._read(rules_from_json, self.server.get("/api/alerts/rules"))
+
+    def rule(self, name: str) -> Json:
+        from andon.cli.remote_rules import rule_from_json
+
+        payload = self.server.get(f"/api/alerts/rules/{quote(name, safe='')}")
+        return self._read(rule_from_json, payload)
 
     def acknowledge(self, number: str, by: str, note: str) -> Alert:
         body = {"by": by, "note": note}
@@ -155,13 +163,22 @@ class FromSampling:
                 found = (replace(a, notified=0) for a in (*alerting.current(state), *ended))
                 yield _page(snapshot, tuple(found))  # there is nobody to notify
 
-    def rules(self) -> list[Json]:
+    def rules(self) -> Json:
         from andon.web.answers.alert_payloads import rules_to_json
 
         settings = snapshot_source.settings_of(self._choices)
         statuses = snapshot_source.take_snapshot(self._choices).devices
-        found: list[Json] = rules_to_json(_rulebook(settings), statuses)["rules"]
-        return found
+        return rules_to_json(_rulebook(settings), statuses)
+
+    def rule(self, name: str) -> Json:
+        from andon.core.conditions.catalogue import condition_named
+        from andon.web.answers.rule_page import RuleContext, rule_to_json
+
+        condition, settings = condition_named(name), snapshot_source.settings_of(self._choices)
+        statuses = snapshot_source.take_snapshot(self._choices).devices
+        prefix = settings.exporter_prefix
+        here = RuleContext(_rulebook(settings), statuses, prefix=prefix)
+        return rule_to_json(condition, here)
 
 
 def source_of(choices: Choices) -> FromServer | FromSampling:

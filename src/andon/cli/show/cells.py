@@ -41,9 +41,9 @@ def heat_style(entry: NamedDevice) -> str:
     if celsius is None:
         return ""
     limits = heat_limits(entry.status.device.limits.slowdown_celsius, entry.figures)
-    if celsius >= limits.critical:
-        return "bold red"
-    return "yellow" if celsius >= limits.shown else ""
+    if celsius < limits.shown:
+        return ""  # a device with a low slowdown temperature may be critical below it
+    return "bold red" if celsius >= limits.critical else "yellow"
 
 
 def unknown() -> Text:

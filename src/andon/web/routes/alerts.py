@@ -12,6 +12,7 @@ from andon.core.access.roles import Action, Role, check_silence, refusal_for, si
 from andon.core.alerting import lamps, listing
 from andon.core.alerting.past import Query as Wanted
 from andon.core.alerting.past import matches
+from andon.core.conditions.catalogue import condition_named
 from andon.core.sharing.holders import holders
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
@@ -26,6 +27,7 @@ from andon.web.answers.alert_requests import (
     NotifierTestRequest,
     SilenceRequest,
 )
+from andon.web.answers.rule_page import RuleContext, rule_to_json
 from andon.web.transport.auth import caller_of, sight_in
 
 if TYPE_CHECKING:
@@ -82,6 +84,13 @@ def _reading(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
         """andon.rules/1: all alert rules, with the thresholds in effect here."""
         statuses = feed.latest().devices
         return _json(rules_to_json(watching().rulebook, statuses, watching().awake))
+
+    @router.get("/api/alerts/rules/{name}", tags=["explain"])
+    def rule(name: Annotated[str, Path(max_length=100)]) -> Response:
+        """andon.rule/1: one condition in full, with the thresholds in effect here."""
+        prefix, devices = feed.settings.exporter_prefix, feed.latest().devices
+        here = RuleContext(watching().rulebook, devices, watching().awake, prefix)
+        return _json(rule_to_json(condition_named(name), here))
 
     @router.get("/api/alerts/{alert}", tags=["explain"])
     def alert(request: Request, alert: Named) -> Response:
