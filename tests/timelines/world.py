@@ -250,12 +250,8 @@ class World:
         if match := re.fullmatch(r"(\d+(?:-\d+)?): (.+)", item):
             for label in labels(match[1]):
                 self.things[label].take(match[2], at)
-        elif item.startswith("node: "):
-            self._node(item[6:])
-        elif match := re.fullmatch(r"driver (\w+): (.+)", item):
-            self._driver(match[1], match[2].split())
-        elif item.startswith("versions: "):
-            self._versions(item[10:])
+        elif match := re.fullmatch(r"(node|versions|driver \w+): (.+)", item):
+            self._system(match[1], match[2])
         elif match := re.fullmatch(r"(store|sampler): (\w+)", item):
             self.troubles.pop(match[1], None)
             if match[2] != "ok":
@@ -293,6 +289,15 @@ class World:
         id_ = f"claim:{devices[0]}-{at:g}" if name is None else f"lease:{name}"
         uuids = tuple(uuid_of(label) for label in devices)
         self.leases[name or str(devices[0])] = HeldDevices(id_, uuids, self.moment(at).wall, user)
+
+    def _system(self, what: str, words: str) -> None:
+        """An item about the node itself or a driver."""
+        if what == "node":
+            self._node(words)
+        elif what == "versions":
+            self._versions(words)
+        else:
+            self._driver(what.removeprefix("driver "), words.split())
 
     def _node(self, words: str) -> None:
         pieces = words.split()
