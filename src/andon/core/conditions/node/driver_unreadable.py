@@ -109,5 +109,6 @@ CONDITION = Condition(
     weight=19,
     reasons=(Explanation(explain, FAULT_KINDS),),
     fault_reasons=(FaultExplanation(explain_fault, FAULT_KINDS),),
-    promql="andon_source_failed says that a reader failed, not whether its cards are here",
+    promql="AndonSourceFailed fires for every reader that fails; whether its cards are here is no "
+    "metric",
 )  # fmt: skip

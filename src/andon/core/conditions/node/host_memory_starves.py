@@ -93,7 +93,7 @@ def sentence(told: Told) -> str:
     if not isinstance(about, StarvedHost):
         return f"{told.it} is short of memory while devices wait"
     devices = f"{about.waiting} of {about.working} devices with work"
-    verb = "waits" if about.working == 1 else "wait"
+    verb = "waits" if about.waiting == 1 else "wait"
     return f"The memory of {told.it} {_state(about)}, while {devices} {verb}"
 
 
