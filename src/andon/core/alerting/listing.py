@@ -136,12 +136,13 @@ def level_words(found: Counts) -> list[str]:
 
 def _front(alert: Alert, by_id: dict[str, Alert]) -> Alert:
     """The alert of its entry: the one that explains it, unless that is only pending."""
-    seen = {alert.id}
-    while (front := by_id.get(alert.inhibited_by or "")) is not None and front.id not in seen:
+    seen = {alert.id: alert}
+    while (front := by_id.get(alert.inhibited_by or "")) is not None:
         if _PHASES.index(front.state) > _PHASES.index(alert.state):
             break
-        seen.add(front.id)
-        alert = front
+        if front.id in seen:  # a circle: the worst of it
+            return min(seen.values(), key=order)
+        seen[front.id] = alert = front
     return alert
 
 

@@ -136,8 +136,8 @@ def _changed(settings: "Settings") -> int:
     from andon.core.settings.table import FIELDS, Settings
 
     plain = Settings()
-    own: int = sum(getattr(settings, one.name) != getattr(plain, one.name) for one in FIELDS)
-    return own + len(settings.alerts_figures)
+    own = [one for one in FIELDS if getattr(settings, one.name) != getattr(plain, one.name)]
+    return len(own) + len(settings.alerts_figures)
 
 
 def security_of(own: "Installation", stored: "Mapping[str, Path]") -> "Security":
