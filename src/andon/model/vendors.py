@@ -58,6 +58,8 @@ class VendorRow:
     fallback_backends: tuple[str, ...] = ()
     """Other backends that read the same devices, if the first cannot be opened."""
     on_windows: bool = False
+    runtime: str = "number"
+    """The runtime in which a program counts its devices."""
     masks: tuple[MaskVariable, ...] = ()
     """In the order in which the runtime applies them."""
     order: tuple[str, str] | None = None
@@ -136,6 +138,7 @@ NVIDIA: Final = VendorRow(
         "suse": "sudo zypper install nvidia-open-driver-G06-signed-kmp-default",
     },
     install_any="lspci -nn -d 10de: # then get its driver from https://www.nvidia.com/drivers",
+    runtime="cuda",
 )
 AMD: Final = VendorRow(
     "amd",
@@ -152,6 +155,7 @@ AMD: Final = VendorRow(
     logs_errors=True,
     device_files="/dev/dri/* /dev/kfd",
     log_search="-e amdgpu",
+    runtime="hip",
 )
 INTEL: Final = VendorRow(
     "intel",
@@ -168,7 +172,12 @@ INTEL: Final = VendorRow(
     log_search="-e i915 -e xe",
 )
 SIMULATED: Final = VendorRow(
-    "sim", "simulated", masks=(_CUDA,), order=_CUDA_ORDER, reports_all_reasons=True
+    "sim",
+    "simulated",
+    masks=(_CUDA,),
+    order=_CUDA_ORDER,
+    reports_all_reasons=True,
+    runtime="cuda",
 )
 
 VENDORS: Final = (NVIDIA, AMD, INTEL)

@@ -10,6 +10,7 @@ from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.naming import device_labels, title, with_labels
 from andon.model.thresholds import Thresholds
+from andon.model.vendors import vendor_of
 
 _NOISE = re.compile(
     r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
@@ -21,12 +22,11 @@ _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
 
 
 CUDA = "cuda"
-_RUNTIMES = {"nvidia": CUDA, "sim": CUDA, "amd": "hip"}
 
 
 def runtime_of(vendor: str) -> str:
     """The runtime in which a program counts this vendor's devices: `hip` for AMD."""
-    return _RUNTIMES.get(vendor, "number")
+    return vendor_of(vendor).runtime
 
 
 @dataclass(frozen=True, slots=True)

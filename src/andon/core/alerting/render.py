@@ -48,7 +48,7 @@ class AlertRenderer:
             evidence=_evidence(condition, finding),
         )
 
-    def now(self, episode: Episode, finding: Judgement | None) -> Alert:
+    def current(self, episode: Episode, finding: Judgement | None) -> Alert:
         """The alert of an episode as it is now, given what this sample says about it."""
         if finding is not None and finding.holds:
             return self.rendered(episode.alert, finding)
