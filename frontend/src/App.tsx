@@ -1,5 +1,5 @@
-/** The frame around every page: navigation, connection state and sign-in state. */
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+/** The frame around every page, all of which are loaded with it: navigation, connection state and sign-in state. */
+import { useEffect, useRef, useState } from "react";
 import { type Problem, sessionEnded } from "./api/client";
 import { useTrusted } from "./lib/access";
 import { useAlerts, useFeatures } from "./api/queries";
@@ -9,19 +9,21 @@ import { isLit } from "./lib/lamps";
 import { go, type Route, useRoute } from "./lib/router";
 import { toggleTheme, useTheme } from "./lib/theme";
 import { useLive } from "./live/store";
+import { Boundary } from "./parts/Boundary";
 import { Command } from "./parts/Command";
 import { Help } from "./parts/Help";
 import { Notice, Trouble } from "./parts/Notice";
 import { AlertsPage } from "./pages/AlertsPage";
 import { BoardPage } from "./pages/BoardPage";
+import { ChartsPage } from "./pages/ChartsPage";
+import { DevicePage } from "./pages/DevicePage";
 import { HealthPage } from "./pages/HealthPage";
 import { ItemsPage } from "./pages/ItemsPage";
+import { LeasesPage } from "./pages/LeasesPage";
 import { ProcessesPage } from "./pages/ProcessesPage";
 
-const LeasesPage = lazy(() => import("./pages/LeasesPage"));
-const DevicePage = lazy(() => import("./pages/DevicePage"));
 const PLACES: [string, string][] = [["runs", "Runs"], ["jobs", "Jobs"], ["leases", "Leases"], ["nodes", "Nodes"]];
-const KEYS: Record<string, string> = { b: "#/", p: "#/processes", a: "#/alerts", l: "#/leases", h: "#/health" };
+const KEYS: Record<string, string> = { b: "#/", c: "#/charts", p: "#/processes", a: "#/alerts", l: "#/leases", h: "#/health" };
 
 export function App({ trouble }: { trouble: Problem | null }) {
   const route = useRoute();
@@ -44,7 +46,9 @@ export function App({ trouble }: { trouble: Problem | null }) {
       <Connection />
       <main id="main" tabIndex={-1}>
         {trouble && <Trouble problem={trouble} what="This sign-in link has expired or was already used" />}
-        <Page route={route} search={search} judged={judged} />
+        <Boundary place={`${route.page}/${route.name ?? ""}`}>
+          <Page route={route} search={search} judged={judged} />
+        </Boundary>
       </main>
       <Foot />
       <Help open={help} onClose={() => setHelp(false)} />
@@ -71,7 +75,7 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
   const firing = useAlerts(false).data?.alerts.filter(isLit).length ?? 0;
   const dark = useTheme() === "dark";
   const links: [string, string][] = [
-    ["board", "Board"], ["processes", "Processes"], ["alerts", "Alerts"],
+    ["board", "Board"], ["charts", "Charts"], ["processes", "Processes"], ["alerts", "Alerts"],
     ...PLACES.filter(([name]) => features[name]),
     ["health", "Health"],
   ];
@@ -127,23 +131,19 @@ function Connection() {
 function Page({ route, search, judged }: { route: Route; search: string; judged: ReturnType<typeof useJudged> }) {
   switch (route.page) {
     case "board":
-      return <BoardPage judged={judged} search={search} />;
+      return <BoardPage judged={judged} search={search} query={route.query} />;
     case "device":
       return (
-        <Suspense fallback={<p className="dim">Loading…</p>}>
-          <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />
-        </Suspense>
+        <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />
       );
+    case "charts":
+      return <ChartsPage query={route.query} judged={judged} search={search} />;
     case "processes":
-      return <ProcessesPage search={search} />;
+      return <ProcessesPage search={search} query={route.query} />;
     case "alerts":
       return <AlertsPage name={route.name} search={search} />;
     case "leases":
-      return (
-        <Suspense fallback={<p className="dim">Loading…</p>}>
-          <LeasesPage name={route.name} search={search} />
-        </Suspense>
-      );
+      return <LeasesPage name={route.name} search={search} />;
     case "health":
       return <HealthPage />;
     default: {

@@ -1,7 +1,7 @@
 /** The queries to the server, and how often they run. */
 import { QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { get, Problem } from "./client";
-import type { Alert, Alerts, Board, Charts, Features, Health, Leases, Rules, Usage, Why } from "./types";
+import type { Alert, Alerts, Board, Charts, Features, Health, Leases, NodeCharts, Rules, Usage, Why } from "./types";
 
 export const client = new QueryClient({
   defaultOptions: {
@@ -87,6 +87,16 @@ export function useCharts(uuid: string, span: Span, points: number): Found<Chart
     queryKey: ["charts", uuid, span.since, span.until, points],
     queryFn: ({ signal }) => get<Charts>(`${spanOf(uuid, "charts", span)}&points=${points}`, signal),
     placeholderData: (before) => (before?.device === uuid ? before : undefined),
+    gcTime: 10_000,
+  });
+}
+
+/** One reading of every device. */
+export function useNodeCharts(metric: string, span: Span, points: number): Found<NodeCharts> {
+  return useQuery<NodeCharts, Problem>({
+    queryKey: ["node-charts", metric, span.since, span.until, points],
+    queryFn: ({ signal }) => get<NodeCharts>(`/api/charts?metric=${metric}&since=${span.since}&until=${span.until}&points=${points}`, signal),
+    placeholderData: (before) => (before?.metric === metric ? before : undefined),
     gcTime: 10_000,
   });
 }

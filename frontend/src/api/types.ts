@@ -10,6 +10,7 @@ export type Why = Schemas["Why"];
 export type Reason = Schemas["Reason"];
 export type Health = Schemas["Health"];
 export type Charts = Schemas["Charts"];
+export type NodeCharts = Schemas["NodeCharts"];
 export type Usage = Schemas["Usage"];
 export type UsageRow = Schemas["UsageRow"];
 export type Recent = Schemas["Recent"];

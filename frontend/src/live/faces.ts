@@ -95,6 +95,6 @@ export function whoOf(processes: Process[]): string {
   }
   const users = [...held].sort((a, b) => b[1] - a[1]).map(([user]) => user);
   if (users.length !== 1) return users.join(", ");
-  const names = new Set(processes.map((one) => one.name).filter(Boolean));
+  const names = new Set(processes.map((one) => one.program).filter(Boolean));
   return names.size === 1 ? `${users[0]} · ${[...names][0]}` : (users[0] ?? "");
 }

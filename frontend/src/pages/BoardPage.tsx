@@ -1,20 +1,35 @@
 /** The board: the headline, the node's totals, and a lamp for every device. */
-import { useCallback, useMemo, useRef, useState } from "react";
+import { useMemo, useRef } from "react";
 import type { Device, Snapshot } from "../api/types";
+import { DeviceCharts } from "../charts/DeviceCharts";
+import { Scope } from "../charts/Scope";
+import { useCard } from "../lib/card";
 import { useFit } from "../lib/fit";
 import { gib, known, percent, used, vendorName, withUnit } from "../lib/format";
 import type { Judged } from "../lib/judged";
 import { heldBy } from "../lib/holding";
 import { UNKNOWN } from "../lib/lamps";
-import { useNow } from "../live/store";
+import { deviceLink } from "../lib/router";
+import { live, useNow } from "../live/store";
 import { Card } from "../parts/Card";
 import { Command } from "../parts/Command";
 import { Lamp } from "../parts/Lamp";
 import { Notice } from "../parts/Notice";
 import { Tile } from "../parts/Tile";
+import { Users } from "../parts/Users";
+import { WhyPanel } from "../parts/WhyPanel";
 
-export function BoardPage({ judged, search }: { judged: Judged; search: string }) {
+const FEW = 2;
+
+interface Props {
+  judged: Judged;
+  search: string;
+  query: URLSearchParams;
+}
+
+export function BoardPage({ judged, search, query }: Props) {
   const { snapshot, staleSeconds } = useNow();
+  const few = snapshot !== null && snapshot.devices.length <= FEW;
   return (
     <>
       <header className={`headline ${judged.colour}`}>
@@ -23,7 +38,10 @@ export function BoardPage({ judged, search }: { judged: Judged; search: string }
       </header>
       {snapshot && <Strip snapshot={snapshot} />}
       {snapshot && snapshot.devices.length > 0 && (
-        <Group snapshot={snapshot} judged={judged} search={search} old={staleSeconds !== null} />
+        <Group snapshot={snapshot} judged={judged} search={search} old={staleSeconds !== null} few={few} />
+      )}
+      {snapshot && few && snapshot.devices.length > 0 && (
+        <Few devices={snapshot.devices} query={query} old={staleSeconds !== null} />
       )}
       {snapshot && <Faults snapshot={snapshot} />}
     </>
@@ -65,17 +83,14 @@ interface GroupProps {
   judged: Judged;
   search: string;
   old: boolean;
+  /** Their charts follow below: the tiles need not fill the page. */
+  few: boolean;
 }
 
-function Group({ snapshot, judged, search, old }: GroupProps) {
+function Group({ snapshot, judged, search, old, few }: GroupProps) {
   const grid = useRef<HTMLUListElement>(null);
-  const found = useFit(grid, snapshot.devices.length);
-  const [shown, setShown] = useState<{ uuid: string; anchor: DOMRect } | null>(null);
-  const show = useCallback((target: EventTarget) => {
-    const tile = (target as HTMLElement).closest<HTMLElement>("a[data-uuid]");
-    const uuid = tile?.dataset["uuid"];
-    setShown(tile && uuid ? { uuid, anchor: tile.getBoundingClientRect() } : null);
-  }, []);
+  const found = useFit(grid, snapshot.devices.length, few ? FEW_HEIGHT : undefined);
+  const { shown, point, show, hide } = useCard();
   const matches = useMemo(() => matcher(search), [search]);
   const driver = snapshot.versions["driver"];
   return (
@@ -83,6 +98,7 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
       <h2>
         {snapshot.node}
         {driver && <span className="dim"> driver {driver}</span>}
+        {!few && <a className="more" href="#/charts">all GPUs over time</a>}
       </h2>
       <ul
         ref={grid}
@@ -92,10 +108,10 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
           gridAutoRows: `${found?.height ?? 100}px`,
           visibility: found ? "visible" : "hidden",
         }}
-        onMouseOver={(event) => show(event.target)}
-        onMouseLeave={() => setShown(null)}
+        onPointerMove={point}
+        onPointerLeave={hide}
         onFocus={(event) => event.target.matches(":focus-visible") && show(event.target)}
-        onBlur={() => setShown(null)}
+        onBlur={hide}
         onKeyDown={(event) => found && walk(event, found.columns)}
       >
         {snapshot.devices.map((device) => {
@@ -126,13 +142,39 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
   );
 }
 
+/** With one or two GPUs there is room for what is behind their tiles. */
+function Few({ devices, query, old }: { devices: Device[]; query: URLSearchParams; old: boolean }) {
+  const one = devices.length === 1;
+  const first = devices[0] as Device;
+  const command = one ? `andon history ${live.label(first.uuid)}` : "andon history";
+  return (
+    <Scope query={query} command={command} className={`few${one ? " one" : ""}${old ? " old" : ""}`}>
+      {(room) => devices.map((device) => (
+        <section key={device.uuid} className="device-page" aria-label={`GPU ${live.label(device.uuid)}`}>
+          <div>
+            {!one && <h2><a href={deviceLink(device.uuid)}>GPU {live.label(device.uuid)}</a></h2>}
+            <DeviceCharts device={device} room={room} kinds={FEW_KINDS} />
+          </div>
+          <aside aria-label={`about GPU ${live.label(device.uuid)}`}>
+            <WhyPanel uuid={device.uuid} label={live.label(device.uuid)} />
+            <Users device={device} />
+          </aside>
+        </section>
+      ))}
+    </Scope>
+  );
+}
+
+const FEW_HEIGHT = 196;
+const FEW_KINDS = 4;
+
 /** Tiles keep their places during a search; those that do not match fade. */
 function matcher(search: string): (device: Device, holders?: string) => boolean {
   const term = search.trim().toLowerCase();
   if (!term) return () => true;
   return (device, holders) => {
     const texts = [`gpu ${device.label}`, device.uuid, device.name, device.state, device.pci ?? "", holders ?? ""];
-    for (const one of device.processes) texts.push(one.user ?? "", one.name ?? "", String(one.pid), one.job ?? "");
+    for (const one of device.processes) texts.push(one.user ?? "", one.name ?? "", one.program ?? "", String(one.pid), one.job ?? "");
     return texts.some((text) => text.toLowerCase().includes(term));
   };
 }

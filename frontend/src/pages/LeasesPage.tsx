@@ -10,7 +10,7 @@ import { Lamp } from "../parts/Lamp";
 import { LeaseRow } from "../parts/LeaseRow";
 import { Notice, Trouble } from "../parts/Notice";
 
-export default function LeasesPage({ name, search }: { name: string | null; search: string }) {
+export function LeasesPage({ name, search }: { name: string | null; search: string }) {
   const there = useFeatures()["leases"];
   const found = useLeases();
   const old = useLive((now) => now.staleSeconds !== null);

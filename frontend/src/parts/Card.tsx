@@ -1,6 +1,7 @@
 /** What a tile has no room for, shown beside it while it is hovered or focused. */
 import { useLayoutEffect, useRef, useState } from "react";
 import type { Device, Holder, Verdict } from "../api/types";
+import { placed } from "../lib/card";
 import { duration, gib, isIdle, percent, throttleName, used, whole, withUnit } from "../lib/format";
 import { verdictText } from "../lib/holding";
 import type { Lamp as Lit } from "../lib/lamps";
@@ -16,7 +17,6 @@ interface Props {
   verdict: Verdict | undefined;
 }
 
-const MARGIN = 8;
 const MOST_PROCESSES = 6;
 
 export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
@@ -27,11 +27,8 @@ export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
   useLayoutEffect(() => {
     const size = box.current?.getBoundingClientRect();
     if (!size) return;
-    const right = anchor.right + MARGIN;
-    const fitsRight = right + size.width < window.innerWidth - MARGIN;
-    const left = fitsRight ? right : Math.max(MARGIN, anchor.left - size.width - MARGIN);
-    const top = Math.min(anchor.top, window.innerHeight - size.height - MARGIN);
-    setPlace({ left, top: Math.max(MARGIN, top) });
+    const lit = [...document.querySelectorAll(".tile.red, .tile.amber")].map((one) => one.getBoundingClientRect());
+    setPlace(placed(size, anchor, lit, { width: window.innerWidth, height: window.innerHeight }));
   }, [anchor]);
   if (!device) return null;
   return (
@@ -81,7 +78,7 @@ function Users({ device, at }: { device: Device; at: number }) {
     <ul>
       {device.processes.slice(0, MOST_PROCESSES).map((one) => (
         <li key={`${one.pid}-${one.started}`}>
-          <span>{[one.user, one.name ?? `pid ${one.pid}`].filter(Boolean).join(" · ")}</span>
+          <span>{[one.user, one.program ?? `pid ${one.pid}`].filter(Boolean).join(" · ")}</span>
           <span className="dim">
             {gib(one.memory_bytes)} GiB · {one.started === null ? whole(one.pid) : duration(at - one.started)}
           </span>

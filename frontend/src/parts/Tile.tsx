@@ -102,7 +102,8 @@ interface FullProps {
 function Full(props: FullProps) {
   return (
     <>
-      {props.reason && <span className="reason">{props.reason}</span>}
+      {/* Its place is kept where there is no reason: the lines of all tiles have the same scale. */}
+      {(props.reason || (props.roomy && !props.face.silent)) && <span className="reason">{props.reason}</span>}
       {props.face.silent ? props.who : <Readings {...props} />}
     </>
   );

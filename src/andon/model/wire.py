@@ -46,6 +46,7 @@ from andon.model.json_fields import (
     whole_in,
 )
 from andon.model.naming import device_labels
+from andon.model.programs import program_of
 from andon.model.shapes import Member, names_of, plain
 
 SNAPSHOT = "andon.snapshot/1"
@@ -100,7 +101,11 @@ STATE_ORDER = (
 )  # fmt: skip
 """A device and its state are one object in the JSON; its readings follow."""
 STATUS_ORDER = (*STATE_ORDER, "sample", "missing", "processes")
-PROCESS_ORDER = names_of(Process, "pid", "started")
+_PROCESS = names_of(Process, "pid", "started")
+PROCESS_ORDER = (*_PROCESS, "program")
+PROGRAM = Member(
+    str | None, "what people call it, such as `train.py` or `vllm serve`; `name` without `command`"
+)
 NODE_ORDER = names_of(Snapshot, without=("devices", "faults", "events"))
 _SAMPLE_BLANK = dict.fromkeys(SAMPLE_ORDER)
 _SAMPLE_READ = tuple(name for name in SAMPLE_ORDER if name not in (*SHARES, "read_at"))
@@ -219,7 +224,9 @@ def status_sample_to_json(status: DeviceStatus) -> Json | None:
 
 
 def process_to_json(process: Process) -> Json:
-    return plain(process, PROCESS_ORDER)
+    """With what people call it, which is computed and never stored."""
+    program = program_of(process.command, process.name)
+    return {**plain(process, _PROCESS), "program": program}
 
 
 def device_to_json(device: Device) -> Json:
@@ -238,7 +245,7 @@ def reading_to_json(reading: Reading, before: Reading | None = None) -> Json:
     if before is None or reading.missing != before.missing:
         out["missing"] = dict(reading.missing)
     if before is None or reading.processes != before.processes:
-        out["processes"] = [process_to_json(process) for process in reading.processes]
+        out["processes"] = [plain(process, _PROCESS) for process in reading.processes]
     if reading.sample is not None:
         out |= _sample_difference(reading.sample, before.sample if before else None)
     return out

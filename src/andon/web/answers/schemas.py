@@ -105,7 +105,22 @@ class Charts:
     until: float
     at: list[float]
     series: Mapping[str, ChartBand]
-    throttle: list[list[str]]
+    throttle: Mapping[str, list[float | None]]
+    """By reason, the share of each span in which it applied; null if there is no reading."""
+    readings: list[int]
+    """How many readings each span has."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCharts:
+    """One reading of every device over time, in columns."""
+
+    metric: str
+    since: float
+    until: float
+    at: list[float]
+    devices: Mapping[str, ChartBand]
+    """By uuid."""
 
 
 USAGE_WITHOUT = ("device",)  # the same for all

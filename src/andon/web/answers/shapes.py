@@ -12,7 +12,15 @@ from andon.model.alert_wire import ALERTS, AlertList
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
 from andon.model.lease_list import LEASES, LeaseList, LeaseRow
 from andon.model.shapes import JsonShape, Member, members_of, shape_of
-from andon.model.wire import COMPUTED, PROCESS_ORDER, SAMPLE_ORDER, SHARES, SNAPSHOT, STATUS_ORDER
+from andon.model.wire import (
+    COMPUTED,
+    PROCESS_ORDER,
+    PROGRAM,
+    SAMPLE_ORDER,
+    SHARES,
+    SNAPSHOT,
+    STATUS_ORDER,
+)
 from andon.web.answers import schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
 
@@ -22,7 +30,7 @@ KNOWN: dict[type, JsonShape] = {
         Sample, more={name: share.member for name, share in SHARES.items()}, order=SAMPLE_ORDER
     ),
     DeviceStatus: STATUS,
-    Process: shape_of(Process, order=PROCESS_ORDER),
+    Process: shape_of(Process, more={"program": PROGRAM}, order=PROCESS_ORDER),
     Reason: REASON_SHAPE,
     UsageInterval: shape_of(UsageInterval, "UsageRow", without=schemas.USAGE_WITHOUT),
     Rung: shape_of(Rung, without=RUNG_WITHOUT),
@@ -60,6 +68,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/recent"): shape_of(schemas.Recent),
     ("get", "/api/devices/{device}/why"): WHY_SHAPE,
     ("get", "/api/devices/{device}/charts"): shape_of(schemas.Charts),
+    ("get", "/api/charts"): shape_of(schemas.NodeCharts),
     ("get", "/api/devices/{device}/usage"): shape_of(schemas.Usage),
     ("get", "/api/board"): shape_of(schemas.Board, "BoardShape", schema=BOARD_SCHEMA),
     ("get", "/api/alerts"): ALERT_LIST,

@@ -72,6 +72,7 @@ class AppState:
         return there | {
             "alerts": self.watcher is not None,
             "leases": self.remote_leases is not None,
+            "nodes": False,  # a list of one: a server monitors only its own node
         }
 
 

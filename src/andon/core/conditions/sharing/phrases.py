@@ -6,6 +6,7 @@ from andon.core.conditions.condition import Told
 from andon.core.conditions.observation import HeldDevices
 from andon.model.alert import Party
 from andon.model.device import Process
+from andon.model.programs import program_of
 from andon.units import human_seconds
 
 MOST_NAMED = 3
@@ -31,12 +32,8 @@ def lease_evidence(held: HeldDevices, pids: Iterable[int] = ()) -> Mapping[str, 
 
 
 def program(party: Party) -> str:
-    """A process's name for people: the script it runs, or its name."""
-    for word in (party.command or "").split():
-        base = word.rpartition("/")[2]
-        if base.endswith((".py", ".sh", ".ipynb")):
-            return base
-    return party.name or f"process {party.pid}"
+    """What people call a process."""
+    return program_of(party.command, party.name) or f"process {party.pid}"
 
 
 def party_of(process: Process) -> Party:
