@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain import explain, explain_absence
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
+from andon.core.sampling.roster import unlisted
 from andon.core.settings.resolution import Settings
 from andon.core.sharing.placement import score
 from andon.model import wire
@@ -114,7 +115,8 @@ def gpu_processes(snapshot: Snapshot) -> wire.Json:
         for p in s.processes
     ]
     hidden = next((s.missing["command"] for s in snapshot.devices if "command" in s.missing), None)
-    note = None if hidden is None else f"command lines are {hidden}"
+    notes = (unlisted(snapshot.devices), hidden and f"command lines are {hidden}")
+    note = "; ".join(one for one in notes if one) or None
     return {**about(snapshot), "processes": found, "note": note}
 
 

@@ -15,6 +15,7 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
 from andon.core.history.usage import UNKNOWN_USER, UserUsage, by_user
+from andon.core.sampling.roster import unlisted
 from andon.model.naming import device_labels
 from andon.units import human_bytes
 
@@ -49,7 +50,8 @@ def who(since: float, as_json: bool) -> int:
     Hours, energy and idle share come from the history that andon serve keeps; a dash means
     there is none. The energy of a shared device is divided among its users.
     """
-    people = _people(read_leases(chosen()))
+    seen = read_leases(chosen())
+    people = _people(seen)
     for usage in _history(settings_of(chosen()), since):
         people.setdefault(usage.user, UserRow(usage.user)).usage = usage
     rows = sorted(people.values(), key=_order)
@@ -58,10 +60,12 @@ def who(since: float, as_json: bool) -> int:
         value = {"schema": "andon.who/1", "since": since, "users": [_as_json(p) for p in rows]}
         terminal.show(as_json_text(value, terminal.live))
     elif not rows:
-        terminal.say(say("no one uses or holds a device", "dim"))
+        terminal.say(say("no one is seen to use or hold a device", "dim"))
     else:
         for text in draw(COLUMNS, [TableRow(person) for person in rows], terminal.width):
             terminal.say(text)
+    if not as_json and (silent := unlisted(seen.snapshot.devices)) is not None:
+        terminal.say(say(silent, "yellow"))
     return 0
 
 

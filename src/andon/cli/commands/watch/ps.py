@@ -20,9 +20,11 @@ from andon.cli.show.process_rows import (
     uses_to_json,
 )
 from andon.cli.show.render import paragraph, render_status
+from andon.cli.show.text import say
 from andon.cli.show.tree import Branch, forest
 from andon.cli.snapshot_source import chosen_uuids, only, split_devices
 from andon.cli.terminal import Terminal
+from andon.core.sampling.roster import unlisted
 from andon.model.device import NAMES_MISSING, Process, Snapshot
 
 SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolution
@@ -128,3 +130,5 @@ def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     for reason in dict.fromkeys(reason for reason in reasons if reason):
         for line in paragraph(f"– processes: {reason}", terminal.width, "dim"):
             terminal.say(line)
+    if (silent := unlisted(snapshot.devices)) is not None:
+        terminal.say(say(silent, "yellow"))
