@@ -114,6 +114,7 @@ class RemoteLeases:
         wait_seconds: float = 0.0,
         command: str = "",
         waiting: Callable[[], None] = lambda: None,
+        whom: str = "",
     ) -> RemoteLease:
         """A lease, as soon as one is available; what `waiting` raises ends the wait."""
 
@@ -126,9 +127,8 @@ class RemoteLeases:
         self._refuse_hopeless(book, request, timeout)
         keeper = self._keeper()
         try:
-            terms = Terms(
-                LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, _holder(keeper)
-            )
+            purpose = redact(tuple(command.split(" ")))
+            terms = Terms(LeaseKind.NETWORK, purpose, seconds, _holder(keeper), whom=whom)
             grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
             self._hand_over(grant, keeper, waiting)
         finally:

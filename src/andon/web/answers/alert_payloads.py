@@ -16,7 +16,7 @@ from andon.core.conditions.condition import (
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.stated import stated
 from andon.core.sharing.holders import Holder
-from andon.model.alert import Alert
+from andon.model.alert import Alert, Phase
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels
 from andon.model.shapes import names_of, plain, to_json
@@ -46,24 +46,46 @@ def board_to_json(
     holders: Mapping[str, Sequence[Holder]] | None = None,
     holders_note: str | None = None,
     verdicts: Iterable[DeviceVerdict] = (),
+    alerts: Iterable[Alert] = (),
 ) -> Json:
     """The lamp, the lease holders and the availability of every device."""
     known = {one.uuid: one for one in verdicts}
+    lights = {(one.subject, one.message): one for one in alerts if one.state is Phase.FIRING}
     found = schemas.Board(
         node=node,
         at=board.at,
         simulated=board.simulated,
         headline=board.headline,
+        headline_alert=board.headline_alert,
         lamp=board.lamp,
-        devices=tuple(_on_board(one, known.get(one.uuid)) for one in board.devices),
+        devices=tuple(
+            _on_board(one, lights.get((one.uuid, one.reason or "")), known.get(one.uuid))
+            for one in board.devices
+        ),
         holders={uuid: list(on) for uuid, on in (holders or {}).items()},
         holders_note=holders_note,
     )
     return {"schema": BOARD_SCHEMA, **to_json(found)}
 
 
-def _on_board(lamp: DeviceLamp, verdict: DeviceVerdict | None) -> schemas.BoardDevice:
-    return schemas.BoardDevice(**plain(lamp, names_of(DeviceLamp)), verdict=verdict)
+def _on_board(
+    lamp: DeviceLamp, alert: Alert | None, verdict: DeviceVerdict | None
+) -> schemas.BoardDevice:
+    lit_by = None if alert is None else _lit_by(alert)
+    return schemas.BoardDevice(**plain(lamp, names_of(DeviceLamp)), lit_by=lit_by, verdict=verdict)
+
+
+def _lit_by(alert: Alert) -> schemas.LitBy:
+    seen = alert.acknowledged
+    return schemas.LitBy(
+        id=alert.id,
+        rule=alert.rule,
+        since=alert.since,
+        advice=alert.advice,
+        users=list(dict.fromkeys(party.user for party in alert.affected if party.user)),
+        acknowledged_by=None if seen is None else seen.by,
+        silenced_until=alert.silenced_until,
+    )
 
 
 def rules_to_json(

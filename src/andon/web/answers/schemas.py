@@ -197,9 +197,23 @@ class RuleList:
 
 
 @dataclass(frozen=True, slots=True)
-class BoardDevice(DeviceLamp):
-    """One device on the board: its lamp, and whether it is available."""
+class LitBy:
+    """The alert that lights a lamp, as far as a tile shows it."""
 
+    id: str
+    rule: str
+    since: float
+    advice: str
+    users: Annotated[list[str], Doc("whose work is affected")]
+    acknowledged_by: Annotated[str | None, Doc("null if no one has; empty if without a name")]
+    silenced_until: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoardDevice(DeviceLamp):
+    """One device on the board: its lamp, what lights it, and whether it is available."""
+
+    lit_by: LitBy | None = None
     verdict: Annotated[DeviceVerdict | None, Doc("whether it is available; null if unknown")] = None
 
 
@@ -211,6 +225,7 @@ class Board:
     at: float
     simulated: bool
     headline: str
+    headline_alert: Annotated[str | None, Doc("the alert that the headline is about")]
     lamp: Lamp
     devices: tuple[BoardDevice, ...]
     holders: Annotated[Mapping[str, list[Holder]], Doc("by the device's uuid")]

@@ -98,13 +98,14 @@ def _board(
     def board() -> Response:
         """andon.board/1: a lamp, the holders and the availability of each device; a headline."""
         snapshot = feed.latest()
-        lit = lamps.board(snapshot, watching().alerts())
+        alerts = watching().alerts()
+        lit = lamps.board(snapshot, alerts)
         page = None if leases is None else leases.page()
         uuids = [status.device.uuid for status in snapshot.devices]
         held = {} if page is None else holders(page, uuids)
         note = None if leases is None else leases.why_not()
         verdicts = () if remote_leases is None else remote_leases.listed().devices
-        return _json(board_to_json(lit, snapshot.node, held, note, verdicts))
+        return _json(board_to_json(lit, snapshot.node, held, note, verdicts, alerts))
 
 
 def _changing(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:

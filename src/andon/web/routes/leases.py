@@ -62,7 +62,7 @@ def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None
         granted = await pool.do(
             request,
             lambda visit: leases.lend(
-                wanted, given.seconds, given.wait_seconds, given.command, visit.go_on
+                wanted, given.seconds, given.wait_seconds, given.command, visit.go_on, given.whom
             ),
             given.wait_seconds,
         )
