@@ -252,10 +252,19 @@ def test_a_thermal_slowdown_is_heat_with_what_it_costs_and_who_works() -> None:
     assert reasons[0].process == ALICE
 
 
-def test_heat_names_nobody_where_the_shares_are_unknown_and_several_are_there() -> None:
+def test_where_the_shares_are_unknown_heat_is_of_who_holds_most() -> None:
     both = [replace(p, utilization_percent=None) for p in (ALICE, BOB)]
-    reasons = why(card(TRAINING, *both, throttle=("sw_thermal_slowdown",)))
-    assert of("heat", reasons).process is None
+    heat = of("heat", why(card(TRAINING, *both, throttle=("sw_thermal_slowdown",))))
+    most = max((ALICE, BOB), key=lambda one: one.memory_bytes or 0)
+    assert heat.process is not None
+    assert heat.process.pid == most.pid
+
+
+def test_heat_of_equals_names_all_of_them() -> None:
+    crowd = [replace(p, utilization_percent=50) for p in (ALICE, BOB)]
+    heat = of("heat", why(card(TRAINING, *crowd, throttle=("sw_thermal_slowdown",))))
+    assert heat.process is None
+    assert heat.blamed.startswith("2 processes of ")
 
 
 @pytest.mark.parametrize(("celsius", "weighty"), [(79, None), (80, False), (84, True)])

@@ -115,7 +115,7 @@ def test_a_trouble_of_the_node_leads_where_the_devices_are_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("busy", "word"), [(0, "idle"), (20, "lightly used"), (98, "in use"), (None, "fine")]
+    ("busy", "word"), [(0, "idle"), (20, "light"), (60, "moderate"), (98, "heavy"), (None, "fine")]
 )
 def test_a_healthy_device_says_what_it_does(busy: int | None, word: str) -> None:
     assert shown([status(0, busy=busy)]).devices[0].status == word

@@ -29,6 +29,8 @@ CONDITIONS = _found()
 BY_NAME = {condition.name: condition for condition in CONDITIONS}
 RULES = tuple(condition for condition in CONDITIONS if condition.rungs)
 """The conditions that can become alerts: the alert rules."""
+PRESENT = tuple(rule for rule in RULES if rule.present is not None)
+"""The conditions that light a lamp as long as a reading shows them."""
 EXPLANATIONS: tuple[Explanation, ...] = tuple(
     explanation for condition in CONDITIONS for explanation in condition.reasons
 )
@@ -36,6 +38,14 @@ REASON_KINDS: dict[str, ReasonKind] = {
     kind.code: kind for explanation in EXPLANATIONS for kind in explanation.kinds
 } | {HEALTHY.code: HEALTHY}
 """Every kind of reason by its code."""
+LIT_REASONS = frozenset(
+    kind.code
+    for condition in CONDITIONS
+    if condition.lights or any(BY_NAME[name].lights for name in condition.explains)
+    for explanation in condition.reasons
+    for kind in explanation.kinds
+)
+"""The reasons that explain a lamp; all others are hints."""
 FIGURES = {figure.name: figure for condition in CONDITIONS for figure in condition.figures}
 RULES_OF = {rule.threshold: rule.name for rule in RULES if rule.threshold is not None}
 """The rule of each main figure: setting the figure to "off" turns its rule off."""

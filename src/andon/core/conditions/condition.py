@@ -98,12 +98,15 @@ class Condition:
     advice: str  # what to do, unless `advise` knows better
     judged: Judged | None = None
     rungs: tuple[Rung, ...] = ()
+    listed: bool = True  # whether it is an alert to people; otherwise a rule and history only
     label: str = ""  # the word under a lamp: "too hot"
     headline: str = ""  # how a headline continues after "GPU 3": "is too hot"
     sentence: Sentence | None = None
     recovered: Callable[[Recovery], str] | None = None  # "GPU 3 was too hot (99 °C); now 82 °C"
     measure: Callable[[DeviceStatus | None, Snapshot], float | None] | None = None
     """The value now, for `recovered`."""
+    present: Callable[[DeviceStatus], Judgement | None] | None = None
+    """What a reading shows as long as it is there: it lights the lamp even if its alert ended."""
     advise: Callable[[Told], str | None] | None = None  # advice for this particular finding
     evidence: Callable[[Judgement], Mapping[str, float | str]] | None = None
     figures: tuple[Figure, ...] = ()
@@ -114,6 +117,7 @@ class Condition:
     weight: int = 0  # 0 to 19: urgency among alerts of one level
     momentary: bool = False  # it counts events: calm is the time since the last one
     behind: tuple[str, ...] = ()  # conditions of the same subject that explain this one
+    explains: tuple[str, ...] = ()  # rules whose lamp its reasons explain, besides its own
     reasons: tuple[Explanation, ...] = ()  # what `why` says
     promql: tuple[Query | None, ...] | str = ""  # a query for each rung, or why there is none
 
@@ -126,6 +130,11 @@ class Condition:
     def level(self) -> Level:
         """The highest level it can reach."""
         return max((rung.level for rung in self.rungs), key=lambda level: level.rank)
+
+    @property
+    def lights(self) -> bool:
+        """Whether it can light a lamp; otherwise its reasons are hints."""
+        return any(rung.lamp or rung.level is not INFO for rung in self.rungs)
 
     @property
     def for_seconds(self) -> float:

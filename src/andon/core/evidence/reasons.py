@@ -48,7 +48,8 @@ class Reason:
     confidence: float  # 0 to 1
     sentence: str
     evidence: tuple[Evidence, ...] = ()
-    process: Process | None = None
+    process: Process | None = None  # who is blamed, if it is one
+    blamed: str = ""  # the same in words: "7 processes of dora, caroline and bob"
     advice: str = ""
 
     @property

@@ -41,7 +41,7 @@ REASON_SHAPE = shape_of(
     },
     order=(
         "code", "sentence", "weight", "problem", "confidence", "confidence_label", "evidence",
-        "process", "advice",
+        "process", "blamed", "advice",
     ),
 )  # fmt: skip
 _EVIDENCE, _EXPLAINED = names_of(Evidence), names_of(ExplainedDevice)

@@ -24,11 +24,12 @@ def healthy(view: View) -> Reason | None:
     known = [name for name in HEALTH if view.read(name) is not None]
     if not known:
         return None
-    holder = view.worker() if view.works else view.holder(view.processes)
+    holder = None if view.works else view.holder(view.processes)
+    whom = view.worker() or holder
     complete = len(known) == len(HEALTH) and view.sample.throttle is not None
     confidence = CERTAIN if complete else LIKELY
-    more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(holder)]
-    return conclude(HEALTHY, confidence, say("OK") + _readings(view, holder), more, holder)
+    more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(whom)]
+    return conclude(HEALTHY, confidence, say("OK") + _readings(view, holder), more, whom)
 
 
 def absence(snapshot: Snapshot | None) -> tuple[Reason, ...]:
