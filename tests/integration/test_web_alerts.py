@@ -20,7 +20,12 @@ from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_j
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
 from andon.model.work import Lease, LeaseKind, LeaseState, Share
-from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
+from andon.web.answers.alert_payloads import (
+    board_to_json,
+    entries_to_json,
+    for_anonymous,
+    rules_to_json,
+)
 from andon.web.transport.audit import NAME
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
@@ -220,11 +225,13 @@ def test_the_golden_payloads_are_what_is_said() -> None:
     page = alert_pages.busy()
     rules = rules_to_json(Rulebook(), drawn.farm().devices[:2])
     golden = {
-        "alerts": alerts_to_json(page.alerts, page.silences, page.node, AT) | {"note": None},
+        "alerts": alerts_to_json(page.alerts, page.silences, page.node, AT)
+        | entries_to_json(page.alerts)
+        | {"note": None},
         "event-alert": alert_to_json(alert_pages.hot()),
         "alert-rules": {**rules, "rules": rules["rules"][:2]},
         "board": board_to_json(
-            board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available()
+            board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available(), page.alerts
         ),
     }
     for name, said in golden.items():

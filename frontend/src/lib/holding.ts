@@ -58,6 +58,13 @@ export function availability(kind: Verdict["kind"] | null, by: string | null, co
   }
 }
 
+/** People alone, for a small tile: "alice", "alice +2". */
+export function brief(who: string): string {
+  const users = (who.split(" · ", 1)[0] ?? "").split(", ");
+  const all = users.join(", ");
+  return users.length > 1 && all.length > 12 ? `${users[0]} +${users.length - 1}` : all;
+}
+
 /** The first sentence of an advice. */
 export function firstStep(advice: string): string {
   return /^.*?\.(?=\s|$)/s.exec(advice)?.[0] ?? advice;

@@ -11,9 +11,11 @@ export interface Lamp {
   forWhom: string | null;
   /** The alert that lights it. */
   by: BoardDevice["lit_by"];
+  /** What lights it soon if it lasts. */
+  soon: string | null;
 }
 
-export const UNKNOWN: Lamp = { colour: "grey", word: "no data", reason: null, forWhom: null, by: null };
+export const UNKNOWN: Lamp = { colour: "grey", word: "no data", reason: null, forWhom: null, by: null, soon: null };
 
 /** The lamps that the server sent, and when. */
 export interface ServerLamps {
@@ -25,13 +27,13 @@ export interface ServerLamps {
 export function lampOf(device: Device, server: ServerLamps | null, at: number): Lamp {
   const said = server?.devices.get(device.uuid);
   if (!server || !said || server.at < device.since) return plain(device, at);
-  if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device) };
-  return { colour: said.lamp as Colour, word: said.status, reason: said.reason, forWhom: said.affected_user, by: said.lit_by };
+  if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device), soon: soonOf(said) };
+  return { colour: said.lamp as Colour, word: said.status, reason: said.reason, forWhom: said.affected_user, by: said.lit_by, soon: null };
 }
 
 function plain(device: Device, at: number): Lamp {
   const lamp = (colour: Colour, word: string, reason: string | null = device.reason): Lamp => ({
-    colour, word, reason, forWhom: null, by: null,
+    colour, word, reason, forWhom: null, by: null, soon: null,
   });
   if (device.state === "lost") return lamp("red", "lost");
   if (device.state === "asleep") return lamp("grey", "asleep");
@@ -48,6 +50,15 @@ export function workOf(device: Device): string {
   if (!known(busy)) return "fine";
   if (busy <= 0) return "idle";
   return busy <= 25 ? "lightly used" : "in use";
+}
+
+const SOON_SECONDS = 60; // what is further away often passes
+
+/** "alert in 40 s: too hot: 100 °C". */
+function soonOf({ soon }: BoardDevice): string | null {
+  const seconds = soon?.fires_in_seconds ?? null;
+  if (!soon || seconds === null || seconds > SOON_SECONDS) return null;
+  return `alert in ${duration(seconds)}: ${soon.message.replace(/^GPU [\d:]+ (is |was )?/, "")}`;
 }
 
 /** A reason without the device and the condition, which are shown beside it. */

@@ -119,6 +119,7 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
               forWhom={lamp.forWhom}
               advice={lamp.by?.advice ?? device.hint}
               since={device.state === "ok" ? null : since(lamp.by?.since ?? device.since, snapshot.at)}
+              soon={lamp.soon}
               acknowledged={lamp.by?.acknowledged_by ?? null}
               silenced={lamp.by?.silenced_until != null}
               held={held?.users ?? null}

@@ -53,7 +53,7 @@ export function DevicePage({ uuid, query, judged }: Props) {
           <h1>GPU {live.label(uuid)} <span className="model">{device.name}</span></h1>
           <p>{banner(lamp, alert, device, at)}</p>
           {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
-          {verdict && <p className="dim">{verdictText(verdict, at)}</p>}
+          {verdict && (device.state === "ok" || verdict.kind !== "withheld") && <p className="dim">{verdictText(verdict, at)}</p>}
           {(lamp.by?.advice ?? device.hint) && <p>{lamp.by?.advice ?? device.hint}</p>}
         </div>
       </header>

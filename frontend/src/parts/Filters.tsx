@@ -12,6 +12,7 @@ interface Props {
 }
 
 export function Filters({ filter, all, me, found, narrowed }: Props) {
+  const known = all.some((told) => told.verdict);
   const set = (one: Filter) => {
     const query = new URLSearchParams(location.hash.split("?", 2)[1] ?? "");
     if (filter === one) query.delete("show");
@@ -22,7 +23,7 @@ export function Filters({ filter, all, me, found, narrowed }: Props) {
     <span className="filters">
       {narrowed && <span role="status" className="dim">{found ? `${found} of ${all.length} match` : "no GPU matches"}</span>}
       <span role="group" aria-label="show only" className="buttons">
-        {FILTERS.filter((one) => one !== "mine" || me).map((one) => (
+        {FILTERS.filter((one) => (one === "free" ? known : one !== "mine" || me)).map((one) => (
           <button key={one} type="button" aria-pressed={filter === one} onClick={() => set(one)}>
             {one} {all.filter((told) => passes(told, one, me)).length}
           </button>

@@ -23,7 +23,7 @@ export function Take({ free, chosen }: { free: Device[]; chosen?: string }) {
   if (!trusted) return <Command label="to take it" text={command} />;
   return (
     <>
-      <button type="button" className="main" onClick={() => setOpen(true)}>Take{chosen ? "" : " one"}…</button>
+      <button type="button" className="main" onClick={() => setOpen(true)}>Take for {USUAL.replace(/\D/, " $&")}…</button>
       {open && <TakeDialog free={free} first={first} onClose={() => setOpen(false)} />}
     </>
   );

@@ -3,7 +3,7 @@ import { memo, type ReactNode } from "react";
 import type { Verdict } from "../api/types";
 import type { Density } from "../lib/fit";
 import { gib, percent, used, withUnit } from "../lib/format";
-import { availability, firstStep, occupants, unheld } from "../lib/holding";
+import { availability, brief, firstStep, occupants, unheld } from "../lib/holding";
 import { acknowledgedText } from "../lib/judged";
 import { type Colour, shortened } from "../lib/lamps";
 import { deviceLink } from "../lib/router";
@@ -25,6 +25,8 @@ interface Props {
   advice: string | null;
   /** How long it has not been read; null while it is. */
   since: string | null;
+  /** What may light it soon. */
+  soon: string | null;
   /** Who has acknowledged what lights it; empty without a name, null if no one has. */
   acknowledged: string | null;
   silenced: boolean;
@@ -47,7 +49,7 @@ export const Tile = memo(function Tile(props: Props) {
   const can = availability(kind, props.by ?? held, props.code);
   const handled = props.acknowledged !== null ? acknowledgedText(props.acknowledged) : props.silenced ? "silenced" : null;
   const description = [
-    `GPU ${face.label}`, calm ? can : word, reason, props.forWhom && `affects ${props.forWhom}`, handled,
+    `GPU ${face.label}`, calm ? can : word, reason ?? props.soon, props.forWhom && `affects ${props.forWhom}`, handled,
     face.busy !== null && `utilisation ${face.busy} %`, !calm && can, held && kind !== "held" && `held by ${held}`, held && until && `until ${until}`,
   ];
   const classes = ["tile", density, colour, kind === "free" && calm && "free", handled && "handled", faded && "faded"];
@@ -65,15 +67,14 @@ export const Tile = memo(function Tile(props: Props) {
                 <span className="model">{face.name}</span>
               </span>
             )}
-            {density === "compact" && <span className="fitting"><span className="word">{calm ? "" : word}</span></span>}
             <span className="busy">{face.silent ? "" : percent(face.busy)}</span>
           </span>
           {density === "compact" ? (
-            <Small face={face} note={calm ? null : note(props)} held={held} can={can} cordoned={props.code === "cordoned"} />
+            <Small face={face} note={calm ? (/^alert in \d+ s/.exec(props.soon ?? "")?.[0] ?? null) : note(props)} held={held} can={can} cordoned={props.code === "cordoned"} />
           ) : face.silent ? (
             <Silent {...props} face={face} handled={handled} />
           ) : (
-            <Readings face={face} roomy={density !== "medium"} reason={calm ? null : [shortened(reason), handled].filter(Boolean).join(" · ")}>
+            <Readings face={face} roomy={density !== "medium"} reason={calm ? props.soon : [shortened(reason), handled].filter(Boolean).join(" · ")}>
               <Who held={held !== null}>
                 {held === null || kind === "withheld" ? unheld(kind, calm ? why : null, face.who, calm) : occupants(face.who, held, until, calm && kind === "held")}
               </Who>
@@ -86,9 +87,8 @@ export const Tile = memo(function Tile(props: Props) {
 });
 
 /** What a small lit tile has room for: why it is lit, before whom it affects. */
-function note({ narrow, word, reason, acknowledged }: Props): string {
-  const why = narrow ? word : (shortened(reason) ?? word);
-  return acknowledged === null ? why : `✓ ${acknowledged || why}`;
+function note({ word, acknowledged }: Props): string {
+  return acknowledged === null ? word : `✓ ${acknowledged || word}`;
 }
 
 /** Its users; a flag marks a lease. */
@@ -110,7 +110,7 @@ interface SmallProps {
 }
 
 function Small({ face, note, held, can, cordoned }: SmallProps) {
-  const who = held ?? (can === "free" || can === null ? face.who || can || "" : can.replace(/^in use by /, ""));
+  const who = brief(held ?? (can === "free" || can === null ? face.who : can.replace(/^in use by /, "")));
   return (
     <>
       <Sparkline line={face.line} area={face.area} />
@@ -131,7 +131,7 @@ function Silent({ reason, word, since, advice, colour, held, handled, face, dens
   return (
     <>
       <span className="reason">
-        {[why && why !== word ? why : null, since && !calm && !why?.includes(since) ? `for ${since}` : null].filter(Boolean).join(" · ")}
+        {[why && why !== word ? why : null, since && !calm && !/ for \d/.test(why ?? "") ? `for ${since}` : null].filter(Boolean).join(" · ")}
       </span>
       {!calm && <span className="people">{face.lastUsers ? `was on it: ${face.lastUsers}` : held ? `held by ${held}` : ""}</span>}
       {handled && <span className="people">{handled}</span>}

@@ -144,7 +144,9 @@ class Roster:
         for entry in self.entries.values():
             silent = self._silent_since(entry, reader_silent_since)
             if silent is not None and now - silent >= self.deadline_seconds - 1e-6:
-                self._change(entry, State.STALE, *self._silence(_lasted(entry, silent, at, now)), at)
+                self._change(
+                    entry, State.STALE, *self._silence(_lasted(entry, silent, at, now)), at
+                )
             elif entry.card is None and self._gone(now):
                 reason = "the driver no longer lists this device"
                 self._change(entry, State.LOST, reason, HUNG_HINT, at)

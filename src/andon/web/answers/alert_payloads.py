@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from andon.core.alerting.lamps import DeviceLamp, LampBoard
+from andon.core.alerting.listing import counts, entries, listed
 from andon.core.conditions.catalogue import RULES
 from andon.core.conditions.condition import (
     READINGS,
@@ -16,8 +17,9 @@ from andon.core.conditions.condition import (
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.stated import stated
 from andon.core.sharing.holders import Holder
-from andon.model.alert import Alert, Phase
+from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Device, DeviceStatus
+from andon.model.lamp import Lamp
 from andon.model.naming import device_labels
 from andon.model.shapes import names_of, plain, to_json
 from andon.model.thresholds import Thresholds
@@ -50,7 +52,9 @@ def board_to_json(
 ) -> Json:
     """The lamp, the lease holders and the availability of every device."""
     known = {one.uuid: one for one in verdicts}
-    lights = {(one.subject, one.message): one for one in alerts if one.state is Phase.FIRING}
+    alerts = list(alerts)
+    lights = {(one.subject, one.rule): one for one in alerts if one.state is Phase.FIRING}
+    soon = {one.subject: one for one in reversed(listed(alerts)) if _is_soon(one)}
     found = schemas.Board(
         node=node,
         at=board.at,
@@ -59,7 +63,12 @@ def board_to_json(
         headline_alert=board.headline_alert,
         lamp=board.lamp,
         devices=tuple(
-            _on_board(one, lights.get((one.uuid, one.reason or "")), known.get(one.uuid))
+            _on_board(
+                one,
+                lights.get((one.uuid, one.rule or "")),
+                soon.get(one.uuid) if one.lamp is Lamp.GREEN else None,
+                known.get(one.uuid),
+            )
             for one in board.devices
         ),
         holders={uuid: list(on) for uuid, on in (holders or {}).items()},
@@ -68,11 +77,32 @@ def board_to_json(
     return {"schema": BOARD_SCHEMA, **to_json(found)}
 
 
+def entries_to_json(alerts: Iterable[Alert]) -> Json:
+    """The lines of the list and their counts: one order and one count on every surface."""
+    found = entries(alerts)
+    lines = [
+        schemas.AlertEntry(one.alert.id, one.level, [other.id for other in one.related])
+        for one in found
+    ]
+    return {
+        "entries": [to_json(line) for line in lines],
+        "counts": to_json(schemas.AlertCounts(*counts(found))),
+    }
+
+
 def _on_board(
-    lamp: DeviceLamp, alert: Alert | None, verdict: DeviceVerdict | None
+    lamp: DeviceLamp, alert: Alert | None, soon: Alert | None, verdict: DeviceVerdict | None
 ) -> schemas.BoardDevice:
-    lit_by = None if alert is None else _lit_by(alert)
-    return schemas.BoardDevice(**plain(lamp, names_of(DeviceLamp)), lit_by=lit_by, verdict=verdict)
+    return schemas.BoardDevice(
+        **plain(lamp, names_of(DeviceLamp)),
+        lit_by=None if alert is None else _lit_by(alert),
+        soon=None if soon is None else schemas.Soon(soon.id, soon.message, soon.fires_in_seconds),
+        verdict=verdict,
+    )
+
+
+def _is_soon(alert: Alert) -> bool:
+    return alert.state is Phase.PENDING and alert.level is not Level.INFO
 
 
 def _lit_by(alert: Alert) -> schemas.LitBy:

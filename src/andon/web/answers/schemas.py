@@ -210,10 +210,22 @@ class LitBy:
 
 
 @dataclass(frozen=True, slots=True)
+class Soon:
+    """A pending alert of more than information."""
+
+    id: str
+    message: str
+    fires_in_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class BoardDevice(DeviceLamp):
     """One device on the board: its lamp, what lights it, and whether it is available."""
 
     lit_by: LitBy | None = None
+    soon: Annotated[Soon | None, Doc("what fires if it lasts, while nothing lights the lamp")] = (
+        None
+    )
     verdict: Annotated[DeviceVerdict | None, Doc("whether it is available; null if unknown")] = None
 
 
@@ -255,6 +267,25 @@ class Ended:
     """Whether it has ended."""
 
     ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlertEntry:
+    """One line of the list: an alert, and those that it explains, by their ids."""
+
+    id: str
+    level: Annotated[Level, Doc("the worst of them, as people see it")]
+    related: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertCounts:
+    """How many lines there are; the first three fire. The same in `andon alerts`."""
+
+    critical: int
+    warning: int
+    info: int
+    pending: int
 
 
 # Leases.

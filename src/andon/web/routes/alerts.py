@@ -18,7 +18,12 @@ from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
-from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
+from andon.web.answers.alert_payloads import (
+    board_to_json,
+    entries_to_json,
+    for_anonymous,
+    rules_to_json,
+)
 from andon.web.answers.alert_requests import (
     AcknowledgeRequest,
     NotifierTestRequest,
@@ -181,7 +186,7 @@ def _listed(
     shown = found if _trusted(request) else [for_anonymous(alert) for alert in found]
     at = time.time()
     listed = alerts_to_json(shown, watcher.silences(), snapshot.node, at, snapshot.simulated)
-    return {**listed, "note": note}
+    return {**listed, **entries_to_json(shown), "note": note}
 
 
 def _shown(request: Request, alert: Alert) -> wire.Json:
