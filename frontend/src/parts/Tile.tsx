@@ -49,8 +49,9 @@ export const Tile = memo(function Tile(props: Props) {
   const can = availability(kind, props.by ?? held, props.code);
   const handled = props.acknowledged !== null ? acknowledgedText(props.acknowledged) : props.silenced ? "silenced" : null;
   const description = [
-    `GPU ${face.label}`, calm ? can : word, reason ?? props.soon, props.forWhom && `affects ${props.forWhom}`, handled,
-    face.busy !== null && `utilisation ${face.busy} %`, !calm && can, held && kind !== "held" && `held by ${held}`, held && until && `until ${until}`,
+    `GPU ${face.label}`, !calm && word, reason ?? props.soon, props.forWhom && `affects ${props.forWhom}`, handled,
+    can ?? (calm && word), held && kind !== "held" && `held by ${held}`, held && until && `until ${until}`,
+    face.busy !== null && `utilisation ${face.busy} %`,
   ];
   const classes = ["tile", density, colour, kind === "free" && calm && "free", handled && "handled", faded && "faded"];
   return (
