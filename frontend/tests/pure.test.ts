@@ -232,6 +232,11 @@ test("the server's lamp counts, unless the device's state has changed since", ()
   assert.equal(lampOf(device({ state: "asleep" }), null, 21).colour, "grey");
   assert.equal(lampOf(device({ sample: null }), null, 21).word, "no data");
   assert.equal(shortened("GPU 1 is too hot: 90 °C"), "90 °C");
+  assert.equal(shortened("GPU 1 was too hot (99 °C); now 82 °C, clears after 2 min"), "99 °C; now 82 °C, clears after 2 min");
+  const over = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "red", status: "too hot", reason: "GPU 1 was too hot (99 °C); now 82 °C, clears after 2 min", lit_by: null, soon: null }] } as never);
+  assert.equal(lampOf(device({}), over, 21).word, "was too hot");
+  const soon = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "green", status: "in use", reason: null, lit_by: null, soon: { id: "x", message: "GPU 1 is too hot: 100 °C", fires_in_seconds: 40 } }] } as never);
+  assert.equal(lampOf(device({}), soon, 21).soon, "alert in 40 s: too hot: 100 °C");
   assert.equal(shortened("GPU 6:1 is thermally throttled at 89 °C"), "thermally throttled at 89 °C");
 });
 

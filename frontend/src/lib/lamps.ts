@@ -28,7 +28,8 @@ export function lampOf(device: Device, server: ServerLamps | null, at: number): 
   const said = server?.devices.get(device.uuid);
   if (!server || !said || server.at < device.since) return plain(device, at);
   if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device), soon: soonOf(said) };
-  return { colour: said.lamp as Colour, word: said.status, reason: said.reason, forWhom: said.affected_user, by: said.lit_by, soon: null };
+  const over = said.reason?.includes("; now ") ? "was " : ""; // it no longer holds, and clears soon
+  return { colour: said.lamp as Colour, word: over + said.status, reason: said.reason, forWhom: said.affected_user, by: said.lit_by, soon: null };
 }
 
 function plain(device: Device, at: number): Lamp {
@@ -63,6 +64,8 @@ function soonOf({ soon }: BoardDevice): string | null {
 
 /** A reason without the device and the condition, which are shown beside it. */
 export function shortened(reason: string | null): string | null {
+  const over = /^GPU [\d:]+ was [^(]*\(([^)]*)\); (.*)$/.exec(reason ?? "");
+  if (over) return `${over[1]}; ${over[2]}`;
   return reason?.replace(/^GPU [\d:]+ (?:[^:]*: |is |was )?/, "") ?? null;
 }
 

@@ -88,11 +88,11 @@ function Elsewhere({ name, at }: { name: string; at: number }) {
 }
 
 const RULES: Column<Rule>[] = [
-  { name: "rule", by: (r) => r.name, cell: (r) => <><b>{r.title}</b><br /><span className="dim">{r.name}</span></> },
+  { name: "rule", by: (r) => r.name, cell: (r) => <span><b>{r.title}</b> <span className="dim">{r.name}</span></span> },
   { name: "max level", by: (r) => r.level, cell: (r) => r.level },
   { name: "threshold", by: (r) => r.threshold, cell: (r) => (r.threshold === null ? "–" : withUnit(r.threshold, UNITS[r.unit] ?? r.unit)), number: true },
   { name: "after", by: (r) => r.for_seconds, cell: (r) => duration(r.for_seconds), number: true },
-  { name: "description", cell: (r) => <>{r.why} <span className="dim">{r.advice}</span>{!r.active && <em> inactive: {r.inactive_reason}</em>}</> },
+  { name: "description", cell: (r) => <span>{r.why} <span className="dim">{r.advice}</span>{!r.active && <em> inactive: {r.inactive_reason}</em>}</span> },
 ];
 const UNITS: Record<string, string> = { celsius: "°C", percent: "%", seconds: "s", watts: "W" };
 

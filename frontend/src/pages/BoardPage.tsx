@@ -83,14 +83,13 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
   const driver = snapshot.versions["driver"];
   return (
     <section className={`group${old ? " old" : ""}`} aria-label={snapshot.node}>
-      <h2>
-        {snapshot.node}
-        {driver && <span className="dim"> driver {driver}</span>}
+      <div className="group-head">
+        <h2>{snapshot.node}{driver && <span className="dim"> driver {driver}</span>}</h2>
         {!few && <a className="more" href="#/charts">all GPUs over time</a>}
         {!few && (
           <Filters filter={filter} all={all} me={me} found={shownOf.filter(Boolean).length} narrowed={filter !== null || search.trim() !== ""} />
         )}
-      </h2>
+      </div>
       <ul
         ref={grid}
         className={`tiles${found?.narrow ? " narrow" : ""}`}
@@ -113,6 +112,7 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
               uuid={device.uuid}
               density={found?.density ?? "compact"}
               narrow={found?.narrow ?? false}
+              tall={(found?.height ?? 0) >= TALL}
               colour={lamp.colour}
               word={lamp.word}
               reason={lamp.reason}
@@ -166,6 +166,7 @@ function Few({ devices, query, old }: { devices: Device[]; query: URLSearchParam
   );
 }
 
+const TALL = 88;
 const FEW_HEIGHT = 196;
 const FEW_KINDS = 4;
 

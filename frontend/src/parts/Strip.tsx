@@ -15,7 +15,7 @@ export function Strip({ snapshot, judged, old }: { snapshot: Snapshot; judged: J
       {snapshot.devices.length > 0 && (
         <ul className="strip" aria-label="GPUs">
           {found.free && (
-            <li className="free">
+            <li className={found.free.length ? "free" : "none"}>
               <b>{found.free.length} free</b>
               {found.free.length > 0 && found.free.length <= MOST_NAMED && (
                 <>: {found.free.map((one, place) => (

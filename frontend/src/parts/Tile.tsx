@@ -17,6 +17,8 @@ interface Props {
   density: Density;
   /** No room for the status beside the number. */
   narrow: boolean;
+  /** Room for a line of text on a small tile. */
+  tall: boolean;
   colour: Colour;
   word: string;
   reason: string | null;
@@ -71,7 +73,7 @@ export const Tile = memo(function Tile(props: Props) {
             <span className="busy">{face.silent ? "" : percent(face.busy)}</span>
           </span>
           {density === "compact" ? (
-            <Small face={face} note={calm ? (/^alert in \d+ s/.exec(props.soon ?? "")?.[0] ?? null) : note(props)} held={held} can={can} cordoned={props.code === "cordoned"} />
+            <Small face={face} reason={props.tall && !calm ? shortened(reason) : null} note={calm ? (/^alert in \d+ s/.exec(props.soon ?? "")?.[0] ?? null) : note(props)} held={held} can={can} cordoned={props.code === "cordoned"} />
           ) : face.silent ? (
             <Silent {...props} face={face} handled={handled} />
           ) : (
@@ -104,18 +106,20 @@ function Who({ held, children }: { held: boolean; children: string }) {
 
 interface SmallProps {
   face: Face;
+  /** Instead of the chart. */
+  reason: string | null;
   note: string | null;
   held: string | null;
   can: string | null;
   cordoned: boolean;
 }
 
-function Small({ face, note, held, can, cordoned }: SmallProps) {
+function Small({ face, reason, note, held, can, cordoned }: SmallProps) {
   const who = brief(held ?? (can === "free" || can === null ? face.who : can.replace(/^in use by /, "")));
   return (
     <>
-      <Sparkline line={face.line} area={face.area} />
-      <Meter percent={face.memoryPercent} />
+      {reason ? <span className="reason">{reason}</span> : <Sparkline line={face.line} area={face.area} />}
+      {!face.silent && <Meter percent={face.memoryPercent} />}
       <span className="foot">
         {(note === null || !face.silent) && <span className="celsius">{withUnit(face.celsius, "°C")}</span>}
         {note === null && cordoned && <Cordon />}
