@@ -1,9 +1,9 @@
 /** The frame around every page, all of which are loaded with it: navigation, connection state and sign-in state. */
 import { useEffect, useRef, useState } from "react";
-import { type Problem, sessionEnded } from "./api/client";
-import { useTrusted } from "./lib/access";
+import { type Problem, sessionEnded, signOut } from "./api/client";
+import { openCommand, useTrusted } from "./lib/access";
 import { badge } from "./lib/alerting";
-import { useAlerts, useFeatures } from "./api/queries";
+import { useAlerts, useFeatures, useSession } from "./api/queries";
 import { count, duration } from "./lib/format";
 import { useJudged } from "./lib/judged";
 import { go, type Route, useRoute } from "./lib/router";
@@ -21,6 +21,7 @@ import { HealthPage } from "./pages/HealthPage";
 import { ItemsPage } from "./pages/ItemsPage";
 import { LeasesPage } from "./pages/LeasesPage";
 import { ProcessesPage } from "./pages/ProcessesPage";
+import { SignInPage } from "./pages/SignInPage";
 
 const PLACES: [string, string][] = [["runs", "Runs"], ["jobs", "Jobs"], ["leases", "Leases"], ["nodes", "Nodes"]];
 const KEYS: Record<string, string> = { b: "#/", c: "#/charts", p: "#/processes", a: "#/alerts", l: "#/leases", h: "#/health" };
@@ -30,6 +31,8 @@ export function App({ trouble }: { trouble: Problem | null }) {
   const judged = useJudged();
   const [search, setSearch] = useState("");
   const [help, setHelp] = useState(false);
+  const [closed, setClosed] = useState<Problem | null>(null);
+  const refused = useSession()?.reads === false;
   const field = useRef<HTMLInputElement>(null);
   const simulated = useLive((now) => now.snapshot?.simulated ?? false);
   const node = useLive((now) => now.snapshot?.node ?? "");
@@ -43,12 +46,14 @@ export function App({ trouble }: { trouble: Problem | null }) {
     <>
       <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to content</a>
       <Bar route={route} search={search} setSearch={setSearch} field={field} onHelp={open} simulated={simulated} />
-      <Connection />
+      {!refused && <Connection />}
       <main id="main" tabIndex={-1}>
-        {trouble && <Trouble problem={trouble} what="This sign-in link has expired or was already used" />}
-        <Boundary place={`${route.page}/${route.name ?? ""}`}>
+        {trouble && trouble !== closed && (
+          <Trouble problem={trouble} what="This sign-in link does not work any more" onClose={() => setClosed(trouble)} />
+        )}
+        {refused ? <SignInPage /> : <Boundary place={`${route.page}/${route.name ?? ""}`}>
           <Page route={route} search={search} judged={judged} />
-        </Boundary>
+        </Boundary>}
       </main>
       <Foot />
       <Help open={help} onClose={() => setHelp(false)} />
@@ -159,6 +164,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
 
 function Foot() {
   const trusted = useTrusted();
+  const session = useSession();
   const link = useLive((now) => now.link.state);
   const old = useLive((now) => now.staleSeconds !== null);
   const state = old ? "stale" : link === "live" ? "live" : link === "away" ? "reconnecting" : "connecting";
@@ -166,9 +172,13 @@ function Foot() {
     <footer>
       <span className={`link ${state}`}>{state}</span>
       <span>
-        {trusted ? "signed in" : (
+        {trusted ? (
           <>
-            {sessionEnded() && "your session has ended · "}read-only: run <Command text="andon open" />
+            signed in{session?.user && ` as ${session.user}`} <button type="button" className="quiet" onClick={() => void signOut()}>sign out</button>
+          </>
+        ) : (
+          <>
+            {sessionEnded() && "your session has ended · "}{session?.reads === false ? "not signed in" : "read-only"}: run <Command text={openCommand()} />
           </>
         )}
       </span>

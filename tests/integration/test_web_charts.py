@@ -143,7 +143,10 @@ ASKED = [path for method, path in ANSWERS if method == "get" and path != "/api/a
 
 @pytest.mark.parametrize("path", ASKED)
 def test_the_described_types_are_what_is_said(client: Caller, path: str) -> None:
-    check(client.get(path.replace("{device}", "0")).json(), ANSWERS["get", path])
+    check(
+        client.get(path.replace("{device}", "0").replace("{name}", "thermal")).json(),
+        ANSWERS["get", path],
+    )
 
 
 def test_features_name_every_place(client: Caller) -> None:

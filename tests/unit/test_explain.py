@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from andon.core.alerting.standing import board_now
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.reasons import Reason
-from andon.core.explain import explain, explain_absence, explain_node, most_troubled
+from andon.core.explain import explain, explain_absence, explain_node, worst_first
 from andon.model.device import (
     Device,
     DeviceStatus,
@@ -638,7 +640,19 @@ def test_two_processes_of_one_user_do_not_compete() -> None:
 def test_heat_outranks_idleness_and_the_most_troubled_comes_first() -> None:
     held = card({**IDLE, "memory_used_bytes": 30 * GIB}, BOB)
     hot = card(TRAINING, number=1, throttle=("hw_thermal_slowdown",))
-    explained = explain_node([node(held, hot, card(IDLE, number=2))])
-    assert most_troubled(explained) == "GPU-1"
+    seen = node(held, hot, card(IDLE, number=2))
+    explained = explain_node([seen])
     assert list(explained) == ["GPU-0", "GPU-1", "GPU-2"]
-    assert most_troubled({}) is None
+    lamps = board_now(seen, Rulebook()).devices
+    assert worst_first(explained, lamps) == ["GPU-1", "GPU-0", "GPU-2"]
+    assert worst_first({}, ()) == []
+
+
+def test_a_hot_device_comes_before_one_with_a_little_unattributed_memory() -> None:
+    """`andon why` explained 3.7 GiB first, and the hot one in a line under a green lamp."""
+    strange = card({**IDLE, "memory_used_bytes": 4 * GIB}, number=0)
+    warm = card(TRAINING, number=1, temperature_celsius=81)
+    seen = node(strange, warm)
+    explained = explain_node([seen])
+    assert explained["GPU-0"][0].weight > explained["GPU-1"][0].weight
+    assert worst_first(explained, board_now(seen, Rulebook()).devices)[0] == "GPU-1"

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
+from andon.core.alerting.standing import board_now
 from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.growth import growth
 from andon.core.evidence.measures import MEASURES, peers, process_idle_seconds
 from andon.core.evidence.phrasing import format_evidence
 from andon.core.evidence.reasons import Evidence, Reason
 from andon.core.evidence.view import View
-from andon.core.explain import explain, explain_absence, explain_node, most_troubled
+from andon.core.explain import explain, explain_absence, explain_node, worst_first
 from andon.model.device import (
     SAMPLE_VALUES,
     Device,
@@ -169,9 +171,11 @@ def test_the_same_readings_give_the_same_reasons_in_any_order(
     assert explain_absence(mixed) == explain_absence(past)
     found = explain_node(past)
     assert set(found) == {s.device.uuid for s in past[-1].devices}
-    worst = most_troubled(found)
-    assert (worst is None) == (not found)
-    assert worst is None or all(found[worst][0].weight >= r[0].weight for r in found.values())
+    lit = {lamp.uuid: lamp for lamp in board_now(past[-1], Rulebook()).devices}
+    worst = worst_first(found, lit.values())
+    assert sorted(worst) == sorted(found)
+    urgency = [(lit[uuid].urgency, found[uuid][0].weight) for uuid in worst]
+    assert urgency == sorted(urgency, reverse=True)
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))

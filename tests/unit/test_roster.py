@@ -1,6 +1,6 @@
 """What state a device is in, from what was said and when."""
 
-from andon.core.sampling.roster import Roster, order, unlisted
+from andon.core.sampling.roster import Roster, order
 from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
 
 CARDS = [Card("0000:01:00.0", 0, "0000:01:00.0"), Card("0000:02:00.0", 1, "0000:02:00.0")]
@@ -254,14 +254,3 @@ def test_memory_of_a_silent_device_is_not_called_unattributed() -> None:
     assert shown(roster)["GPU-b"].memory_unattributed_bytes == 44 << 30
     roster.lost(CARDS[1].key, "it fell off the bus", "", 110.0)
     assert shown(roster)["GPU-b"].memory_unattributed_bytes is None
-
-
-def test_a_list_of_processes_says_what_it_lacks() -> None:
-    roster = opened()
-    assert unlisted(roster.statuses({})) is None
-    roster.lost(CARDS[1].key, "it fell off the bus", "", 110.0)
-    one = "GPU 1 is not responding: its processes are not listed"
-    assert unlisted(roster.statuses({})) == one
-    roster.lost(CARDS[0].key, "it fell off the bus", "", 110.0)
-    both = "GPU 0 and 1 are not responding: their processes are not listed"
-    assert unlisted(roster.statuses({})) == both

@@ -1,7 +1,8 @@
 /** The queries to the server, and how often they run. */
+import { useSyncExternalStore } from "react";
 import { QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
-import { get, Problem } from "./client";
-import type { Alert, Alerts, Board, Charts, Features, Health, Leases, NodeCharts, Rules, Usage, Why } from "./types";
+import { accessChanges, get, onAccess, Problem } from "./client";
+import type { Alert, Alerts, Board, Charts, Features, Health, Leases, NodeCharts, Rules, Session, Usage, Why } from "./types";
 
 export const client = new QueryClient({
   defaultOptions: {
@@ -17,6 +18,25 @@ export const client = new QueryClient({
 const REFUSED: Record<number, true> = { 401: true, 403: true, 404: true, 422: true };
 
 type Found<T> = UseQueryResult<T, Problem>;
+
+/** Who this browser is here, and what it may do. A key that is refused is forgotten by then. */
+export function useSession(): Session | undefined {
+  const changes = useSyncExternalStore(onAccess, accessChanges);
+  return useQuery<Session, Problem>({
+    queryKey: ["session", changes],
+    queryFn: async ({ signal }) => {
+      try {
+        return await get<Session>("/api/session", signal);
+      } catch (error) {
+        if (error instanceof Problem && error.status === 401) return get<Session>("/api/session", signal);
+        throw error;
+      }
+    },
+    refetchInterval: 60_000,
+  }).data;
+}
+// Whoever signs in or out sees something else.
+onAccess(() => void client.cancelQueries().then(() => client.invalidateQueries()));
 
 export function useFeatures(): Record<string, boolean> {
   const found = useQuery<Features, Problem>({

@@ -14,6 +14,7 @@ export type NodeCharts = Schemas["NodeCharts"];
 export type Usage = Schemas["Usage"];
 export type UsageRow = Schemas["UsageRow"];
 export type Recent = Schemas["Recent"];
+export type Session = Schemas["SessionState"];
 export type Features = Schemas["Features"];
 export type Alert = Schemas["Alert"];
 export type Silence = Schemas["Silence"];

@@ -102,10 +102,12 @@ function longest(props: Props, at: number): number {
   return Math.max(3.5, (place === null ? 0 : (props.widths[place] as number)) * 1.5);
 }
 
-/** What the range as a whole has; says that it is the range, not the reading of this instant. */
+/** What the whole range has: always called a mean, and never mistaken for the reading of now. */
 function rangeText(kind: ChartKind, line: Line, readings: number[]): string {
   const found = summaryOf(line.columns, readings);
-  return found ? `range: ${spread(kind, found)}` : "nothing was read";
+  if (!found) return "nothing was read";
+  const told = spread(kind, found);
+  return told.startsWith("mean") ? told : `mean ${told}`;
 }
 
 function data(props: Props): uPlot.AlignedData {

@@ -4,6 +4,20 @@ import { useCallback, useEffect, useRef, useState } from "react";
 const DELAY_MS = 300;
 const MARGIN = 8;
 
+/** Where the mouse was at the last two events. A browser also sends one when the page moves under a
+ * mouse that rests, for example because another page is shown. */
+let here = "";
+let before = "";
+
+function isResting(): boolean {
+  return here === before;
+}
+
+globalThis.window?.addEventListener("pointermove", (event) => {
+  before = here;
+  here = `${event.screenX},${event.screenY}`;
+}, true);
+
 export interface Box {
   left: number;
   top: number;
@@ -39,7 +53,7 @@ export function useCard(): Card {
     setShown(null);
   }, []);
   const point = useCallback((event: React.PointerEvent) => {
-    if (event.pointerType !== "mouse" || (event.movementX === 0 && event.movementY === 0)) return;
+    if (event.pointerType !== "mouse" || isResting()) return;
     const tile = tileOf(event.target);
     if (tile === over.current) return;
     hide();

@@ -21,10 +21,9 @@ interface Size {
 }
 
 export const GAP = 8;
-const ROOMY: Size = { density: "roomy", width: 270, height: 184, maxHeight: 360 };
 const SIZES: Size[] = [
   { density: "grand", width: 400, height: 250, maxHeight: 560 },
-  ROOMY,
+  { density: "roomy", width: 270, height: 184, maxHeight: 360 },
   { density: "medium", width: 188, height: 122, maxHeight: 168 },
   { density: "compact", width: 108, height: 56, maxHeight: 112 },
 ];
@@ -32,6 +31,7 @@ const BEST_RATIO = 1.9; // width to height
 const MAX_RATIO = 0.9; // height to width
 const NARROW = 138;
 const MAX_GRAND = 8;
+const LEAST_WIDTH = 270; // of one of a few
 
 export function fit(count: number, width: number, height: number): Fit {
   for (const size of SIZES) {
@@ -64,7 +64,7 @@ function arrange(size: Size, count: number, width: number, height: number): Fit 
 
 /** Tiles of at most this height, beside each other where they fit. */
 function limited(count: number, width: number, height: number): Fit {
-  const columns = Math.max(1, Math.min(count, Math.floor((width + GAP) / (ROOMY.width + GAP))));
+  const columns = Math.max(1, Math.min(count, Math.floor((width + GAP) / (LEAST_WIDTH + GAP))));
   return { ...fit(1, (width + GAP) / columns - GAP, height), columns, height };
 }
 

@@ -45,7 +45,7 @@ const SAY: Record<string, Record<string, Say>> = {
   },
   leases: { count: (value) => `${count(value, "lease")} held` },
   live: {
-    clients: (value) => `${count(value, "page")} or program${value === 1 ? "" : "s"} connected`,
+    clients: (value) => `${count(value, "client")} connected`,
     dropped: (value) => (value ? `${count(value, "client")} dropped: too slow` : null),
     refused: (value) => (value ? `${count(value, "connection")} refused` : null),
     malformed: (value) => (value ? `${count(value, "message")} not understood` : null),
@@ -70,6 +70,8 @@ export function sentences(part: string, facts: Facts, about: About): string[] {
     const say = SAY[part]?.[name];
     if (say) return known(value as number) ? (say(value as number, facts, about) ?? []) : [];
     if (value === null || value === undefined || typeof value === "object") return [];
+    if (name === "path") return [`lease directory ${String(value)}`];
+    if (name === "owner") return [`it belongs to ${String(value)}`];
     if (name === "readable") return [value ? "the lease directory can be read" : "the lease directory cannot be read"];
     return [`${words(name.replace(/_(seconds|bytes)$/, ""))}: ${plain(name, value)}`];
   });

@@ -167,7 +167,7 @@ function Few({ devices, query, old }: { devices: Device[]; query: URLSearchParam
 }
 
 const TALL = 88;
-const FEW_HEIGHT = 196;
+const FEW_HEIGHT = 150;
 const FEW_KINDS = 4;
 
 const STEPS: Record<string, (columns: number) => number> = {

@@ -33,7 +33,7 @@ export function HealthPage() {
     return { title: partName(name), state, reason, hint, told: sentences(name, facts, about) };
   });
   const backends: Part[] = health.backends.map((one) => ({
-    title: vendorName(one.name), state: one.state, reason: one.reason, hint: one.hint, told: [devicesText(one.devices)],
+    title: one.name === "sim" ? "Simulated GPUs" : vendorName(one.name), state: one.state, reason: one.reason, hint: one.hint, told: [devicesText(one.devices)],
   }));
   const readers: Part[] = health.readers.map((one) => ({
     title: "Driver reader", state: one.state, reason: null, hint: null, told: [`process ${one.pid}: the only one that calls the driver`],

@@ -1,7 +1,7 @@
 /** Leases, the queue of those waiting for GPUs, and cordoned GPUs. */
 import type { Cordon, Lease, Leases, Waiting } from "../api/types";
 import { useFeatures, useLeases } from "../api/queries";
-import { useTrusted } from "../lib/access";
+import { openCommand, useTrusted } from "../lib/access";
 import { count, duration, gib } from "../lib/format";
 import { deviceLink } from "../lib/router";
 import { live, useLive } from "../live/store";
@@ -30,7 +30,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
         <Command text="andon leases" />
       </div>
       {found.error && <Trouble problem={found.error} what="This list is out of date: leases cannot be read now" />}
-      {!trusted && <p className="dim read-only">read-only: run <Command text="andon open" /> to take, extend or give back a lease.</p>}
+      {!trusted && <p className="dim read-only">read-only: run <Command text={openCommand()} /> to take, extend or give back a lease.</p>}
       {list.devices.length > 0 && <FreeNow list={list} />}
       {list.leases.length === 0 && <Empty list={list} />}
       {list.leases.length > 0 && shown.length === 0 && <Notice title="No lease matches" />}

@@ -2,7 +2,7 @@
 import { useMemo } from "react";
 import { useFeatures } from "../api/queries";
 import type { Device, Process } from "../api/types";
-import { useTrusted } from "../lib/access";
+import { openCommand, useTrusted } from "../lib/access";
 import { count, DASH, duration, gib, known, percent } from "../lib/format";
 import { deviceLink, keep, leaseLink } from "../lib/router";
 import { live, useLive } from "../live/store";
@@ -61,6 +61,7 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
     keep(next);
   };
   const users = new Set(rows.map((row) => row.process.user)).size;
+  if (!snapshot) return <p className="dim">Loading…</p>;
   return (
     <section className={old ? "old" : undefined}>
       <div className="page-head">
@@ -107,7 +108,7 @@ function Whole({ row }: { row: Row }) {
   ].filter(Boolean);
   return (
     <>
-      {process.command ? <Command text={process.command} /> : <span className="dim">The command line is not shown: sign in.</span>}
+      {process.command ? <Command text={process.command} /> : <span className="dim">Sign in to see your command lines: <Command text={openCommand()} /></span>}
       <p className="dim">{facts.join(" · ")}</p>
     </>
   );

@@ -3,7 +3,7 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
 import { useRules } from "../api/queries";
 import type { Alert, Silence } from "../api/types";
-import { useTrusted } from "../lib/access";
+import { openCommand, useMay, useTrusted } from "../lib/access";
 import { LEVELS, type Listed, marks, people, silenceText, stateOf } from "../lib/alerting";
 import { useChange } from "../lib/change";
 import { dateOf } from "../lib/format";
@@ -85,6 +85,8 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 
 function Actions({ alert }: { alert: Alert }) {
   const trusted = useTrusted();
+  const typed = useSession()?.by_token === true; // else the server knows the person
+  const mayUndo = useMay("unacknowledge", alert.acknowledged?.by);
   const change = useChange("alerts", "board");
   const me = useMe();
   const [by, setBy] = useState(me);
@@ -107,10 +109,10 @@ function Actions({ alert }: { alert: Alert }) {
     <div className="actions">
       {trusted ? (
         <form onSubmit={acknowledge} className="buttons">
-          <input required value={by} onChange={(event) => setBy(event.target.value)} placeholder="your name" aria-label="your name" size={10} maxLength={60} />
+          {typed && <input required value={by} onChange={(event) => setBy(event.target.value)} placeholder="your name" aria-label="your name" size={10} maxLength={60} />}
           <input value={note} onChange={(event) => setNote(event.target.value)} placeholder="note" aria-label="note" size={16} maxLength={200} />
           {alert.acknowledged
-            ? <button type="button" disabled={change.isPending} onClick={undo}>Unacknowledge</button>
+            ? mayUndo && <button type="button" disabled={change.isPending} onClick={undo}>Unacknowledge</button>
             : <button type="submit" className="main" disabled={change.isPending || nameless} title={nameless ? "needs your name" : undefined}>Acknowledge</button>}
           <span role="group" aria-label="silence" className="buttons">
             {PAUSES.map(([name, seconds]) => (
@@ -119,7 +121,7 @@ function Actions({ alert }: { alert: Alert }) {
           </span>
         </form>
       ) : (
-        <span className="dim">read-only: run <Command text="andon open" /></span>
+        <span className="dim">read-only: run <Command text={openCommand()} /></span>
       )}
       {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
       <details>
@@ -139,12 +141,12 @@ export function Silences({ silences }: { silences: Silence[] }) {
 }
 
 function SilenceRow({ silence, text }: { silence: Silence; text: string }) {
-  const trusted = useTrusted();
+  const may = useMay("unsilence", silence.by);
   const change = useChange("alerts", "board");
   return (
     <li>
       {text} {silence.by && <span className="dim">by {silence.by}{silence.note && `: ${silence.note}`}</span>}{" "}
-      {trusted && (
+      {may && (
         <button type="button" disabled={change.isPending} onClick={() => change.mutate(() => send("DELETE", `/api/silences/${encodeURIComponent(silence.id)}`))}>
           Remove silence
         </button>

@@ -32,30 +32,36 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
       return;
     }
     dialog.current?.showModal();
-    close.current?.focus();
+    close.current?.focus({ preventScroll: true });
   }, [open]);
   return (
-    <dialog ref={dialog} onCancel={onClose} onClose={onClose} aria-labelledby="help-title">
+    <dialog ref={dialog} className="help" onCancel={onClose} onClose={onClose} aria-labelledby="help-title">
       <h2 id="help-title">How to read the board</h2>
-      <ul className="legend">
-        <li><Lamp colour="green" /> <b>circle</b> OK</li>
-        <li><Lamp colour="amber" /> <b>triangle</b> Warning: needs attention; names who is affected</li>
-        <li><Lamp colour="red" /> <b>octagon</b> Critical: lost or at risk</li>
-        <li><Lamp colour="grey" /> <b>ring</b> No data: asleep, not responding or stale</li>
-      </ul>
-      <h3>On the tiles and in the charts</h3>
-      <dl className="keys marks-of">
-        {MARKS.map(([mark, what]) => (
-          <div key={mark}><dt>{mark === "flag" ? <><Flag />flag</> : mark}</dt><dd>{what}</dd></div>
-        ))}
-      </dl>
-      <h3>Keys</h3>
-      <dl className="keys">
-        {KEYS.map(([key, what]) => (
-          <div key={key}><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>
-        ))}
-      </dl>
-      <p className="dim">Charts: drag to zoom, Back or a double click to return; Ctrl and the wheel, or two fingers, zoom too.</p>
+      <div className="halves">
+        <div>
+          <ul className="legend">
+            <li><Lamp colour="green" /> <b>circle</b> OK</li>
+            <li><Lamp colour="amber" /> <b>triangle</b> Warning: needs attention; names who is affected</li>
+            <li><Lamp colour="red" /> <b>octagon</b> Critical: lost or at risk</li>
+            <li><Lamp colour="grey" /> <b>ring</b> No data: asleep, not responding or stale</li>
+          </ul>
+          <h3>On the tiles and in the charts</h3>
+          <dl className="keys marks-of">
+            {MARKS.map(([mark, what]) => (
+              <div key={mark}><dt>{mark === "flag" ? <><Flag />flag</> : mark}</dt><dd>{what}</dd></div>
+            ))}
+          </dl>
+        </div>
+        <div>
+          <h3>Keys</h3>
+          <dl className="keys">
+            {KEYS.map(([key, what]) => (
+              <div key={key}><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>
+            ))}
+          </dl>
+          <p className="dim">Charts: drag to zoom, Back or a double click to return; Ctrl and the wheel, or two fingers, zoom too.</p>
+        </div>
+      </div>
       <p>In a terminal: <Command text="andon" /> <Command text="andon why" /> <Command text="andon doctor" /></p>
       <p className="end"><button ref={close} type="button" onClick={onClose}>Close</button></p>
     </dialog>

@@ -116,17 +116,27 @@ function Memory({ lease }: { lease: Lease }) {
   );
 }
 
+const MOST_NOTE = 200;
+
+/** A word for a shell. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 export function LeaseActions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
   const trusted = useTrusted();
   const change = useChange("leases", "board");
   const [asking, setAsking] = useState(false);
+  const [note, setNote] = useState("");
   const lengths = lease.until === null || lease.state !== "held" ? [] : longer(lease.until, at);
   const [selected, setSelected] = useState("");
   const length = lengths.find((one) => one.text === selected) ?? lengths[0];
   const path = `/api/leases/${encodeURIComponent(id)}`;
   const release = () => {
     setAsking(false);
-    change.mutate(() => send("DELETE", lease.fence === null ? path : `${path}?fence=${lease.fence}`));
+    const given = new URLSearchParams(note.trim() ? { note: note.trim() } : {});
+    if (lease.fence !== null) given.set("fence", String(lease.fence));
+    change.mutate(() => send("DELETE", given.size ? `${path}?${given}` : path));
   };
   const extend = (seconds: number) => change.mutate(() => send("POST", `${path}/renew`, { seconds, fence: lease.fence }));
   const may = trusted && lease.releasable;
@@ -154,7 +164,8 @@ export function LeaseActions({ lease, id, at }: { lease: Lease; id: string; at: 
         <Confirm title={`Release ${lease.whom || lease.user}'s lease ${id}?`} confirm={lease.kind === "command" ? "Stop job and release" : lease.kind === "network" ? "Give back" : "Release"} onConfirm={release} onCancel={() => setAsking(false)}>
           <p>{whatEnds(lease)}</p>
           {lease.command && <p><code>{lease.command}</code></p>}
-          <p><Command label="as a command" text={`andon release ${id}`} /></p>
+          <p><label>Note for {lease.user} <input value={note} maxLength={MOST_NOTE} onChange={(event) => setNote(event.target.value)} placeholder="why (optional)" /></label></p>
+          <p><Command label="as a command" text={`andon release ${id}${note.trim() ? ` --note ${quoted(note.trim())}` : ""}`} /></p>
         </Confirm>
       )}
     </div>

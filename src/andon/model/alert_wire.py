@@ -74,11 +74,11 @@ def alerts_to_json(
     node: str,
     at: float,
     simulated: bool = False,
+    *,
+    worst: Level | None,
 ) -> Json:
     """The whole list; `worst` is the highest firing level, None if nothing fires."""
     listed = list(alerts)
-    firing = [alert.level for alert in listed if alert.state is Phase.FIRING]
-    worst = max(firing, key=lambda level: level.rank, default=None)
     found = AlertList(node, at, simulated, worst, tuple(listed), tuple(silences))
     return {
         "schema": ALERTS,

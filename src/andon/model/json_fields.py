@@ -124,6 +124,11 @@ def flag_in(value: Json, name: str, default: bool = False) -> bool:
     return found
 
 
+def some_flag_in(value: Json, name: str) -> bool | None:
+    """True, false, or None."""
+    return None if value.get(name) is None else flag_in(value, name)
+
+
 def choice_in(value: Json, name: str, kind: type[E]) -> E:
     """One of the values of an enum."""
     found = value.get(name)

@@ -9,9 +9,9 @@ _INTERPRETER = re.compile(
 )
 _LAUNCHERS = frozenset(
     ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "uv",
-     "poetry", "conda", "pipenv", "env", "nohup", "nice", "time", "sudo", "numactl", "setsid", "stdbuf",
-     "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
-     "deepspeed.launcher.launch", "deepspeed.launcher.runner")
+     "poetry", "conda", "pipenv", "env", "nohup", "nice", "time", "sudo", "numactl", "setsid",
+     "stdbuf", "torch.distributed.run", "torch.distributed.launch",
+     "accelerate.commands.launch", "deepspeed.launcher.launch", "deepspeed.launcher.runner")
 )  # fmt: skip
 """Programs and modules that start another one, which is the one that people mean."""
 _SCRIPT = re.compile(r".+\.(?:py|sh|ipynb|pl|rb|js|mjs|jl|R|jar)")
@@ -31,6 +31,25 @@ def program_of(command: str | None, name: str | None = None) -> str | None:
     words = (command or "").split()
     found = _meant(words) if words else None
     return found or name or (_base(words[0]) if words else None) or None
+
+
+def short_command(command: str | None) -> str | None:
+    """The command without its interpreter, the interpreter's options, and the program's path:
+    `train.py --lr 1` of `/usr/bin/python3 -S /home/a/train.py --lr 1`."""
+    words = (command or "").split()
+    if not words:
+        return None
+    first, place = _base(words[0]), 1
+    if not _INTERPRETER.fullmatch(first):
+        return " ".join([first, *words[1:]])
+    while place < len(words) and words[place].startswith("-") and words[place] != "-c":
+        if words[place] in ("-m", "-jar"):
+            return " ".join(words[place + 1 :]) or first
+        place += 2 if words[place] in _WITH_VALUE else 1
+    rest = words[place:]
+    if not rest or rest[0] == "-c":
+        return " ".join([first, *words[1:]])
+    return " ".join([_base(rest[0]), *rest[1:]])
 
 
 def _meant(words: Sequence[str]) -> str | None:

@@ -8,12 +8,16 @@ from operator import attrgetter
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from andon.errors import Invalid
+from andon.model.band import Band
 from andon.model.device import (
+    NOT_READ,
     SAMPLE_VALUES,
+    SETUP_VALUES,
     Card,
     Device,
     DeviceStatus,
     Disk,
+    DriverVersions,
     Fault,
     Host,
     Limits,
@@ -23,6 +27,7 @@ from andon.model.device import (
     ProcessKind,
     Reading,
     Sample,
+    Setup,
     Snapshot,
     State,
 )
@@ -37,6 +42,7 @@ from andon.model.json_fields import (
     names_in,
     number_in,
     rounded_in,
+    some_flag_in,
     some_text_in,
     some_time_in,
     some_whole_in,
@@ -82,6 +88,11 @@ COMPUTED = {
     "memory_unattributed_bytes": Member(
         int | None, "memory in use that no visible process accounts for"
     ),
+    "band": Member(
+        Band | None,
+        "its utilisation in one word: `idle` (0 %), `light` (to 25 %), `moderate` (to 75 %) or "
+        "`heavy`; `null` if that is unknown",
+    ),
 }
 """What the JSON adds to a device."""
 
@@ -97,8 +108,8 @@ def _with_shares(names: Iterable[str]) -> Iterator[str]:
 SAMPLE_ORDER = tuple(_with_shares(names_of(Sample)))
 STATE_ORDER = (
     "uuid", "index", "label", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
-    "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "visible", "cuda_index",
-    "limits", "last_users",
+    "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "band", "visible",
+    "cuda_index", "limits", "setup", "last_users",
 )  # fmt: skip
 """A device and its state are one object in the JSON; its readings follow."""
 STATUS_ORDER = (*STATE_ORDER, "sample", "missing", "processes")
@@ -114,7 +125,9 @@ _sample_read = attrgetter(*_SAMPLE_READ)
 _DEVICE = names_of(Device)
 _state_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in STATE_ORDER))
 _LIMITS, _HOST, _CARD = names_of(Limits), names_of(Host), names_of(Card)
+_SETUP = names_of(Setup)
 _DISK, _NETWORK, _FAULT = names_of(Disk), names_of(Network), names_of(Fault)
+_DRIVER = names_of(DriverVersions)
 _node_read, _host_read = attrgetter(*NODE_ORDER), attrgetter(*_HOST)  # for every frame
 _THROTTLE = SAMPLE_VALUES.index("throttle")
 MOST_DEVICES = 4096
@@ -192,7 +205,12 @@ def state_to_json(status: DeviceStatus, label: str) -> Json:
     values: Json = dict(zip(STATE_ORDER, _state_read(status), strict=True))
     values["label"] = label
     values["limits"] = plain(status.device.limits, _LIMITS)
+    values["setup"] = _setup_to_json(status.device.setup)
     return values
+
+
+def _setup_to_json(setup: Setup) -> Json:
+    return {**plain(setup, _SETUP), "missing": dict(setup.missing)}
 
 
 def missing_with_shares(status: DeviceStatus) -> dict[str, str]:
@@ -231,7 +249,11 @@ def process_to_json(process: Process) -> Json:
 
 
 def device_to_json(device: Device) -> Json:
-    return {**plain(device, _DEVICE), "limits": plain(device.limits, _LIMITS)}
+    return {
+        **plain(device, _DEVICE),
+        "limits": plain(device.limits, _LIMITS),
+        "setup": _setup_to_json(device.setup),
+    }
 
 
 def card_to_json(card: Card) -> Json:
@@ -267,7 +289,13 @@ def _host_to_json(host: Host) -> Json:
     values: Json = dict(zip(_HOST, _host_read(host), strict=True))
     values["disk"] = [plain(disk, _DISK) for disk in host.disk]
     values["network"] = [plain(link, _NETWORK) for link in host.network]
+    if host.drivers is not None:
+        values["drivers"] = [_driver_to_json(one) for one in host.drivers]
     return values
+
+
+def _driver_to_json(driver: DriverVersions) -> Json:
+    return {**plain(driver, _DRIVER), "modules": dict(driver.modules)}
 
 
 # In. Unknown fields are ignored, so that a newer sender can be read; a wrong type, range or length
@@ -340,11 +368,23 @@ def device_from_json(value: Json) -> Device:
         ),
         memory_total_bytes=rounded_in(value, "memory_total_bytes"),
         limits=inside(value, "limits", _limits_from_json) or Limits(),
+        setup=inside(value, "setup", _setup_from_json) or NOT_READ,
     )
 
 
 def _limits_from_json(value: Json) -> Limits:
     return Limits(**{name: read(value, name) for name, read in _LIMIT_READERS.items()})
+
+
+def _setup_from_json(value: Json) -> Setup:
+    missing = texts_in(value, "missing")
+    return Setup(
+        persistence=some_flag_in(value, "persistence"),
+        ecc=some_flag_in(value, "ecc"),
+        ecc_pending=some_flag_in(value, "ecc_pending"),
+        start_seconds=number_in(value, "start_seconds", 0.0),
+        missing={name: why for name, why in missing.items() if name in SETUP_VALUES},
+    )
 
 
 def sample_from_json(value: Json) -> Sample:
@@ -446,8 +486,15 @@ def _sample_after(value: Json, before: Sample | None) -> Sample | None:
 
 
 def fault_from_json(value: Json) -> Fault:
+    files = value.get("device_files")
     return Fault(
-        text_in(value, "source", NAME), text_in(value, "reason"), some_text_in(value, "hint") or ""
+        text_in(value, "source", NAME),
+        text_in(value, "reason"),
+        some_text_in(value, "hint") or "",
+        some_text_in(value, "code", NAME) or "",
+        rounded_in(value, "cards"),
+        None if files is None else flag_in(value, "device_files"),
+        some_text_in(value, "container", NAME),
     )
 
 
@@ -459,6 +506,20 @@ def _host_from_json(value: Json) -> Host:
         load_1m=number_in(value, "load_1m"),
         disk=tuple(each_in(value, "disk", _disk_from_json)),
         network=tuple(each_in(value, "network", _network_from_json)),
+        memory_pressure_percent=number_in(value, "memory_pressure_percent"),
+        drivers=(
+            None
+            if value.get("drivers") is None
+            else tuple(each_in(value, "drivers", _driver_from_json))
+        ),
+    )
+
+
+def _driver_from_json(value: Json) -> DriverVersions:
+    return DriverVersions(
+        text_in(value, "vendor", NAME),
+        texts_in(value, "modules"),
+        some_text_in(value, "library", NAME),
     )
 
 

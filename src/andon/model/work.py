@@ -125,6 +125,7 @@ class DeviceRequest:
     balanced: bool = True
     even_if_used: bool = False
     priority: int = 0
+    every: bool = False  # all eligible devices, however many and however different
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,10 +70,9 @@ def current(state: AlertState) -> tuple[Alert, ...]:
     for subject, on in state.episodes.items():
         seen, figures = state.findings.get(subject, {}), _figures(state, subject)
         for rule, episode in on.items():
-            alert = renderer.now(episode, seen.get(rule))
             if state.steady is not None:
-                alert = with_prospects(alert, episode, BY_NAME[rule], figures, state.steady)
-            found.append(alert)
+                episode = with_prospects(episode, BY_NAME[rule], figures, state.steady)
+            found.append(renderer.now(episode, seen.get(rule)))
     return tuple(sorted(found, key=order))
 
 

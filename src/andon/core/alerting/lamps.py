@@ -7,8 +7,8 @@ from andon.core.alerting.listing import lamp_of, order
 from andon.core.conditions.catalogue import BY_NAME, PRESENT
 from andon.core.conditions.condition import Condition, Told, severity
 from andon.core.conditions.judgement import CALM, Judgement
+from andon.core.conditions.judging import OnFault
 from andon.core.evidence.blame import Blame, blamed, listed_users, owned
-from andon.core.sampling.bands import band
 from andon.model.alert import Alert, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.lamp import Lamp
@@ -30,6 +30,12 @@ class DeviceLamp:
     severity: int = 0  # 0 to 100, of what lights the lamp; 0 if nothing does
     rule: str | None = None  # the condition that lights the lamp
 
+    @property
+    def urgency(self) -> tuple[int, int]:
+        """Greater is worse; a sleeping device is as calm as a healthy one."""
+        calm = self.status == State.ASLEEP.words
+        return NOT_URGENT if calm else (self.lamp.rank, self.severity)
+
 
 @dataclass(frozen=True, slots=True)
 class LampBoard:
@@ -46,14 +52,8 @@ class LampBoard:
         return next((one for one in self.devices if one.uuid == uuid), None)
 
 
-NOT_RESPONDING = "not responding"
-STATE_WORDS = {
-    State.OK: "ok",
-    State.STALE: NOT_RESPONDING,
-    State.LOST: "lost",
-    State.ASLEEP: "asleep",
-}
-"""One word for each state, on every surface that people read."""
+NOT_URGENT = (0, 0)
+"""The urgency of a device that needs nothing."""
 _STATES = {State.LOST: Lamp.RED, State.STALE: Lamp.GREY, State.ASLEEP: Lamp.GREY}
 
 
@@ -95,7 +95,7 @@ def _lit(status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
     """The state of a device, unless something else about it is as bad or worse."""
     device, found = status.device, _worst(status, alerts, number)
     lamp = _STATES.get(status.state, Lamp.GREEN)
-    word = STATE_WORDS[status.state] if lamp is not Lamp.GREEN else _working(status)
+    word = status.state.words if lamp is not Lamp.GREEN else _working(status)
     reason = status.reason if status.state is not State.OK else None
     ids = tuple(alert.id for alert in alerts)
     if found is None or found.lamp.rank < lamp.rank:
@@ -136,13 +136,12 @@ def _light(rule: Condition, finding: Judgement, it: str) -> _Light:
 
 def _working(status: DeviceStatus) -> str:
     """How busy it is, in one word; "fine" if that is unknown."""
-    found = band(status.sample.utilization_percent if status.sample else None)
-    return "fine" if found is None else str(found)
+    return "fine" if status.band is None else str(status.band)
 
 
 def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
     """The worst lamp; sleeping cards do not count unless all of them sleep."""
-    awake = [one.lamp for one in devices if one.status != STATE_WORDS[State.ASLEEP]]
+    awake = [one.lamp for one in devices if one.status != State.ASLEEP.words]
     counted = awake + [lamp_of(alert) for alert in others]
     return max(counted, key=lambda lamp: lamp.rank, default=Lamp.GREY)
 
@@ -158,9 +157,10 @@ def _headline(
     numbers: Mapping[str, str],
 ) -> tuple[str, str | None]:
     """The headline, and the id of the alert that it is about."""
-    troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER)]
+    unread = _unread(snapshot, others)
+    troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER) and d.uuid not in unread]
     if troubled:
-        first = max(troubled, key=lambda one: (one.lamp.rank, one.severity))
+        first = max(troubled, key=lambda one: one.urgency)
         alerts = mine.get(first.uuid, [])
         worst = next((a for a in alerts if a.rule == first.rule and lights(a)), None)
         text = _of_device(snapshot, first, worst, numbers[first.uuid])
@@ -172,12 +172,19 @@ def _headline(
     return _calm_headline(devices, numbers), None
 
 
+def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
+    """The devices whose whole driver cannot be read: its alert speaks for all of them."""
+    drivers = {a.subject for a in others if isinstance(BY_NAME[a.rule].judged, OnFault)}
+    lost = (s.device for s in snapshot.devices if drivers and s.state is State.LOST)
+    return frozenset(d.uuid for d in lost if f"reader:{d.vendor}" in drivers)
+
+
 def _calm_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) -> str:
     count = len(devices)
     if not devices:
         return "No GPU found on this node"
-    silent = [d for d in devices if d.status == NOT_RESPONDING]
-    asleep = [d for d in devices if d.status == STATE_WORDS[State.ASLEEP]]
+    silent = [d for d in devices if d.status == State.STALE.words]
+    asleep = [d for d in devices if d.status == State.ASLEEP.words]
     if silent:
         named = ", ".join(numbers[d.uuid] for d in silent)
         return f"{title(named)} {'is' if len(silent) == 1 else 'are'} not responding"

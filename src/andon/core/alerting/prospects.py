@@ -6,21 +6,20 @@ from andon.core.alerting.episodes import clear_seconds, is_calm
 from andon.core.alerting.state import Episode
 from andon.core.conditions.condition import Condition
 from andon.core.conditions.stated import for_seconds
-from andon.model.alert import Alert, Phase
+from andon.model.alert import Phase
 from andon.model.thresholds import Thresholds
 
 
-def with_prospects(
-    alert: Alert, episode: Episode, rule: Condition, figures: Thresholds, now: float
-) -> Alert:
-    """The alert with when it fires or clears; neither while there is no data."""
+def with_prospects(episode: Episode, rule: Condition, figures: Thresholds, now: float) -> Episode:
+    """The episode whose alert says when it fires or clears; neither while there is no data."""
+    alert = episode.alert
     if episode.dark is not None:
-        return alert
+        return episode
     if alert.state is Phase.PENDING:
-        return replace(alert, fires_in_seconds=_fires_in(episode, rule, figures, now))
-    if alert.state is Phase.FIRING and is_calm(episode):
-        return replace(alert, clears_in_seconds=_clears_in(episode, rule, now))
-    return alert
+        alert = replace(alert, fires_in_seconds=_fires_in(episode, rule, figures, now))
+    elif is_calm(episode):
+        alert = replace(alert, clears_in_seconds=_clears_in(episode, rule, now))
+    return replace(episode, alert=alert)
 
 
 def _fires_in(episode: Episode, rule: Condition, figures: Thresholds, now: float) -> float | None:

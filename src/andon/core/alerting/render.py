@@ -63,14 +63,16 @@ class AlertRenderer:
             return alert
         now = condition.measure(self._status(alert.subject), self.snapshot)
         clear = condition.clear_seconds * episode.factor
-        told = Recovery(self._title(alert.subject), episode.worst, now, clear)
+        left = alert.clears_in_seconds
+        told = Recovery(self._title(alert.subject), episode.worst, now, clear, left)
         return replace(alert, value=now, message=condition.recovered(told))
 
     def _told(self, alert: Alert, finding: Judgement) -> Told:
         subject = alert.subject
         lasted = self.snapshot.at - alert.since
-        gpus = self._devices(finding)
-        return Told(self._title(subject), finding, self._number(subject), gpus, lasted)
+        gpus, status = self._devices(finding), self._status(subject)
+        device = None if status is None else status.device
+        return Told(self._title(subject), finding, self._number(subject), gpus, lasted, device)
 
     def _title(self, subject: str) -> str:
         known = self._status(subject) is not None
@@ -81,7 +83,8 @@ class AlertRenderer:
         event = _event(finding)
         if event is not None and event.who:
             return event.who[:MOST_PARTIES]  # the culprit has often exited since
-        there = parties(self._processes(alert.subject, event))
+        named: tuple[Process, ...] = getattr(finding.about, "processes", ())
+        there = parties(named or self._processes(alert.subject, event))
         return _concerned(finding, there)
 
     def _remaining(self, alert: Alert) -> tuple[Party, ...]:

@@ -77,13 +77,17 @@ def reading(name: str) -> Callable[[DeviceStatus | None, Snapshot], float | None
 
 
 def was(what: str, unit: str, recovery: Recovery) -> str:
-    """`GPU 3 was too hot (99 °C); now 82 °C, clears after 2 min`."""
+    """`GPU 3 was too hot (99 °C); now 82 °C, clears in 80 s`."""
     worst = "" if recovery.worst is None else f" ({recovery.worst:.0f} {unit})"
     now = "" if recovery.value is None else f"now {recovery.value:.0f} {unit}, "
     return f"{recovery.it} was {what}{worst}; {now}{clears(recovery)}"
 
 
 def clears(recovery: Recovery) -> str:
+    """`clears in 80 s`; `clears after 2 min` if it is not clear yet."""
+    left = recovery.clears_in_seconds
+    if left is not None:
+        return f"clears in {human_seconds(left)}"
     return f"clears after {human_seconds(recovery.clear_seconds)}"
 
 

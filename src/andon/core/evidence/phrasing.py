@@ -81,6 +81,6 @@ def conclude(
         sentence=f"{sentence.text.rstrip('.')}.",
         evidence=tuple(dict.fromkeys(evidence)),
         process=None if whom is None else whom.one,
-        blamed="" if whom is None else whom.words,
+        blamed="" if whom is None or whom.one is not None else whom.words,
         advice=advice,
     )

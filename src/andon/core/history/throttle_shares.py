@@ -9,7 +9,7 @@ from andon.model.throttling import IDLE, OTHER, REASONS
 NAMES = (*(reason.name for reason in REASONS if reason is not IDLE), OTHER)
 
 
-class Past(Protocol):
+class BucketSource(Protocol):
     """What can tell buckets of a series: a store, or a server's history."""
 
     def history(
@@ -18,7 +18,7 @@ class Past(Protocol):
 
 
 def throttle_shares(
-    past: Past, device: str, since: float, until: float, points: int
+    past: BucketSource, device: str, since: float, until: float, points: int
 ) -> tuple[list[int], dict[str, list[float | None]]]:
     """The number of readings in each span, and by reason the share of them (0 to 1) in which it
     applied; None where nothing was read. A reason that never applied is left out."""

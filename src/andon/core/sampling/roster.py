@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 
 from andon.core.sampling.readings import checked_device, checked_processes, without, wrong_values
 from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
-from andon.model.naming import device_labels, title
 from andon.units import human_seconds
 
 RAN_SECONDS = 60.0  # how long the processes of a lost device are remembered
@@ -283,18 +282,6 @@ def users_of(processes: Iterable[Process]) -> tuple[str, ...]:
         if process.user is not None:
             held[process.user] = held.get(process.user, 0) + (process.memory_bytes or 0)
     return tuple(sorted(held, key=lambda user: (-held[user], user)))
-
-
-def unlisted(statuses: Sequence[DeviceStatus]) -> str | None:
-    """What a list of processes has to say of devices whose processes are not known."""
-    labels = device_labels(statuses)
-    silent = [labels[s.device.uuid] for s in statuses if s.state in (State.STALE, State.LOST)]
-    if not silent:
-        return None
-    one = len(silent) == 1
-    named = silent[0] if one else f"{', '.join(silent[:-1])} and {silent[-1]}"
-    verb, whose = ("is", "its") if one else ("are", "their")
-    return f"{title(named)} {verb} not responding: {whose} processes are not listed"
 
 
 def _lasted(entry: RosterEntry, silent: float, at: float, now: float) -> float:

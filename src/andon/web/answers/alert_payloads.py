@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from andon.core.access.roles import Sight
 from andon.core.alerting.lamps import DeviceLamp, LampBoard
 from andon.core.alerting.listing import counts, entries, listed
-from andon.core.conditions.catalogue import RULES
+from andon.core.conditions.catalogue import CONDITIONS, RULES
 from andon.core.conditions.condition import (
     READINGS,
     Condition,
@@ -35,11 +36,12 @@ Labelled = tuple[Device, str]
 """A device and what it is called."""
 
 
-def for_anonymous(alert: Alert) -> Alert:
-    """Without command lines: callers without the token see only program names."""
-    if all(party.command is None for party in alert.affected):
+def seen_by(sight: Sight, alert: Alert) -> Alert:
+    """Without the command lines that this caller may not see; program names stay."""
+    if all(party.command is None or sight.shows(party.user) for party in alert.affected):
         return alert
-    return replace(alert, affected=tuple(replace(party, command=None) for party in alert.affected))
+    shown = (p if sight.shows(p.user) else replace(p, command=None) for p in alert.affected)
+    return replace(alert, affected=tuple(shown))
 
 
 def board_to_json(
@@ -122,24 +124,30 @@ def rules_to_json(
     rulebook: Rulebook, statuses: Sequence[DeviceStatus], awake: frozenset[Precondition] = READINGS
 ) -> Json:
     """All rules, with the thresholds in effect here."""
-    rulebook.learn_labels(statuses)
-    labels = device_labels(statuses)
-    devices = [(status.device, labels[status.device.uuid]) for status in statuses]
+    devices = labelled(rulebook, statuses)
     return {
         "schema": RULES_SCHEMA,
         "rules": [
             _rule_to_json(stated(rule, rulebook.thresholds), rulebook, devices, awake)
             for rule in RULES
         ],
+        "explained_only": [
+            plain(one, names_of(schemas.ConditionRow)) for one in CONDITIONS if not one.rungs
+        ],
     }
+
+
+def labelled(rulebook: Rulebook, statuses: Sequence[DeviceStatus]) -> list[Labelled]:
+    """The devices and what they are called; the rulebook learns it too."""
+    rulebook.learn_labels(statuses)
+    labels = device_labels(statuses)
+    return [(status.device, labels[status.device.uuid]) for status in statuses]
 
 
 def _rule_to_json(
     rule: Condition, rulebook: Rulebook, devices: Sequence[Labelled], awake: frozenset[Precondition]
 ) -> Json:
-    reason = inactive_reason(rule, awake) or (
-        "disabled in the settings" if rule.name in rulebook.thresholds.off else None
-    )
+    reason = inactive_here(rule, rulebook, awake)
     found = schemas.RuleRow(
         name=rule.name,
         title=rule.title,
@@ -154,14 +162,31 @@ def _rule_to_json(
         active=reason is None,
         inactive_reason=reason,
         levels=list(rule.rungs),
-        devices=[_on_device(rule, *one, rulebook) for one in _judged(rule, devices)],
+        devices=on_devices(rule, devices, rulebook),
     )
-    return {**to_json(found), "levels": [plain(rung, _RUNG) for rung in rule.rungs]}
+    return {**to_json(found), "levels": rungs_to_json(rule)}
 
 
-def _judged(rule: Condition, devices: Iterable[Labelled]) -> Iterable[Labelled]:
+def rungs_to_json(rule: Condition) -> list[Json]:
+    return [plain(rung, _RUNG) for rung in rule.rungs]
+
+
+def inactive_here(
+    rule: Condition, rulebook: Rulebook, awake: frozenset[Precondition]
+) -> str | None:
+    """Why it cannot become an alert here; None if it can."""
+    if rule.name in rulebook.thresholds.off:
+        return "disabled in the settings"
+    return inactive_reason(rule, awake)
+
+
+def on_devices(
+    rule: Condition, devices: Iterable[Labelled], rulebook: Rulebook
+) -> list[schemas.OnDevice]:
     """The devices whose readings are compared with a threshold."""
-    return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
+    if rule.subject_kind is not Subject.DEVICE or rule.threshold is None:
+        return []
+    return [_on_device(rule, *one, rulebook) for one in devices]
 
 
 def _on_device(rule: Condition, device: Device, label: str, rulebook: Rulebook) -> schemas.OnDevice:

@@ -23,7 +23,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Lifetime = Annotated[float, Field(ge=SHORTEST_REMOTE_SECONDS, le=LONGEST_REMOTE_SECONDS)]
 Fence = Annotated[int, Field(ge=0, lt=2**63)]
 _GPUS = {"type": "integer", "minimum": 1, "maximum": MOST_GPUS}
-_RANGE = {"type": "string", "pattern": r"^[0-9]{1,4}(\.\.[0-9]{1,4})?$"}
+_RANGE = {"type": "string", "pattern": r"^([0-9]{1,4}(\.\.[0-9]{1,4})?|all)$"}
 _SIZE = {"type": "string", "maxLength": 40, "pattern": r"^[0-9]+(\.[0-9]+)? ?[A-Za-z]+$"}
 _PRIORITY = {"type": "integer", "minimum": -MOST_PRIORITY, "maximum": MOST_PRIORITY}
 

@@ -154,6 +154,21 @@ class Features:
     features: Mapping[str, bool]
 
 
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """Who the caller is, and what they may do here: `no`, `own` or `all` for each action."""
+
+    role: str  # anonymous, user or owner
+    user: str | None
+    uid: int | None
+    by_token: bool  # a token proves no person: names are typed
+    reads: bool
+    expires_in_seconds: float | None
+    may: Mapping[str, str]
+    server_user: str | None  # who runs the server
+    sign_in: str | None  # the socket at which this machine's users get their links
+
+
 # Alerts.
 
 
@@ -190,10 +205,91 @@ class RuleRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ConditionRow:
+    """A condition that is never an alert: only `andon why` mentions it."""
+
+    name: str
+    title: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class RuleList:
     """andon.rules/1."""
 
     rules: list[RuleRow]
+    explained_only: Annotated[
+        list[ConditionRow], Doc("conditions that are never alerts: only `andon why` mentions them")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRow:
+    """A threshold of a rule, its value in force, and the setting that changes it."""
+
+    name: str
+    setting: Annotated[str, Doc("its place in the file: alerts.thermal_celsius")]
+    variable: str
+    help: str
+    value: Annotated[float | None, Doc("null if it is off")]
+    default: float
+    least: float
+    most: float
+    can_be_off: bool
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideRow:
+    """A threshold that is different for one device, and the table that sets it."""
+
+    uuid: str
+    label: str
+    figure: str
+    value: Annotated[float | None, Doc("null if the rule is off for it")]
+    place: Annotated[str, Doc('[[alerts.override]] model = "H200"')]
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonRow:
+    """A reason that `andon why` may give."""
+
+    code: str
+    means: str
+    problem: Annotated[bool, Doc("whether something is wrong then")]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRow:
+    """One level in PromQL, and the name of its alert in the rule file."""
+
+    alert: str
+    level: Level
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class RulePage:
+    """andon.rule/1: everything about one condition, with the thresholds in effect here."""
+
+    name: str
+    title: str
+    group: str
+    subject_kind: str
+    level: Annotated[Level | None, Doc("the highest it can reach; null if it is never an alert")]
+    label: Annotated[str, Doc("the word under its lamp; empty if it lights none")]
+    why: str
+    advice: str
+    active: bool
+    inactive_reason: str | None
+    levels: list[Rung]
+    behind: Annotated[list[str], Doc("rules that explain it: while one fires, it is not sent")]
+    figures: list[FigureRow]
+    devices: list[OnDevice]
+    overrides: list[OverrideRow]
+    reasons: list[ReasonRow]
+    queries: list[QueryRow]
+    no_query_reason: Annotated[str | None, Doc("why PromQL cannot express it")]
 
 
 @dataclass(frozen=True, slots=True)

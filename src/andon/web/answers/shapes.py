@@ -23,6 +23,7 @@ from andon.model.wire import (
 )
 from andon.web.answers import schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
+from andon.web.answers.rule_page import RULE_SCHEMA
 
 STATUS = shape_of(DeviceStatus, more={**members_of(Device), **COMPUTED}, order=STATUS_ORDER)
 KNOWN: dict[type, JsonShape] = {
@@ -69,6 +70,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/snapshot"): SNAPSHOT_SHAPE,
     ("get", "/api/health"): HEALTH,
     ("get", "/api/features"): shape_of(schemas.Features),
+    ("get", "/api/session"): shape_of(schemas.SessionState),
     ("get", "/api/recent"): shape_of(schemas.Recent),
     ("get", "/api/devices/{device}/why"): WHY_SHAPE,
     ("get", "/api/devices/{device}/charts"): shape_of(schemas.Charts),
@@ -77,6 +79,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/board"): shape_of(schemas.Board, "BoardShape", schema=BOARD_SCHEMA),
     ("get", "/api/alerts"): ALERT_LIST,
     ("get", "/api/alerts/rules"): shape_of(schemas.RuleList, schema=RULES_SCHEMA),
+    ("get", "/api/alerts/rules/{name}"): shape_of(schemas.RulePage, schema=RULE_SCHEMA),
     ("get", "/api/alerts/{alert}"): ALERT,
     ("post", ACKNOWLEDGED): ALERT,
     ("delete", ACKNOWLEDGED): ALERT,
