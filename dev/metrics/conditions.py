@@ -2,7 +2,6 @@
 
 import re
 import textwrap
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from tests.situations.table import SITUATIONS
 from tests.timelines.grammar import timelines
 
 from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, GROUPS, Group, kinds_of
-from andon.core.conditions.condition import Precondition
+from andon.core.conditions.condition import Condition, Precondition
 from andon.core.conditions.rulebook import Rulebook
 from andon.units import SYMBOLS, human_bytes, human_seconds
 from andon.web.answers.rule_page import RuleContext, rule_page
@@ -68,11 +67,12 @@ def tables_of() -> dict[str, Tests]:
         named = {name for row in timeline.rows for name in re.findall(r"(\w+)@", row.expect)}
         for name in named & tables.keys():
             tables[name].setdefault(timeline.file, []).append(timeline.title)
-    owner = {kind.code: one.name for one in CONDITIONS for kind in kinds_of(one)}
-    stories = defaultdict(list)
-    for situation in SITUATIONS:
-        stories[owner.get(situation.expect)].append(situation.name)
-    return {name: Tests(found, stories[name]) for name, found in tables.items()}
+    return {name: Tests(found, _stories(BY_NAME[name])) for name, found in tables.items()}
+
+
+def _stories(condition: Condition) -> list[str]:
+    codes = {kind.code for kind in kinds_of(condition)}
+    return [situation.name for situation in SITUATIONS if situation.expect in codes]
 
 
 def _place(name: str) -> tuple[int, str]:

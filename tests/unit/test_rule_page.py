@@ -1,6 +1,7 @@
 """One condition on one page: thresholds in force and where they are set, reasons, queries."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -37,6 +38,16 @@ def test_a_figure_of_a_rule_that_is_off_has_no_value_and_the_page_says_why() -> 
     shown = page("fan", Rulebook(thresholds(off=frozenset({"fan"}))))
     assert shown["figures"][0]["value"] is None
     assert (shown["active"], shown["inactive_reason"]) == (False, "disabled in the settings")
+
+
+def test_a_figure_of_another_condition_that_a_text_names_is_shown_too() -> None:
+    memory = BY_NAME["memory"]
+    borrowing = replace(memory, why="Full, and hotter than {thermal_celsius} °C.")
+    here = RuleContext(Rulebook(thresholds(off=frozenset({"thermal"}))), DEVICES)
+    figures = rule_to_json(borrowing, here)["figures"]
+    assert [(one["name"], one["value"]) for one in figures] == [
+        ("memory_percent", 90.0), ("thermal_celsius", None),
+    ]  # fmt: skip
 
 
 def test_overrides_name_the_device_the_figure_and_the_table_and_off_stays_off() -> None:

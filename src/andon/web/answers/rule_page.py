@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from andon.core.conditions.catalogue import GROUP_OF, kinds_of
+from andon.core.conditions.catalogue import FIGURES, GROUP_OF, RULES_OF, kinds_of
 from andon.core.conditions.condition import READINGS, Condition, Precondition
 from andon.core.conditions.prometheus import no_query_reason, rung_queries
 from andon.core.conditions.rulebook import Rulebook
@@ -61,7 +61,7 @@ def rule_page(condition: Condition, here: RuleContext) -> schemas.RulePage:
         inactive_reason=reason,
         levels=list(rule.rungs),
         behind=list(rule.behind),
-        figures=[_figure(one, rule, figures) for one in rule.figures],
+        figures=[_figure(one, figures) for one in (*rule.figures, *_borrowed(condition))],
         devices=on_devices(rule, devices, here.rulebook),
         overrides=[row for one in devices for row in _overrides(rule, one, here.rulebook)],
         reasons=[_reason(kind) for kind in kinds_of(rule)],
@@ -73,8 +73,16 @@ def rule_page(condition: Condition, here: RuleContext) -> schemas.RulePage:
     )
 
 
-def _figure(figure: Figure, rule: Condition, figures: Thresholds) -> schemas.FigureRow:
-    setting, is_off = setting_of(figure), figure.switch and rule.name in figures.off
+def _borrowed(condition: Condition) -> Iterator[Figure]:
+    """The figures of other conditions that its texts name."""
+    rungs = (text for one in condition.rungs for text in (one.condition, one.clear_condition))
+    texts = "".join((condition.why, *rungs))
+    own = {figure.name for figure in condition.figures}
+    return (one for name, one in FIGURES.items() if f"{{{name}}}" in texts and name not in own)
+
+
+def _figure(figure: Figure, figures: Thresholds) -> schemas.FigureRow:
+    setting, is_off = setting_of(figure), RULES_OF.get(figure.name) in figures.off
     return schemas.FigureRow(
         name=figure.name,
         setting=setting.place,

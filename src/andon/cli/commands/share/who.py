@@ -93,19 +93,21 @@ def who(devices: list[str], since: float, as_json: bool) -> int:
         return code
     if unreal(snapshot):
         terminal.say(say(f" {unreal(snapshot)} ", "bold reverse"))
-    if unknown is not None:
-        for line in paragraph(unknown, terminal.width, indent=0):
-            terminal.say(line)
-    elif not rows:
-        terminal.say(say("no one uses or holds a device", "dim"))
-    if rows:
-        columns = _columns(mixed=not snapshot.simulated)
-        for text in draw(columns, [TableRow(person) for person in rows], terminal.width):
-            terminal.say(text)
+    for text in _lines(rows, unknown, terminal.width, mixed=not snapshot.simulated):
+        terminal.say(text)
     for remark in _remarks(shown, rows, recorded):
         for line in paragraph(remark, terminal.width, "dim"):
             terminal.say(line)
     return code
+
+
+def _lines(rows: list[UserRow], unknown: str | None, width: int, mixed: bool = False) -> list[Text]:
+    """The table, and that more may be using a device where none can be read."""
+    people = [TableRow(person) for person in rows]
+    lines = draw(_columns(mixed), people, width) if rows else []
+    if unknown is not None:
+        return [*lines, *paragraph(unknown, width, indent=0)]
+    return lines or [say("no one uses or holds a device", "dim")]
 
 
 def _unknown(snapshot: Snapshot) -> str:
