@@ -2,10 +2,10 @@
 import { useEffect, useRef, useState } from "react";
 import { type Problem, sessionEnded, signOut } from "./api/client";
 import { openCommand, useTrusted } from "./lib/access";
+import { badge } from "./lib/alerting";
 import { useAlerts, useFeatures, useSession } from "./api/queries";
 import { count, duration } from "./lib/format";
 import { useJudged } from "./lib/judged";
-import { isLit } from "./lib/lamps";
 import { go, type Route, useRoute } from "./lib/router";
 import { toggleTheme, useTheme } from "./lib/theme";
 import { useLive } from "./live/store";
@@ -77,7 +77,7 @@ interface BarProps {
 
 function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
   const features = useFeatures();
-  const firing = useAlerts(false).data?.alerts.filter(isLit).length ?? 0;
+  const firing = badge(useAlerts(false).data);
   const dark = useTheme() === "dark";
   const links: [string, string][] = [
     ["board", "Board"], ["charts", "Charts"], ["processes", "Processes"], ["alerts", "Alerts"],
@@ -96,7 +96,7 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
         {links.map(([page, title]) => (
           <a key={page} href={page === "board" ? "#/" : `#/${page}`} aria-current={here === page ? "page" : undefined}>
             {title}
-            {page === "alerts" && firing > 0 && <span className="badge" aria-label={`${firing} firing`}>{firing}</span>}
+            {page === "alerts" && firing && <span className={`badge ${firing.colour}`} aria-label={`${firing.count} active`}>{firing.count}</span>}
           </a>
         ))}
       </nav>
@@ -105,7 +105,10 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
         <input
           ref={field} type="search" placeholder="search  /" aria-label="search this page"
           value={search} onChange={(event) => setSearch(event.target.value)}
-          onKeyDown={(event) => event.key === "Escape" && (setSearch(""), event.currentTarget.blur())}
+          onKeyDown={(event) => {
+            if (event.key === "Escape") (setSearch(""), event.currentTarget.blur());
+            else if (event.key === "Enter") document.querySelector<HTMLElement>("li.tile:not(.faded) a[data-uuid]")?.click();
+          }}
         />
         <button type="button" className="quiet" onClick={toggleTheme} aria-label={dark ? "light theme" : "dark theme"}>
           {dark ? "☀" : "☾"}

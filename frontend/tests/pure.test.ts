@@ -10,19 +10,23 @@ import { overlap, placed } from "../src/lib/card";
 import { located } from "../src/lib/commands";
 import { fit } from "../src/lib/fit";
 import { bytes, DASH, duration, gib, hourOf, isIdle, percent, throttleName, throttleTone, used, vendorName } from "../src/lib/format";
-import { heldBy, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
+import { badge, gathered, listed, marks, parts, silenceText, stateOf, summary } from "../src/lib/alerting";
+import { matches, passes } from "../src/lib/choosing";
+import { availability, brief, firstStep, heldBy, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
 import { devicesText, missed, sentences } from "../src/lib/health";
-import { headline, lampOf, serverLamps, shortened } from "../src/lib/lamps";
+import { headline, lampOf, serverLamps, shortened, UNKNOWN } from "../src/lib/lamps";
+import { hostLine, totals } from "../src/lib/totals";
 import { Rings, spans } from "../src/live/rings";
 import { LiveStore } from "../src/live/store";
 import { scriptOf } from "../src/live/upgrade";
 import { paths } from "../src/parts/Sparkline";
 import { nextOrder } from "../src/parts/Table";
+import { nobody } from "../src/parts/Users";
 
 const device = (more: object) => ({
   uuid: "GPU-1", index: 1, label: "1", vendor: "x", name: "X", pci: null, state: "ok", reason: null, hint: null, since: 10,
   parent: null, memory_kind: "device", memory_total_bytes: 1, memory_unattributed_bytes: null, visible: true,
-  cuda_index: null, limits: {}, sample: { utilization_percent: 50, throttle: [] }, missing: {}, processes: [], ...more,
+  cuda_index: null, limits: {}, last_users: [], sample: { utilization_percent: 50, throttle: [] }, missing: {}, processes: [], ...more,
 }) as never;
 const snapshot = (at: number, devices: unknown[], boot = "b") => ({ at, devices, boot, node: "n", simulated: false, versions: {}, host: {}, faults: [] }) as never;
 
@@ -75,6 +79,87 @@ test("a holder is told once where it is the one who computes", () => {
   assert.equal(occupants("bob · python", "alice", "14:20"), "held by alice until 14:20, used by bob · python");
 });
 
+test("the word of a tile says whether it can be had, and its last line what is more", () => {
+  assert.equal(availability("free", null, null), "free");
+  assert.equal(availability("held", "root for dora", "leased"), "held by root for dora");
+  assert.equal(availability("in_use", "bob", "unleased_process"), "in use by bob");
+  assert.equal(availability("withheld", "root", "cordoned"), "cordoned");
+  assert.equal(availability("withheld", null, "ecc"), "withheld");
+  assert.equal(availability(null, null, null), null, "unknown is not free");
+  assert.equal(unheld("free", null, "", true), "no processes");
+  assert.equal(unheld("withheld", "cordoned by root: new fan", "", true), "cordoned by root: new fan");
+  assert.equal(occupants("dora · train.py", "dora", "14:20", true), "until 14:20 · dora · train.py");
+  assert.deepEqual(["alice · train.py", "alice, bob", "alice, caroline, dora", ""].map(brief), ["alice", "alice, bob", "alice +2", ""]);
+  assert.equal(firstStep("Reset it: sudo nvidia-smi -r. Then reboot."), "Reset it: sudo nvidia-smi -r.");
+});
+
+test("a search finds the words that are shown, and a filter what it says", () => {
+  const told = (more: object, lamp: object, verdict?: object, holders: object[] = []) =>
+    ({ device: device(more), lamp: { ...UNKNOWN, ...lamp }, verdict, holders }) as never;
+  const free = told({ sample: { utilization_percent: 0, throttle: [] } }, { colour: "green" }, { kind: "free", by: null });
+  const hot = told({ name: "NVIDIA L40S", processes: [{ user: "bob", name: "python", program: "train.py", pid: 7 }] }, { colour: "red", word: "too hot" }, { kind: "in_use", by: "bob" });
+  const lost = told({ state: "lost", last_users: ["dora"] }, { colour: "red", word: "lost" }, { kind: "withheld", reason: "lost", by: null });
+  const held = told({}, { colour: "green" }, { kind: "held", by: "root for dora", until: null }, [{ user: "root for dora" }]);
+  const all = [free, hot, lost, held];
+  const found = (search: string) => all.map((one) => matches(one, search));
+  assert.deepEqual(found("free"), [true, false, false, false]);
+  assert.deepEqual(found("idle"), [true, false, false, false]);
+  assert.deepEqual(found("hot"), [false, true, false, false]);
+  assert.deepEqual(found("lost"), [false, false, true, false]);
+  assert.deepEqual(found("dora"), [false, false, true, true]);
+  assert.deepEqual(found("bob l40s"), [false, true, false, false]);
+  assert.deepEqual(found("nothing"), [false, false, false, false]);
+  assert.deepEqual(all.map((one) => passes(one, "free", "")), [true, false, false, false]);
+  assert.deepEqual(all.map((one) => passes(one, "mine", "dora")), [false, false, true, true]);
+  assert.deepEqual(all.map((one) => passes(one, "troubled", "")), [false, true, true, false]);
+});
+
+test("the strip counts what is free and sums what is read, and keeps the host apart", () => {
+  const gpu = (uuid: string, more: object = {}) => device({
+    uuid, memory_total_bytes: 80 * 1024 ** 3, sample: { utilization_percent: 49, memory_used_bytes: 40 * 1024 ** 3, power_watts: 750, temperature_celsius: 89, throttle: [] }, ...more,
+  });
+  const devices = [gpu("a"), gpu("b"), gpu("c", { state: "lost" })];
+  const verdicts = new Map([["a", { kind: "free" }], ["b", { kind: "held" }]]) as never;
+  const found = totals(snapshot(1, devices), verdicts);
+  assert.deepEqual(found.free?.map((one) => one.uuid), ["a"]);
+  assert.deepEqual([found.busy, found.memory, found.power, found.hottest, found.silent], ["49 %", "80 of 240 GiB", "1.5 kW", "89 °C", "2 of 3 respond"]);
+  assert.equal(totals(snapshot(1, devices), new Map()).free, null, "not known is not none");
+  assert.equal(hostLine({ cpu_percent: 4.2, memory_used_bytes: 1024 ** 3, memory_total_bytes: 23.5 * 1024 ** 3, load_1m: 2.52 } as never), "CPU 4 % · RAM 1.0 of 23.5 GiB · load 2.5");
+});
+
+test("alerts are listed as the server groups them, and the silenced leave the badge", () => {
+  const alert = (id: string, more: object = {}) => ({ id, rule: "thermal", message: `GPU 1 ${id}`, where: "GPU 1", state: "firing", level: "warning", device: 1, since: 0, resolved: null, no_data_since: null, affected: [], acknowledged: null, silenced_until: null, ...more });
+  const alerts = [alert("a", { level: "critical" }), alert("b"), alert("c", { silenced_until: 9 }), alert("d", { state: "pending" }), ...["e", "f", "g"].map((id) => alert(id, { level: "info", rule: "idle" })), alert("h", { state: "resolved", resolved: 60 })];
+  const entries = [{ id: "a", level: "critical", related: ["b"] }, { id: "c", level: "warning", related: [] }, { id: "d", level: "warning", related: [] }, ...["e", "f", "g"].map((id) => ({ id, level: "info", related: [] })), { id: "h", level: "warning", related: [] }];
+  const list = { alerts, entries, counts: { critical: 1, warning: 1, info: 3, pending: 1 } } as never;
+  const found = parts(listed(list));
+  assert.deepEqual(found.active.map((one) => one.alert.id), ["a", "c"]);
+  assert.deepEqual(found.active[0]?.related.map((one) => one.id), ["b"]);
+  assert.deepEqual(found.pending.map((one) => one.alert.id), ["d"]);
+  assert.deepEqual(found.past.map((one) => one.alert.id), ["h"]);
+  assert.deepEqual(gathered(found.info).map((one) => one.length), [3]);
+  assert.deepEqual(badge(list), { count: 1, colour: "red" });
+  assert.equal(badge({ alerts: [alerts[2]], entries: [entries[1]] } as never), null);
+  assert.equal(summary({ critical: 1, warning: 2, info: 3, pending: 1 }), "1 critical · 2 warnings · 3 informational · 1 pending");
+  assert.equal(summary({ critical: 0, warning: 0, info: 0, pending: 0 }), "no active alerts");
+  assert.deepEqual(stateOf(alerts[7] as never, 120), ["ended 60 s ago", "lasted 60 s"]);
+  assert.deepEqual(marks(alert("a", { acknowledged: { by: "ana", note: "on it" } }) as never), ["acknowledged by ana: on it"]);
+});
+
+test("a silence is named by what it is about", () => {
+  const at = new Date(2026, 10, 15, 12, 33).getTime() / 1000;
+  const rules = [{ name: "thermal", title: "Too hot" }] as never;
+  const text = silenceText({ rule: "thermal", subject: "GPU-x", until: at } as never, rules, () => "GPU 2");
+  assert.match(text, /^Too hot on GPU 2, until .*12:33$/);
+  assert.match(silenceText({ rule: null, subject: null, until: at } as never, rules, () => null), /^Every alert, until/);
+});
+
+test("nobody is not said of a device that cannot be read", () => {
+  assert.equal(nobody(device({})), "No processes.");
+  assert.match(nobody(device({ state: "stale", sample: { at: 1000 }, last_users: ["alice", "bob"] })), /^Not known: it is not responding\. Last seen .*: alice, bob\.$/);
+  assert.match(nobody(device({ state: "lost", sample: null })), /^Not known: it is lost, and has not been read/);
+});
+
 test("an extension is never a shortening", () => {
   assert.deepEqual(longer(1_000, 900).map((one) => one.text), ["1h", "2h", "4h", "8h", "1d", "3d", "7d"]);
   assert.deepEqual(longer(900 + 5 * 3_600, 900).map((one) => one.text), ["8h", "1d", "3d", "7d"]);
@@ -85,7 +170,7 @@ test("before a lease is given back it is said what ends with it", () => {
   const lease = (more: object) => ({ user: "alice", kind: "command", devices: [{}], ...more }) as never;
   assert.match(whatEnds(lease({})), /stop alice's job/);
   assert.match(whatEnds(lease({ kind: "library" })), /keeps running/);
-  assert.match(whatEnds(lease({ kind: "network", devices: [{}, {}] })), /its 2 GPUs may be assigned/);
+  assert.match(whatEnds(lease({ kind: "network", whom: null, devices: [{}, {}] })), /Its 2 GPUs may be assigned/);
 });
 
 test("a far time says its day", () => {
@@ -254,13 +339,18 @@ test("the command beneath asks for the range that is drawn", () => {
 });
 
 test("the server's lamp counts, unless the device's state has changed since", () => {
-  const said = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", status: "too hot", reason: "GPU 1 is too hot: 90 °C", affected_user: "alice", alerts: [] }] } as never);
+  const said = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", status: "too hot", reason: "GPU 1 is too hot: 90 °C", affected_user: "alice", alerts: [], lit_by: null, soon: null }] } as never);
   assert.equal(lampOf(device({}), said, 21).colour, "amber");
   assert.equal(lampOf(device({}), said, 21).forWhom, "alice");
   assert.equal(lampOf(device({ since: 21, state: "lost" }), said, 21).colour, "red");
   assert.equal(lampOf(device({ state: "asleep" }), null, 21).colour, "grey");
   assert.equal(lampOf(device({ sample: null }), null, 21).word, "no data");
   assert.equal(shortened("GPU 1 is too hot: 90 °C"), "90 °C");
+  assert.equal(shortened("GPU 1 was too hot (99 °C); now 82 °C, clears after 2 min"), "99 °C; now 82 °C, clears after 2 min");
+  const over = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "red", status: "too hot", reason: "GPU 1 was too hot (99 °C); now 82 °C, clears after 2 min", lit_by: null, soon: null }] } as never);
+  assert.equal(lampOf(device({}), over, 21).word, "was too hot");
+  const soon = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "green", status: "in use", reason: null, lit_by: null, soon: { id: "x", message: "GPU 1 is too hot: 100 °C", fires_in_seconds: 40 } }] } as never);
+  assert.equal(lampOf(device({}), soon, 21).soon, "alert in 40 s: too hot: 100 °C");
   assert.equal(shortened("GPU 6:1 is thermally throttled at 89 °C"), "thermally throttled at 89 °C");
 });
 

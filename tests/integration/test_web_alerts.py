@@ -23,7 +23,12 @@ from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_j
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
 from andon.model.work import Lease, LeaseKind, LeaseState, Share
-from andon.web.answers.alert_payloads import board_to_json, rules_to_json, seen_by
+from andon.web.answers.alert_payloads import (
+    board_to_json,
+    entries_to_json,
+    rules_to_json,
+    seen_by,
+)
 from andon.web.answers.rule_page import RuleContext, rule_to_json
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
@@ -236,6 +241,7 @@ def test_the_golden_payloads_are_what_is_said() -> None:
     rules = rules_to_json(Rulebook(), devices)
     golden = {
         "alerts": alerts_to_json(page.alerts, page.silences, page.node, AT, worst=None)
+        | entries_to_json(page.alerts)
         | {"note": None},
         "event-alert": alert_to_json(alert_pages.hot()),
         "alert-rules": {
@@ -245,7 +251,7 @@ def test_the_golden_payloads_are_what_is_said() -> None:
         },
         "alert-rule": rule_to_json(BY_NAME["fan"], RuleContext(Rulebook(), devices)),
         "board": board_to_json(
-            board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available()
+            board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available(), page.alerts
         ),
     }
     for name, said in golden.items():

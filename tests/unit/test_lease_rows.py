@@ -106,6 +106,20 @@ def test_strangers_learn_who_and_not_what_for() -> None:
     assert [row.user for row in shown.leases] == ["alice", "alice"]
 
 
+def test_a_lease_for_somebody_names_both_and_knows_their_processes() -> None:
+    dora = claim(lease(0, whom="dora", kind=LeaseKind.NETWORK))
+    status = gpu(0, processes=[Process(7, user="dora", memory_bytes=GIB), Process(8, user="bob")])
+    family = {pid: kin(pid, uid=2000) for pid in (7, 8)}
+    [capacity] = capacities_of([status], dora, kin=family, here=HERE)
+    [row] = lease_rows([dora], [capacity], ALICE)
+    assert (row.user, row.whom, row.holder, row.used_bytes) == (
+        "alice", "dora", "alice for dora", GIB,
+    )  # fmt: skip
+    assert [process.user for process in capacity.strangers] == ["bob"]
+    assert dora.holder == "alice for dora"
+    assert claim(lease(0)).holder == "alice"
+
+
 def test_a_user_may_end_the_own_lease_and_is_told_whose_the_others_are() -> None:
     [row, *_] = a_list().leases
     uid = row.uid

@@ -54,7 +54,7 @@ export function useBoard(): Board | undefined {
     queryFn: ({ signal }) => get<Board>("/api/board", signal),
     enabled: there,
     // Alerts arrive live. The text of a lit lamp has figures, which become outdated.
-    refetchInterval: ({ state }) => (state.data && state.data.lamp !== "green" ? 3_000 : 15_000),
+    refetchInterval: ({ state }) => (state.data && state.data.lamp !== "green" ? 3_000 : 5_000),
   }).data;
 }
 
@@ -66,6 +66,14 @@ export function useAlerts(everyMs: number | false = 15_000): Found<Alerts> {
     queryFn: ({ signal }) => get<Alerts>("/api/alerts?limit=200", signal),
     enabled: there,
     refetchInterval: everyMs,
+  });
+}
+
+/** One alert, current or past. */
+export function useAlert(id: string): Found<Alert> {
+  return useQuery<Alert, Problem>({
+    queryKey: ["alerts", "one", id],
+    queryFn: ({ signal }) => get<Alert>(`/api/alerts/${encodeURIComponent(id)}`, signal),
   });
 }
 

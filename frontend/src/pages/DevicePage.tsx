@@ -1,19 +1,21 @@
 /** One device: its readings now and over time, why, its alerts, leases, processes and facts. */
-import { useAlerts, useBoard, useFeatures } from "../api/queries";
-import type { Alert, Device, Holder } from "../api/types";
+import { useAlerts, useBoard, useFeatures, useLeases } from "../api/queries";
+import type { Alert, Device, Holder, Verdict } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
 import { banner } from "../lib/banner";
 import { count, DASH, gib, known, percent, used, withUnit, words } from "../lib/format";
 import { verdictText } from "../lib/holding";
-import type { Judged } from "../lib/judged";
+import { acknowledgedText, type Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
 import { alertLink } from "../lib/router";
 import { live, useDevice, useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { HeldBy } from "../parts/HeldBy";
 import { Lamp } from "../parts/Lamp";
+import { LeaseActions } from "../parts/LeaseRow";
 import { Notice } from "../parts/Notice";
+import { Take } from "../parts/Take";
 import { Users } from "../parts/Users";
 import { WhyPanel } from "../parts/WhyPanel";
 
@@ -50,8 +52,9 @@ export function DevicePage({ uuid, query, judged }: Props) {
         <div>
           <h1>GPU {live.label(uuid)} <span className="model">{device.name}</span></h1>
           <p>{banner(lamp, alert, device, at)}</p>
-          {verdict && <p className="dim">{verdictText(verdict, at)}</p>}
-          {device.hint && <p>{device.hint}</p>}
+          {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
+          {verdict && (device.state === "ok" || verdict.kind !== "withheld") && <p className="dim">{verdictText(verdict, at)}</p>}
+          {(lamp.by?.advice ?? device.hint) && <p>{lamp.by?.advice ?? device.hint}</p>}
         </div>
       </header>
       <Now device={device} />
@@ -68,7 +71,7 @@ export function DevicePage({ uuid, query, judged }: Props) {
         <aside aria-label="about this device">
           <WhyPanel uuid={uuid} label={live.label(uuid)} />
           <DeviceAlerts uuid={uuid} />
-          <Held holders={judged.holders[uuid] ?? []} label={live.label(uuid)} />
+          <Held holders={judged.holders[uuid] ?? []} device={device} verdict={verdict} />
           <Users device={device} />
         </aside>
       </div>
@@ -115,7 +118,7 @@ function DeviceAlerts({ uuid }: { uuid: string }) {
   );
 }
 
-function Held({ holders, label }: { holders: Holder[]; label: string }) {
+function Held({ holders, device, verdict }: { holders: Holder[]; device: Device; verdict: Verdict | undefined }) {
   const there = useFeatures()["leases"];
   const unknown = useBoard()?.holders_note;
   const at = useLive((now) => now.snapshot?.at ?? 0);
@@ -126,9 +129,16 @@ function Held({ holders, label }: { holders: Holder[]; label: string }) {
       {holders.length === 0 ? (
         <p className="dim">{unknown ?? "No lease on this GPU."}</p>
       ) : <HeldBy holders={holders} at={at} links />}
-      <Command text={holders.length ? "andon leases" : `andon lease --devices ${label} --for 2h`} />
+      {holders.length > 0 && <Given holders={holders} />}
+      {verdict?.kind === "free" && <Take free={[device]} chosen={device.uuid} />}
     </section>
   );
+}
+
+/** What can be done about the leases on it. */
+function Given({ holders }: { holders: Holder[] }) {
+  const list = useLeases().data;
+  return <>{list?.leases.filter((one) => one.id !== null && holders.some((held) => held.lease === one.id)).map((one) => <LeaseActions key={one.id} lease={one} id={one.id ?? ""} at={list.at} />)}</>;
 }
 
 function Facts({ device }: { device: Device }) {

@@ -8,6 +8,7 @@ import { deviceLink, keep, leaseLink } from "../lib/router";
 import { live, useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { Notice } from "../parts/Notice";
+import { nobody } from "../parts/Users";
 import { type Column, type Order, Table } from "../parts/Table";
 
 interface Row {
@@ -86,9 +87,16 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
           <p><Command label="last night's processes" text="andon history --who --since 12h" /></p>
         </Notice>
       )}
+      <Unlisted />
       {!trusted && <p className="dim">Sign in to see command lines.</p>}
     </section>
   );
+}
+
+/** Devices whose processes are not known: their absence here is not "none". */
+function Unlisted() {
+  const silent = useLive((now) => now.snapshot?.devices)?.filter((one) => one.state === "stale" || one.state === "lost") ?? [];
+  return <>{silent.map((one) => <p key={one.uuid}>GPU {one.label}: {nobody(one).replace(/^N/, "n")}</p>)}</>;
 }
 
 /** The whole command, and what a narrow page has no column for. */

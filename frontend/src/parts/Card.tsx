@@ -4,10 +4,12 @@ import type { Device, Holder, Verdict } from "../api/types";
 import { placed } from "../lib/card";
 import { duration, gib, isIdle, percent, throttleName, used, whole, withUnit } from "../lib/format";
 import { verdictText } from "../lib/holding";
+import { acknowledgedText } from "../lib/judged";
 import type { Lamp as Lit } from "../lib/lamps";
 import { live, useDevice, useLive } from "../live/store";
 import { HeldBy } from "./HeldBy";
 import { Lamp } from "./Lamp";
+import { nobody } from "./Users";
 
 interface Props {
   uuid: string;
@@ -42,10 +44,11 @@ export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
         {lamp.forWhom ? ` (affects ${lamp.forWhom})` : ""}
       </p>
       {verdict && <p className="dim">{verdictText(verdict, at)}</p>}
-      {device.hint && <p className="dim">{device.hint}</p>}
+      {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
+      {(lamp.by?.advice ?? device.hint) && <p className="dim">{lamp.by?.advice ?? device.hint}</p>}
       {device.state === "ok" && device.sample && <Readings device={device} />}
       {holders.length > 0 && <HeldBy holders={holders} at={at} />}
-      <Users device={device} at={at} />
+      <Processes device={device} at={at} />
     </div>
   );
 }
@@ -72,8 +75,8 @@ function Readings({ device }: { device: Device }) {
   );
 }
 
-function Users({ device, at }: { device: Device; at: number }) {
-  if (!device.processes.length) return <p className="dim">no processes</p>;
+function Processes({ device, at }: { device: Device; at: number }) {
+  if (!device.processes.length) return <p className="dim">{nobody(device)}</p>;
   return (
     <ul>
       {device.processes.slice(0, MOST_PROCESSES).map((one) => (

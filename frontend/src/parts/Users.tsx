@@ -1,8 +1,18 @@
 /** The processes that are on a device now. */
 import type { Device } from "../api/types";
-import { duration, gib, known } from "../lib/format";
+import { duration, gib, hourOf, known } from "../lib/format";
+import { lastSeen } from "../live/faces";
 import { live, useLive } from "../live/store";
 import { Command } from "./Command";
+
+/** Why there is none to list: an empty list is not one that cannot be read. */
+export function nobody(device: Device): string {
+  if (device.state !== "stale" && device.state !== "lost") return device.missing["processes"] ?? "No processes.";
+  const seen = lastSeen(device);
+  const state = device.state === "lost" ? "it is lost" : "it is not responding";
+  if (!device.sample) return `Not known: ${state}, and has not been read since this server started.`;
+  return `Not known: ${state}. Last seen ${hourOf(device.sample.at)}: ${seen ? device.last_users.join(", ") : "no processes"}.`;
+}
 
 export function Users({ device }: { device: Device }) {
   const at = useLive((now) => now.snapshot?.at ?? 0);
@@ -10,7 +20,7 @@ export function Users({ device }: { device: Device }) {
   return (
     <section className="panel">
       <h2>Processes now</h2>
-      {device.processes.length === 0 && <p className="dim">{device.missing["processes"] ?? "No processes."}</p>}
+      {device.processes.length === 0 && <p className="dim">{nobody(device)}</p>}
       <ul className="plain holders">
         {device.processes.map((one) => (
           <li key={`${one.pid}-${one.started}-${one.kind}`}>
@@ -25,7 +35,7 @@ export function Users({ device }: { device: Device }) {
         ))}
       </ul>
       {known(rest) && rest > 50e6 && <p className="dim">{gib(rest)} GiB is used by processes that are not visible.</p>}
-      <Command text={`andon ps --device ${live.label(device.uuid)}`} />
+      {device.state === "ok" && <Command text={`andon ps --device ${live.label(device.uuid)}`} />}
     </section>
   );
 }

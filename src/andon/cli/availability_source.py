@@ -4,13 +4,12 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from andon.cli.show.entries import range_of
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Invalid
 from andon.model.device import DeviceStatus, Snapshot
-from andon.model.naming import device_labels
+from andon.model.naming import device_labels, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import human_bytes
 

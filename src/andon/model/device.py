@@ -310,7 +310,14 @@ class DeviceStatus:
             "`processes.utilization_percent`, where the driver reported an impossible value)"
         ),
     ] = field(default_factory=dict)
-    processes: Annotated[tuple[Process, ...], Doc("the processes on it, below")] = ()
+    processes: Annotated[
+        tuple[Process, ...],
+        Doc("the processes on it, below; empty while it does not answer, when they are not known"),
+    ] = ()
+    last_users: Annotated[
+        tuple[str, ...],
+        Doc("of a device that does not answer: whose processes were on it when it last did"),
+    ] = ()
     label: str = ""  # set where its place in the list no longer tells it: see `device_labels`
 
     @property
@@ -339,7 +346,8 @@ class DeviceStatus:
         """Used memory that no listed process accounts for; None if either side is unknown."""
         used = self.sample.memory_used_bytes if self.sample else None
         held = [process.memory_bytes for process in self.processes]
-        if used is None or "processes" in self.missing or None in held:
+        unknown = "processes" in self.missing or self.state in (State.STALE, State.LOST)
+        if used is None or unknown or None in held:
             return None
         return max(0, used - sum(size for size in held if size is not None))
 

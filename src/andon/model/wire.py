@@ -39,6 +39,7 @@ from andon.model.json_fields import (
     each_in,
     flag_in,
     inside,
+    names_in,
     number_in,
     rounded_in,
     some_flag_in,
@@ -108,7 +109,7 @@ SAMPLE_ORDER = tuple(_with_shares(names_of(Sample)))
 STATE_ORDER = (
     "uuid", "index", "label", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
     "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "band", "visible",
-    "cuda_index", "limits", "setup",
+    "cuda_index", "limits", "setup", "last_users",
 )  # fmt: skip
 """A device and its state are one object in the JSON; its readings follow."""
 STATUS_ORDER = (*STATE_ORDER, "sample", "missing", "processes")
@@ -347,6 +348,7 @@ def status_from_json(value: Json) -> DeviceStatus:
         sample=inside(value, "sample", sample_from_json),
         missing={name: why for name, why in missing.items() if name not in SHARES},
         processes=tuple(each_in(value, "processes", process_from_json)),
+        last_users=names_in(value, "last_users"),
         label=some_text_in(value, "label", NAME) or "",
     )
 

@@ -7,7 +7,7 @@ from andon.core.alerting.lamps import DeviceLamp, LampBoard
 from andon.core.alerting.standing import board_now
 from andon.core.conditions.catalogue import DEFAULTS
 from andon.core.conditions.rulebook import Rulebook
-from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels, title, with_labels
 from andon.model.thresholds import Thresholds
 from andon.model.vendors import vendor_of
@@ -108,19 +108,6 @@ def unreal(snapshot: Snapshot) -> str:
     return "SIMULATED" if simulated else ""
 
 
-def unread_words(snapshot: Snapshot, one: str, several: str) -> str | None:
-    """`GPU 3, 5 do not respond: their processes are`, for a sentence about what is not known."""
-    silent = [
-        entry.label
-        for entry in entries(snapshot)
-        if entry.status.state in (State.LOST, State.STALE)
-    ]
-    if not silent:
-        return None
-    verb, whose = ("does", one) if len(silent) == 1 else ("do", several)
-    return f"{title(range_of(silent))} {verb} not respond: {whose}"
-
-
 def model_name(entry: NamedDevice, brief: bool) -> str:
     """The model without its maker; `brief` leaves out the memory size, shown beside it."""
     name = entry.status.device.name
@@ -137,18 +124,3 @@ def short_model(name: str, brief: bool = False) -> str:
     if brief:
         short = _SIZE.sub("", short)
     return " ".join(short.split()) or name
-
-
-def range_of(labels: list[str]) -> str:
-    """`0–3, 5` for consecutive numbers."""
-    parts: list[list[str]] = []
-    for label in labels:
-        if parts and _follows(parts[-1][-1], label):
-            parts[-1].append(label)
-        else:
-            parts.append([label])
-    return ", ".join(f"{p[0]}–{p[-1]}" if len(p) > 2 else ", ".join(p) for p in parts)
-
-
-def _follows(one: str, other: str) -> bool:
-    return one.isdigit() and other.isdigit() and int(other) == int(one) + 1

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from andon.cli.show import cells
-from andon.cli.show.entries import range_of, short_model
+from andon.cli.show.entries import short_model
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.engine.sharing.refusal import clock
+from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
 from andon.model.wire import Json
 

@@ -13,7 +13,7 @@ from andon.cli.show.columns import (
     device_row,
     explained_fields,
 )
-from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, range_of, unreal
+from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
 from andon.core.alerting.lamps import LampBoard
@@ -21,6 +21,7 @@ from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Snapshot, State, reading_label
+from andon.model.naming import range_of
 from andon.units import human_seconds
 
 K = TypeVar("K")

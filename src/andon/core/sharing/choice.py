@@ -204,10 +204,10 @@ def _held(tenant: Tenant) -> Obstacle:
     size = tenant.share.memory_bytes if tenant.share else None
     part = f"{human_bytes(size)} " if size is not None else ""
     if claim.state is LeaseState.ORPHANED:
-        words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose job is still running"
-        return Obstacle(ObstacleKind.ORPHANED, words, by=claim.user, lease=lease.id)
-    words = f"{part}held by lease {lease.id} ({claim.user})"
-    return Obstacle(ObstacleKind.LEASED, words, lease.until, claim.user, lease.id)
+        words = f"{part}orphaned by lease {lease.id} ({claim.holder}), whose job is still running"
+        return Obstacle(ObstacleKind.ORPHANED, words, by=claim.holder, lease=lease.id)
+    words = f"{part}held by lease {lease.id} ({claim.holder})"
+    return Obstacle(ObstacleKind.LEASED, words, lease.until, claim.holder, lease.id)
 
 
 def _strangers(capacity: DeviceCapacity) -> Obstacle | None:

@@ -34,6 +34,7 @@ class Terms:
     seconds: float | None = None
     owner: Owner | None = None  # the holder, where it is not this process
     work: Work | None = None
+    whom: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +295,7 @@ class Granter:
             simulated=candidates.snapshot.simulated,
             even_if_used=request.even_if_used,
             fence=next_fence(time.time_ns() // 1000, fences),
+            whom=terms.whom,
         )
 
     def _ticket(self, attempt: _Attempt, candidates: Candidates) -> Ticket:

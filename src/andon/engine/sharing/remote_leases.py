@@ -117,6 +117,7 @@ class RemoteLeases:
         command: str = "",
         waiting: Callable[[], None] = lambda: None,
         account: Account | None = None,
+        whom: str = "",
     ) -> RemoteLease:
         """A lease, as soon as one is available; what `waiting` raises ends the wait.
 
@@ -133,8 +134,8 @@ class RemoteLeases:
         self._refuse_hopeless(book, request, timeout)
         keeper = self._keeper(account)
         try:
-            holder = _holder(keeper, account)
-            terms = Terms(LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, holder)
+            holder, purpose = _holder(keeper, account), redact(tuple(command.split(" ")))
+            terms = Terms(LeaseKind.NETWORK, purpose, seconds, holder, whom=whom)
             grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
             self._hand_over(grant, keeper, waiting)
         finally:

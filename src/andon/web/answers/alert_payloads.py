@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from andon.core.access.roles import Sight
 from andon.core.alerting.lamps import DeviceLamp, LampBoard
+from andon.core.alerting.listing import counts, entries, listed
 from andon.core.conditions.catalogue import CONDITIONS, RULES
 from andon.core.conditions.condition import (
     READINGS,
@@ -17,8 +18,9 @@ from andon.core.conditions.condition import (
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.stated import stated
 from andon.core.sharing.holders import Holder
-from andon.model.alert import Alert
+from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Device, DeviceStatus
+from andon.model.lamp import Lamp
 from andon.model.naming import device_labels
 from andon.model.shapes import names_of, plain, to_json
 from andon.model.thresholds import Thresholds
@@ -48,24 +50,74 @@ def board_to_json(
     holders: Mapping[str, Sequence[Holder]] | None = None,
     holders_note: str | None = None,
     verdicts: Iterable[DeviceVerdict] = (),
+    alerts: Iterable[Alert] = (),
 ) -> Json:
     """The lamp, the lease holders and the availability of every device."""
     known = {one.uuid: one for one in verdicts}
+    alerts = list(alerts)
+    lights = {(one.subject, one.rule): one for one in alerts if one.state is Phase.FIRING}
+    soon = {one.subject: one for one in reversed(listed(alerts)) if _is_soon(one)}
     found = schemas.Board(
         node=node,
         at=board.at,
         simulated=board.simulated,
         headline=board.headline,
+        headline_alert=board.headline_alert,
         lamp=board.lamp,
-        devices=tuple(_on_board(one, known.get(one.uuid)) for one in board.devices),
+        devices=tuple(
+            _on_board(
+                one,
+                lights.get((one.uuid, one.rule or "")),
+                soon.get(one.uuid) if one.lamp is Lamp.GREEN else None,
+                known.get(one.uuid),
+            )
+            for one in board.devices
+        ),
         holders={uuid: list(on) for uuid, on in (holders or {}).items()},
         holders_note=holders_note,
     )
     return {"schema": BOARD_SCHEMA, **to_json(found)}
 
 
-def _on_board(lamp: DeviceLamp, verdict: DeviceVerdict | None) -> schemas.BoardDevice:
-    return schemas.BoardDevice(**plain(lamp, names_of(DeviceLamp)), verdict=verdict)
+def entries_to_json(alerts: Iterable[Alert]) -> Json:
+    """The lines of the list and their counts: one order and one count on every surface."""
+    found = entries(alerts)
+    lines = [
+        schemas.AlertEntry(one.alert.id, one.level, [other.id for other in one.related])
+        for one in found
+    ]
+    return {
+        "entries": [to_json(line) for line in lines],
+        "counts": to_json(schemas.AlertCounts(*counts(found))),
+    }
+
+
+def _on_board(
+    lamp: DeviceLamp, alert: Alert | None, soon: Alert | None, verdict: DeviceVerdict | None
+) -> schemas.BoardDevice:
+    return schemas.BoardDevice(
+        **plain(lamp, names_of(DeviceLamp)),
+        lit_by=None if alert is None else _lit_by(alert),
+        soon=None if soon is None else schemas.Soon(soon.id, soon.message, soon.fires_in_seconds),
+        verdict=verdict,
+    )
+
+
+def _is_soon(alert: Alert) -> bool:
+    return alert.state is Phase.PENDING and alert.level is not Level.INFO
+
+
+def _lit_by(alert: Alert) -> schemas.LitBy:
+    seen = alert.acknowledged
+    return schemas.LitBy(
+        id=alert.id,
+        rule=alert.rule,
+        since=alert.since,
+        advice=alert.advice,
+        users=list(dict.fromkeys(party.user for party in alert.affected if party.user)),
+        acknowledged_by=None if seen is None else seen.by,
+        silenced_until=alert.silenced_until,
+    )
 
 
 def rules_to_json(

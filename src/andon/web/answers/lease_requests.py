@@ -59,7 +59,8 @@ class LeaseBody(_Options):  # type: ignore[misc] # its fields are the rows of a 
     """The requested devices, for how long, and how long to wait for them."""
 
     model_config = ConfigDict(extra="forbid")
-    command: Annotated[str, Field(max_length=400)] = ""
+    command: Annotated[str, Field(max_length=400, description="what it is for")] = ""
+    whom: Annotated[str, Field(max_length=60, description="for whom it is held")] = ""
 
 
 class RenewRequest(BaseModel):

@@ -293,9 +293,35 @@ class RulePage:
 
 
 @dataclass(frozen=True, slots=True)
-class BoardDevice(DeviceLamp):
-    """One device on the board: its lamp, and whether it is available."""
+class LitBy:
+    """The alert that lights a lamp, as far as a tile shows it."""
 
+    id: str
+    rule: str
+    since: float
+    advice: str
+    users: Annotated[list[str], Doc("whose work is affected")]
+    acknowledged_by: Annotated[str | None, Doc("null if no one has; empty if without a name")]
+    silenced_until: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Soon:
+    """A pending alert of more than information."""
+
+    id: str
+    message: str
+    fires_in_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoardDevice(DeviceLamp):
+    """One device on the board: its lamp, what lights it, and whether it is available."""
+
+    lit_by: LitBy | None = None
+    soon: Annotated[Soon | None, Doc("what fires if it lasts, while nothing lights the lamp")] = (
+        None
+    )
     verdict: Annotated[DeviceVerdict | None, Doc("whether it is available; null if unknown")] = None
 
 
@@ -307,6 +333,7 @@ class Board:
     at: float
     simulated: bool
     headline: str
+    headline_alert: Annotated[str | None, Doc("the alert that the headline is about")]
     lamp: Lamp
     devices: tuple[BoardDevice, ...]
     holders: Annotated[Mapping[str, list[Holder]], Doc("by the device's uuid")]
@@ -336,6 +363,25 @@ class Ended:
     """Whether it has ended."""
 
     ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlertEntry:
+    """One line of the list: an alert, and those that it explains, by their ids."""
+
+    id: str
+    level: Annotated[Level, Doc("the worst of them, as people see it")]
+    related: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertCounts:
+    """How many lines there are; the first three fire. The same in `andon alerts`."""
+
+    critical: int
+    warning: int
+    info: int
+    pending: int
 
 
 # Leases.

@@ -50,7 +50,11 @@ ALERT, SILENCE = shape_of(Alert), shape_of(Silence)
 ALERT_LIST = shape_of(
     AlertList,
     schema=ALERTS,
-    more={"note": Member(str | None, "why past alerts are missing, if they are")},
+    more={
+        "entries": Member(list[schemas.AlertEntry], "the alerts as people list and count them"),
+        "counts": Member(schemas.AlertCounts, "of the entries; resolved ones are not counted"),
+        "note": Member(str | None, "why past alerts are missing, if they are"),
+    },
 )
 LEASE_LIST = shape_of(
     LeaseList,

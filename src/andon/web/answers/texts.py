@@ -64,7 +64,8 @@ class DeviceTexts:
         """All that `wire.state_to_json` reads, compared before it is built."""
         facts = (
             status.device, status.state, status.since, status.reason, status.hint, status.visible,
-            status.cuda_index, status.memory_unattributed_bytes, status.band, label,
+            status.cuda_index, status.memory_unattributed_bytes, status.band, status.last_users,
+            label,
         )  # fmt: skip
         if facts != self._facts:
             self._facts, self._facts_text = facts, self._state.of(wire.state_to_json(status, label))

@@ -21,7 +21,12 @@ from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
-from andon.web.answers.alert_payloads import board_to_json, rules_to_json, seen_by
+from andon.web.answers.alert_payloads import (
+    board_to_json,
+    entries_to_json,
+    rules_to_json,
+    seen_by,
+)
 from andon.web.answers.alert_requests import (
     AcknowledgeRequest,
     NotifierTestRequest,
@@ -109,13 +114,14 @@ def _board(
     def board() -> Response:
         """andon.board/1: a lamp, the holders and the availability of each device; a headline."""
         snapshot = feed.latest()
-        lit = lamps.board(snapshot, watching().alerts())
+        alerts = watching().alerts()
+        lit = lamps.board(snapshot, alerts)
         page = None if leases is None else leases.page()
         uuids = [status.device.uuid for status in snapshot.devices]
         held = {} if page is None else holders(page, uuids)
         note = None if leases is None else leases.why_not()
         verdicts = () if remote_leases is None else remote_leases.listed().devices
-        return _json(board_to_json(lit, snapshot.node, held, note, verdicts))
+        return _json(board_to_json(lit, snapshot.node, held, note, verdicts, alerts))
 
 
 def _changing(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
@@ -209,7 +215,7 @@ def _listed(
     listed = alerts_to_json(
         shown, watcher.silences(), snapshot.node, at, snapshot.simulated, worst=listing.worst(found)
     )
-    return {**listed, "note": note}
+    return {**listed, **entries_to_json(shown), "note": note}
 
 
 def _shown(request: Request, alert: Alert) -> wire.Json:

@@ -70,7 +70,13 @@ def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None
         granted = await pool.do(
             request,
             lambda visit: leases.lend(
-                wanted, given.seconds, given.wait_seconds, given.command, visit.go_on, account
+                wanted,
+                given.seconds,
+                given.wait_seconds,
+                given.command,
+                visit.go_on,
+                account,
+                "" if account else given.whom,
             ),
             given.wait_seconds,
         )

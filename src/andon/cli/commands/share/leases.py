@@ -179,7 +179,7 @@ def read_leases(choices: Choices) -> "LeaseListing":
 def _columns(at: float, labels: Mapping[str, str]) -> tuple[TableColumn[LeaseRow], ...]:
     return (
         TableColumn("LEASE", _id, lead=True),
-        TableColumn("USER", lambda row: say(row.user), elastic=6),
+        TableColumn("USER", lambda row: say(row.holder), elastic=6),
         TableColumn("GPU", lambda row: _devices(row, labels), right=True),
         TableColumn("SINCE", lambda row: _since(row, at), rank=1, right=True),
         TableColumn("UNTIL", _until, rank=1),

@@ -11,7 +11,7 @@ from andon.cli.commands.share.leases import on_devices, read_leases
 from andon.cli.commands.watch.history import moment
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, elsewhere, shared, with_devices
-from andon.cli.show.entries import unread_words, unreal
+from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
@@ -22,7 +22,7 @@ from andon.core.conditions.node.drivers import has_none
 from andon.core.history.usage import UNKNOWN_USER, UserUsage, by_user
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
-from andon.model.naming import device_labels
+from andon.model.naming import device_labels, unread_words
 from andon.units import human_bytes
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _remarks(snapshot: Snapshot, rows: list[UserRow], recorded: bool) -> list[st
         out.append("– GPU hours, energy, idle: nothing recorded of this user in this time")
     if any(person.user == UNKNOWN_USER for person in rows):
         out.append("– user: a process whose owner is not visible from here")
-    unread = unread_words(snapshot, "who uses it", "who uses them")
+    unread = unread_words(snapshot.devices, "who uses it", "who uses them")
     return [*out, f"{unread} is not known"] if unread else out
 
 

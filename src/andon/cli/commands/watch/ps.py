@@ -8,7 +8,7 @@ import click
 from andon.cli import process_counters, snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, elsewhere, shared, with_devices
-from andon.cli.show.entries import unread_words, unreal
+from andon.cli.show.entries import unreal
 from andon.cli.show.process_rows import (
     SORTS,
     ProcessFilter,
@@ -23,6 +23,7 @@ from andon.cli.show.tree import Branch, forest
 from andon.cli.snapshot_source import narrowed
 from andon.cli.terminal import Terminal
 from andon.model.device import NAMES_MISSING, Process, Snapshot
+from andon.model.naming import unread_words
 
 SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolution
 
@@ -138,6 +139,8 @@ def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     for reason in dict.fromkeys(reason for reason in reasons if reason):
         for line in paragraph(f"– processes: {reason}", terminal.width, "dim"):
             terminal.say(line)
-    if (unread := unread_words(snapshot, "its processes are", "their processes are")) is not None:
+    if (
+        unread := unread_words(snapshot.devices, "its processes are", "their processes are")
+    ) is not None:
         for line in paragraph(f"{unread} not listed", terminal.width, "yellow"):
             terminal.say(line)
