@@ -153,7 +153,9 @@ class Granter:
         candidates = self._candidates(attempt, pages)
         self._sweep(attempt, pages, candidates)
         if candidates.choice.chosen:
-            held = self._book.write_lease(self._lease(attempt, candidates, pages))
+            lease = self._lease(attempt, candidates, pages)
+            for_other = lease.owner.uid if lease.owner.uid != os.getuid() else None
+            held = self._book.write_lease(lease, for_other)
             self._park(attempt)
             return candidates, held
         if attempt.hold is None and self._may_wait(attempt):
