@@ -77,6 +77,23 @@ def test_json_is_what_the_server_says(home: Served) -> None:
     }
 
 
+def test_why_finds_the_same_server_and_shows_the_same_lamps(home: Served) -> None:
+    """It sampled for two seconds, because it looked for a server on the usual port only."""
+    done = andon(home.state, "why")
+    assert (done.code, done.err) == (0, "")
+    assert "SIMULATED" in done.out
+    board = {one["uuid"]: one for one in home.ask("/api/board").json()["devices"]}
+    said = andon(home.state, "why", "--json").json()["devices"]
+    assert {one["uuid"]: one["lamp"] for one in said} == {u: b["lamp"] for u, b in board.items()}
+    assert [one["lamp"] for one in said] == ["red", "red", "green"]
+    assert done.out.count("✕") == 2
+
+
+def test_without_a_notifier_nobody_was_notified(home: Served) -> None:
+    assert "notified" not in andon(home.state, "alerts").out
+    assert {a["notified"] for a in home.ask("/api/alerts").json()["alerts"]} == {0}
+
+
 def test_seen_and_not_seen_after_all(home: Served) -> None:
     done = andon(home.state, "alerts", "ack", "xid@1", "--note", "on my way", "--by", "alice")
     assert done.code == 0
