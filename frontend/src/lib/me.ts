@@ -1,5 +1,6 @@
 /** The name of the person at this browser: under it they take GPUs and acknowledge alerts. */
 import { useSyncExternalStore } from "react";
+import { useSession } from "../api/queries";
 
 const NAME = "andon.name";
 const listeners = new Set<() => void>();
@@ -18,7 +19,9 @@ function subscribe(changed: () => void): () => void {
   return () => listeners.delete(changed);
 }
 
-/** Empty if not known yet. */
+/** As signed in; a token proves no person, so then the name that was typed. Empty if not known. */
 export function useMe(): string {
-  return useSyncExternalStore(subscribe, name);
+  const session = useSession();
+  const typed = useSyncExternalStore(subscribe, name);
+  return session && !session.by_token && session.user ? session.user : typed;
 }

@@ -1,7 +1,7 @@
 /** One alert: a line that opens in place and shows who is affected, what to do and what can be done. */
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
-import { useRules } from "../api/queries";
+import { useRules, useSession } from "../api/queries";
 import type { Alert, Silence } from "../api/types";
 import { openCommand, useMay, useTrusted } from "../lib/access";
 import { LEVELS, type Listed, marks, people, silenceText, stateOf } from "../lib/alerting";
@@ -93,8 +93,8 @@ function Actions({ alert }: { alert: Alert }) {
   const [note, setNote] = useState("");
   const path = `/api/alerts/${encodeURIComponent(alert.id)}/acknowledge`;
   const named = () => {
-    setMe(by);
-    return { by: by.trim(), note: note.trim() };
+    if (typed) setMe(by);
+    return { by: typed ? by.trim() : "", note: note.trim() };
   };
   const undo = () => change.mutate(() => send("DELETE", path));
   const acknowledge = (event: React.FormEvent) => {
@@ -104,7 +104,7 @@ function Actions({ alert }: { alert: Alert }) {
   const silence = (seconds: number) => change.mutate(() => send("POST", "/api/silences", {
     rule: alert.rule, device: alert.device === null ? null : alert.subject, subject: alert.device === null ? alert.subject : null, seconds, ...named(),
   }));
-  const nameless = !by.trim();
+  const nameless = typed && !by.trim();
   return (
     <div className="actions">
       {trusted ? (

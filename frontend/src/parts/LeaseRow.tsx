@@ -164,7 +164,7 @@ export function LeaseActions({ lease, id, at }: { lease: Lease; id: string; at: 
         <Confirm title={`Release ${lease.whom || lease.user}'s lease ${id}?`} confirm={lease.kind === "command" ? "Stop job and release" : lease.kind === "network" ? "Give back" : "Release"} onConfirm={release} onCancel={() => setAsking(false)}>
           <p>{whatEnds(lease)}</p>
           {lease.command && <p><code>{lease.command}</code></p>}
-          <p><label>Note for {lease.user} <input value={note} maxLength={MOST_NOTE} onChange={(event) => setNote(event.target.value)} placeholder="why (optional)" /></label></p>
+          {lease.kind !== "network" && <p><label>Note for {lease.user} <input value={note} maxLength={MOST_NOTE} onChange={(event) => setNote(event.target.value)} placeholder="why (optional)" /></label></p>}
           <p><Command label="as a command" text={`andon release ${id}${note.trim() ? ` --note ${quoted(note.trim())}` : ""}`} /></p>
         </Confirm>
       )}

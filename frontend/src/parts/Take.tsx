@@ -1,6 +1,7 @@
 /** Takes free GPUs for a person and a time, through the server, which holds them until then. */
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { send } from "../api/client";
+import { useSession } from "../api/queries";
 import type { Device, LeaseGrant } from "../api/types";
 import { useTrusted } from "../lib/access";
 import { useChange } from "../lib/change";
@@ -48,15 +49,17 @@ function Form({ free, first, onGranted }: { free: Device[]; first: string; onGra
   const change = useChange("leases", "board");
   const [chosen, setChosen] = useState<string[]>([first]);
   const [length, setLength] = useState(USUAL);
+  const session = useSession();
+  const own = session?.role === "user"; // a user takes it as themselves
   const [whom, setWhom] = useState(me);
   const [purpose, setPurpose] = useState("");
   const toggle = (uuid: string) => setChosen((now) => (now.includes(uuid) ? now.filter((one) => one !== uuid) : [...now, uuid]));
   const labels = free.filter((one) => chosen.includes(one.uuid)).map((one) => live.label(one.uuid)).join(",");
   const take = (event: React.FormEvent) => {
     event.preventDefault();
-    setMe(whom);
+    if (session?.by_token) setMe(whom);
     const seconds = LENGTHS.find((one) => one.text === length)?.seconds;
-    const body = { devices: chosen, gpus: chosen.length, seconds, whom: whom.trim(), command: purpose.trim(), unbalanced: true };
+    const body = { devices: chosen, gpus: chosen.length, seconds, whom: own || whom.trim() === session?.user ? "" : whom.trim(), command: purpose.trim(), unbalanced: true };
     change.mutate(async () => onGranted(await send<LeaseGrant>("POST", "/api/leases", body)));
   };
   return (
@@ -75,14 +78,16 @@ function Form({ free, first, onGranted }: { free: Device[]; first: string; onGra
           {LENGTHS.map((one) => <option key={one.text} value={one.text}>{one.text.replace(/\D/, " $&")}</option>)}
         </select>
       </Field>
-      <Field name="for whom"><input required value={whom} onChange={(event) => setWhom(event.target.value)} aria-label="for whom" maxLength={60} placeholder="user name" /></Field>
+      <Field name="for whom">
+        {own ? <b>{me}</b> : <input required value={whom} onChange={(event) => setWhom(event.target.value)} aria-label="for whom" maxLength={60} placeholder="user name" />}
+      </Field>
       <Field name="what for"><input value={purpose} onChange={(event) => setPurpose(event.target.value)} aria-label="what for" maxLength={200} placeholder="optional" /></Field>
       <p className="dim">A lease reserves the GPU until it ends or is given back: no andon command gives it to anyone else. It starts nothing.</p>
       {labels && <p><Command label="as a command" text={`andon lease --devices ${labels} --gpus ${chosen.length} --for ${length}`} /></p>}
       {change.error && <p role="alert" className="wrong">{change.error.oneLine}</p>}
       <p className="end buttons">
         <button type="button" onClick={(event) => event.currentTarget.closest("dialog")?.close()}>Cancel</button>
-        <button type="submit" className="main" disabled={!chosen.length || !whom.trim() || change.isPending}>
+        <button type="submit" className="main" disabled={!chosen.length || !(own || whom.trim()) || change.isPending}>
           {change.isPending ? "Taking…" : `Take for ${length.replace(/\D/, " $&")}`}
         </button>
       </p>
