@@ -56,7 +56,10 @@ def radeon() -> Machine:
     switch = "0000:00:01.1/0000:01:00.0/0000:02:00.0/"
     place = machine.pci(RADEON, "amdgpu", under=switch)
     upstream = "sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0"
-    machine.add("sys/devices/pci0000:00/0000:00:01.1", {"vendor": "0x1022\n", "device": "0x14db\n"})
+    machine.add("sys/devices/pci0000:00/0000:00:01.1", {
+        "vendor": "0x1022\n", "device": "0x14db\n",
+        "max_link_speed": "8.0 GT/s PCIe\n", "max_link_width": 8,
+    })  # fmt: skip
     machine.add(
         upstream,
         {

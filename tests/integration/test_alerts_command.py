@@ -130,7 +130,7 @@ def test_a_silence_names_an_alert_a_rule_or_a_device_and_ends(home: Served) -> N
         (("silence", "xid@1"), 2, "not a duration"),
         (("silence", "xid@1", "2h", "--rule", "fan"), 2, "not both"),
         (("silence", "--rule", "nothing", "2h"), 2, "there is no rule"),
-        (("rules", "termal"), 2, "did you mean thermal?"),
+        (("rules", "termal"), 5, "did you mean thermal?"),
         (("test", "phone"), 5, "there is no notifier"),
         (("unsilence", "nope"), 5, "there is no silence"),
     ],
@@ -163,6 +163,13 @@ def test_the_rules_are_listed_with_their_figures(home: Served) -> None:
     assert "Used outside its lease" in listed
     one = andon(home.state, "alerts", "rules", "thermal").out
     assert "GPU 2" in one
+    assert "alerts.thermal_celsius = 80 °C (default)" in one
+    assert "AndonThermalCritical (critical): " in one
+    assert "memory_heat" not in listed
+    assert "memory_heat" in andon(home.state, "alerts", "rules", "--all").out
+    page = andon(home.state, "alerts", "rules", "memory_heat", "--json").json()
+    assert page == home.ask("/api/alerts/rules/memory_heat").json()
+    assert (page["schema"], page["level"], page["active"]) == ("andon.rule/1", None, False)
     assert andon(home.state, "alerts", "rules", "--json").json()["schema"] == "andon.rules/1"
 
 

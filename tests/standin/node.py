@@ -102,6 +102,7 @@ class StandInDevice:
     pcie_rx_kb: int | None = 1250
 
     ecc_mode: int | None = 1
+    ecc_pending: int | None = 1  # from the next reboot on
     ecc_corrected: int | None = 0
     ecc_uncorrected: int | None = 0
     ecc_corrected_aggregate: int | None = 0

@@ -270,7 +270,7 @@ DEVICE_CALL(nvmlDeviceGetPcieThroughput, GPU_ONLY,
 
 /* ---- Errors of the memory ---- */
 
-PAIR(nvmlDeviceGetEccMode, GPU_ONLY, nvmlEnableState_t, d->ecc_mode, d->ecc_mode)
+PAIR(nvmlDeviceGetEccMode, GPU_ONLY, nvmlEnableState_t, d->ecc_mode, d->ecc_pending)
 
 static long long ecc(const struct device *d, nvmlMemoryErrorType_t type, nvmlEccCounterType_t since) {
     if (d->ecc_mode != NVML_FEATURE_ENABLED) return -1;

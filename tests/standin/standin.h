@@ -25,7 +25,7 @@ enum { PROCESSES = 128, MIGS = 8, EXTRAS = 64, RULES = 256, EVENTS = 64, PATH = 
     X(sm_clock) X(memory_clock) X(video_clock)                                                     \
     X(max_sm_clock) X(max_memory_clock) X(max_video_clock) X(clock_reasons) X(pstate)              \
     X(pcie_gen) X(pcie_width) X(max_pcie_gen) X(max_pcie_width) X(pcie_tx_kb) X(pcie_rx_kb)        \
-    X(ecc_mode) X(ecc_corrected) X(ecc_uncorrected)                                                \
+    X(ecc_mode) X(ecc_pending) X(ecc_corrected) X(ecc_uncorrected)                                 \
     X(ecc_corrected_aggregate) X(ecc_uncorrected_aggregate)                                        \
     X(remapped_correctable) X(remapped_uncorrectable) X(remap_pending) X(remap_failed)             \
     X(architecture) X(capability_major) X(capability_minor) X(brand) X(minor) X(mig_mode)          \

@@ -30,6 +30,8 @@ class DeviceLine:
     memory_gib: float = 141
     power_limit: float | None = 700
     clock: int | None = 1980
+    link: tuple[int | None, int | None] = (None, None)  # the card's generation and lanes
+    slot: tuple[int | None, int | None] = (None, None)
     vendor: str = "nvidia"
     parent: int | None = None
     absent: bool = False
@@ -54,6 +56,7 @@ class Timeline:
     file: str
     title: str
     because: str = ""
+    prometheus: str = ""  # why its rules go otherwise, if they do
     every: float = 1.0
     settings: dict[str, float | str] = field(default_factory=dict)
     ignore: frozenset[str] = frozenset()
@@ -105,6 +108,8 @@ def _take(timeline: Timeline, number: int, line: str) -> None:
     text = text.strip()
     if key == "because":
         timeline.because = text
+    elif key == "prometheus":
+        timeline.prometheus = text
     elif key == "every":
         timeline.every = seconds(text)
     elif key == "set":
@@ -145,11 +150,19 @@ def _known(value: str) -> float | None:
     return None if value == "unknown" else float(value)
 
 
+def _link(value: str) -> tuple[int, int]:
+    """`5x16`: generation and lanes."""
+    generation, _, lanes = value.partition("x")
+    return int(generation), int(lanes)
+
+
 _DEVICE_WORDS: dict[str, Callable[[str], dict[str, Any]]] = {
     "slowdown": lambda v: {"slowdown": None if v == "unknown" else int(v)},
     "memory": lambda v: {"memory_gib": float(v)},
     "power limit": lambda v: {"power_limit": _known(v)},
     "clock": lambda v: {"clock": None if v == "unknown" else int(v)},
+    "link": lambda v: {"link": _link(v)},
+    "slot": lambda v: {"slot": _link(v)},
     "vendor": lambda v: {"vendor": v},
     "part of": lambda v: {"parent": int(v)},
 }

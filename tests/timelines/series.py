@@ -24,6 +24,8 @@ _LEVELS = {"info": 1, "warning": 2, "critical": 3}
 def why_not(timeline: Timeline, said: Iterable[str], looks: int = LOOKS) -> str | None:
     """Why Prometheus cannot be asked about a timeline; None where it can."""
     items = [item for row in timeline.rows for item in row.readings]
+    if timeline.prometheus:
+        return timeline.prometheus
     if timeline.rows[-1].at / timeline.every > looks:
         return "it is long"
     if timeline.settings or any(PAUSES.match(i) or i.split()[0] in OTHERWISE for i in items):

@@ -11,6 +11,8 @@ from andon.model.device import (
     Device,
     DeviceStatus,
     Disk,
+    DriverVersions,
+    Fault,
     Host,
     Limits,
     Process,
@@ -27,11 +29,18 @@ SHORT = {
     "idle": "gpu_idle", "power_cap": "sw_power_cap", "sw_thermal": "sw_thermal_slowdown",
     "hw_thermal": "hw_thermal_slowdown", "power_brake": "hw_power_brake_slowdown",
     "hw_slowdown": "hw_slowdown", "temperature_limit": "temperature_limit",
+    "clocks_set": "applications_clocks_setting",
 }  # fmt: skip
 FIELDS = {
     "temp": "temperature_celsius", "util": "utilization_percent", "memory": "memory_used_bytes",
     "power": "power_watts", "limit": "power_limit_watts", "sm_clock": "sm_clock_mhz",
     "fan": "fan_percent", "throttle": "throttle", "ecc": "ecc_uncorrected",
+    "lanes": "pcie_width", "pcie": "pcie_generation", "pstate": "performance_state",
+}  # fmt: skip
+MODES = {"on": True, "off": False, "unknown": None}
+SETUP = {
+    "persistence": "persistence", "ecc_mode": "ecc", "ecc_next": "ecc_pending",
+    "start": "start_seconds",
 }  # fmt: skip
 STATES = {"lost": State.LOST, "stale": State.STALE, "asleep": State.ASLEEP}
 STRANGER = 7000  # the first pid of those who compute outside a lease
@@ -51,6 +60,10 @@ def _size(text: str, total: float) -> int:
 def _number(text: str) -> float:
     value = float(text)
     return int(value) if value.is_integer() else value
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)
 
 
 def _reasons(text: str) -> tuple[str, ...]:
@@ -75,7 +88,8 @@ class Thing:
             "temp": "40", "util": "0", "memory": "0", "power": "100", "fan": None,
             "limit": None if line.power_limit is None else str(line.power_limit),
             "sm_clock": None if line.clock is None else str(line.clock),
-            "throttle": "none", "ecc": "0", "unattributed": "0",
+            "throttle": "none", "ecc": "0", "unattributed": "0", "pstate": None,
+            "pcie": _text(line.link[0]), "lanes": _text(line.link[1]),
         }  # fmt: skip
         if line.parent is not None:
             start |= dict.fromkeys(_OF_BOARDS)
@@ -93,6 +107,10 @@ class Thing:
                 slowdown_celsius=line.slowdown,
                 power_default_watts=line.power_limit,
                 sm_clock_mhz=line.clock,
+                pcie_generation=line.link[0],
+                pcie_width=line.link[1],
+                pcie_slot_generation=line.slot[0],
+                pcie_slot_width=line.slot[1],
             ),
         )
 
@@ -134,6 +152,10 @@ class Thing:
             self.user, _, self.command = text.partition(":")
         elif name == "stranger":
             self.stranger = text
+        elif name in SETUP:
+            value = MODES[text] if text in MODES else float(text)
+            changed: dict[str, Any] = {SETUP[name]: value}
+            self.device = replace(self.device, setup=replace(self.device.setup, **changed))
         elif name == "index":
             self.device = replace(self.device, index=int(text))
         else:
@@ -184,9 +206,13 @@ class World:
         self.things = {line.label: Thing(line) for line in lines}
         self.clock, self.boot, self.reboots = 0.0, "one", 1
         self.steady_begins = STEADY
-        self.host: dict[str, Any] = {"cpu": 10.0, "memory": 0.2 * NODE_MEMORY}
+        self.host: dict[str, Any] = {
+            "cpu": 10.0, "memory": 0.2 * NODE_MEMORY, "pressure": 0.0,
+        }  # fmt: skip
         self.disks = {"/": Disk("/", 500 * GIB, 1000 * GIB)}
         self.disks_known = True
+        self.faults: dict[str, Fault] = {}  # by source
+        self.drivers: tuple[DriverVersions, ...] | None = ()
         self.troubles: dict[str, str] = {}
         self.leases: dict[str, HeldDevices] = {}  # by name, or by the device's label
         self.former: dict[str, PreviousLease] = {}
@@ -213,6 +239,7 @@ class World:
         snapshot = Snapshot(
             node="node17", at=wall, boot=self.boot, host=self._host(),
             devices=tuple(thing.status(at, wall) for thing in listed),
+            faults=tuple(self.faults.values()),
         )  # fmt: skip
         troubles = tuple(OwnTrouble(subject, why) for subject, why in self.troubles.items())
         leases = tuple(self.leases.values()) if self.book_is_read else None
@@ -234,6 +261,8 @@ class World:
             memory_used_bytes=None if memory is None else round(memory),
             memory_total_bytes=NODE_MEMORY,
             disk=tuple(self.disks.values()) if self.disks_known else (),
+            memory_pressure_percent=self.host["pressure"],
+            drivers=self.drivers,
         )
 
     def take(self, item: str, at: float) -> None:
@@ -241,8 +270,8 @@ class World:
         if match := re.fullmatch(r"(\d+(?:-\d+)?): (.+)", item):
             for label in labels(match[1]):
                 self.things[label].take(match[2], at)
-        elif item.startswith("node: "):
-            self._node(item[6:])
+        elif item.startswith(("node: ", "driver ", "versions: ")):
+            self._of_node(item)
         elif match := re.fullmatch(r"(store|sampler): (\w+)", item):
             self.troubles.pop(match[1], None)
             if match[2] != "ok":
@@ -256,6 +285,15 @@ class World:
             self._xid(item, at)
         else:
             raise ValueError(f"{item!r} is no item")
+
+    def _of_node(self, item: str) -> None:
+        """An item that changes the node or its drivers."""
+        if match := re.fullmatch(r"driver (\w+): (.+)", item):
+            self._driver(match[1], match[2].split())
+        elif item.startswith("versions: "):
+            self._versions(item[10:])
+        else:
+            self._node(item[6:])
 
     def _book(self, item: str, at: float) -> None:
         """An item that changes what the lease book says."""
@@ -288,14 +326,34 @@ class World:
             if place and pieces[place - 1] == "nodata":
                 self.disks_known = word != "disk" and self.disks_known
                 self.host |= {word: None} if word != "disk" else {}
-            elif name == "cpu":
-                self.host["cpu"] = float(text)
+            elif name in ("cpu", "pressure"):
+                self.host[name] = float(text)
             elif name == "memory":
                 self.host["memory"] = _size(text, NODE_MEMORY)
             elif name == "disk":
                 mount, used, total = text.split(":")
                 whole = _size(total, 0)
                 self.disks[mount], self.disks_known = Disk(mount, _size(used, whole), whole), True
+
+    def _driver(self, source: str, words: list[str]) -> None:
+        """A fault by its code, with what the system shows of the cards."""
+        code, shown = words[0], dict(word.split("=") for word in words[1:])
+        self.faults.pop(source, None)
+        if code != "ok":
+            files = shown.get("files")
+            self.faults[source] = Fault(
+                source, code, "", code,
+                int(shown["cards"]) if "cards" in shown else None,
+                None if files is None else files == "yes", shown.get("container"),
+            )  # fmt: skip
+
+    def _versions(self, words: str) -> None:
+        if words in ("none", "unknown"):
+            self.drivers = () if words == "none" else None
+            return
+        found = dict(word.split("=") for word in words.split())
+        library = found.pop("library", None)
+        self.drivers = (DriverVersions("nvidia", found, library),)
 
     def _xid(self, item: str, at: float) -> None:
         if item == "xid stop":

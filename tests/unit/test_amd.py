@@ -94,6 +94,13 @@ def test_the_link_is_the_one_to_the_host_and_not_the_one_on_the_card(tmp_path: P
     sample, limits = station.sample(), station.device().limits
     assert (sample.pcie_generation, sample.pcie_width) == (3, 8)
     assert (limits.pcie_generation, limits.pcie_width) == (4, 16)
+    assert (limits.pcie_slot_generation, limits.pcie_slot_width) == (3, 8), "of the port above it"
+
+
+def test_a_radeon_s_modes_are_unknown_with_a_reason(tmp_path: Path) -> None:
+    setup = Station(tmp_path, machines.radeon()).device().setup
+    assert (setup.persistence, setup.ecc, setup.ecc_pending) == (None, None, None)
+    assert setup.missing["ecc"] == "not read through this backend"
 
 
 def test_a_radeon_s_processes_come_from_the_kernel_s_list_of_clients(tmp_path: Path) -> None:

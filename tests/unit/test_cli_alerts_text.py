@@ -13,12 +13,13 @@ from andon.cli.show.alert import render_alert, render_change
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import FINE, AlertOverview, names_of, render_alerts, short_name
 from andon.cli.show.text import display_width
-from andon.core.conditions.catalogue import thresholds
+from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, thresholds
 from andon.core.conditions.condition import SERVED
 from andon.core.conditions.rulebook import Override, Rulebook
 from andon.model.alert import Level, Phase
 from andon.model.wire import Json
 from andon.web.answers.alert_payloads import rules_to_json
+from andon.web.answers.rule_page import RuleContext, rule_to_json
 from tests.support import alert_pages
 from tests.support.snapshots import AT, assert_golden, farm
 
@@ -130,26 +131,38 @@ def test_golden_changes_look_as_drawn() -> None:
     assert_golden("alerts-follow.txt", "".join(lines))
 
 
-def _rules() -> list[Json]:
+def _here() -> RuleContext:
     cool = Override(device=1, figures={"thermal_celsius": 70.0}, off=frozenset({"memory"}))
-    devices = farm().devices[:3]
-    without_fans = thresholds(off=frozenset({"fan"}))
-    rules: list[Json] = rules_to_json(Rulebook(without_fans, [cool]), devices, SERVED)["rules"]
-    return rules
+    edge = Override(model="H200", figures={"thermal_margin_celsius": 3.0})
+    figures = thresholds(off=frozenset({"fan"}), memory_percent=85.0)
+    return RuleContext(Rulebook(figures, [cool, edge]), farm().devices[:3], SERVED, "lab")
+
+
+def _rules() -> Json:
+    return rules_to_json(*_here()[:3])
 
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_golden_rules_look_as_drawn(width: int) -> None:
-    rules = _rules()
-    by_name = {rule["name"]: rule for rule in rules}
-    text = render_rules(rules, width, color=False)
-    details = [render_rule(by_name[name], width, False) for name in ("thermal", "memory", "idle")]
+    text = render_rules(_rules(), width, color=False)
+    names = ("thermal", "memory", "idle", "fan", "idle_memory")
+    pages = [rule_to_json(BY_NAME[name], _here()) for name in names]
+    details = [render_rule(page, width, False) for page in pages]
     assert_golden(f"alert-rules-{width}.txt", "\n".join([text, *details]))
+
+
+def test_what_only_why_mentions_is_listed_on_request() -> None:
+    text = render_rules(_rules(), 80, False)
+    assert "more that only andon why mentions: andon alerts rules --all" in text
+    assert "Hot memory" not in text
+    text = render_rules(_rules(), 80, False, everything=True)
+    assert "more that only" not in text
+    assert "○ memory_heat          Hot memory" in text
 
 
 @given(st.integers(40, 220))
 def test_no_rule_is_wider_than_the_screen(width: int) -> None:
-    rules = _rules()
-    lines = render_rules(rules, width, color=False).splitlines()
-    lines += [line for rule in rules for line in render_rule(rule, width, False).splitlines()]
+    rules, pages = _rules(), [rule_to_json(one, _here()) for one in CONDITIONS]
+    lines = render_rules(rules, width, color=False, everything=True).splitlines()
+    lines += [line for page in pages for line in render_rule(page, width, False).splitlines()]
     assert max(display_width(line) for line in lines) <= width

@@ -12,10 +12,11 @@ import pytest
 from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import csv_rows
-from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible, range_of
+from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible
 from andon.cli.show.render import render_status
 from andon.cli.show.text import display_width
 from andon.model.device import Snapshot, State
+from andon.model.naming import range_of
 from tests.support import snapshots as golden
 from tests.support.snapshots import AT, FakeSampler
 
@@ -126,7 +127,7 @@ def test_a_csv_row_is_one_line_whatever_a_name_holds() -> None:
     odd = replace(odd, device=replace(odd.device, name='a "GPU",\r\nof sorts'))
     rows = csv_rows.device_rows(replace(golden.farm(), devices=(odd,)))
     assert rows[0].count("\n") == 1
-    assert next(csv.reader(rows))[5] == 'a "GPU", of sorts'
+    assert next(csv.reader(rows))[6] == 'a "GPU", of sorts'
 
 
 @pytest.mark.parametrize(

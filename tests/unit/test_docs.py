@@ -13,7 +13,7 @@ from andon.core.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
 from andon.core.settings.resolution import describe
 from andon.core.sharing.requests import LeaseOptions, rows
 from andon.core.simulation.scenarios import SCENARIOS, ScriptedFault, parse_faults
-from andon.model.device import DeviceStatus, Host, Limits, Process, Sample
+from andon.model.device import DeviceStatus, Host, Limits, Process, Sample, Setup
 from andon.model.shapes import shape_of
 from andon.web.answers.shapes import KNOWN, SNAPSHOT_SHAPE
 from tests.conftest import REPOSITORY
@@ -74,6 +74,7 @@ SNAPSHOT_TABLES = {
     "A device": KNOWN[DeviceStatus],
     "A sample": KNOWN[Sample],
     "The limits of a device": shape_of(Limits),
+    "The setup of a device": shape_of(Setup),
     "A process": KNOWN[Process],
 }
 TABLE = re.compile(r"(?<=\| field \| meaning \|\n\|---\|---\|\n)(?:\|.*\n)*")
@@ -151,3 +152,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_the_python_page_names_every_public_name() -> None:
     page = read("docs/python.md")
     assert [name for name in andon.__all__ if name not in page] == []
+
+
+@pytest.mark.parametrize("name", ["cold.py", "cold.txt"])
+def test_the_example_condition_is_shown_as_it_is_tested(name: str) -> None:
+    """tests/integration/test_one_file.py adds it to a copy of andon."""
+    text = read(f"tests/support/{name}")
+    shown = text if name.endswith(".py") else re.sub("^", "    ", text.rstrip("\n"), flags=re.M)
+    assert shown in read("docs/extending.md")

@@ -5,11 +5,11 @@ import json
 import pytest
 
 from andon.backends.nvidia_smi import cards, document, texts, trouble
-from andon.backends.nvidia_smi.cards import SystemMemory
+from andon.backends.nvidia_smi.cards import NOT_MEASURED, SystemMemory
 from andon.backends.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
 from andon.backends.nvidia_smi.texts import Unknown
 from andon.errors import Denied, Unavailable
-from andon.model.device import Device, MemoryKind, ProcessKind, Reading, State
+from andon.model.device import Device, MemoryKind, ProcessKind, Reading, Setup, State
 from andon.units import MIB
 from tests.support.nvidia_smi import H200, MIG, MIG_LIST, ODD, RECORDED, check, gpu, log
 
@@ -29,7 +29,7 @@ def seen(
 def shown(
     report: SmiReport, at: float = 1000.0, listed: str = "", memory: SystemMemory = NO_MEMORY
 ) -> tuple[list[Device], list[Reading]]:
-    found = cards.recognise(report, (), parse_list(listed), memory)
+    found = cards.recognise(report, (), parse_list(listed), memory, {})
     devices = [d for board in found for d in (board.device, *(part for _, part in board.parts))]
     return devices, cards.readings(found, memory, at)
 
@@ -56,6 +56,22 @@ def test_a_real_h200_is_one_device_with_its_facts() -> None:
     assert (device.limits.pcie_generation, device.limits.pcie_width) == (5, 16)
     assert device.limits.sm_clock_mhz == 1980
     assert device.limits.slowdown_celsius is None  # it states a distance, and not a temperature
+    assert device.setup == Setup(True, True, True, None, {"start_seconds": NOT_MEASURED.reason})
+
+
+@pytest.mark.parametrize(
+    ("printed", "known"),
+    [("Enabled", True), ("Disabled", False), ("N/A", None), ("[Unknown Error]", None)],
+)
+def test_modes_are_on_off_or_unknown(printed: str, known: bool | None) -> None:
+    body = f"""<persistence_mode>{printed}</persistence_mode>
+      <ecc_mode><current_ecc>{printed}</current_ecc></ecc_mode>"""
+    [device], _ = seen(log(gpu(body)))
+    assert (device.setup.persistence, device.setup.ecc) == (known, known)
+    said = None if known is not None else f'nvidia-smi says "{printed}"'
+    assert device.setup.missing.get("ecc") == said
+    assert device.setup.ecc_pending is None
+    assert device.setup.missing["ecc_pending"] == texts.NOT_REPORTED.reason
 
 
 def test_a_real_h200_tells_all_but_four_values() -> None:
@@ -400,7 +416,7 @@ def test_a_device_that_cannot_be_reached_keeps_its_number_among_the_others() -> 
             "sure that the latest NVIDIA driver is installed and running.", Unavailable,
             "not loaded"),
         (18, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: "
-             "535.1", Unavailable, "different versions"),
+             "535.1", Unavailable, "versions differ"),
         (6, "No devices were found", Unavailable, "no GPU"),
         (4, "Failed to initialize NVML: Insufficient Permissions", Denied, "no permission"),
         (12, "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", Unavailable,

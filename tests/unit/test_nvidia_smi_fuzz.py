@@ -44,8 +44,8 @@ def revalued(draw: st.DrawFn, seed: str) -> str:
 
 def judge(report: SmiReport, listed: str = "") -> None:
     memory = SystemMemory(1 << 30, 1 << 20)
-    found = cards.recognise(report, (), parse_list(listed), memory)
-    again = cards.recognise(report, [b.device for b in found], parse_list(listed), memory)
+    found = cards.recognise(report, (), parse_list(listed), memory, {})
+    again = cards.recognise(report, [b.device for b in found], parse_list(listed), memory, {})
     devices = [d for board in found for d in (board.device, *(part for _, part in board.parts))]
     readings = cards.readings(found, memory, 1000.0)
     assert {b.device.uuid for b in again} == {b.device.uuid for b in found}

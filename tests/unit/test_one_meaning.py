@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from andon.cli import snapshot_source
@@ -86,6 +86,7 @@ def test_an_old_driver_at_the_slowdown_temperature_is_heat_for_both() -> None:
 @given(
     TEXTS, st.none() | st.integers(20, 120), st.none() | st.integers(60, 110), st.integers(50, 100)
 )
+@example((), 90, None, 91)  # its threshold is above the one that notifies
 def test_alert_why_and_definition_agree(
     throttle: tuple[str, ...], celsius: int | None, slowdown: int | None, threshold: int
 ) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from andon.backends.sysfs import SysfsValue, Tree
@@ -58,15 +59,40 @@ def link(tree: Tree, address: str) -> PcieLink:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PcieSlot:
+    """The fastest link of the slot that a card is in; None where that is unknown."""
+
+    generation: int | None = None
+    width: int | None = None
+
+
+def slot(tree: Tree, address: str) -> PcieSlot:
+    """What the port above the card supports; the GPU of a processor has none."""
+    above = outermost_folder(tree, address).parent
+    if not _ADDRESS.fullmatch(above.name):
+        return PcieSlot()
+    port = tree.at(above)
+    return PcieSlot(
+        parse_speed(port.text("max_link_speed")).value,
+        parse_width(port.integer("max_link_width")).value,
+    )
+
+
 def outermost_port(tree: Tree, address: str) -> Tree:
     """The device itself, or the upstream port of its card's own switch."""
+    return tree.at(outermost_folder(tree, address))
+
+
+def outermost_folder(tree: Tree, address: str) -> Path:
+    """Where that port is in the tree of the kernel's devices."""
     port = tree.real(folder(address))
     while _ADDRESS.fullmatch(port.parent.name):
         above = tree.at(port.parent)
         if (above.text("vendor").value, above.text("device").value) not in SWITCHES:
             break
         port = port.parent
-    return tree.at(port)
+    return port
 
 
 def parse_speed(answer: SysfsValue[str]) -> SysfsValue[int]:

@@ -46,6 +46,24 @@ class ProcessKind(StrEnum):
     GRAPHICS = "graphics"
 
 
+class FaultCode(StrEnum):
+    """Why a reader fails, for programs. A backend of a third party may leave it out."""
+
+    VERSION_MISMATCH = "version_mismatch"
+    NO_PERMISSION = "no_permission"
+    NO_DRIVER = "no_driver"  # not installed, or not loaded
+    NO_DEVICE = "no_device"  # the driver runs, and lists none
+    DRIVER_FAILED = "driver_failed"
+    NOT_RESPONDING = "not_responding"
+    READER_ENDED = "reader_ended"
+    OTHER_BACKEND = "other_backend"  # the same cards are read in another way
+
+
+SAMPLER = "sampler"
+"""The source of a fault of sampling itself: nothing is known about any driver."""
+_CODES = ", ".join(f"`{one}`" for one in FaultCode)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A reader that failed this time; the rest of the snapshot is valid."""
@@ -53,6 +71,17 @@ class Fault:
     source: Annotated[str, Doc("the vendor")]
     reason: str
     hint: Annotated[str, Doc("what to do")] = ""
+    code: Annotated[str, Doc(f"the reason for programs: {_CODES}, or empty")] = ""
+    cards: Annotated[
+        int | None,
+        Doc("its cards that the system lists, without those given to virtual machines"),
+    ] = None
+    device_files: Annotated[
+        bool | None, Doc("whether its device files are there, such as /dev/nvidia0")
+    ] = None
+    container: Annotated[
+        str | None, Doc("the kind of container that andon runs in; empty if it runs in none")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +100,53 @@ class Limits:
 
     slowdown_celsius: Annotated[int | None, Doc("where it starts to slow down")] = None
     power_default_watts: Annotated[float | None, Doc("the default power limit")] = None
-    pcie_generation: Annotated[int | None, Doc("the fastest link")] = None
-    pcie_width: Annotated[int | None, Doc("the widest link")] = None
+    pcie_generation: Annotated[int | None, Doc("the fastest link of the card")] = None
+    pcie_width: Annotated[int | None, Doc("the widest link of the card")] = None
     sm_clock_mhz: Annotated[int | None, Doc("the highest clock of the processors")] = None
+    pcie_slot_generation: Annotated[
+        int | None, Doc("the fastest link of its slot, where the kernel knows it")
+    ] = None
+    pcie_slot_width: Annotated[
+        int | None, Doc("the widest link of its slot, where the kernel knows it")
+    ] = None
+
+    @property
+    def link_generation(self) -> int | None:
+        """The fastest link of card and slot together."""
+        return _lower(self.pcie_generation, self.pcie_slot_generation)
+
+    @property
+    def link_width(self) -> int | None:
+        """The widest link of card and slot together."""
+        return _lower(self.pcie_width, self.pcie_slot_width)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How the driver runs the device. None means unknown; the reason is in `missing`."""
+
+    persistence: Annotated[
+        bool | None, Doc("whether the driver stays ready while nothing uses the device")
+    ] = None
+    ecc: Annotated[bool | None, Doc("whether its memory corrects errors (ECC)")] = None
+    ecc_pending: Annotated[bool | None, Doc("the same from the next reboot on")] = None
+    start_seconds: Annotated[
+        float | None, Doc("how long the driver took to start when andon opened it")
+    ] = None
+    missing: Annotated[Mapping[str, str], Doc("name → reason, for every `null` here")] = field(
+        default_factory=dict, hash=False
+    )
+
+
+SETUP_VALUES = tuple(one.name for one in fields(Setup) if one.name != "missing")
+
+
+def unknown_setup(reason: str) -> Setup:
+    """Nothing of it is known, for this reason."""
+    return Setup(missing=dict.fromkeys(SETUP_VALUES, reason))
+
+
+NOT_READ = unknown_setup("not read through this backend")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +164,7 @@ class Device:
     ] = MemoryKind.DEVICE
     memory_total_bytes: Annotated[int | None, Doc("its memory")] = None
     limits: Annotated[Limits, Doc("limits that the device reports")] = Limits()
+    setup: Annotated[Setup, Doc("how the driver runs it")] = NOT_READ
 
 
 _THROTTLE = (
@@ -236,7 +310,14 @@ class DeviceStatus:
             "`processes.utilization_percent`, where the driver reported an impossible value)"
         ),
     ] = field(default_factory=dict)
-    processes: Annotated[tuple[Process, ...], Doc("the processes on it, below")] = ()
+    processes: Annotated[
+        tuple[Process, ...],
+        Doc("the processes on it, below; empty while it does not answer, when they are not known"),
+    ] = ()
+    last_users: Annotated[
+        tuple[str, ...],
+        Doc("of a device that does not answer: whose processes were on it when it last did"),
+    ] = ()
     label: str = ""  # set where its place in the list no longer tells it: see `device_labels`
 
     @property
@@ -265,7 +346,8 @@ class DeviceStatus:
         """Used memory that no listed process accounts for; None if either side is unknown."""
         used = self.sample.memory_used_bytes if self.sample else None
         held = [process.memory_bytes for process in self.processes]
-        if used is None or "processes" in self.missing or None in held:
+        unknown = "processes" in self.missing or self.state in (State.STALE, State.LOST)
+        if used is None or unknown or None in held:
             return None
         return max(0, used - sum(size for size in held if size is not None))
 
@@ -289,6 +371,17 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverVersions:
+    """The versions of one vendor's driver on a node."""
+
+    vendor: str
+    modules: Annotated[Mapping[str, str], Doc("kernel module → its version, for those loaded")]
+    library: Annotated[
+        str | None, Doc("of the library on disk, which a program started now would load")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """The node's own values."""
 
@@ -298,6 +391,14 @@ class Host:
     load_1m: Annotated[float | None, Doc("load average over one minute")] = None
     disk: Annotated[tuple[Disk, ...], Doc("the local file systems")] = ()
     network: Annotated[tuple[Network, ...], Doc("the interfaces")] = ()
+    memory_pressure_percent: Annotated[
+        float | None,
+        Doc("the share of the last 10 s in which a process waited for memory; Linux only"),
+    ] = None
+    drivers: Annotated[
+        tuple[DriverVersions, ...] | None,
+        Doc("the versions of the drivers that are loaded: `vendor`, `modules`, `library`"),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,11 +419,16 @@ class Snapshot:
     faults: Annotated[
         tuple[Fault, ...],
         Doc(
-            "readers (the processes that call a driver) that failed: `source`, `reason`, `hint`; "
-            "the rest is still valid"
+            "readers (the processes that call a driver) that failed: `source`, `reason`, `hint`, "
+            "`code`, and what the system itself shows of its cards; the rest is still valid"
         ),
     ] = ()
     events: "tuple[Event, ...]" = ()  # since this session's last snapshot; not part of the JSON
+
+
+def _lower(own: int | None, slot: int | None) -> int | None:
+    """A slot that is not known does not limit the card."""
+    return own if own is None or not slot else min(own, slot)
 
 
 def _share(part: float | None, whole: float | None) -> float | None:

@@ -124,6 +124,11 @@ def flag_in(value: Json, name: str, default: bool = False) -> bool:
     return found
 
 
+def some_flag_in(value: Json, name: str) -> bool | None:
+    """True, false, or None."""
+    return None if value.get(name) is None else flag_in(value, name)
+
+
 def choice_in(value: Json, name: str, kind: type[E]) -> E:
     """One of the values of an enum."""
     found = value.get(name)
@@ -183,6 +188,16 @@ def texts_in(value: Json, name: str) -> dict[str, str]:
     return {
         text_of(key, places[key], NAME): text_of(text, places[key]) for key, text in found.items()
     }
+
+
+def names_in(value: Json, name: str, most: int = MOST_ITEMS) -> tuple[str, ...]:
+    """A list of short texts; empty if there is none."""
+    found = value.get(name)
+    if found is None:
+        return ()
+    if not isinstance(found, (list, tuple)) or len(found) > most:
+        raise Wrong(name, f"is {shown(found)}, not a list of at most {most} names")
+    return tuple(text_of(one, f"{name}[{place}]", NAME) for place, one in enumerate(found))
 
 
 def shown(value: object) -> str:

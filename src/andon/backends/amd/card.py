@@ -98,11 +98,14 @@ class AmdCard:
 
     def _limits(self) -> Limits:
         link = pci.link(self._place.tree, self._place.pci)
+        slot = pci.slot(self._place.tree, self._place.pci)
         return Limits(
             slowdown_celsius=self._heat("crit", "edge", "junction").value,
             power_default_watts=self._sense("power1_cap_default").then(_watts).value,
             pcie_generation=link.generation_limit,
             pcie_width=link.width_limit,
+            pcie_slot_generation=slot.generation,
+            pcie_slot_width=slot.width,
             sm_clock_mhz=parse_fastest(self._files.text("pp_dpm_sclk").value or ""),
         )
 

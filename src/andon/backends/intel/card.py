@@ -77,6 +77,7 @@ class IntelCard:
     def describe(self) -> Device:
         self._find()
         link = pci.link(self._place.tree, self._place.pci)
+        slot = pci.slot(self._place.tree, self._place.pci)
         return Device(
             uuid=self._uuid,
             index=self._place.card.index,
@@ -90,6 +91,8 @@ class IntelCard:
                 power_default_watts=self._watts(f"power{self._channel}_rated_max").value,
                 pcie_generation=link.generation_limit,
                 pcie_width=link.width_limit,
+                pcie_slot_generation=slot.generation,
+                pcie_slot_width=slot.width,
                 sm_clock_mhz=self._files.integer(self._layout.fastest_mhz).value,
             ),
         )

@@ -11,10 +11,10 @@ from andon.backends.nvidia import nvml
 from andon.backends.nvidia.card import NvidiaCard
 from andon.backends.nvidia.events import EventListener, Report
 from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
-from andon.backends.nvidia.trouble import VERSION_MISMATCH, as_error, trouble
+from andon.backends.nvidia.trouble import as_error, trouble
 from andon.core.sampling.rest import Rest
 from andon.errors import AndonError, Unavailable
-from andon.model.device import Card, Device, Reading, State
+from andon.model.device import Card, Device, FaultCode, Reading, State
 
 T = TypeVar("T")
 
@@ -33,6 +33,7 @@ class Nvidia:
         self._started = False
         self._calls = 0
         self._session = 0
+        self._start_seconds = 0.0
         self._boards: dict[str, tuple[int, NvidiaCard]] = {}
         self._known: dict[str, Device] = {}
         self._rests: dict[str, Rest] = {}
@@ -59,6 +60,7 @@ class Nvidia:
             raise Unavailable(
                 "the NVIDIA driver is running but finds no GPU",
                 hint="inside a container, start it with --gpus all; else check lspci and dmesg",
+                cause=FaultCode.NO_DEVICE,
             )
         # In a container the kernel lists every card of the host, and NVML only the assigned ones.
         if len(cards) == count:
@@ -72,7 +74,9 @@ class Nvidia:
         if self._is_left_alone(card):
             return [self._sleeping_device(card)]
         with self._in_session():
-            return _translated(lambda: self._board(card).devices())
+            devices = _translated(lambda: self._board(card).devices())
+        self._known[card.key] = devices[0]
+        return devices
 
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
         if self._is_left_alone(card):
@@ -114,23 +118,26 @@ class Nvidia:
             self._calls -= 1
 
     def _start(self) -> None:
+        began = self._clock()
         try:
             _translated(lambda: nvml.start(wake_all=not self._rests), starting=True)
         except AndonError as error:
             raise self._with_versions(error) from error
         self._started = True
         self._session += 1
+        self._start_seconds = self._clock() - began
         if self._report is not None:
             self._listener = EventListener(self._report, resting=bool(self._rests))
 
     def _with_versions(self, error: AndonError) -> AndonError:
         """A mismatch is only clear with the version that is loaded in the kernel."""
-        if error.reason != trouble(VERSION_MISMATCH).reason:
+        if error.cause != FaultCode.VERSION_MISMATCH:
             return error
         with contextlib.suppress(OSError, IndexError):
             words = (self._root / "proc/driver/nvidia/version").read_text().splitlines()[0].split()
             loaded = next(word for word in words if word[0].isdigit() and "." in word)
-            return type(error)(f"{error.reason} (the kernel has {loaded})", error.hint)
+            reason = f"{error.reason} (the kernel has {loaded})"
+            return type(error)(reason, error.hint, cause=error.cause)
         return error
 
     def _stop(self) -> None:
@@ -148,8 +155,10 @@ class Nvidia:
         """The open card; a new NVML session invalidates old handles."""
         session, board = self._boards.get(card.key, (0, None))
         if board is None or session != self._session:
-            handle = self._handle(card)
-            board = NvidiaCard(handle, card.index, self._root)
+            began = self._clock()
+            handle = self._handle(card)  # where cards may sleep, this is what starts the driver
+            start_seconds = round(self._start_seconds + self._clock() - began, 1)
+            board = NvidiaCard(handle, card.index, self._root, start_seconds)
             self._boards[card.key] = (self._session, board)
             self._known[card.key] = board.device
             if self._listener is not None:

@@ -1,10 +1,11 @@
 """One open NVIDIA card: its facts, its readings by tier, its partitions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from andon.backends import pci
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.activity import Activity
 from andon.backends.nvidia.lists import Found, ListedProcess, ProcessLists
@@ -16,7 +17,9 @@ from andon.backends.nvidia.probes import (
     Due,
     Gauges,
 )
+from andon.backends.nvidia.setup import read_setup
 from andon.backends.nvidia.trouble import Reach, survivable
+from andon.backends.sysfs import Tree
 from andon.model.device import (
     SAMPLE_VALUES,
     Device,
@@ -26,11 +29,13 @@ from andon.model.device import (
     ProcessKind,
     Reading,
     Sample,
+    unknown_setup,
 )
 
 T = TypeVar("T")
 
 INSTANCE = "not reported for a MIG instance"
+_INSTANCE_SETUP = unknown_setup(INSTANCE)
 _BLANK: dict[str, Any] = dict.fromkeys(SAMPLE_VALUES)
 
 
@@ -55,8 +60,8 @@ class Instance:
 class NvidiaCard:
     """One open card. Used by one thread at a time."""
 
-    def __init__(self, handle: Handle, index: int, root: Path) -> None:
-        self._handle, self._root = handle, root
+    def __init__(self, handle: Handle, index: int, root: Path, start_seconds: float = 0.0) -> None:
+        self._handle, self._root, self._start_seconds = handle, root, start_seconds
         self._gauges = Gauges()
         self._due = Due()
         self._activity = Activity()
@@ -77,12 +82,14 @@ class NvidiaCard:
     def _describe(self, index: int) -> Device:
         handle = self._handle
         total = fact(lambda h: nvml.memory(h).total, handle)
+        address = fact(nvml.pci, handle)
+        slot = pci.PcieSlot() if address is None else pci.slot(Tree(self._root), address)
         return Device(
             uuid=nvml.uuid(handle),
             index=index,
             vendor="nvidia",
             name=nvml.name(handle),
-            pci=fact(nvml.pci, handle),
+            pci=address,
             memory_kind=MemoryKind.DEVICE if total is not None else MemoryKind.UNIFIED,
             memory_total_bytes=total if total is not None else system_memory(self._root)[0],
             limits=Limits(
@@ -90,12 +97,17 @@ class NvidiaCard:
                 power_default_watts=fact(nvml.power_default_watts, handle),
                 pcie_generation=fact(nvml.pcie_generation_limit, handle),
                 pcie_width=fact(nvml.pcie_width_limit, handle),
+                pcie_slot_generation=slot.generation,
+                pcie_slot_width=slot.width,
                 sm_clock_mhz=fact(nvml.sm_clock_limit_mhz, handle),
             ),
         )
 
     def devices(self) -> list[Device]:
-        """The board and its partitions, whose layout is read again."""
+        """The board and its partitions; modes and layout are read again."""
+        setup = read_setup(self._handle, self._start_seconds)
+        if setup != self.device.setup:
+            self.device = replace(self.device, setup=setup)
         self._instances = self._find_instances()
         return [self.device, *(instance.device for instance in self._instances)]
 
@@ -115,6 +127,7 @@ class NvidiaCard:
             pci=self.device.pci,
             parent=self.device.uuid,
             memory_total_bytes=fact(lambda h: nvml.memory(h).total, handle),
+            setup=_INSTANCE_SETUP,
         )
         return Instance(device, handle, ProcessLists())
 

@@ -89,6 +89,16 @@ def pcie_width_limit(handle: Handle) -> int:
     return int(pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle))
 
 
+def persistence(handle: Handle) -> bool:
+    return bool(pynvml.nvmlDeviceGetPersistenceMode(handle))
+
+
+def ecc_modes(handle: Handle) -> tuple[bool, bool]:
+    """Now, and from the next reboot on."""
+    now, pending = pynvml.nvmlDeviceGetEccMode(handle)
+    return bool(now), bool(pending)
+
+
 def sm_clock_limit_mhz(handle: Handle) -> int:
     return int(pynvml.nvmlDeviceGetMaxClockInfo(handle, _SM))
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from andon.backends import pci
 from andon.backends.nvidia_smi import cards as boards
 from andon.backends.nvidia_smi import document, trouble
 from andon.backends.nvidia_smi.cards import BY_ADDRESS, VENDOR, SmiCard, SystemMemory
@@ -41,6 +42,7 @@ class NvidiaSmi:
         self._versions: Mapping[str, str] = {}
         self._boards: list[SmiCard] = []
         self._gone: dict[str, Device] = {}
+        self._slots: dict[str, pci.PcieSlot] = {}
 
     def glance(self) -> Sequence[Card]:
         """The cards bound to the nvidia kernel module; WSL lists none."""
@@ -104,7 +106,9 @@ class NvidiaSmi:
         self._versions = report.versions or self._versions
         self._name_parts(report, command)
         before = {device.uuid: device for device in self._devices()}
-        self._boards = boards.recognise(report, before.values(), self._listed, self._memory())
+        self._boards = boards.recognise(
+            report, before.values(), self._listed, self._memory(), self._slots_of(report)
+        )
         now = {device.uuid for device in self._current()}
         reached = {board.gpu.pci for board in self._boards if not board.gpu.lost}
         self._gone = {
@@ -158,6 +162,13 @@ class NvidiaSmi:
             Device(f"{BY_ADDRESS}{c.pci}", c.index, VENDOR, c.name or "NVIDIA GPU", c.pci)
             for c in self.glance()
         ]
+
+    def _slots_of(self, report: SmiReport) -> Mapping[str, pci.PcieSlot]:
+        """Read once for each card: a slot does not change."""
+        for gpu in report.gpus:
+            if gpu.pci and gpu.pci not in self._slots:
+                self._slots[gpu.pci] = pci.slot(Tree(self._root), gpu.pci)
+        return self._slots
 
     def _memory(self) -> SystemMemory:
         try:

@@ -6,21 +6,27 @@ from typing import Any, Final
 
 from andon.backends.nvidia_smi.report import Gpu, Listed, MigInstance, SmiProcess, SmiReport
 from andon.backends.nvidia_smi.texts import NOT_REPORTED, Unknown, Value
+from andon.backends.pci import PcieSlot
 from andon.model.device import (
     SAMPLE_VALUES,
+    SETUP_VALUES,
     Device,
     Limits,
     MemoryKind,
     Process,
     Reading,
     Sample,
+    Setup,
     State,
+    unknown_setup,
 )
 
 VENDOR: Final = "nvidia"
 BY_ADDRESS: Final = "nvidia_smi@"
 """Prefix for a device whose uuid is unknown: the roster drops it once the uuid is known."""
 INSTANCE: Final = Unknown("not reported for a MIG instance")
+NOT_MEASURED: Final = Unknown("not measured through nvidia-smi, which starts anew each time")
+_INSTANCE_SETUP: Final = unknown_setup(INSTANCE.reason)
 TOO_MUCH: Final = Unknown("nvidia-smi reports more used than total memory")
 LOST_HINT: Final = "look for the cause: sudo dmesg | grep -i -e xid -e nvrm"
 _MEMORY: Final = ("memory_used_bytes", "memory_free_bytes")
@@ -59,6 +65,7 @@ def recognise(
     known: Iterable[Device],
     listed: Mapping[tuple[str, int], Listed],
     memory: SystemMemory,
+    slots: Mapping[str, PcieSlot],
 ) -> list[SmiCard]:
     """The boards of a report, each once, with the identity it had before."""
     earlier = {device.pci: device for device in known if device.pci and device.parent is None}
@@ -71,7 +78,8 @@ def recognise(
         before = earlier.get(gpu.pci or "")
         uuid = _identity(gpu, before)
         if uuid is not None and uuid not in boards:
-            device = _device(gpu, uuid, numbers[id(gpu)], memory)
+            slot = slots.get(gpu.pci or "", PcieSlot())
+            device = _device(gpu, uuid, numbers[id(gpu)], memory, slot)
             if gpu.lost and before is not None and before.uuid == uuid:
                 device = replace(before, index=device.index)
             boards[uuid] = SmiCard(gpu, device, _parts(gpu, device, listed))
@@ -124,7 +132,7 @@ def _identity(gpu: Gpu, earlier: Device | None) -> str | None:
     return f"{BY_ADDRESS}{gpu.pci}" if gpu.pci else None
 
 
-def _device(gpu: Gpu, uuid: str, index: int, memory: SystemMemory) -> Device:
+def _device(gpu: Gpu, uuid: str, index: int, memory: SystemMemory, slot: PcieSlot) -> Device:
     unified = _is_unified(gpu)
     total = memory.total_bytes if unified else _known(gpu.value("memory_total_bytes"))
     limits: dict[str, Any] = {name: _known(value) for name, value in gpu.limits.items()}
@@ -136,8 +144,17 @@ def _device(gpu: Gpu, uuid: str, index: int, memory: SystemMemory) -> Device:
         pci=gpu.pci,
         memory_kind=MemoryKind.UNIFIED if unified else MemoryKind.DEVICE,
         memory_total_bytes=total,
-        limits=Limits(**limits),
+        limits=Limits(**limits, pcie_slot_generation=slot.generation, pcie_slot_width=slot.width),
+        setup=_setup(gpu),
     )
+
+
+def _setup(gpu: Gpu) -> Setup:
+    """How long the driver takes to start is not known: each call of the command starts it."""
+    said = {name: gpu.setup.get(name, NOT_REPORTED) for name in SETUP_VALUES}
+    said["start_seconds"] = NOT_MEASURED
+    sure: dict[str, Any] = {n: v for n, v in said.items() if not isinstance(v, Unknown)}
+    return Setup(**sure, missing={n: v.reason for n, v in said.items() if isinstance(v, Unknown)})
 
 
 def _parts(
@@ -160,6 +177,7 @@ def _parts(
             pci=board.pci,
             parent=board.uuid,
             memory_total_bytes=_known(part.values.get("memory_total_bytes", NOT_REPORTED)),
+            setup=_INSTANCE_SETUP,
         )
         found.setdefault(uuid, (part, device))
     return tuple(found.values())

@@ -59,6 +59,11 @@ _LIMITS: Final = {
     "pcie_width": (f"{_PCIE}/link_widths/max_link_width",),
     "sm_clock_mhz": ("max_clocks/sm_clock",),
 }
+_SETUP: Final = {
+    "persistence": "persistence_mode",
+    "ecc": "ecc_mode/current_ecc",
+    "ecc_pending": "ecc_mode/pending_ecc",
+}
 
 
 def parse(text: str) -> SmiReport | None:
@@ -114,6 +119,7 @@ def _gpu(gpu: Element) -> Gpu:
         name=name if name and texts.is_text(name) else "NVIDIA GPU",
         values=_values(gpu, _SAMPLE) | _values(gpu, _MEMORY) | special,
         limits=_values(gpu, _LIMITS),
+        setup={name: texts.flag(_text(gpu, path)) for name, path in _SETUP.items()},
         uses=uses,
         uses_reason=reason,
         parts=tuple(_parts(gpu)),

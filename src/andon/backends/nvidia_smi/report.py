@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from andon.backends.nvidia_smi.texts import NOT_REPORTED, Value, lost, pci_address, plain
+from andon.backends.nvidia_smi.texts import NOT_REPORTED, Unknown, Value, lost, pci_address, plain
 from andon.model.device import ProcessKind
 
 Place = tuple[int, int]
@@ -52,6 +52,7 @@ class Gpu:
     name: str
     values: Mapping[str, Value]
     limits: Mapping[str, Value] = field(default_factory=dict)
+    setup: Mapping[str, bool | Unknown] = field(default_factory=dict)
     uses: tuple[SmiProcess, ...] = ()
     uses_reason: str | None = None
     parts: tuple[MigInstance, ...] = ()

@@ -24,6 +24,7 @@ _LOST: Final = {
     "gpu is lost": "it has fallen off the bus",
     "gpu requires reset": "it needs a reset before it can be used again",
 }
+_FLAGS: Final = {"Enabled": True, "Disabled": False}
 _SHOWN_CHARACTERS: Final = 60
 _NUMBER: Final = re.compile(r"P?(-?[0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z%]*)")
 
@@ -86,6 +87,13 @@ def number(text: str, measure: Measure) -> int | float | Unknown:
     if value < measure.least or (measure.most is not None and value > measure.most):
         return Unknown(f"{_says(text)}, which is impossible")
     return round(value) * measure.scale if measure.whole else value * measure.scale
+
+
+def flag(text: str | None) -> bool | Unknown:
+    """`Enabled` or `Disabled`; None if this version does not print it."""
+    if text is None:
+        return NOT_REPORTED
+    return _FLAGS[text] if text in _FLAGS else unknown(text)
 
 
 def unknown(text: str) -> Unknown:

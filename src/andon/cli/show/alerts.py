@@ -4,7 +4,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from andon.cli.show.entries import range_of
 from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, say
@@ -13,7 +12,7 @@ from andon.core.alerting.listing import Entry, shown_level
 from andon.core.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Party, Phase, Silence
 from andon.model.device import Snapshot
-from andon.model.naming import label_in
+from andon.model.naming import label_in, range_of
 from andon.units import human_seconds
 
 LAMPS = {
@@ -50,6 +49,12 @@ class AlertOverview:
     def entries(self) -> list[Entry]:
         """The same, each alert with those it explains."""
         return listing.entries(self.alerts, self.everything)
+
+    @property
+    def nothing_readable(self) -> bool:
+        """Whether an alert says that no device at all can be read."""
+        firing = (alert for alert in self.alerts if alert.state is Phase.FIRING)
+        return any(alert.evidence.get("devices_readable") == 0 for alert in firing)
 
     @property
     def worst(self) -> Level | None:

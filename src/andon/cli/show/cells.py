@@ -41,9 +41,9 @@ def heat_style(entry: NamedDevice) -> str:
     if celsius is None:
         return ""
     limits = heat_limits(entry.status.device.limits.slowdown_celsius, entry.figures)
-    if celsius >= limits.critical:
-        return "bold red"
-    return "yellow" if celsius >= limits.shown else ""
+    if celsius < limits.shown:
+        return ""  # a device with a low slowdown temperature may be critical below it
+    return "bold red" if celsius >= limits.critical else "yellow"
 
 
 def unknown() -> Text:
@@ -118,7 +118,7 @@ def link(entry: NamedDevice) -> Text:
     sample, limits = _sample(entry), entry.status.device.limits
     if sample.pcie_generation is None or sample.pcie_width is None:
         return unknown()
-    narrow = limits.pcie_width is not None and sample.pcie_width < limits.pcie_width
+    narrow = limits.link_width is not None and sample.pcie_width < limits.link_width
     return say(f"{sample.pcie_generation}×{sample.pcie_width}", "yellow" if narrow else "")
 
 

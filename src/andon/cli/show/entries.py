@@ -10,6 +10,7 @@ from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels, title, with_labels
 from andon.model.thresholds import Thresholds
+from andon.model.vendors import vendor_of
 
 _NOISE = re.compile(
     r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
@@ -18,6 +19,14 @@ _NOISE = re.compile(
 )
 _SIZE = re.compile(r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b")
 _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
+
+
+CUDA = "cuda"
+
+
+def runtime_of(vendor: str) -> str:
+    """The runtime in which a program counts this vendor's devices: `hip` for AMD."""
+    return vendor_of(vendor).runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +114,13 @@ def model_name(entry: NamedDevice, brief: bool) -> str:
     profile = _PROFILE.search(name)
     if entry.instance and profile:
         return f"└ {profile['profile']}"
-    short = _NOISE.sub("", name)
-    if brief:
-        short = _SIZE.sub("", short)
-    short = " ".join(short.split()) or name
+    short = short_model(name, brief)
     return f"└ {short}" if entry.instance else short
 
 
-def range_of(labels: list[str]) -> str:
-    """`0–3, 5` for consecutive numbers."""
-    parts: list[list[str]] = []
-    for label in labels:
-        if parts and _follows(parts[-1][-1], label):
-            parts[-1].append(label)
-        else:
-            parts.append([label])
-    return ", ".join(f"{p[0]}–{p[-1]}" if len(p) > 2 else ", ".join(p) for p in parts)
-
-
-def _follows(one: str, other: str) -> bool:
-    return one.isdigit() and other.isdigit() and int(other) == int(one) + 1
+def short_model(name: str, brief: bool = False) -> str:
+    """A model's name without its maker, and without its size if `brief`."""
+    short = _NOISE.sub("", name)
+    if brief:
+        short = _SIZE.sub("", short)
+    return " ".join(short.split()) or name

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from andon.cli.show import cells
 from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, model_name
-from andon.cli.show.render import fault_lines, header, paragraph
+from andon.cli.show.render import fault_lines, header, none_there, paragraph
 from andon.cli.show.text import Text, display_width, join, say
 from andon.core.alerting.lamps import NOT_URGENT, LampBoard
 from andon.core.alerting.standing import board_now
@@ -34,6 +34,12 @@ NAMES = {
     "limits.power_default_watts": "default power limit",
     "limits.pcie_width": "max lanes",
     "limits.pcie_generation": "max PCIe generation",
+    "limits.pcie_slot_width": "slot's lanes",
+    "limits.pcie_slot_generation": "slot's PCIe generation",
+    "setup.ecc": "ECC",
+    "setup.ecc_pending": "ECC after a reboot",
+    "setup.persistence": "persistence mode",
+    "setup.start_seconds": "start of the driver",
     "pcie_width": "lanes",
     "pcie_generation": "PCIe generation",
     "memory_total_bytes": "total memory",
@@ -53,6 +59,11 @@ NAMES = {
     "peers_sm_clock_mhz": "peers' clock",
     "peers_temperature_celsius": "peers' temperature",
     "host.cpu_percent": "CPU",
+    "host.memory_percent": "host memory",
+    "host.memory_pressure_percent": "waiting for memory",
+    "driver.loaded": "loaded",
+    "driver.part": "differs:",
+    "driver.other": "version",
     "memory_rise_bytes": "rise",
     "memory_rise_seconds": "over",
     "memory_growth_bytes_per_second": "rate",
@@ -124,7 +135,7 @@ def render_why(found: WhyAnswer, width: int, color: bool) -> str:
 
 
 def _nothing_there(found: WhyAnswer, width: int) -> list[Text]:
-    lines = paragraph("No GPU found on this node.", width, "bold", indent=0)
+    lines = paragraph(none_there(found.snapshot), width, "bold", indent=0)
     for reason in found.absence:
         lines += [Text(), *paragraph(reason.sentence, width, indent=0)]
         lines += _labelled("what to do", [reason.advice], width)

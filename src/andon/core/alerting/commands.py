@@ -72,7 +72,7 @@ def current(state: AlertState) -> tuple[Alert, ...]:
         for rule, episode in on.items():
             if state.steady is not None:
                 episode = with_prospects(episode, BY_NAME[rule], figures, state.steady)
-            found.append(renderer.now(episode, seen.get(rule)))
+            found.append(renderer.current(episode, seen.get(rule)))
     return tuple(sorted(found, key=order))
 
 

@@ -7,6 +7,7 @@ from andon.core.alerting.listing import is_listed, lamp_of, order
 from andon.core.conditions.catalogue import BY_NAME, PRESENT
 from andon.core.conditions.condition import Condition, Told, severity
 from andon.core.conditions.judgement import CALM, Judgement
+from andon.core.conditions.judging import OnFault
 from andon.core.evidence.blame import Blame, blamed, listed_users, owned
 from andon.model.alert import Alert, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
@@ -45,6 +46,7 @@ class LampBoard:
     lamp: Lamp
     devices: tuple[DeviceLamp, ...] = ()
     simulated: bool = False
+    headline_alert: str | None = None  # the id of the alert that the headline is about
 
     def of(self, uuid: str) -> DeviceLamp | None:
         return next((one for one in self.devices if one.uuid == uuid), None)
@@ -69,8 +71,8 @@ def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
     others = [a for subject, on in mine.items() if subject not in lit for a in on if lights(a)]
     devices = tuple(lit.values())
     lamp = _overall(devices, others)
-    headline = _headline(snapshot, devices, mine, others, numbers)
-    return LampBoard(snapshot.at, headline, lamp, devices, snapshot.simulated)
+    headline, about = _headline(snapshot, devices, mine, others, numbers)
+    return LampBoard(snapshot.at, headline, lamp, devices, snapshot.simulated, about)
 
 
 def lights(alert: Alert) -> bool:
@@ -153,16 +155,28 @@ def _headline(
     mine: Mapping[str, list[Alert]],
     others: list[Alert],
     numbers: Mapping[str, str],
-) -> str:
-    troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER)]
+) -> tuple[str, str | None]:
+    """The headline, and the id of the alert that it is about."""
+    unread = _unread(snapshot, others)
+    troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER) and d.uuid not in unread]
     if troubled:
         first = max(troubled, key=lambda one: one.urgency)
-        text = _of_device(snapshot, first, mine.get(first.uuid, []), numbers[first.uuid])
+        alerts = mine.get(first.uuid, [])
+        worst = next((a for a in alerts if a.rule == first.rule and lights(a)), None)
+        text = _of_device(snapshot, first, worst, numbers[first.uuid])
         more = len(troubled) - 1
-        return text if not more else f"{text}; {more} more {_need(more)} attention"
+        said = text if not more else f"{text}; {more} more {_need(more)} attention"
+        return said, None if worst is None else worst.id
     if others:
-        return others[0].message
-    return _calm_headline(devices, numbers)
+        return others[0].message, others[0].id
+    return _calm_headline(devices, numbers), None
+
+
+def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
+    """The devices whose whole driver cannot be read: its alert speaks for all of them."""
+    drivers = {a.subject for a in others if isinstance(BY_NAME[a.rule].judged, OnFault)}
+    lost = (s.device for s in snapshot.devices if drivers and s.state is State.LOST)
+    return frozenset(d.uuid for d in lost if f"reader:{d.vendor}" in drivers)
 
 
 def _calm_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) -> str:
@@ -187,16 +201,30 @@ def _all(count: int) -> str:
     return "Both GPUs are" if count == 2 else f"All {count} GPUs are"
 
 
-def _of_device(snapshot: Snapshot, lamp: DeviceLamp, alerts: list[Alert], number: str) -> str:
+def _of_device(snapshot: Snapshot, lamp: DeviceLamp, worst: Alert | None, number: str) -> str:
     rule = BY_NAME[lamp.rule or "device_lost"]
     text = f"{title(number)} {rule.headline or 'needs attention'}"
-    worst = next((a for a in alerts if a.rule == lamp.rule and lights(a)), None)
     status = next(s for s in snapshot.devices if s.device.uuid == lamp.uuid)
     if not status.answered:
-        # Who was on it has not caused it: their programs' names and times would say so.
-        return f"{text}; affects {lamp.affected_user}" if lamp.affected_user else text
+        since = status.since if worst is None else worst.since
+        return f"{text}{_what_happened(status, snapshot.at - since)}{_on_it(lamp, status)}"
     whom = "" if worst is None else _whose(snapshot, status, worst.affected)
     return f"{text}: {whom}" if whom else text
+
+
+def _what_happened(status: DeviceStatus, lasted: float) -> str:
+    """`: it has fallen off the bus, 26 min ago`; a reason that tells its time is enough."""
+    ago = human_seconds(lasted)
+    if status.reason is None:
+        return "" if lasted < 1 else f" for {ago}"
+    told = status.state is State.STALE or lasted < 1
+    return f": {status.reason}" if told else f": {status.reason}, {ago} ago"
+
+
+def _on_it(lamp: DeviceLamp, status: DeviceStatus) -> str:
+    """Who was on it has not caused it: their programs' names and times would say so."""
+    users = listed_users(status.last_users) or lamp.affected_user
+    return f". On it: {users}" if users else ""
 
 
 def _whose(snapshot: Snapshot, status: DeviceStatus, who: tuple[Party, ...]) -> str:

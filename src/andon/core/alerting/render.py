@@ -48,7 +48,7 @@ class AlertRenderer:
             evidence=_evidence(condition, finding),
         )
 
-    def now(self, episode: Episode, finding: Judgement | None) -> Alert:
+    def current(self, episode: Episode, finding: Judgement | None) -> Alert:
         """The alert of an episode as it is now, given what this sample says about it."""
         if finding is not None and finding.holds:
             return self.rendered(episode.alert, finding)
@@ -70,8 +70,9 @@ class AlertRenderer:
     def _told(self, alert: Alert, finding: Judgement) -> Told:
         subject = alert.subject
         lasted = self.snapshot.at - alert.since
-        gpus = self._devices(finding)
-        return Told(self._title(subject), finding, self._number(subject), gpus, lasted)
+        gpus, status = self._devices(finding), self._status(subject)
+        device = None if status is None else status.device
+        return Told(self._title(subject), finding, self._number(subject), gpus, lasted, device)
 
     def _title(self, subject: str) -> str:
         known = self._status(subject) is not None
@@ -82,7 +83,8 @@ class AlertRenderer:
         event = _event(finding)
         if event is not None and event.who:
             return event.who[:MOST_PARTIES]  # the culprit has often exited since
-        there = parties(self._processes(alert.subject, event))
+        named: tuple[Process, ...] = getattr(finding.about, "processes", ())
+        there = parties(named or self._processes(alert.subject, event))
         return _concerned(finding, there)
 
     def _remaining(self, alert: Alert) -> tuple[Party, ...]:

@@ -209,7 +209,7 @@ class _Step:
                 if kind is not None:
                     after = mark_notified(after, kind, self.moment)
                     finding = self.evaluation.found.get(subject, _NOTHING_FOUND).get(rule)
-                    self._notice(self.renderer.now(after, finding), kind)
+                    self._notice(self.renderer.current(after, finding), kind)
                 if after is not episode:
                     self._put(subject, rule, after)
                 if after.notified_rank is not None:

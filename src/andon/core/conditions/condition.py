@@ -12,9 +12,9 @@ from typing import NamedTuple
 from andon.core.conditions.judgement import Judgement
 from andon.core.conditions.judging import Judged
 from andon.core.conditions.promql import Query
-from andon.core.evidence.reasons import Explanation
+from andon.core.evidence.reasons import Explanation, FaultExplanation
 from andon.model.alert import Level
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.lamp import Lamp
 from andon.model.thresholds import Figure, Thresholds
 
@@ -69,6 +69,7 @@ class Told(NamedTuple):
     number: str = ""  # the label of its device: "3", "6:0"
     gpus: str = ""  # the devices of its lease: "GPU 0, 1"
     lasted_seconds: float = 0.0
+    device: Device | None = None  # where the subject is one
 
 
 class Recovery(NamedTuple):
@@ -120,6 +121,7 @@ class Condition:
     behind: tuple[str, ...] = ()  # conditions of the same subject that explain this one
     explains: tuple[str, ...] = ()  # rules whose lamp its reasons explain, besides its own
     reasons: tuple[Explanation, ...] = ()  # what `why` says
+    fault_reasons: tuple[FaultExplanation, ...] = ()  # and where no device is listed
     promql: tuple[Query | None, ...] | str = ""  # a query for each rung, or why there is none
 
     @property

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from andon.model.alert import Party
 from andon.model.device import Process, ProcessKind
+from andon.model.programs import program_of
 
 ALIKE = 0.9  # of the largest share: what differs less is the noise of a reading
 MOST_USERS = 3
-SCRIPTS = (".py", ".sh", ".ipynb")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,8 @@ def owned(one: Process | Party) -> str:
 
 
 def program(one: Process | Party) -> str:
-    """A process's name for people: the script it runs, or its name."""
-    for word in (one.command or "").split():
-        base = word.rpartition("/")[2]
-        if base.endswith(SCRIPTS):
-            return base
-    return one.name or f"process {one.pid}"
+    """What people call a process."""
+    return program_of(one.command, one.name) or f"process {one.pid}"
 
 
 def listed_users(users: Sequence[str], more: bool = False) -> str:

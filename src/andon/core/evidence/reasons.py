@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from andon.model.device import Process
+from andon.model.device import Fault, Process, Snapshot
 
 if TYPE_CHECKING:  # a view is evidence itself
     from andon.core.evidence.view import View
@@ -62,6 +62,14 @@ class Reason:
         if self.confidence >= CERTAIN_FROM:
             return "certain"
         return "likely" if self.confidence >= LIKELY_FROM else "possible"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultExplanation:
+    """What `why` says about a reader that failed, where no device is listed."""
+
+    explain: Callable[[Fault, Snapshot], Reason | None]
+    kinds: tuple[ReasonKind, ...]
 
 
 @dataclass(frozen=True, slots=True)

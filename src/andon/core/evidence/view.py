@@ -1,4 +1,4 @@
-"""The input of a rule: one device, its recent past and its neighbours, also as evidence."""
+"""The input of an explanation: one device, its recent past and its neighbours, as evidence."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from andon.core.alerting.lamps import NOT_URGENT, DeviceLamp
-from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS
+from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS, FAULT_EXPLANATIONS
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.state.phrases import absence, healthy, vanished
+from andon.core.conditions.state.phrases import healthy, nothing_found, of_fault, vanished
 from andon.core.evidence.reasons import Reason
 from andon.core.evidence.view import View
-from andon.model.device import Device, Snapshot
+from andon.model.device import Device, Fault, Snapshot
 from andon.model.thresholds import Thresholds
 
 __all__ = ["explain", "explain_absence", "explain_node", "worst_first"]
@@ -61,6 +61,19 @@ def worst_first(
 def ranked(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     """By weight, then confidence, then name, so that the order is total."""
     return tuple(sorted(reasons, key=lambda r: (-r.weight, -r.confidence, r.code, r.sentence)))
+
+
+def absence(snapshot: Snapshot | None) -> tuple[Reason, ...]:
+    """Why a node shows no device: what each backend reported."""
+    if snapshot is None or not snapshot.faults:
+        return (nothing_found(),)
+    return tuple(_of_fault(fault, snapshot) for fault in snapshot.faults)
+
+
+def _of_fault(fault: Fault, snapshot: Snapshot) -> Reason:
+    found = (one.explain(fault, snapshot) for one in FAULT_EXPLANATIONS)
+    own = next((reason for reason in found if reason is not None), None)
+    return of_fault(fault, snapshot.at) if own is None else own
 
 
 def _default(device: Device) -> Thresholds:

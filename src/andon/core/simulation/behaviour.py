@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from andon.core.simulation.workloads import PROFILES, LoadPhase, Model, Profile, Workload
-from andon.model.device import Device, Limits, Process, ProcessKind, Sample
+from andon.model.device import (
+    Device,
+    Limits,
+    Process,
+    ProcessKind,
+    Sample,
+    unknown_setup,
+)
 from andon.model.throttling import HW_SLOWDOWN, HW_THERMAL, IDLE, POWER_CAP, SW_THERMAL
 from andon.units import MIB
 
@@ -28,6 +35,7 @@ FIRST_PID = 5_000_000  # above Linux's largest pid: killing it can never affect 
 USERS = ("alice", "bob", "carol")
 UNSUPPORTED = "not supported by this device"
 NOT_SIMULATED = "not simulated"
+_SETUP = unknown_setup(NOT_SIMULATED)
 UNWATCHED = "read only while someone is watching"
 
 _WORD = 2**64 - 1
@@ -101,6 +109,7 @@ def describe(specimen: Specimen) -> Device:
             pcie_width=model.pcie_width,
             sm_clock_mhz=model.sm_clock_mhz,
         ),
+        setup=_SETUP,
     )
 
 

@@ -25,7 +25,7 @@ from andon.engine.listeners import Listeners
 from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Notice, Phase, Silence
-from andon.model.device import Snapshot
+from andon.model.device import SAMPLER, Fault, Snapshot
 from andon.ports import AlertStore, Notifier
 
 log = logging.getLogger("andon.watcher")
@@ -34,6 +34,7 @@ OPENING_SECONDS = 5.0
 COMMIT_SECONDS = 5.0
 SAVE_SECONDS = 30.0  # changes that are not news, such as values, are written this often
 SILENT_SECONDS = 10.0
+NO_READINGS = Fault(SAMPLER, "no reading has come")
 LEAVING_SECONDS = 2.0
 TEST_SECONDS = 45.0
 TURN_SECONDS = 1.0
@@ -252,11 +253,11 @@ class Watcher:
         return max(SILENT_SECONDS, 5 * self._follower.session.interval_seconds)
 
     def _without_readings(self) -> Snapshot | None:
-        """The sampler delivers nothing: every device without a reading, neither good nor bad."""
+        """The sampler delivers nothing: nothing is known of a device or a driver."""
         if self._last is None:
             return None
         blind = tuple(replace(one, sample=None, processes=()) for one in self._last.devices)
-        return replace(self._last, at=time.time(), devices=blind, faults=())
+        return replace(self._last, at=time.time(), devices=blind, faults=(NO_READINGS,))
 
     def _troubles(self) -> list[OwnTrouble]:
         found = [

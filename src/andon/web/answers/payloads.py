@@ -13,7 +13,7 @@ from andon.core.sharing.placement import score
 from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, Snapshot, State
-from andon.model.naming import device_labels, device_named, titles
+from andon.model.naming import device_labels, device_named, titles, unread_words
 from andon.model.shapes import names_of, plain
 from andon.units import MIB
 from andon.web.answers.schemas import About
@@ -117,7 +117,9 @@ def gpu_processes(snapshot: Snapshot) -> wire.Json:
         for p in s.processes
     ]
     hidden = next((s.missing["command"] for s in snapshot.devices if "command" in s.missing), None)
-    note = None if hidden is None else f"command lines are {hidden}"
+    silent = unread_words(snapshot.devices, "its processes are", "their processes are")
+    notes = (silent and f"{silent} not listed", hidden and f"command lines are {hidden}")
+    note = "; ".join(one for one in notes if one) or None
     return {**about(snapshot), "processes": found, "note": note}
 
 

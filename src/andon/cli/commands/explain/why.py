@@ -10,7 +10,7 @@ import click
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.lamp_source import LampSource, watching_server
-from andon.cli.options import chosen, duration, elsewhere, shared
+from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.cli.sources import rulebook_of
@@ -29,7 +29,7 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
 
 
 @click.command()
-@click.argument("device", required=False)
+@with_devices("The GPU to explain: index, 3:0, UUID or its beginning.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.why/1: UTC, bytes.")
 @click.option(
     "--seconds",
@@ -41,13 +41,16 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
 )
 @elsewhere
 @shared
-def why(device: str | None, as_json: bool, seconds: float) -> int:
+def why(devices: list[str], as_json: bool, seconds: float) -> int:
     """Say why a device is hot, slow, full, loud, idle or silent, and what to do.
 
     Without DEVICE (index, 3:0, UUID or its beginning, PCI address) the one that most needs
     attention is explained, and the others get a line each. Each reason comes with its evidence;
     a value that cannot be read counts as unknown.
     """
+    if len(devices) > 1:
+        raise click.UsageError("name one GPU: each is explained by itself")
+    device = devices[0] if devices else None
     server = watching_server(chosen())
     snapshots = sampled(chosen(), server, seconds, device)
     lamps = LampSource(chosen(), server).of(snapshots[-1])

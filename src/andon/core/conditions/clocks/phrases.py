@@ -9,7 +9,9 @@ from andon.core.evidence.measures import (
 from andon.core.evidence.phrasing import Clause, say
 from andon.core.evidence.reasons import Evidence
 from andon.core.evidence.view import View, part_of_whole
+from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.throttling import POWER_CAP
+from andon.model.vendors import NVIDIA
 
 PLAUSIBLE_PERCENT = 120.0  # no card draws more than this of its limit: the reading is wrong
 LOWERED_PERCENT = 98.0  # of the card's default power limit
@@ -47,10 +49,23 @@ def lowered(view: View) -> bool:
 
 
 def restore(view: View, option: str) -> str:
+    return undo(view.status.device, option)
+
+
+def undo(device: Device, *options: str) -> str:
     """How to undo a setting; andon itself changes nothing on a device."""
-    if view.status.device.vendor != "nvidia":
+    if device.vendor != NVIDIA.name:
         return "To restore it, use the vendor's tool."
-    return f"To restore: sudo nvidia-smi -i {view.status.device.index} {option}"
+    commands = (f"sudo nvidia-smi -i {device.index} {option}" for option in options)
+    return f"To restore: {', or '.join(commands)}"
+
+
+def loss_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
+    """How far the SM clock is below the maximum now, in percent."""
+    sample = status.sample if status is not None and status.answered else None
+    clock = None if sample is None else sample.sm_clock_mhz
+    highest = None if status is None else status.device.limits.sm_clock_mhz
+    return None if clock is None or not highest else 100.0 * (1 - clock / highest)
 
 
 def power_of_limit(view: View) -> Clause:

@@ -2,7 +2,13 @@
 
 from collections.abc import Mapping
 
-from andon.core.conditions.clocks.phrases import cap_is_costly, clocks, lowered, power_of_limit
+from andon.core.conditions.clocks.phrases import (
+    cap_is_costly,
+    clocks,
+    loss_now,
+    lowered,
+    power_of_limit,
+)
 from andon.core.conditions.condition import WARNING, Condition, Recovery, Rung, Subject, Told
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
@@ -13,30 +19,20 @@ from andon.core.evidence.measures import clock_loss_percent, measured
 from andon.core.evidence.phrasing import CERTAIN, conclude, say
 from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.core.evidence.view import View, after_colon
-from andon.model.device import DeviceStatus, Snapshot
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.throttling import POWER_CAP as POWER_CAP_REASON
 
 LOSS_PERCENT = Figure(
-    "clock_loss_percent",
-    20.0,
-    "how much of the clock a power limit may cost",
-    1,
-    100,
-    switch=True,
+    "clock_loss_percent", 20.0, "how much of the clock a power limit may cost", 1, 100, switch=True
 )
 LOSS_DEFAULT_LIMIT_PERCENT = Figure(
-    "clock_loss_default_limit_percent",
-    35.0,
-    "the same at the device's default power limit",
-    1,
-    100,
+    "clock_loss_default_limit_percent", 35.0, "the same at the device's default power limit", 1, 100
 )
 CLEAR_PERCENT = 5
 BUSY_PERCENT = 50
 DESIGNED_SHARE = 0.98  # of its design power limit
 CAP = POWER_CAP_REASON.name
-POWER_CAP = ReasonKind("power_cap", "the cap costs more than 20 % of the clock", 58)
+POWER_CAP = ReasonKind("power_cap", "the cap costs more of the clock than full load does", 58)
 RAISE = "Raise the limit to the card's default, if power and cooling allow."
 NEEDS_MORE = "The work needs more power than the limit allows; only a higher limit would help."
 
@@ -44,7 +40,7 @@ CAPPED = (CAP,)
 
 
 def judge(seen: DeviceView) -> Judgement | None:
-    """The power cap costs a busy device more than 20 % of its clock; 35 % at its default limit."""
+    """The power cap costs a busy device much of its clock; at its default limit more is normal."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
         return UNKNOWN
@@ -81,13 +77,6 @@ def sentence(told: Told) -> str:
 
 def recovered(recovery: Recovery) -> str:
     return was("slowed by its power limit", "% below its maximum clock", recovery)
-
-
-def _loss_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
-    sample = status.sample if status is not None and status.answered else None
-    clock = None if sample is None else sample.sm_clock_mhz
-    highest = None if status is None else status.device.limits.sm_clock_mhz
-    return None if clock is None or not highest else 100.0 * (1 - clock / highest)
 
 
 def evidence(found: Judgement) -> Mapping[str, float | str]:
@@ -148,7 +137,7 @@ CONDITION = Condition(
     headline="is slowed by its power limit",
     sentence=sentence,
     recovered=recovered,
-    measure=_loss_now,
+    measure=loss_now,
     evidence=evidence,
     figures=(LOSS_PERCENT, LOSS_DEFAULT_LIMIT_PERCENT),
     numbers=_numbers,

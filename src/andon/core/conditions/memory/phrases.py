@@ -1,10 +1,10 @@
 """What the explanations of memory share: how full it is, and who holds it without using it."""
 
+from andon.core.conditions.open_files import openers_of
 from andon.core.evidence.measures import memory_percent, process_idle_seconds
 from andon.core.evidence.phrasing import CERTAIN, LIKELY, POSSIBLE
 from andon.core.evidence.view import View
 from andon.model.device import Process
-from andon.model.vendors import vendor_of
 from andon.units import GIB
 
 HOARD_BYTES = GIB
@@ -42,8 +42,7 @@ def idle_confidence(seconds: float | None) -> float:
 
 def find_who(view: View) -> str:
     """How to find who has the device open, whatever the driver lists."""
-    files = vendor_of(view.status.device.vendor).device_files
-    return f"To find out: sudo fuser -v {files}"
+    return f"To find out: {openers_of(view.status.device)}"
 
 
 def _hoards(view: View, process: Process) -> bool:

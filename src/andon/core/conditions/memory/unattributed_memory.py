@@ -15,6 +15,7 @@ from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnReading
 from andon.core.conditions.memory.phrases import find_who
+from andon.core.conditions.open_files import FIND_WHO, advise_who
 from andon.core.conditions.promql import DEVICE, HALF, PromTerms
 from andon.core.conditions.wording import clears, reading
 from andon.core.evidence.accounting import CONTEXT_BYTES, owns_memory, unattributed_bytes
@@ -144,7 +145,7 @@ CONDITION = Condition(
     title="Unattributed memory",
     subject_kind=Subject.DEVICE,
     why="A process that crashed, or that you cannot see, keeps it from others.",
-    advice="Find out who has it open: sudo fuser -v /dev/nvidia*",
+    advice=FIND_WHO,
     judged=OnReading(judge),
     rungs=(
         Rung(
@@ -160,6 +161,7 @@ CONDITION = Condition(
     sentence=sentence,
     recovered=recovered,
     measure=reading("memory_unattributed_bytes"),
+    advise=advise_who,
     figures=(PERCENT, BYTES),
     numbers=_numbers,
     unit="bytes",

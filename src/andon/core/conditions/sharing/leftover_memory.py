@@ -16,6 +16,7 @@ from andon.core.conditions.condition import (
 from andon.core.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnSharing, SharedDevice
 from andon.core.conditions.observation import PreviousLease
+from andon.core.conditions.open_files import FIND_WHO, advise_who
 from andon.core.conditions.sharing.phrases import lease_name
 from andon.core.conditions.wording import clears
 from andon.core.evidence.accounting import (
@@ -89,7 +90,7 @@ CONDITION = Condition(
     title="Memory left by a lease",
     subject_kind=Subject.DEVICE,
     why="The device is withheld: the next holder would get less memory than reserved.",
-    advice="Find out who has it open: sudo fuser -v /dev/nvidia*",
+    advice=FIND_WHO,
     judged=OnSharing(judge, after_lease=True),
     rungs=(
         Rung(
@@ -102,6 +103,7 @@ CONDITION = Condition(
     headline="has memory left by an ended lease",
     sentence=sentence,
     recovered=recovered,
+    advise=advise_who,
     evidence=evidence,
     figures=(SECONDS,),
     unit="bytes",
