@@ -38,6 +38,7 @@ from andon.model.device import (
     Snapshot,
 )
 from andon.model.device import State as DeviceState
+from tests.support.snapshots import h200
 
 AT, STEADY, GIB = 1_767_614_400.0, 1000.0, 2**30
 H200 = Device("GPU-0", 0, "nvidia", "NVIDIA H200", memory_total_bytes=141 * GIB,
@@ -312,3 +313,35 @@ def test_a_devices_own_figures_beat_its_models_and_those_beat_all() -> None:
     assert (model.thermal_celsius, model.off) == (65, frozenset({"fan"}))
     assert book.for_device(Device("x", 9, "amd", "MI300")).thermal_celsius == 70
     assert book.for_device(H200) is own
+
+
+def test_a_reminder_has_the_numbers_of_now() -> None:
+    """It repeated those of hours ago, also where the device had cooled down since."""
+    state, told = alerting.EMPTY, []
+    for second in (*range(0, 120, 10), 14_470):
+        celsius = 91 if second < 100 else 88 if second < 14_000 else 92
+        seen = Snapshot("n", AT + second, devices=(h200(0, 0, temperature_celsius=celsius),))
+        moment = Moment(AT + second, 1000.0 + second)
+        outcome = alerting.step(state, Observation(seen), moment, Rulebook())
+        state = outcome.state
+        told += [(n.kind, n.alert.value) for n in outcome.notices if n.alert.rule == "thermal"]
+    assert told == [("firing", 91.0), ("reminder", 92.0)]
+
+
+def test_a_pending_alert_says_when_it_fires_and_a_calm_one_when_it_clears() -> None:
+    def played(*celsius: int) -> tuple[float | None, float | None]:
+        state = alerting.EMPTY
+        for place, value in enumerate(celsius):
+            at = AT + 20 * place
+            seen = Snapshot("n", at, devices=(h200(0, 0, temperature_celsius=value),))
+            moment = Moment(at, 1000.0 + 20 * place)
+            state = alerting.step(state, Observation(seen), moment, Rulebook()).state
+        (hot,) = [one for one in alerting.current(state) if one.rule == "thermal"]
+        return hot.fires_in_seconds, hot.clears_in_seconds
+
+    assert played(81) == (60.0, None)
+    assert played(81, 81) == (40.0, None)
+    assert played(81, 81, 81, 81) == (None, None)
+    assert played(81, 81, 81, 81, 78) == (None, None)  # neither hot nor cool
+    assert played(81, 81, 81, 81, 60) == (None, 120.0)
+    assert played(81, 81, 81, 81, 60, 60) == (None, 100.0)

@@ -208,12 +208,19 @@ class _Step:
                 kind = due(after, self.moment, renotify)
                 if kind is not None:
                     after = mark_notified(after, kind, self.moment)
-                    finding = self.evaluation.found.get(subject, _NOTHING_FOUND).get(rule)
-                    self._notice(self.renderer.current(after, finding), kind)
+                    self._notice(self._current(after), kind)
                 if after is not episode:
                     self._put(subject, rule, after)
                 if after.notified_rank is not None:
                     self.remind_at = min(self.remind_at, remind_at(after, renotify))
+
+    def _current(self, episode: Episode) -> Alert:
+        """Its alert with the numbers of now; one that fires in this step has them."""
+        alert = episode.alert
+        if alert.fired == self.moment.wall:
+            return alert
+        found = self.evaluation.found.get(alert.subject, _NOTHING_FOUND)
+        return self.renderer.current(episode, found.get(alert.rule))
 
     def _put(self, subject: str, rule: str, episode: Episode) -> None:
         self.episodes[subject] = {**self.episodes[subject], rule: episode}
