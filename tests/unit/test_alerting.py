@@ -319,13 +319,13 @@ def test_a_reminder_has_the_numbers_of_now() -> None:
     """It repeated those of hours ago, also where the device had cooled down since."""
     state, told = alerting.EMPTY, []
     for second in range(0, 14_500, 25):
-        celsius = 91 if second < 200 else 88
+        celsius = 91 if second < 200 else 90
         seen = Snapshot("n", AT + second, devices=(h200(0, 0, temperature_celsius=celsius),))
         moment = Moment(AT + second, 1000.0 + second)
         outcome = alerting.step(state, Observation(seen), moment, Rulebook())
         state = outcome.state
         told += [(n.kind, n.alert.value) for n in outcome.notices if n.alert.rule == "thermal"]
-    assert told == [("firing", 91.0), ("reminder", 88.0)]
+    assert told == [("firing", 91.0), ("reminder", 90.0)]
 
 
 def test_a_pending_alert_says_when_it_fires_and_a_calm_one_when_it_clears() -> None:
