@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from dev.metrics.conditions import conditions_page
 from dev.metrics.dashboard import dashboard
 from dev.metrics.manners import manners
 from dev.metrics.page import page
@@ -16,6 +17,7 @@ def made(prefix: str = "andon") -> dict[str, str]:
     return {
         "docs/metrics.md": page(),
         "docs/alerting.md": manners(),
+        "docs/conditions.md": conditions_page(),
         "deploy/grafana/andon.json": dashboard(prefix),
         "deploy/prometheus/andon-rules.yml": rules(prefix),
     }

@@ -1,15 +1,11 @@
-"""The conditions as Prometheus alerts: one for each rung that PromQL can express.
-
-`for` is the time for which a rung must hold, `keep_firing_for` the time for which it must be clear.
-The query reads `ALERTS` for the clear value: an alert continues until its value has left the band.
-"""
+"""The alerts of the file for Prometheus: their names, queries and texts."""
 
 import re
 from dataclasses import dataclass
 
 from andon.core.conditions.catalogue import DEFAULTS, RULES
-from andon.core.conditions.condition import Condition, Rung, Subject
-from andon.core.conditions.promql import DEVICE, PromTerms, Query
+from andon.core.conditions.condition import Condition, Subject
+from andon.core.conditions.prometheus import RungQuery, rung_queries
 from andon.core.conditions.stated import stated
 from andon.exporter.catalogue import ALL
 
@@ -42,36 +38,20 @@ DIFFERENCES = (
 )
 
 
-def unsaid(rule: Condition) -> str | None:
-    """Why a condition is not in the file; None where it is."""
-    return rule.promql if isinstance(rule.promql, str) else None
-
-
 def alerts(prefix: str = "andon") -> tuple[Alert, ...]:
     """The rungs of the catalogue, in its order."""
     return tuple(
-        _alert(rule, rung, query, prefix)
+        _alert(rule, found, prefix)
         for rule in (stated(one, DEFAULTS) for one in RULES)
-        for rung, query in zip(rule.rungs, queries(rule), strict=True)
-        if query is not None
+        for found in rung_queries(rule, DEFAULTS, prefix)
     )
 
 
-def queries(rule: Condition) -> tuple[Query | None, ...]:
-    """A query for each rung, None where there is none."""
-    return (None,) * len(rule.rungs) if isinstance(rule.promql, str) else rule.promql
-
-
-def _alert(rule: Condition, rung: Rung, query: Query, prefix: str) -> Alert:
-    name = "Andon" + "".join(word.capitalize() for word in rule.name.split("_"))
-    if sum(one is not None for one in queries(rule)) > 1:
-        name += str(rung.level).capitalize() if rung.notify else "Shown"
-    on_node = rule.subject_kind is Subject.NODE
-    by = "instance, job" if on_node else DEVICE
-    fires = f'on ({by}) ALERTS{{alertname="{name}", alertstate="firing"}}'
+def _alert(rule: Condition, found: RungQuery, prefix: str) -> Alert:
+    rung, on_node = found.rung, rule.subject_kind is Subject.NODE
     return Alert(
-        name,
-        checked(query(PromTerms(prefix, DEFAULTS), fires), prefix),
+        found.alert,
+        checked(found.query, prefix),
         seconds(rung.for_seconds),
         str(rung.level) if rung.notify else "info",
         f"{NODE if on_node else GPU}: {_inside(rule.title)} ({rung.condition})",

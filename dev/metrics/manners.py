@@ -1,17 +1,19 @@
 """docs/alerting.md, made from the catalogue of alert rules: how alerts behave."""
 
-from dev.metrics.alerting import DIFFERENCES, unsaid
+from dev.metrics.alerting import DIFFERENCES
 
 from andon.core.alerting.episodes import FLAP_SECONDS, FORGET_SECONDS, MOST_FACTOR, SEEN_SECONDS
 from andon.core.conditions.catalogue import DEFAULTS, RULES
 from andon.core.conditions.condition import Condition, Rung
+from andon.core.conditions.prometheus import no_query_reason
 from andon.core.conditions.rulebook import RENOTIFY_SECONDS
 from andon.core.conditions.stated import stated
 from andon.core.conditions.track import FLICKER_SECONDS
 from andon.units import human_seconds
 
 
-def _time(value: float) -> str:
+def span(value: float) -> str:
+    """A time as the pages write it: `at once`, `2 min`, `1 h`."""
     return "at once" if value == 0 else human_seconds(value).replace(" h 0 min", " h")
 
 
@@ -30,14 +32,14 @@ rules` lists the rules with the thresholds in force. More than two hundred table
 - **Own limits first.** A device that reports its slowdown temperature is judged by it, and the
   alert shows both numbers.
 - **Durations count observed time**, on a clock that neither jumps nor stops in suspend. Of the time
-  since the last sample at most {_time(SEEN_SECONDS)} count, so a night of suspend or a restart does
+  since the last sample at most {span(SEEN_SECONDS)} count, so a night of suspend or a restart does
   not make an alert fire.
 - **Missing data is not recovery.** While a device does not respond or a value cannot be read, a
   firing alert continues and says since when there is no data. A pending one is dropped after
-  {_time(FORGET_SECONDS)} without data.
+  {span(FORGET_SECONDS)} without data.
 - **Each level notifies once** per episode: `firing`, then `worse` if the level rises, and
   `resolved` at the end if anything was sent. A falling level sends nothing, and info is never sent.
-  Reminders follow after {_time(RENOTIFY_SECONDS)}, then after twice as long each time, up to a day.
+  Reminders follow after {span(RENOTIFY_SECONDS)}, then after twice as long each time, up to a day.
 - **Acknowledged** alerts send no reminders until they get worse than the acknowledged level.
   **Silenced** alerts send nothing until the silence ends. Then alerts that still fire and were not
   sent are sent, and so is the end of those that were sent before.
@@ -47,10 +49,10 @@ rules` lists the rules with the thresholds in force. More than two hundred table
   loss. A vendor's hung driver inhibits the alerts that its devices do not respond. Heat inhibits
   throttling and idleness, an idle lease its idle devices, memory left by a lease the memory that no
   process accounts for, and a critical Xid the error counter.
-- **Flapping alerts clear more slowly.** An alert that fires again within {_time(FLAP_SECONDS)} must
+- **Flapping alerts clear more slowly.** An alert that fires again within {span(FLAP_SECONDS)} must
   be clear for twice as long as the last time, up to {MOST_FACTOR} times.
 - **Short gaps do not count.** A card that regulates its heat sets and drops its throttle reason
-  every second; a reason counts as present for {_time(FLICKER_SECONDS)} after it was last seen.
+  every second; a reason counts as present for {span(FLICKER_SECONDS)} after it was last seen.
 - **A restart changes nothing.** What was sent is not sent again, and what was not is sent. After a
   reboot the time in between is taken from the wall clock, a day at most. Xids and memory errors
   from before a reboot are resolved when the device has been fine for a minute.
@@ -87,7 +89,7 @@ def manners() -> str:
     """The whole page."""
     rules = [stated(rule, DEFAULTS) for rule in RULES]
     rows = [_row(rule, rung) for rule in rules for rung in rule.rungs]
-    left_out = [f"| `{rule.name}` | {why} |" for rule in RULES if (why := unsaid(rule))]
+    left_out = [f"| `{rule.name}` | {why} |" for rule in RULES if (why := no_query_reason(rule))]
     return "\n".join(
         [
             INTRO + "\n".join(rows),
@@ -106,6 +108,6 @@ def manners() -> str:
 
 def _row(rule: Condition, rung: Rung) -> str:
     told = "yes" if rung.notify else "no"
-    cells = (f"`{rule.name}`", str(rung.level), told, rung.condition, _time(rung.for_seconds),
-             rung.clear_condition, _time(rung.clear_seconds))  # fmt: skip
+    cells = (f"`{rule.name}`", str(rung.level), told, rung.condition, span(rung.for_seconds),
+             rung.clear_condition, span(rung.clear_seconds))  # fmt: skip
     return "| " + " | ".join(cells) + " |"

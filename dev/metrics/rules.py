@@ -7,6 +7,7 @@ from dev.metrics import alerting
 from dev.metrics.alerting import Alert
 
 from andon.core.conditions.catalogue import RULES
+from andon.core.conditions.prometheus import no_query_reason
 from andon.exporter.catalogue import ALL
 
 NAMES = frozenset(row.name for row in ALL)
@@ -75,7 +76,7 @@ def alerts(prefix: str = "andon") -> tuple[Alert, ...]:
 
 def rules(prefix: str = "andon") -> str:
     """The whole file; YAML is a superset of JSON strings, so nothing needs a library."""
-    missing = [(rule.name, why) for rule in RULES if (why := alerting.unsaid(rule))]
+    missing = [(rule.name, why) for rule in RULES if (why := no_query_reason(rule))]
     lines = [
         "# Generated from andon's metrics and alert rules by `make golden`; do not edit. `level`",
         "# is the level in andon. `severity` is info where andon notifies no one, so that a route",

@@ -1,33 +1,38 @@
-/** The frame around every page: navigation, connection state and sign-in state. */
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import { type Problem, sessionEnded } from "./api/client";
-import { useTrusted } from "./lib/access";
-import { useAlerts, useFeatures } from "./api/queries";
+/** The frame around every page, all of which are loaded with it: navigation, connection state and sign-in state. */
+import { useEffect, useRef, useState } from "react";
+import { type Problem, sessionEnded, signOut } from "./api/client";
+import { openCommand, useTrusted } from "./lib/access";
+import { badge } from "./lib/alerting";
+import { useAlerts, useFeatures, useSession } from "./api/queries";
 import { count, duration } from "./lib/format";
 import { useJudged } from "./lib/judged";
-import { isLit } from "./lib/lamps";
 import { go, type Route, useRoute } from "./lib/router";
 import { toggleTheme, useTheme } from "./lib/theme";
 import { useLive } from "./live/store";
+import { Boundary } from "./parts/Boundary";
 import { Command } from "./parts/Command";
 import { Help } from "./parts/Help";
 import { Notice, Trouble } from "./parts/Notice";
 import { AlertsPage } from "./pages/AlertsPage";
 import { BoardPage } from "./pages/BoardPage";
+import { ChartsPage } from "./pages/ChartsPage";
+import { DevicePage } from "./pages/DevicePage";
 import { HealthPage } from "./pages/HealthPage";
 import { ItemsPage } from "./pages/ItemsPage";
+import { LeasesPage } from "./pages/LeasesPage";
 import { ProcessesPage } from "./pages/ProcessesPage";
+import { SignInPage } from "./pages/SignInPage";
 
-const LeasesPage = lazy(() => import("./pages/LeasesPage"));
-const DevicePage = lazy(() => import("./pages/DevicePage"));
 const PLACES: [string, string][] = [["runs", "Runs"], ["jobs", "Jobs"], ["leases", "Leases"], ["nodes", "Nodes"]];
-const KEYS: Record<string, string> = { b: "#/", p: "#/processes", a: "#/alerts", l: "#/leases", h: "#/health" };
+const KEYS: Record<string, string> = { b: "#/", c: "#/charts", p: "#/processes", a: "#/alerts", l: "#/leases", h: "#/health" };
 
 export function App({ trouble }: { trouble: Problem | null }) {
   const route = useRoute();
   const judged = useJudged();
   const [search, setSearch] = useState("");
   const [help, setHelp] = useState(false);
+  const [closed, setClosed] = useState<Problem | null>(null);
+  const refused = useSession()?.reads === false;
   const field = useRef<HTMLInputElement>(null);
   const simulated = useLive((now) => now.snapshot?.simulated ?? false);
   const node = useLive((now) => now.snapshot?.node ?? "");
@@ -41,10 +46,14 @@ export function App({ trouble }: { trouble: Problem | null }) {
     <>
       <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to content</a>
       <Bar route={route} search={search} setSearch={setSearch} field={field} onHelp={open} simulated={simulated} />
-      <Connection />
+      {!refused && <Connection />}
       <main id="main" tabIndex={-1}>
-        {trouble && <Trouble problem={trouble} what="This sign-in link has expired or was already used" />}
-        <Page route={route} search={search} judged={judged} />
+        {trouble && trouble !== closed && (
+          <Trouble problem={trouble} what="This sign-in link does not work any more" onClose={() => setClosed(trouble)} />
+        )}
+        {refused ? <SignInPage /> : <Boundary place={`${route.page}/${route.name ?? ""}`}>
+          <Page route={route} search={search} judged={judged} />
+        </Boundary>}
       </main>
       <Foot />
       <Help open={help} onClose={() => setHelp(false)} />
@@ -68,10 +77,10 @@ interface BarProps {
 
 function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
   const features = useFeatures();
-  const firing = useAlerts(false).data?.alerts.filter(isLit).length ?? 0;
+  const firing = badge(useAlerts(false).data);
   const dark = useTheme() === "dark";
   const links: [string, string][] = [
-    ["board", "Board"], ["processes", "Processes"], ["alerts", "Alerts"],
+    ["board", "Board"], ["charts", "Charts"], ["processes", "Processes"], ["alerts", "Alerts"],
     ...PLACES.filter(([name]) => features[name]),
     ["health", "Health"],
   ];
@@ -87,7 +96,7 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
         {links.map(([page, title]) => (
           <a key={page} href={page === "board" ? "#/" : `#/${page}`} aria-current={here === page ? "page" : undefined}>
             {title}
-            {page === "alerts" && firing > 0 && <span className="badge" aria-label={`${firing} firing`}>{firing}</span>}
+            {page === "alerts" && firing && <span className={`badge ${firing.colour}`} aria-label={`${firing.count} active`}>{firing.count}</span>}
           </a>
         ))}
       </nav>
@@ -96,7 +105,10 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
         <input
           ref={field} type="search" placeholder="search  /" aria-label="search this page"
           value={search} onChange={(event) => setSearch(event.target.value)}
-          onKeyDown={(event) => event.key === "Escape" && (setSearch(""), event.currentTarget.blur())}
+          onKeyDown={(event) => {
+            if (event.key === "Escape") (setSearch(""), event.currentTarget.blur());
+            else if (event.key === "Enter") document.querySelector<HTMLElement>("li.tile:not(.faded) a[data-uuid]")?.click();
+          }}
         />
         <button type="button" className="quiet" onClick={toggleTheme} aria-label={dark ? "light theme" : "dark theme"}>
           {dark ? "☀" : "☾"}
@@ -127,23 +139,19 @@ function Connection() {
 function Page({ route, search, judged }: { route: Route; search: string; judged: ReturnType<typeof useJudged> }) {
   switch (route.page) {
     case "board":
-      return <BoardPage judged={judged} search={search} />;
+      return <BoardPage judged={judged} search={search} query={route.query} />;
     case "device":
       return (
-        <Suspense fallback={<p className="dim">Loading…</p>}>
-          <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />
-        </Suspense>
+        <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />
       );
+    case "charts":
+      return <ChartsPage query={route.query} judged={judged} search={search} />;
     case "processes":
-      return <ProcessesPage search={search} />;
+      return <ProcessesPage search={search} query={route.query} />;
     case "alerts":
       return <AlertsPage name={route.name} search={search} />;
     case "leases":
-      return (
-        <Suspense fallback={<p className="dim">Loading…</p>}>
-          <LeasesPage name={route.name} search={search} />
-        </Suspense>
-      );
+      return <LeasesPage name={route.name} search={search} />;
     case "health":
       return <HealthPage />;
     default: {
@@ -156,6 +164,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
 
 function Foot() {
   const trusted = useTrusted();
+  const session = useSession();
   const link = useLive((now) => now.link.state);
   const old = useLive((now) => now.staleSeconds !== null);
   const state = old ? "stale" : link === "live" ? "live" : link === "away" ? "reconnecting" : "connecting";
@@ -163,9 +172,13 @@ function Foot() {
     <footer>
       <span className={`link ${state}`}>{state}</span>
       <span>
-        {trusted ? "signed in" : (
+        {trusted ? (
           <>
-            {sessionEnded() && "your session has ended · "}read-only: run <Command text="andon open" />
+            signed in{session?.user && ` as ${session.user}`} <button type="button" className="quiet" onClick={() => void signOut()}>sign out</button>
+          </>
+        ) : (
+          <>
+            {sessionEnded() && "your session has ended · "}{session?.reads === false ? "not signed in" : "read-only"}: run <Command text={openCommand()} />
           </>
         )}
       </span>

@@ -5,6 +5,8 @@ import { App } from "./App";
 import { type Problem, signIn } from "./api/client";
 import { client, onAlert, onLeases, onReturn } from "./api/queries";
 import { connect, fetchInitial } from "./live/socket";
+import { reloadIfUpgraded } from "./live/upgrade";
+import { Boundary } from "./parts/Boundary";
 import "./styles/base.css";
 import "./styles/board.css";
 import "./styles/pages.css";
@@ -14,7 +16,9 @@ const root = createRoot(document.getElementById("root") as HTMLElement);
 function draw(trouble: Problem | null): void {
   root.render(
     <QueryClientProvider client={client}>
-      <App trouble={trouble} />
+      <Boundary place="">
+        <App trouble={trouble} />
+      </Boundary>
     </QueryClientProvider>,
   );
 }
@@ -22,7 +26,10 @@ function draw(trouble: Problem | null): void {
 draw(null);
 void signIn().then((trouble) => {
   if (trouble) draw(trouble);
-  connect(onAlert, onLeases, onReturn);
+  connect(onAlert, onLeases, () => {
+    onReturn();
+    void reloadIfUpgraded();
+  });
   void fetchInitial();
 });
 // Pasting a link into an open page changes only the fragment.

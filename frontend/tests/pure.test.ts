@@ -1,20 +1,32 @@
 /** The parts of the board that only compute: sizes, spans, gaps, lamps, texts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bands, drawnFrom, joined } from "../src/charts/data";
-import { fetchSpan, moved, pointsOf, viewOf, zoomed } from "../src/charts/span";
+import { placeAt } from "../src/charts/cursor";
+import { bands, drawnFrom, joined, shareOf, summaryOf } from "../src/charts/data";
+import { KINDS, spread } from "../src/charts/metrics";
+import { commandOf, fetchSpan, moved, pointsOf, queryOf, reset, selected, stampOf, viewOf, zoomed } from "../src/charts/span";
+import { banner } from "../src/lib/banner";
+import { overlap, placed } from "../src/lib/card";
+import { located } from "../src/lib/commands";
 import { fit } from "../src/lib/fit";
 import { bytes, DASH, duration, gib, hourOf, isIdle, percent, throttleName, throttleTone, used, vendorName } from "../src/lib/format";
-import { heldBy, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
-import { headline, lampOf, serverLamps, shortened } from "../src/lib/lamps";
+import { badge, gathered, listed, marks, parts, silenceText, stateOf, summary } from "../src/lib/alerting";
+import { matches, passes } from "../src/lib/choosing";
+import { availability, brief, firstStep, heldBy, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
+import { devicesText, missed, sentences } from "../src/lib/health";
+import { headline, lampOf, serverLamps, shortened, UNKNOWN } from "../src/lib/lamps";
+import { hostLine, totals } from "../src/lib/totals";
 import { Rings, spans } from "../src/live/rings";
 import { LiveStore } from "../src/live/store";
+import { scriptOf } from "../src/live/upgrade";
 import { paths } from "../src/parts/Sparkline";
+import { nextOrder } from "../src/parts/Table";
+import { nobody } from "../src/parts/Users";
 
 const device = (more: object) => ({
   uuid: "GPU-1", index: 1, label: "1", vendor: "x", name: "X", pci: null, state: "ok", reason: null, hint: null, since: 10,
   parent: null, memory_kind: "device", memory_total_bytes: 1, memory_unattributed_bytes: null, visible: true,
-  cuda_index: null, limits: {}, sample: { utilization_percent: 50, throttle: [] }, missing: {}, processes: [], ...more,
+  cuda_index: null, limits: {}, last_users: [], sample: { utilization_percent: 50, throttle: [] }, missing: {}, processes: [], ...more,
 }) as never;
 const snapshot = (at: number, devices: unknown[], boot = "b") => ({ at, devices, boot, node: "n", simulated: false, versions: {}, host: {}, faults: [] }) as never;
 
@@ -67,6 +79,87 @@ test("a holder is told once where it is the one who computes", () => {
   assert.equal(occupants("bob · python", "alice", "14:20"), "held by alice until 14:20, used by bob · python");
 });
 
+test("the word of a tile says whether it can be had, and its last line what is more", () => {
+  assert.equal(availability("free", null, null), "free");
+  assert.equal(availability("held", "root for dora", "leased"), "held by root for dora");
+  assert.equal(availability("in_use", "bob", "unleased_process"), "in use by bob");
+  assert.equal(availability("withheld", "root", "cordoned"), "cordoned");
+  assert.equal(availability("withheld", null, "ecc"), "withheld");
+  assert.equal(availability(null, null, null), null, "unknown is not free");
+  assert.equal(unheld("free", null, "", true), "no processes");
+  assert.equal(unheld("withheld", "cordoned by root: new fan", "", true), "cordoned by root: new fan");
+  assert.equal(occupants("dora · train.py", "dora", "14:20", true), "until 14:20 · dora · train.py");
+  assert.deepEqual(["alice · train.py", "alice, bob", "alice, caroline, dora", ""].map(brief), ["alice", "alice, bob", "alice +2", ""]);
+  assert.equal(firstStep("Reset it: sudo nvidia-smi -r. Then reboot."), "Reset it: sudo nvidia-smi -r.");
+});
+
+test("a search finds the words that are shown, and a filter what it says", () => {
+  const told = (more: object, lamp: object, verdict?: object, holders: object[] = []) =>
+    ({ device: device(more), lamp: { ...UNKNOWN, ...lamp }, verdict, holders }) as never;
+  const free = told({ sample: { utilization_percent: 0, throttle: [] } }, { colour: "green" }, { kind: "free", by: null });
+  const hot = told({ name: "NVIDIA L40S", processes: [{ user: "bob", name: "python", program: "train.py", pid: 7 }] }, { colour: "red", word: "too hot" }, { kind: "in_use", by: "bob" });
+  const lost = told({ state: "lost", last_users: ["dora"] }, { colour: "red", word: "lost" }, { kind: "withheld", reason: "lost", by: null });
+  const held = told({}, { colour: "green" }, { kind: "held", by: "root for dora", until: null }, [{ user: "root for dora" }]);
+  const all = [free, hot, lost, held];
+  const found = (search: string) => all.map((one) => matches(one, search));
+  assert.deepEqual(found("free"), [true, false, false, false]);
+  assert.deepEqual(found("idle"), [true, false, false, false]);
+  assert.deepEqual(found("hot"), [false, true, false, false]);
+  assert.deepEqual(found("lost"), [false, false, true, false]);
+  assert.deepEqual(found("dora"), [false, false, true, true]);
+  assert.deepEqual(found("bob l40s"), [false, true, false, false]);
+  assert.deepEqual(found("nothing"), [false, false, false, false]);
+  assert.deepEqual(all.map((one) => passes(one, "free", "")), [true, false, false, false]);
+  assert.deepEqual(all.map((one) => passes(one, "mine", "dora")), [false, false, true, true]);
+  assert.deepEqual(all.map((one) => passes(one, "troubled", "")), [false, true, true, false]);
+});
+
+test("the strip counts what is free and sums what is read, and keeps the host apart", () => {
+  const gpu = (uuid: string, more: object = {}) => device({
+    uuid, memory_total_bytes: 80 * 1024 ** 3, sample: { utilization_percent: 49, memory_used_bytes: 40 * 1024 ** 3, power_watts: 750, temperature_celsius: 89, throttle: [] }, ...more,
+  });
+  const devices = [gpu("a"), gpu("b"), gpu("c", { state: "lost" })];
+  const verdicts = new Map([["a", { kind: "free" }], ["b", { kind: "held" }]]) as never;
+  const found = totals(snapshot(1, devices), verdicts);
+  assert.deepEqual(found.free?.map((one) => one.uuid), ["a"]);
+  assert.deepEqual([found.busy, found.memory, found.power, found.hottest, found.silent], ["49 %", "80 of 240 GiB", "1.5 kW", "89 °C", "2 of 3 respond"]);
+  assert.equal(totals(snapshot(1, devices), new Map()).free, null, "not known is not none");
+  assert.equal(hostLine({ cpu_percent: 4.2, memory_used_bytes: 1024 ** 3, memory_total_bytes: 23.5 * 1024 ** 3, load_1m: 2.52 } as never), "CPU 4 % · RAM 1.0 of 23.5 GiB · load 2.5");
+});
+
+test("alerts are listed as the server groups them, and the silenced leave the badge", () => {
+  const alert = (id: string, more: object = {}) => ({ id, rule: "thermal", message: `GPU 1 ${id}`, where: "GPU 1", state: "firing", level: "warning", device: 1, since: 0, resolved: null, no_data_since: null, affected: [], acknowledged: null, silenced_until: null, ...more });
+  const alerts = [alert("a", { level: "critical" }), alert("b"), alert("c", { silenced_until: 9 }), alert("d", { state: "pending" }), ...["e", "f", "g"].map((id) => alert(id, { level: "info", rule: "idle" })), alert("h", { state: "resolved", resolved: 60 })];
+  const entries = [{ id: "a", level: "critical", related: ["b"] }, { id: "c", level: "warning", related: [] }, { id: "d", level: "warning", related: [] }, ...["e", "f", "g"].map((id) => ({ id, level: "info", related: [] })), { id: "h", level: "warning", related: [] }];
+  const list = { alerts, entries, counts: { critical: 1, warning: 1, info: 3, pending: 1 } } as never;
+  const found = parts(listed(list));
+  assert.deepEqual(found.active.map((one) => one.alert.id), ["a", "c"]);
+  assert.deepEqual(found.active[0]?.related.map((one) => one.id), ["b"]);
+  assert.deepEqual(found.pending.map((one) => one.alert.id), ["d"]);
+  assert.deepEqual(found.past.map((one) => one.alert.id), ["h"]);
+  assert.deepEqual(gathered(found.info).map((one) => one.length), [3]);
+  assert.deepEqual(badge(list), { count: 1, colour: "red" });
+  assert.equal(badge({ alerts: [alerts[2]], entries: [entries[1]] } as never), null);
+  assert.equal(summary({ critical: 1, warning: 2, info: 3, pending: 1 }), "1 critical · 2 warnings · 3 informational · 1 pending");
+  assert.equal(summary({ critical: 0, warning: 0, info: 0, pending: 0 }), "no active alerts");
+  assert.deepEqual(stateOf(alerts[7] as never, 120), ["ended 60 s ago", "lasted 60 s"]);
+  assert.deepEqual(marks(alert("a", { acknowledged: { by: "ana", note: "on it" } }) as never), ["acknowledged by ana: on it"]);
+});
+
+test("a silence is named by what it is about", () => {
+  const at = new Date(2026, 10, 15, 12, 33).getTime() / 1000;
+  const rules = [{ name: "thermal", title: "Too hot" }] as never;
+  const text = silenceText({ rule: "thermal", subject: "GPU-x", until: at } as never, rules, () => "GPU 2");
+  assert.match(text, /^Too hot on GPU 2, until .*12:33$/);
+  assert.match(silenceText({ rule: null, subject: null, until: at } as never, rules, () => null), /^Every alert, until/);
+});
+
+test("nobody is not said of a device that cannot be read", () => {
+  assert.equal(nobody(device({})), "No processes.");
+  assert.match(nobody(device({ state: "stale", sample: { at: 1000 }, last_users: ["alice", "bob"] })), /^Not known: it is not responding\. Last seen .*: alice, bob\.$/);
+  assert.match(nobody(device({ state: "lost", sample: null })), /^Not known: it is lost, and has not been read/);
+});
+
 test("an extension is never a shortening", () => {
   assert.deepEqual(longer(1_000, 900).map((one) => one.text), ["1h", "2h", "4h", "8h", "1d", "3d", "7d"]);
   assert.deepEqual(longer(900 + 5 * 3_600, 900).map((one) => one.text), ["8h", "1d", "3d", "7d"]);
@@ -77,7 +170,7 @@ test("before a lease is given back it is said what ends with it", () => {
   const lease = (more: object) => ({ user: "alice", kind: "command", devices: [{}], ...more }) as never;
   assert.match(whatEnds(lease({})), /stop alice's job/);
   assert.match(whatEnds(lease({ kind: "library" })), /keeps running/);
-  assert.match(whatEnds(lease({ kind: "network", devices: [{}, {}] })), /its 2 GPUs may be assigned/);
+  assert.match(whatEnds(lease({ kind: "network", whom: null, devices: [{}, {}] })), /Its 2 GPUs may be assigned/);
 });
 
 test("a far time says its day", () => {
@@ -111,13 +204,97 @@ test("history and what the page has seen itself become one line", () => {
   const kept = { min: [1, 2, null], mean: [1, 2, null], max: [1, 2, null] };
   const names = ["memory_used_bytes", "temperature_celsius", "power_watts", "sm_clock_mhz", "memory_clock_mhz"];
   const charts = {
-    device: "GPU-1", since: 100, until: 106, at: [100, 102, 104], throttle: [["sw_power_cap"], [], []],
+    device: "GPU-1", since: 100, until: 106, at: [100, 102, 104], throttle: { sw_power_cap: [0.5, 0, null] }, readings: [2, 2, 0],
     series: { utilization_percent: kept, ...Object.fromEntries(names.map((name) => [name, none])) },
   } as never;
   const found = drawnFrom(charts, rings.of("GPU-1"), 100, 106, 1);
   assert.deepEqual(found.at, [100, 102, 104, 105]);
   assert.deepEqual(found.series.utilization_percent.mean, [1, 2, 104, 105]);
-  assert.deepEqual(bands(found, isIdle).get("sw_power_cap"), [{ since: 100, until: 106 }]);
+  assert.deepEqual(bands(found, isIdle).get("sw_power_cap"), [
+    { since: 100, until: 102, share: 0.5 }, { since: 104, until: 106, share: 1 },
+  ]);
+  assert.equal(shareOf(found, "sw_power_cap"), 3 / 6, "three of six readings");
+});
+
+test("a share of time is the same however many spans it is drawn in", () => {
+  const slowed = (at: number) => (at % 21 < 12 ? 1 : 0);
+  const drawn = (width: number) => {
+    const at = Array.from({ length: 2100 / width }, (_, place) => place * width);
+    const share = at.map((begin) => Array.from({ length: width }, (_, n) => slowed(begin + n)).reduce((a, b) => a + b, 0) / width);
+    return { at, throttle: { hw_slowdown: share }, readings: at.map(() => width), widths: at.map(() => width), series: {} } as never;
+  };
+  for (const width of [1, 7, 30, 300, 2100]) {
+    assert.ok(Math.abs((shareOf(drawn(width), "hw_slowdown") ?? 0) - 12 / 21) < 1e-9, `${width} s`);
+  }
+  assert.equal(shareOf({ at: [1], throttle: {}, readings: [0], widths: [1], series: {} } as never, "hw_slowdown"), null);
+});
+
+test("what the cursor points at is the span that it lies in, or nothing", () => {
+  assert.equal(placeAt([10, 20, 30], 25, 15), 1);
+  assert.equal(placeAt([10, 20, 30], 30, 15), 2);
+  assert.equal(placeAt([10, 20, 30], 5, 15), null);
+  assert.equal(placeAt([10, 20, 30], 46, 15), null);
+  assert.equal(placeAt([], 46, 15), null);
+});
+
+test("a chart says mean, least and most, and never a number for nothing", () => {
+  const kind = KINDS[0] as never;
+  const columns = { min: [10, null, 50], mean: [20, null, 60], max: [30, null, 99] };
+  assert.deepEqual(summaryOf(columns, [3, 0, 1]), { mean: 30, min: 10, max: 99 });
+  assert.equal(spread(kind, summaryOf(columns, [3, 0, 1])), "mean 30 % (10–99)");
+  assert.equal(spread(kind, { mean: 5, min: 5, max: 5 }), "5 %");
+  assert.equal(spread(kind, summaryOf({ min: [null], mean: [null], max: [null] })), "no reading");
+});
+
+test("a limit lies inside the scale of its chart", () => {
+  const limited = { memory_total_bytes: 80 * 1024 ** 3, limits: { slowdown_celsius: 90, sm_clock_mhz: 1980, power_default_watts: 700 }, sample: { power_limit_watts: 500 } } as never;
+  assert.deepEqual(KINDS.map((kind) => kind.limit(limited)?.value ?? null), [null, 80, 90, 500, 1980]);
+  assert.deepEqual(KINDS.map((kind) => kind.limit({ memory_total_bytes: null, limits: {}, sample: null } as never)), [null, null, null, null, null]);
+});
+
+test("the banner has the temperature that the page shows, not that of the alert", () => {
+  const lamp = { colour: "red", word: "too hot", reason: "GPU 1 is too hot: 79 °C", forWhom: "alice" } as never;
+  const alert = { unit: "celsius", since: 100, value: 79, limit: 90 } as never;
+  const hot = device({ sample: { temperature_celsius: 73 } });
+  assert.equal(banner(lamp, alert, hot, 400), "too hot for 5 min · now 73 °C · slowdown at 90 °C · affects alice");
+  assert.equal(banner(lamp, undefined, hot, 400), "too hot · 79 °C · affects alice");
+  assert.equal(banner({ colour: "green", word: "idle", reason: null, forWhom: null } as never, alert, hot, 400), "idle");
+});
+
+test("a card lies beside its tile and never over a lit one", () => {
+  const page = { width: 1000, height: 600 };
+  const tile = { left: 10, top: 10, right: 110, bottom: 60 };
+  const card = { width: 200, height: 200 };
+  assert.deepEqual(placed(card, tile, [], page), { left: 118, top: 10 });
+  const lit = [{ left: 120, top: 10, right: 220, bottom: 60 }];
+  const found = placed(card, tile, lit, page) as { left: number; top: number };
+  const box = { ...found, right: found.left + 200, bottom: found.top + 200 };
+  assert.ok(!overlap(box, lit[0] as never) && !overlap(box, tile));
+  assert.equal(placed(card, tile, [{ left: 0, top: 0, right: 1000, bottom: 600 }], page), null);
+});
+
+test("health is told in words with units", () => {
+  assert.equal(missed(6, 294, 300), "6 readings missed in 5 min (2 %)");
+  const facts = { missed: 6, snapshots: 294, sampler_cpu_seconds: 0.3, age_seconds: 0.84 };
+  assert.deepEqual(sentences("sampler", facts, { uptime: 300 }), [
+    "6 readings missed in 5 min (2 %)", "294 readings since the start 5 min ago",
+    "CPU of the sampling loop: 0.10 % of one core", "last reading 0.8 s ago",
+  ]);
+  assert.deepEqual(sentences("leases", { readable: false, count: null, owner: null }, { uptime: 1 }), ["the lease directory cannot be read"]);
+  assert.deepEqual(sentences("of_tomorrow", { size_bytes: 1500, on: true }, { uptime: 1 }), ["size: 1.5 kB", "on: yes"]);
+  assert.equal(devicesText({ ok: 6, lost: 2 }), "8 GPUs: 6 responding, 2 lost");
+});
+
+test("names are sorted from A to Z first, numbers from the largest down", () => {
+  const text = { name: "user", cell: () => null };
+  assert.deepEqual(nextOrder({ name: "", down: true }, text), { name: "user", down: false });
+  assert.deepEqual(nextOrder({ name: "user", down: false }, text), { name: "user", down: true });
+  assert.deepEqual(nextOrder({ name: "", down: true }, { ...text, number: true }), { name: "user", down: true });
+});
+
+test("another board is known by the name of its script", () => {
+  assert.equal(scriptOf('<script src="/static/assets/index-D2Coiy-q.js">'), "assets/index-D2Coiy-q.js");
+  assert.equal(scriptOf("/src/live/upgrade.ts"), null);
 });
 
 test("rings keep five minutes and no more, and forget devices that are gone", () => {
@@ -130,23 +307,50 @@ test("rings keep five minutes and no more, and forget devices that are gone", ()
 
 test("the time moves, zooms and never runs ahead of now", () => {
   const now = 1_000_000;
-  const view = { seconds: 300, until: null };
-  assert.deepEqual(moved(view, now, -0.5), { seconds: 300, until: now - 150 });
-  assert.equal(moved({ seconds: 300, until: now - 100 }, now, 0.5).until, null);
+  const view = { seconds: 300, until: null, range: 300 };
+  assert.deepEqual(moved(view, now, -0.5), { seconds: 300, until: now - 150, range: 300 });
+  assert.equal(moved({ ...view, until: now - 100 }, now, 0.5).until, null);
   assert.equal(zoomed(view, now, 0.001).seconds, 60);
   assert.ok(fetchSpan(view, now).since <= now - 300);
   assert.equal(viewOf(new URLSearchParams("seconds=5&until=x")).seconds, 300);
   assert.ok(pointsOf(31_536_000) <= 360);
 });
 
+test("a zoom keeps the instant that was pointed at, and a reset the range that was chosen", () => {
+  const now = 1_000_000;
+  const day = { seconds: 86_400, until: null, range: 86_400 };
+  const near = zoomed(day, now, 0.5, now - 43_200);
+  assert.deepEqual(near, { seconds: 43_200, until: now - 21_600, range: 86_400 });
+  const part = selected(day, now - 7_200, now - 3_600);
+  assert.deepEqual(part, { seconds: 3_600, until: now - 3_600, range: 86_400 });
+  assert.deepEqual(viewOf(queryOf(part)), part);
+  assert.deepEqual(reset(part), day);
+  assert.equal(queryOf(part, new URLSearchParams("metric=power_watts&until=1")).get("metric"), "power_watts");
+  assert.equal(selected(day, now - 100, now - 98).seconds, 60);
+});
+
+test("the command beneath asks for the range that is drawn", () => {
+  assert.equal(commandOf("andon history 3", { seconds: 1_800, until: null, range: 1_800 }), "andon history 3 --since 30m");
+  assert.equal(commandOf("andon history 3", { seconds: 450, until: null, range: 300 }), "andon history 3 --since 450s");
+  const past = commandOf("andon history 3", { seconds: 3_600, until: 1_794_286_800, range: 300 });
+  const [, since = "", until = ""] = /^andon history 3 --since (\S+) --until (\S+)$/.exec(past) ?? [];
+  assert.deepEqual([Date.parse(since), Date.parse(until)], [1_794_283_200_000, 1_794_286_800_000]);
+  assert.match(stampOf(1_794_286_800), /^2026-11-\d\dT\d\d:\d\d:00[+-]\d\d:\d\d$/);
+});
+
 test("the server's lamp counts, unless the device's state has changed since", () => {
-  const said = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", status: "too hot", reason: "GPU 1 is too hot: 90 °C", affected_user: "alice", alerts: [] }] } as never);
+  const said = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", index: 1, lamp: "amber", status: "too hot", reason: "GPU 1 is too hot: 90 °C", affected_user: "alice", alerts: [], lit_by: null, soon: null }] } as never);
   assert.equal(lampOf(device({}), said, 21).colour, "amber");
   assert.equal(lampOf(device({}), said, 21).forWhom, "alice");
   assert.equal(lampOf(device({ since: 21, state: "lost" }), said, 21).colour, "red");
   assert.equal(lampOf(device({ state: "asleep" }), null, 21).colour, "grey");
   assert.equal(lampOf(device({ sample: null }), null, 21).word, "no data");
   assert.equal(shortened("GPU 1 is too hot: 90 °C"), "90 °C");
+  assert.equal(shortened("GPU 1 was too hot (99 °C); now 82 °C, clears after 2 min"), "99 °C; now 82 °C, clears after 2 min");
+  const over = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "red", status: "too hot", reason: "GPU 1 was too hot (99 °C); now 82 °C, clears after 2 min", lit_by: null, soon: null }] } as never);
+  assert.equal(lampOf(device({}), over, 21).word, "was too hot");
+  const soon = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "green", status: "in use", reason: null, lit_by: null, soon: { id: "x", message: "GPU 1 is too hot: 100 °C", fires_in_seconds: 40 } }] } as never);
+  assert.equal(lampOf(device({}), soon, 21).soon, "alert in 40 s: too hot: 100 °C");
   assert.equal(shortened("GPU 6:1 is thermally throttled at 89 °C"), "thermally throttled at 89 °C");
 });
 
@@ -198,4 +402,13 @@ test("throttle reasons and vendors are called as the server's tables call them",
   assert.deepEqual(["sw_thermal_slowdown", "sw_power_cap", "temperature_limit", "sync_boost"].map(throttleTone), ["red", "amber", "grey", "grey"]);
   assert.equal(vendorName("amd"), "AMD GPUs");
   assert.equal(vendorName("tpu"), "tpu");
+});
+
+test("a command says where it works: through a tunnel the page's node is not this machine", () => {
+  const far = "http://node17:8080";
+  assert.deepEqual(located("andon why 3", "http://127.0.0.1:26366", "node17"), { text: "andon why 3", place: null });
+  assert.deepEqual(located("andon why 3", far, "node17"), { text: `andon why 3 --url ${far}`, place: null });
+  assert.deepEqual(located("andon", far, "node17"), { text: `andon --url ${far}`, place: null });
+  assert.deepEqual(located("andon run -- python train.py", far, "node17"), { text: "andon run -- python train.py", place: "on node17:" });
+  assert.deepEqual(located("andon lease --gpus 1", far, null), { text: "andon lease --gpus 1", place: null });
 });

@@ -6,17 +6,20 @@ from typing import ClassVar
 class AndonError(Exception):
     """An error with a known reason. `hint` says what to do about it.
 
-    `mistakes` lists them all where there are several.
+    `mistakes` lists them all where there are several; `cause` is the reason for programs, if any.
     """
 
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
 
-    def __init__(self, reason: str, hint: str = "", mistakes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, reason: str, hint: str = "", mistakes: tuple[str, ...] = (), cause: str = ""
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
         self.mistakes = mistakes
+        self.cause = cause
 
 
 class Unavailable(AndonError):

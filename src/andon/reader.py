@@ -28,7 +28,15 @@ from andon.errors import AndonError, Gone, Unavailable
 from andon.host.aside import Aside
 from andon.host.presence import vendors
 from andon.model import wire
-from andon.model.device import NAMES_MISSING, Card, Device, Fault, Process, Reading
+from andon.model.device import (
+    NAMES_MISSING,
+    Card,
+    Device,
+    Fault,
+    FaultCode,
+    Process,
+    Reading,
+)
 from andon.model.request import UNDECIDED, ReaderRequest
 from andon.ports import Announcing, Backend, ProcessSource
 from andon.registry import BACKENDS, load
@@ -86,10 +94,15 @@ class CardWorker:
     """Reads one card. While a call to it is stuck, it is busy and is not asked again."""
 
     def __init__(
-        self, backend: Backend, card: Card, names: Callable[[], ProcessSource], outbox: LineBuffer
+        self,
+        backend: Backend,
+        card: Card,
+        names: Callable[[], ProcessSource],
+        outbox: LineBuffer,
+        leave: "Leave",
     ) -> None:
         self.busy = False
-        self._backend, self._card, self._outbox = backend, card, outbox
+        self._backend, self._card, self._outbox, self._leave = backend, card, outbox, leave
         self._make_names = names
         self._names: ProcessSource | None = None
         self._sent: list[Device] = []
@@ -124,7 +137,7 @@ class CardWorker:
         except Gone as gone:
             out: wire.Json = {"lost": {"reason": gone.reason, "hint": gone.hint}}
         except Unavailable as down:
-            leave(self._outbox, self._backend.name, down)
+            self._leave(self._backend.name, down)
         except AndonError as error:
             out = {"failed": error.reason, "hint": error.hint}
         except Exception as exc:  # noqa: BLE001 - one card's failure must not stop the others
@@ -192,7 +205,9 @@ class Reader:
         outbox: LineBuffer,
         requests: IO[bytes],
         aside: Aside[Any, Any],
+        leave: "Leave",
     ) -> None:
+        self._leave = leave
         self._backend, self._names, self._outbox = backend, names, outbox
         self._requests, self._aside = requests, aside
         self._workers: list[CardWorker] = []
@@ -229,15 +244,13 @@ class Reader:
             cards = self._backend.open()
             versions = self._backend.versions()
         except AndonError as down:
-            leave(self._outbox, self._backend.name, down)
+            self._leave(self._backend.name, down)
         except Exception as exc:  # noqa: BLE001 - the parent must be notified
-            leave(
-                self._outbox,
-                self._backend.name,
-                Unavailable(f"the backend failed to start: {exc!r}"),
-            )
+            reason = f"the backend failed to start: {exc!r}"
+            self._leave(self._backend.name, Unavailable(reason, cause=FaultCode.DRIVER_FAILED))
         self._workers = [
-            CardWorker(self._backend, card, self._names, self._outbox) for card in cards
+            CardWorker(self._backend, card, self._names, self._outbox, self._leave)
+            for card in cards
         ]
         listed = [wire.card_to_json(card) for card in cards]
         self._outbox.post({"opened": listed, "versions": dict(versions)})
@@ -298,15 +311,24 @@ class Reader:
             return self._todo.popleft()
 
 
-def leave(outbox: LineBuffer, source: str, error: AndonError) -> NoReturn:
-    """Report why the vendor cannot be read, and exit: only a new reader can try again.
+class Leave:
+    """Reports why the vendor cannot be read, and exits: only a new reader can try again.
 
     A process that has loaded one version of a driver's library can never load another.
     """
-    fault = wire.fault_to_json(Fault(source, error.reason, error.hint))
-    outbox.release()
-    outbox.post({"down": fault})
-    os._exit(error.exit_code)
+
+    def __init__(self, outbox: LineBuffer, root: Path) -> None:
+        self._outbox, self._root = outbox, root
+
+    def __call__(self, source: str, error: AndonError) -> NoReturn:
+        fault = Fault(source, error.reason, error.hint, error.cause)
+        with suppress(Exception):  # the reason is more important than what surrounds it
+            from andon.host.surroundings import with_surroundings
+
+            fault = with_surroundings(fault, self._root)
+        self._outbox.release()
+        self._outbox.post({"down": wire.fault_to_json(fault)})
+        os._exit(error.exit_code)
 
 
 def _watch_parent() -> None:
@@ -379,14 +401,15 @@ def main(arguments: list[str]) -> None:
     nudges = int(arguments[2]) if len(arguments) > 2 else None
     outbox = LineBuffer(_private_output())
     root = Path(options.get("root", "/"))
+    leave = Leave(outbox, root)
     try:
         backend: Backend = load(BACKENDS, name)(**options)
     except AndonError as error:
-        leave(outbox, name, error)
+        leave(name, error)
     if isinstance(backend, Announcing):
         backend.announce(lambda events: _announce(outbox, events))
     names = _Names(root)
-    reader = Reader(backend, names.table, outbox, sys.stdin.buffer, names.aside)
+    reader = Reader(backend, names.table, outbox, sys.stdin.buffer, names.aside, leave)
     threading.Thread(target=_watch_parent, name="parent", daemon=True).start()
     threading.Thread(target=_heed_nudges, args=(reader, nudges), daemon=True).start()
     reader.run()

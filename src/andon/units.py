@@ -1,6 +1,7 @@
 """Conversions between what machines count (bytes, seconds) and what people read."""
 
 import re
+from datetime import UTC, datetime
 
 MIB = 1024**2
 GIB = 1024**3
@@ -34,6 +35,12 @@ def parse_seconds(text: str) -> float:
     if match is None or factor is None:
         raise ValueError(f"{text[:_SHOWN]!r} is not a duration (use 90s, 10m, 2h)")
     return check_seconds(float(match[1]) * factor)
+
+
+def has_unit(text: str) -> bool:
+    """Whether a quantity has a unit; 0 needs none."""
+    match = _QUANTITY.fullmatch(text)
+    return match is None or bool(match[2]) or not float(match[1])
 
 
 def check_seconds(seconds: float) -> float:
@@ -84,3 +91,17 @@ def human_seconds(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def iso_utc(at: float) -> str:
+    """`2026-11-15T03:00:00.250Z`, as spreadsheets and people read it."""
+    text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+def human_joules(joules: float) -> str:
+    """`504 J`, `12.4 Wh`, `0.09 kWh`: kilowatt hours from 50 Wh on."""
+    hours = joules / 3600
+    if hours < 1:
+        return f"{joules:.0f} J"
+    return f"{hours:.1f} Wh" if hours < 50 else f"{hours / 1000:.2f} kWh"

@@ -77,6 +77,23 @@ def test_json_is_what_the_server_says(home: Served) -> None:
     }
 
 
+def test_why_finds_the_same_server_and_shows_the_same_lamps(home: Served) -> None:
+    """It sampled for two seconds, because it looked for a server on the usual port only."""
+    done = andon(home.state, "why")
+    assert (done.code, done.err) == (0, "")
+    assert "SIMULATED" in done.out
+    board = {one["uuid"]: one for one in home.ask("/api/board").json()["devices"]}
+    said = andon(home.state, "why", "--json").json()["devices"]
+    assert {one["uuid"]: one["lamp"] for one in said} == {u: b["lamp"] for u, b in board.items()}
+    assert [one["lamp"] for one in said] == ["red", "red", "green"]
+    assert done.out.count("✕") == 2
+
+
+def test_without_a_notifier_nobody_was_notified(home: Served) -> None:
+    assert "notified" not in andon(home.state, "alerts").out
+    assert {a["notified"] for a in home.ask("/api/alerts").json()["alerts"]} == {0}
+
+
 def test_seen_and_not_seen_after_all(home: Served) -> None:
     done = andon(home.state, "alerts", "ack", "xid@1", "--note", "on my way", "--by", "alice")
     assert done.code == 0
@@ -113,7 +130,7 @@ def test_a_silence_names_an_alert_a_rule_or_a_device_and_ends(home: Served) -> N
         (("silence", "xid@1"), 2, "not a duration"),
         (("silence", "xid@1", "2h", "--rule", "fan"), 2, "not both"),
         (("silence", "--rule", "nothing", "2h"), 2, "there is no rule"),
-        (("rules", "termal"), 2, "did you mean thermal?"),
+        (("rules", "termal"), 5, "did you mean thermal?"),
         (("test", "phone"), 5, "there is no notifier"),
         (("unsilence", "nope"), 5, "there is no silence"),
     ],
@@ -146,6 +163,13 @@ def test_the_rules_are_listed_with_their_figures(home: Served) -> None:
     assert "Used outside its lease" in listed
     one = andon(home.state, "alerts", "rules", "thermal").out
     assert "GPU 2" in one
+    assert "alerts.thermal_celsius = 80 °C (default)" in one
+    assert "AndonThermalCritical (critical): " in one
+    assert "memory_heat" not in listed
+    assert "memory_heat" in andon(home.state, "alerts", "rules", "--all").out
+    page = andon(home.state, "alerts", "rules", "memory_heat", "--json").json()
+    assert page == home.ask("/api/alerts/rules/memory_heat").json()
+    assert (page["schema"], page["level"], page["active"]) == ("andon.rule/1", None, False)
     assert andon(home.state, "alerts", "rules", "--json").json()["schema"] == "andon.rules/1"
 
 

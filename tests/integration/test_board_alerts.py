@@ -1,12 +1,13 @@
 """An alert on the board, from firing to acknowledged, silenced and over; by hand and by command."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.integration.board import opened, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium
@@ -56,16 +57,26 @@ def test_an_alert_goes_from_firing_to_acknowledged(seen: Window, troubled: Serve
     expect(row.get_by_text("andon alerts ack")).to_have_count(1)
     assert violations(page) == []
 
+    expect(row.get_by_role("button", name="Acknowledge")).to_be_disabled()
     row.get_by_label("your name").fill("dora")
+    row.get_by_label("note").fill("on it")
     row.get_by_role("button", name="Acknowledge").click()
-    expect(row.get_by_text("acknowledged by dora")).to_be_visible()
+    expect(row.get_by_text("acknowledged by dora: on it")).to_be_visible()
     assert lost(troubled)["acknowledged"]["by"] == "dora"
+    assert lost(troubled)["acknowledged"]["note"] == "on it"
+    page.get_by_role("link", name="Board", exact=True).click()
+    expect(page.locator("li.tile.handled.red")).to_contain_text("acknowledged by dora")
+    expect(page.locator("header.headline.seen")).to_contain_text("acknowledged by dora")
+    page.get_by_role("link", name=re.compile("^GPU 1 is lost")).click()
+    expect(row.get_by_label("your name")).to_have_value("dora")
     row.get_by_role("button", name="Unacknowledge").click()
     expect(row.get_by_role("button", name="Acknowledge", exact=True)).to_be_visible()
     assert lost(troubled)["acknowledged"] is None
 
     row.get_by_role("button", name="silence 1 h").click()
     expect(row.get_by_text("silenced until")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^Lost on GPU 1, until \d\d:\d\d"))).to_be_visible()
+    expect(page.locator("nav .badge")).to_have_count(0)
     page.get_by_role("button", name="Remove silence").click()
     expect(row.get_by_text("silenced until")).to_be_hidden()
     assert seen.complaints == []
@@ -84,6 +95,69 @@ def test_what_a_command_does_is_seen_at_once(seen: Window, troubled: Served) -> 
     answer = troubled.ask(f"{path}/acknowledge", "POST", body, **troubled.bearer, **json)
     assert answer.status == 200, answer.body
     expect(row.get_by_text("acknowledged by erin")).to_be_visible()
+
+
+def test_a_line_opens_in_place(seen: Window, troubled: Served) -> None:
+    page = seen.page
+    page.goto(f"{troubled.url}/#/alerts")
+    row = page.locator("li.alert", has_text="GPU 1 is lost")
+    line = row.get_by_role("button", name=re.compile("GPU 1 is lost"))
+    expect(line).to_have_attribute("aria-expanded", "true", timeout=90_000)
+    where = line.bounding_box()
+    line.click()
+    expect(row.get_by_text("what to do")).to_be_hidden()
+    line.click()
+    expect(row.get_by_text("what to do")).to_be_visible()
+    assert line.bounding_box() == where
+    assert lost(troubled)["id"] in unquote(page.url)
+
+
+def test_a_lost_device_says_who_was_on_it_and_offers_no_lease(
+    seen: Window, troubled: Served
+) -> None:
+    page = seen.page
+    page.goto(troubled.url)
+    tile = page.locator("li.tile.red")
+    expect(tile).to_contain_text("was on it: ", timeout=90_000)
+    tile.click()
+    main = page.get_by_role("main")
+    expect(main).to_contain_text(re.compile(r"Not known: it is lost\. Last seen \d\d:\d\d: \w+"))
+    expect(main.get_by_text("andon lease --devices")).to_have_count(0)
+    page.goto(f"{troubled.url}/#/processes")
+    expect(page.get_by_role("main")).to_contain_text("GPU 1: not known: it is lost")
+
+
+def test_an_alert_that_is_over_has_a_card(browser: Browser, tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, simulate=2, ANDON_SIMULATE_FAULTS="lost:1@1..20") as served,
+        opened(browser) as seen,
+    ):
+        page = seen.page
+        page.goto(f"{served.url}/#/alerts")
+        over = page.locator("li.alert.resolved", has_text="GPU 1")
+        expect(over).to_be_visible(timeout=120_000)
+        over.get_by_role("button").click()
+        expect(over).to_contain_text("ended")
+        expect(over).to_contain_text("affected")
+        [past] = served.ask("/api/alerts?state=resolved&rule=device_lost").json()["alerts"]
+        page.route("**/api/alerts?limit=*", without(past["id"]))
+        page.goto(f"{served.url}/#/alerts/{quote(past['id'], safe='')}")
+        page.reload()  # as from a notification, when the list no longer has it
+        linked = page.locator(".linked li.alert.resolved")
+        expect(linked).to_contain_text("what to do then")
+        assert violations(page) == []
+
+
+def without(number: str) -> Callable[[Route], None]:
+    """The list as it is when an alert is older than what it has."""
+
+    def cut(route: Route) -> None:
+        answer = route.fetch()
+        said = answer.json()
+        said["alerts"] = [one for one in said["alerts"] if one["id"] != number]
+        route.fulfill(response=answer, json=said)
+
+    return cut
 
 
 def test_the_rules_and_their_remedies_are_there(seen: Window, troubled: Served) -> None:
@@ -108,6 +182,7 @@ def test_a_changed_session_may_not_change_anything(browser: Browser, tmp_path: P
         row = page.locator("li.alert", has_text="GPU 1 is lost")
         expect(row.get_by_role("button", name="Acknowledge")).to_be_visible(timeout=90_000)
         page.evaluate("sessionStorage.setItem('andon.secret', 'wrong')")
+        row.get_by_label("your name").fill("dora")
         row.get_by_role("button", name="Acknowledge").click()
         expect(row.get_by_text("read-only: run")).to_be_visible()
         expect(page.get_by_text("your session has ended")).to_be_visible()

@@ -72,6 +72,7 @@ def test_the_wheel_carries_the_board_and_needs_no_node(
         scripts = [name for name in names if name.endswith(".js")]
         assert scripts
         assert all(f"{name}.gz" in names for name in scripts)
+        assert len([name for name in scripts if "/assets/" in name]) == 1, "nothing comes later"
         packed = [opened.read(f"{name}.gz") for name in scripts]
         terms = opened.read("andon/web/static/licenses.txt").decode()
     assert sum(map(len, packed)) < BUDGET_BYTES

@@ -148,7 +148,8 @@ def test_a_stranger_reads_and_changes_nothing(seen: Window, home: Served) -> Non
     show(page, home)
     expect(rows(page)).to_contain_text(lent["id"])
     expect(page.get_by_role("main").get_by_text("read-only: run")).to_be_visible()
-    expect(rows(page).get_by_role("button", name="Release", exact=True)).to_have_count(0)
+    expect(rows(page).get_by_role("button", name="Give back", exact=True)).to_have_count(0)
+    expect(page.get_by_role("button", name=re.compile("^Take"))).to_have_count(0)
     expect(rows(page).get_by_text(f"andon release {lent['id']}")).to_be_visible()
     assert "nightly" not in page.content()
 
@@ -211,9 +212,9 @@ def test_of_two_who_release_the_same_the_second_sees_that_it_is_over(
     sign_in(page, home)
     show(page, home)
     page.route(f"**{path}", late)
-    rows(page).get_by_role("button", name="Release", exact=True).click()
+    rows(page).get_by_role("button", name="Give back", exact=True).click()
     with page.expect_response(f"**{path}") as answer:
-        page.get_by_role("dialog").get_by_role("button", name="Release", exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name="Give back", exact=True).click()
     assert answer.value.status in (404, 410)
     expect(page.get_by_role("heading", name="No leases")).to_be_visible()
 
@@ -326,10 +327,11 @@ def test_the_board_says_who_holds_a_device(seen: Window, home: Served) -> None:
     sign_in(page, home)
     expect(tiles(page)).to_have_count(DEVICES)
     lent = lend(home, devices=["1"])
-    name = re.compile(rf"^GPU 1, .*held by {lent['user']}, until \d\d:\d\d$")
+    name = re.compile(rf"^GPU 1, held by {lent['user']}, until \d\d:\d\d, utilisation")
     held = page.get_by_role("link", name=name)
     expect(held).to_be_visible()
-    expect(held.locator(".who")).to_have_text(re.compile(rf"held by {lent['user']} until \d\d:"))
+    expect(held.locator(".word")).to_have_text(f"held by {lent['user']}")
+    expect(held.locator(".who")).to_have_text(re.compile(r"^until \d\d:\d\d · no processes$"))
     held.hover()
     expect(page.get_by_role("tooltip")).to_contain_text(lent["id"])
     assert violations(page) == []
@@ -339,6 +341,79 @@ def test_the_board_says_who_holds_a_device(seen: Window, home: Served) -> None:
     expect(panel).to_contain_text(re.compile(r"until \d\d:\d\d, (59|60) min left"))
     panel.get_by_role("link", name=lent["id"]).click()
     expect(page.locator("li.lease.chosen")).to_contain_text(lent["id"])
+
+
+def test_a_free_one_is_taken_for_somebody_and_given_back(seen: Window, home: Served) -> None:
+    page = seen.page
+    sign_in(page, home)
+    show(page, home)
+    page.get_by_role("button", name="Take for 2 h…").click()
+    dialog = page.get_by_role("dialog", name="Take a GPU")
+    expect(dialog.get_by_role("button", name="Take for 2 h")).to_be_disabled()  # for whom?
+    dialog.get_by_role("button", name="GPU 0", exact=True).click()
+    dialog.get_by_role("button", name="GPU 1", exact=True).click()
+    dialog.get_by_label("for how long").select_option("4 h")
+    dialog.get_by_label("for whom").fill("dora")
+    dialog.get_by_label("what for").fill("evaluation")
+    assert violations(page) == []
+    dialog.get_by_role("button", name="Take for 4 h").click()
+    expect(page.get_by_role("dialog", name="Taken")).to_contain_text("GPU 1 is reserved for dora")
+    page.get_by_role("button", name="Close").click()
+    [held] = leases(home)
+    assert [share["index"] for share in held["devices"]] == [1]
+    assert (held["whom"], held["command"]) == ("dora", "evaluation")
+    assert held["until"] == pytest.approx(held["since"] + 4 * 3600, abs=5)
+    expect(rows(page)).to_contain_text("dora")
+    expect(rows(page)).to_contain_text("Reserved but not used")
+    expect(page.locator(".free-now")).to_contain_text("Free now: 0, 2")
+
+    page.get_by_role("link", name="Board", exact=True).click()
+    tile = page.get_by_role("link", name=re.compile(rf"^GPU 1, held by {held['user']}.* for dora"))
+    expect(tile).to_be_visible()
+    expect(page.get_by_role("list", name="GPUs")).to_contain_text("2 free: 0, 2")
+    page.get_by_role("button", name="mine 1").click()
+    expect(page.locator("li.tile.faded")).to_have_count(2)
+    tile.click()
+    page.get_by_role("button", name="Give back", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Give back", exact=True).click()
+    expect(page.get_by_role("button", name="Take for 2 h…")).to_be_visible()
+    assert leases(home) == []
+    assert seen.complaints == []
+
+
+def test_what_is_taken_by_another_meanwhile_is_said(seen: Window, home: Served) -> None:
+    page = seen.page
+    sign_in(page, home)
+    page.goto(f"{home.url}/#/device/{quote(uuids(page)[1])}")
+    page.get_by_role("button", name="Take for 2 h…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("for whom").fill("dora")
+    lend(home, devices=["1"])
+    dialog.get_by_role("button", name="Take for 2 h").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("GPU 1")
+    assert len(leases(home)) == 1
+
+
+def test_the_board_filters_and_finds_what_is_free(seen: Window, home: Served) -> None:
+    page = seen.page
+    lend(home, devices=["1"])
+    assert andon("cordon", *SIMULATED, "2", "--reason", "new fan").code == 0
+    page.goto(home.url)
+    free = page.get_by_role("button", name="free 1")
+    expect(free).to_be_visible()
+    expect(page.locator("li.tile .cordon")).to_have_count(1)
+    free.click()
+    expect(page.get_by_text("1 of 3 match")).to_be_visible()
+    expect(page.locator("li.tile:not(.faded)")).to_contain_text("free")
+    free.click()
+    field = page.get_by_label("search this page")
+    field.fill("nowhere")
+    expect(page.get_by_text("no GPU matches")).to_be_visible()
+    field.fill("cordoned")
+    expect(page.get_by_text("1 of 3 match")).to_be_visible()
+    field.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("GPU 2")
+    assert seen.complaints == []
 
 
 def test_a_process_says_which_lease_it_works_under(

@@ -119,8 +119,8 @@ def test_on_another_address_it_needs_the_link(seen: Window, tmp_path: Path) -> N
     with serving(tmp_path, "--no-history", "--host", "0.0.0.0", simulate=2) as served:
         url = f"http://127.0.0.1:{served.port}"
         seen.page.goto(url)
-        expect(seen.page.get_by_text("read-only: run")).to_be_visible()
-        expect(seen.page.get_by_role("heading", level=1)).to_contain_text("andon open")
+        expect(seen.page.get_by_text("not signed in: run")).to_be_visible()
+        expect(seen.page.get_by_role("heading", level=1)).to_have_text("Sign in to see this node")
         expect(tiles(seen.page)).to_have_count(0)
 
 

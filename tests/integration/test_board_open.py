@@ -72,7 +72,7 @@ def test_a_link_that_was_used_is_refused_in_words(browser: Browser, home: Served
         assert "code" not in second.page.url
         assert violations(second.page) == []
         second.page.goto(link(home))  # a new one, in the same tab
-        expect(second.page.get_by_text("signed in", exact=True)).to_be_visible()
+        expect(second.page.get_by_text("signed in as")).to_be_visible()
         expect(second.page.get_by_text(REFUSED)).to_be_hidden()
 
 
@@ -84,7 +84,7 @@ def test_an_old_link_does_not_end_a_session(seen: Window, home: Served) -> None:
     seen.page.goto(address)
     expect(seen.page.get_by_text(REFUSED)).to_be_visible()
     assert secret(seen.page) == held
-    expect(seen.page.get_by_text("signed in", exact=True)).to_be_visible()
+    expect(seen.page.get_by_text("signed in as")).to_be_visible()
 
 
 def test_a_session_lives_as_long_as_its_tab(seen: Window, home: Served) -> None:

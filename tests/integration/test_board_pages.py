@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.integration.board import opened, sign_in, tiles, uuids, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving
 
 DEVICES = 8
-PAGES = ("", "processes", "alerts", "leases", "health", "nodes", "nowhere")
+PAGES = ("", "charts", "processes", "alerts", "leases", "health", "nodes", "nowhere")
 
 
 @pytest.fixture(scope="module")
@@ -103,16 +104,83 @@ def test_axe_finds_nothing_in_the_help_and_on_a_phone(browser: Browser, home: Se
         assert violations(seen.page) == []
 
 
-def test_a_card_tells_more_while_a_lamp_is_pointed_at_or_focused(
+WATCHED = """() => {
+  window.entered = window.carded = null;
+  document.addEventListener('pointermove', () => window.entered ??= performance.now(), true);
+  new MutationObserver(() => {
+    if (document.querySelector('.card')) window.carded ??= performance.now();
+  }).observe(document.body, {childList: true, subtree: true});
+}"""
+COVERED = """card => {
+  const one = card.getBoundingClientRect();
+  return [...document.querySelectorAll('.tile.red, .tile.amber')].filter(tile => {
+    const lit = tile.getBoundingClientRect();
+    return one.left < lit.right && lit.left < one.right
+      && one.top < lit.bottom && lit.top < one.bottom;
+  }).length;
+}"""
+
+
+def test_a_card_tells_more_after_a_moment_and_never_over_a_lit_tile(
     seen: Window, home: Served
 ) -> None:
-    board(seen.page, home)
-    tiles(seen.page).nth(0).locator("a").hover()
-    expect(seen.page.get_by_role("tooltip")).to_contain_text("temperature")
-    seen.page.mouse.move(5, 5)
-    expect(seen.page.get_by_role("tooltip")).to_have_count(0)
-    seen.page.keyboard.press("ArrowRight")
-    expect(seen.page.get_by_role("tooltip")).to_contain_text("GPU 0")
+    page = seen.page
+    board(page, home)
+    expect(page.locator("li.tile.red").first).to_be_visible()
+    card = page.get_by_role("tooltip")
+    page.evaluate(WATCHED)
+    for place in (0, 1, 6, 7):
+        tiles(page).nth(place).locator("a").hover()
+        expect(card).to_contain_text("temperature")
+        assert card.evaluate(COVERED) == 0, place
+        page.mouse.move(5, 5)
+        expect(card).to_have_count(0)
+    assert page.evaluate("window.carded - window.entered") >= 290
+    page.keyboard.press("ArrowRight")
+    expect(card).to_contain_text("GPU 0")
+
+
+def test_a_mouse_that_rests_where_a_tile_appears_opens_no_card(seen: Window, home: Served) -> None:
+    page = seen.page
+    board(page, home)
+    box = tiles(page).nth(0).bounding_box()
+    assert box is not None
+    page.keyboard.press("h")
+    expect(page.get_by_role("heading", name="Sampling")).to_be_visible()
+    page.mouse.move(box["x"] + 40, box["y"] + 40)
+    page.keyboard.press("b")
+    expect(tiles(page)).to_have_count(DEVICES)
+    page.wait_for_timeout(600)
+    expect(page.get_by_role("tooltip")).to_have_count(0)
+
+
+def test_the_lines_of_all_tiles_have_the_same_scale(seen: Window, tmp_path: Path) -> None:
+    """One with a reason has as much room for its line as one without."""
+    with serving(tmp_path, "--no-history", simulate=4) as served:
+        seen.page.goto(served.url)
+        expect(tiles(seen.page)).to_have_count(4)
+        seen.page.route("**/api/board", lit_by_hand)
+        expect(seen.page.locator("li.tile.red .reason")).to_have_text(re.compile("threshold"))
+        found = seen.page.locator("li.tile .sparkline").evaluate_all(
+            """all => all.map(one => {
+              const box = one.getBoundingClientRect();
+              const tile = one.closest('.tile').getBoundingClientRect();
+              return [Math.round(box.top - tile.top), Math.round(box.height)];
+            })"""
+        )
+        assert len(found) == 4
+        assert len({tuple(one) for one in found}) == 1
+
+
+def lit_by_hand(route: Route) -> None:
+    """The server's board, with one lamp lit."""
+    said = route.fetch().json()
+    said["lamp"] = "red"
+    said["devices"][1] |= {
+        "lamp": "red", "status": "too hot",
+        "reason": "GPU 1 is too hot: 99 °C (slowdown threshold 97 °C)",
+    }  # fmt: skip
+    route.fulfill(json=said)
 
 
 def test_the_board_is_walked_by_keys(seen: Window, home: Served) -> None:
@@ -162,26 +230,11 @@ def test_a_device_has_charts_reasons_processes_and_facts(seen: Window, home: Ser
     expect(missing).to_be_visible()
 
 
-def test_charts_zoom_move_and_share_a_cursor(seen: Window, home: Served) -> None:
+def test_charts_move_and_change_their_range(seen: Window, home: Served) -> None:
     board(seen.page, home)
     seen.page.goto(f"{home.url}/#/device/{quote(uuids(seen.page)[0])}")
-    first = seen.page.locator(".u-over").first
-    first.hover()
-    lines = seen.page.locator(".u-cursor-x")
-    places = lines.evaluate_all("all => all.map(one => one.style.transform)")
-    assert len(places) == 5
-    assert len(set(places)) == 1, "one cursor across all charts"
-    box = first.bounding_box()
-    assert box is not None
-    middle = box["y"] + box["height"] / 2
-    seen.page.mouse.move(box["x"] + 0.2 * box["width"], middle)
-    seen.page.mouse.down()
-    seen.page.mouse.move(box["x"] + 0.6 * box["width"], middle, steps=4)
-    seen.page.mouse.up()
-    expect(seen.page).to_have_url(re.compile(r"until=\d+"))
-    seconds = int(re.findall(r"seconds=(\d+)", seen.page.url)[0])
-    assert 60 <= seconds <= 180
     seen.page.get_by_role("button", name="earlier").click()
+    expect(seen.page).to_have_url(re.compile(r"until=\d+"))
     seen.page.get_by_role("button", name="now").click()
     expect(seen.page).not_to_have_url(re.compile(r"until="))
     seen.page.get_by_role("button", name="1 y").click()
@@ -197,12 +250,89 @@ def test_processes_sort_and_hide_command_lines_without_the_token(
     rows = seen.page.locator("tbody tr")
     expect(rows.first).to_be_visible()
     assert "--config" not in seen.page.content()
+    assert "train.py" not in seen.page.content()
+    assert "command" not in column_names(seen.page)
     seen.page.get_by_role("button", name="pid").click()
-    pids = [int(text) for text in seen.page.locator("tbody td:nth-child(7)").all_inner_texts()]
+    expect(seen.page.get_by_role("columnheader", name="pid")).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    pids = [int(text) for text in column(seen.page, "pid")]
     assert pids == sorted(pids, reverse=True)
     sign_in(seen.page, home)
     seen.page.goto(f"{home.url}/#/processes")
     expect(seen.page.get_by_text("python train.py").first).to_be_visible()
+
+
+def column_names(page: Page) -> list[str]:
+    found: list[str] = page.locator("thead th").all_inner_texts()
+    return [name.strip(" ↑↓\u00a0") for name in found]
+
+
+def column(page: Page, name: str) -> list[str]:
+    place = column_names(page).index(name) + 1
+    found: list[str] = page.locator(f"tbody tr.opens td:nth-child({place})").all_inner_texts()
+    return found
+
+
+def test_processes_are_called_as_people_call_them_and_open_to_the_whole_command(
+    seen: Window, home: Served
+) -> None:
+    page = seen.page
+    sign_in(page, home)
+    page.goto(f"{home.url}/#/processes")
+    expect(page.locator("tr.opens").first).to_be_visible()
+    assert {"train.py", "vllm serve"} <= set(column(page, "program"))
+    assert not {"lease", "container or job"} & set(column_names(page)), "columns of dashes"
+    page.get_by_role("button", name="program").click()
+    expect(page).to_have_url(re.compile(r"sort=program$"))
+    programs = column(page, "program")
+    assert programs == sorted(programs, key=str.lower), "from A to Z first"
+    page.reload()
+    expect(page.locator("tr.opens").first).to_be_visible()
+    assert column(page, "program") == programs
+    table = page.locator("table").bounding_box()
+    assert table is not None
+    assert table["width"] > 1200
+    page.get_by_role("button", name="details").first.click()
+    expect(page.locator("tr.whole code")).to_have_text(page.locator("td.rest").first.inner_text())
+
+
+@pytest.mark.parametrize(("by", "heading"), [("GPU", r"GPU \d+ \d+ process.* GiB"),
+                                             ("user", r"\w+ \d+ process.* GPU.* GiB")])  # fmt: skip
+def test_processes_are_grouped_with_sums(seen: Window, home: Served, by: str, heading: str) -> None:
+    page = seen.page
+    sign_in(page, home)
+    page.goto(f"{home.url}/#/processes")
+    page.get_by_role("group", name="group by").get_by_text(by, exact=True).click()
+    expect(page).to_have_url(re.compile(f"group={by.lower()}"))
+    expect(page.locator("tr.group").first).to_have_text(re.compile(heading))
+    groups, rows = page.locator("tr.group").count(), page.locator("tr.opens").count()
+    assert 1 < groups <= rows
+    assert violations(page) == []
+
+
+def test_one_node_is_not_listed_and_health_is_told_in_words(seen: Window, home: Served) -> None:
+    board(seen.page, home)
+    expect(seen.page.locator("header nav a", has_text="Health")).to_be_visible()
+    expect(seen.page.locator("header nav a", has_text="Nodes")).to_have_count(0)
+    seen.page.goto(f"{home.url}/#/health")
+    expect(seen.page.get_by_text(re.compile(r"missed"))).to_be_visible()
+    told = seen.page.get_by_role("main").inner_text()
+    assert "% of one core" in told
+    assert not re.search(r"\b(own cpu|readable|buffered|snapshots)\b", told)
+
+
+def test_the_help_names_every_key_and_mark(seen: Window, home: Served) -> None:
+    board(seen.page, home)
+    seen.page.keyboard.press("?")
+    told = seen.page.get_by_role("dialog").inner_text()
+    for word in ("74 %", "line", "bar", "flag", "lightly used", "dashed line", "[", "]", "+", "0"):
+        assert word in told, word
+    seen.page.keyboard.press("Escape")
+    for key, place in (("c", "charts"), ("p", "processes"), ("a", "alerts"), ("l", "leases"),
+                       ("h", "health"), ("b", "")):  # fmt: skip
+        seen.page.keyboard.press(key)
+        expect(seen.page).to_have_url(re.compile(f"#/{place}$"))
 
 
 def test_the_theme_is_the_systems_until_one_is_chosen(browser: Browser, home: Served) -> None:
@@ -232,7 +362,10 @@ def test_a_command_is_copied(browser: Browser, home: Served) -> None:
         board(seen.page, home)
         seen.page.get_by_role("button", name="copy: andon open").click()
         expect(seen.page.get_by_text("copied")).to_be_visible()
-        assert seen.page.evaluate("navigator.clipboard.readText()") == "andon open"
+        assert (
+            seen.page.evaluate("navigator.clipboard.readText()")
+            == f"andon open --url {seen.page.evaluate('location.origin')}"
+        )
 
 
 @pytest.mark.parametrize(("width", "height", "devices"), [(1440, 900, 64), (1280, 720, 64)])

@@ -108,7 +108,7 @@ def test_a_library_off_the_loaders_path_is_found(library: Path, root: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("code", "words"), [(18, "different versions"), (4, "no permission"), (9, "not loaded")]
+    ("code", "words"), [(18, "versions differ"), (4, "no permission"), (9, "not loaded")]
 )
 def test_a_driver_that_refuses_is_told_with_its_reason(
     node: StandIn, code: int, words: str

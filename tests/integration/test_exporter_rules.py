@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dev.metrics.alerting import queries
 from dev.metrics.rules import alerts, of_andon
 
 from andon.core.conditions.catalogue import RULES as CONDITIONS
@@ -17,7 +16,7 @@ from tests.timelines.grammar import Timeline, timelines
 from tests.timelines.series import MOST_LOOKS, group, why_not
 
 NAMES = frozenset(re.findall(r"\bandon_\w+", RULES.read_text(encoding="utf-8")))
-QUERIES = {rule.name: queries(rule) for rule in CONDITIONS if not isinstance(rule.promql, str)}
+QUERIES = {rule.name: rule.promql for rule in CONDITIONS if not isinstance(rule.promql, str)}
 SAID = [one for one in timelines() if why_not(one, QUERIES, MOST_LOOKS) is None]
 PLAYED = [one for one in SAID if why_not(one, QUERIES) is None]
 FILES = sorted({timeline.file for timeline in PLAYED})

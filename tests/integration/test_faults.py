@@ -139,7 +139,7 @@ def test_an_upgraded_driver_is_explained(node: StandIn) -> None:
     with node.broken(init_fails(18)):
         done = andon("status")
     assert done.code == 3
-    assert "different versions" in done.out
+    assert "versions differ" in done.out
     assert "eboot" in done.out
 
 

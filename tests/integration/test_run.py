@@ -1,6 +1,9 @@
 """`andon run` and `andon lease` as people use them, over the stand-in driver."""
 
+import csv
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from andon.cli.main import run as cli
+from andon.host.kin import user_name
+from andon.leases.book import Book
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import (
     ENVIRONMENT,
@@ -41,7 +46,12 @@ def _book(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_command_sees_its_devices_alone_and_leaves_nothing(tmp_path: Path) -> None:
     done = andon("run", "--gpus", "2", "--", PYTHON, "-c", ENVIRONMENT)
     uuids = done.out.strip().split(",")
-    assert (done.code, len(uuids), done.err) == (0, 2, "")
+    assert (done.code, len(uuids)) == (0, 2)
+    first, last = done.err.splitlines()
+    assert re.fullmatch(r"andon: running on GPU \d, \d \(lease \w{5}\)", first)
+    told = re.fullmatch(r"andon: \d+ s on GPU \d, \d: mean \d+ %.*; record: (/.*)", last)
+    assert told
+    assert json.loads(Path(told[1]).read_text().splitlines()[-1])["event"] == "end"
     assert all(uuid.startswith("GPU-") and len(uuid) == 40 for uuid in uuids)
     assert entries() == []
     [record] = records(tmp_path / "state")
@@ -230,12 +240,20 @@ def test_a_lease_is_used_by_what_runs_inside_it() -> None:
     assert entries() == []
 
 
-def test_simulated_devices_can_be_had_without_further_ado(
+def test_the_simulated_node_is_the_same_for_every_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = andon("run", "--simulate", "2", "--gpus", "2", "--", PYTHON, "-c", ENVIRONMENT)
+    monkeypatch.delenv("ANDON_SIMULATE_SCENARIO", raising=False)
+    shown = andon("status", "--simulate", "8", "--json").json()["devices"]
+    free = andon("free", "--simulate", "8", "--json").json()
+    assert [d["name"] for d in free["devices"]] == [d["name"] for d in shown]
+    assert free["free"] == [1]
+    assert andon("status", "--simulate", "8").out.splitlines()[-1] == "free: GPU 1"
+    done = andon("run", "--simulate", "8", "--", PYTHON, "-c", ENVIRONMENT)
     assert done.code == 0, done.err
-    assert len(done.out.strip().split(",")) == 2
+    assert done.out.strip() == shown[1]["uuid"]
+    assert "running on GPU 1" in done.err
+    assert andon("run", "-q", "--simulate", "2", "--", "true").err == ""
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "training")
     for words in (("run", "--", "true"), ("wait",)):
         refused = andon(words[0], "--simulate", "2", *words[1:])
@@ -275,10 +293,9 @@ def test_a_stranger_makes_a_device_busy_and_is_named(node: StandIn) -> None:
         devices = list(StandIn.devices(2))
         node.write([replace(devices[0], processes=(busy,), used=22 << 30), devices[1]])
         found = andon("free", "--gpus", "2")
-        assert found.code == 6
-        assert f"GPU 0: pid {stranger.pid} (" in found.out
-        assert "uses 22.0 GiB without a lease" in found.out
-        assert "GPU 1: available" in found.out
+        assert found.code == 1
+        assert found.out.startswith("no: 2 GPUs requested, 1 free\n")
+        assert f"in use by {user_name(os.getuid())} without a lease" in found.out
         done = andon("run", "--", PYTHON, "-c", ENVIRONMENT)
         assert done.out.strip() == devices[1].uuid
         forced = andon("run", "--gpus", "2", "--even-if-used", "--", "true")
@@ -318,9 +335,54 @@ def test_memory_that_ran_out_is_recognised_told_and_tried_again(tmp_path: Path) 
     [record] = records(tmp_path / "state")
     assert (record[-1]["outcome"], record[-1]["reported_by"]) == ("device_out_of_memory", "PyTorch")
     again = andon("run", "--retry-oom", "1", "--", PYTHON, "-c", failing)
-    assert again.code == 125  # no device here has more than the one it had
+    assert again.code == 1, "the command's own: no device here has more than the one it had"
     assert "retrying with more memory" in again.err
-    assert "no GPU here can satisfy this" in again.err
+    assert "cannot retry with more memory: no GPU here can satisfy this" in again.err
+
+
+def test_a_record_has_the_name_that_was_given_and_csv_on_request(tmp_path: Path) -> None:
+    script = "import os; print(os.environ['ANDON_RECORD'])"
+    words = ("--name", "night run", "--csv", "--telemetry-dir", str(tmp_path / "kept"))
+    done = andon("run", *words, "--", PYTHON, "-c", script)
+    [record] = (tmp_path / "kept").glob("night-run_*.jsonl")
+    assert done.out.strip() == str(record)
+    assert f"record: {record}" in done.err
+    begin = json.loads(record.read_text().splitlines()[0])
+    assert begin["name"] == "night run"
+    assert all(one["name"].startswith("NVIDIA") for one in begin["choice"]["candidates"])
+    table = record.with_suffix(".csv")
+    assert table.stat().st_mode & 0o777 == 0o600
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["uuid"] for row in rows} == set(begin["devices"])
+    assert rows[0]["at_iso"].endswith("Z")
+
+
+def test_the_whole_machine_can_be_asked_for() -> None:
+    done = andon("run", "--gpus", "all", "--", PYTHON, "-c", ENVIRONMENT)
+    assert len(done.out.strip().split(",")) == 8
+    with running("run", "-q", "--", PYTHON, "-c", FOREVER) as other:
+        assert line(other) == "started"
+        refused = andon("run", "--gpus", "all", "--no-wait", "--", "true")
+        assert "all GPUs requested, 7 available" in refused.err
+
+
+def test_who_is_ended_by_another_reads_by_whom_and_why() -> None:
+    with running("run", "--", PYTHON, "-c", FOREVER) as mine:
+        assert line(mine) == "started"
+        [name] = held()
+        assert andon("release", name, "--note", "maintenance\tat noon").code == 0
+        done = end_of(mine)
+    me = user_name(os.getuid())
+    said = f"andon: {me} released lease {name}: maintenance at noon; your command was sent SIGTERM"
+    assert said in done.err.splitlines()
+    assert done.code == 143
+    assert not list(Book(make=False).path.rglob("*.note")), "nothing is left behind"
+
+
+def test_a_note_is_bounded() -> None:
+    refused = andon("release", "k7qm2", "--note", "x" * 201)
+    assert (refused.code, "at most 200" in refused.err) == (2, True)
 
 
 def test_a_record_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path) -> None:

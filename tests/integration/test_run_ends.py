@@ -71,7 +71,8 @@ def test_other_ends_are_told_and_recorded_each_as_its_own(
     done = andon("run", *arguments, "--", "sh", "-c", command)
     assert done.code == code
     assert words in done.err
-    assert (done.err == "") == (words == "")
+    more = [s for s in done.err.splitlines() if "running on" not in s and "; record: " not in s]
+    assert (more == []) == (words == "")
     [record] = records(tmp_path / "state")
     assert (record[-1]["exit_code"], record[-1]["outcome"]) == (code, end)
     assert entries() == []
@@ -90,7 +91,7 @@ def test_each_retry_asks_for_half_as_much_again_of_a_shared_device(tmp_path: Pat
     failing = "import sys; sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to')"
     budget = ("--shared", "--memory", "60GiB", "--retry-oom", "5")
     done = andon("run", *budget, "--", PYTHON, "-c", failing)
-    assert done.code == 125
+    assert done.code == 1, "the command's own"
     assert "202 GiB requested" in done.err
     assert done.err.count("retrying with more memory") == 3
     assert len(records(tmp_path / "state")) == 3

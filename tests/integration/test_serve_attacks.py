@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.parts import wait_until
-from tests.integration.serving import READY_SECONDS, Answer, Served, serving
+from tests.integration.serving import READY_SECONDS, Answer, Served, andon, serving
 from tests.support.homes import node_state
 
 POLLING = "/socket.io/?EIO=4&transport=polling"
@@ -179,6 +179,17 @@ def test_the_state_folder_is_for_its_owner_alone(home: Served) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
     for path in Path(folder).rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_state_folder_that_others_may_read_is_closed_to_them(tmp_path: Path) -> None:
+    done = andon(tmp_path, "run", "--simulate", "1", "--", "true", ANDON_SIMULATE_SCENARIO="idle",
+                 ANDON_LEASE_DIR=str(tmp_path / "book"))  # fmt: skip
+    assert done.code == 0, done.err
+    folder = tmp_path / "andon"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    with serving(tmp_path, "--no-history"):
+        assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_no_umask_opens_the_state_or_the_history_to_others(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_servers_history_is_what_its_file_says(
 
 
 def test_who_was_there_is_what_the_file_says(home: Served, span: tuple[str, ...]) -> None:
-    asked = ("history", "--who", "1", "--json", *span)
+    asked = ("history", "--who", "0", "--json", *span)
     there = andon(home.state, *asked, "--url", home.url).json()["usage"]
     here = andon(home.state, *asked, ANDON_HISTORY=file(home.state)).json()["usage"]
     growing = {"last": None, "peak_memory_bytes": None}  # they are there still

@@ -10,18 +10,26 @@ from urllib.parse import quote
 
 import pytest
 
+from andon.core.access.roles import BLIND
 from andon.core.alerting.lamps import board
+from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.holders import Holder
 from andon.core.sharing.verdict import verdicts
 from andon.errors import Unavailable
+from andon.host.server.audit_file import NAME
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
 from andon.model.work import Lease, LeaseKind, LeaseState, Share
-from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
-from andon.web.transport.audit import NAME
+from andon.web.answers.alert_payloads import (
+    board_to_json,
+    entries_to_json,
+    rules_to_json,
+    seen_by,
+)
+from andon.web.answers.rule_page import RuleContext, rule_to_json
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
 from tests.support.sharing_parts import capacities_of, claim, owner
@@ -97,7 +105,7 @@ def test_command_lines_are_for_those_with_the_token(client: Caller) -> None:
     for route in ("/api/alerts", at(number)):
         assert "train.py" not in client.get(route).text
     alert = client.get(at(number), headers=BEARER).json()
-    shown = for_anonymous(alert_from_json(alert))
+    shown = seen_by(BLIND, alert_from_json(alert))
     assert all(party.command is None for party in shown.affected)
 
 
@@ -177,6 +185,17 @@ def test_the_rules_tell_the_threshold_of_each_device(client: Caller) -> None:
     assert rules["squatter"]["inactive_reason"]
 
 
+def test_one_rule_is_told_in_full_and_an_unknown_one_by_what_may_be_meant(client: Caller) -> None:
+    said = client.get("/api/alerts/rules/thermal").json()
+    assert (said["schema"], said["group"], said["label"]) == ("andon.rule/1", "heat", "too hot")
+    assert said["figures"][0]["setting"] == "alerts.thermal_celsius"
+    assert said["devices"][0]["limit"] == 92
+    assert said["queries"][0]["alert"] == "AndonThermalShown"
+    missing = client.get("/api/alerts/rules/termal")
+    assert missing.status_code == 404
+    assert missing.json()["error"]["hint"] == "did you mean thermal?"
+
+
 def test_the_board_has_a_lamp_for_every_device_and_a_headline(client: Caller) -> None:
     said = client.get("/api/board").json()
     assert said["schema"] == "andon.board/1"
@@ -218,13 +237,21 @@ def available() -> tuple[DeviceVerdict, ...]:
 
 def test_the_golden_payloads_are_what_is_said() -> None:
     page = alert_pages.busy()
-    rules = rules_to_json(Rulebook(), drawn.farm().devices[:2])
+    devices = drawn.farm().devices[:2]
+    rules = rules_to_json(Rulebook(), devices)
     golden = {
-        "alerts": alerts_to_json(page.alerts, page.silences, page.node, AT) | {"note": None},
+        "alerts": alerts_to_json(page.alerts, page.silences, page.node, AT, worst=None)
+        | entries_to_json(page.alerts)
+        | {"note": None},
         "event-alert": alert_to_json(alert_pages.hot()),
-        "alert-rules": {**rules, "rules": rules["rules"][:2]},
+        "alert-rules": {
+            **rules,
+            "rules": rules["rules"][:2],
+            "explained_only": rules["explained_only"][:2],
+        },
+        "alert-rule": rule_to_json(BY_NAME["fan"], RuleContext(Rulebook(), devices)),
         "board": board_to_json(
-            board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available()
+            board(drawn.farm(), page.alerts), "node17", HOLDERS, None, available(), page.alerts
         ),
     }
     for name, said in golden.items():

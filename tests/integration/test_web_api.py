@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from andon.core.access.roles import BLIND
 from andon.core.sampling.self_checks import StoreStats
 from andon.core.settings.resolution import Settings
 from andon.model import wire
 from andon.model.device import Snapshot, State
 from andon.web.answers import payloads
-from andon.web.answers.anonymous import for_anonymous
 from andon.web.answers.health import health
+from andon.web.answers.sights import seen_by
 from andon.web.server_history import NoHistory
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
@@ -32,7 +33,7 @@ GOLDEN: dict[str, Callable[[Snapshot], wire.Json]] = {
     "gpu-summary": lambda s: payloads.gpu_summary(s, Settings()),
     "gpu-metrics": payloads.gpu_metrics,
     "gpu-processes": payloads.gpu_processes,
-    "gpu-processes-without-token": lambda s: payloads.gpu_processes(for_anonymous(s)),
+    "gpu-processes-without-token": lambda s: payloads.gpu_processes(seen_by(BLIND, s)),
     "event-gpu_status": lambda s: payloads.gpu_summary(s, Settings()),
     "event-gpu_status_update": lambda s: payloads.gpu_summary(s, Settings()),
     "event-high_gpu_usage_alert": lambda s: payloads.high_usage(s, payloads.busy_uuids(s)),
@@ -225,7 +226,8 @@ def test_a_session_is_had_for_a_code_once(client: Caller) -> None:
     assert answer.status_code == 200
     assert "set-cookie" not in answer.headers
     secret = {"Authorization": f"Bearer {answer.json()['secret']}"}
-    assert client.post("/api/links", headers=secret).status_code == 200
+    assert client.get("/api/session", headers=secret).json()["role"] == "owner"
+    assert client.post("/api/links", headers=secret).status_code == 403  # it cannot renew itself
     assert client.post("/api/session", json={"code": code}).status_code == 401
     assert client.delete("/api/session", headers=secret).status_code == 200
     assert client.post("/api/links", headers=secret).status_code == 401

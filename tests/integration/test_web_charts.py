@@ -35,15 +35,18 @@ class Kept(NoHistory):
         return super().store() if self._store is None else self._store
 
 
+def _tick(at: float, percent: int, reasons: tuple[str, ...]) -> NodeReadings:
+    names = ("utilization_percent", "throttle", *(f"throttle:{one}" for one in reasons))
+    return NodeReadings(
+        at, ((GPU, names, (percent, throttle_mask(reasons), *(1 for _ in reasons))),)
+    )
+
+
 def filled() -> MemoryStore:
     store = MemoryStore()
-    hot = throttle_mask(("sw_thermal_slowdown",))
-    capped = throttle_mask(("sw_power_cap",))
-    readings = [(0, 10, 0), (1, 90, hot), (2, 50, capped), (7, 70, 0)]
-    ticks = [
-        NodeReadings(100.0 + at, ((GPU, ("utilization_percent", "throttle"), (percent, mask)),))
-        for at, percent, mask in readings
-    ]
+    hot, capped = ("sw_thermal_slowdown",), ("sw_power_cap", "gpu_idle")
+    readings = [(0, 10, ()), (1, 90, hot), (2, 50, capped), (7, 70, ())]
+    ticks = [_tick(100.0 + at, percent, reasons) for at, percent, reasons in readings]
     store.write(ticks, [UsageInterval(GPU, 7, 50.0, "alice", "train.py", 101.0, 105.0, 400)])
     return store
 
@@ -67,7 +70,30 @@ def test_several_readings_come_in_columns_with_gaps(tmp_path: Path) -> None:
         "max": [90, 50, None, 70, None],
     }
     assert said["series"]["power_watts"]["mean"] == [None] * 5
-    assert said["throttle"] == [["sw_thermal_slowdown"], ["sw_power_cap"], [], [], []]
+    assert said["throttle"] == {
+        "sw_thermal_slowdown": [0.5, 0, None, 0, None],
+        "sw_power_cap": [0, 1, None, 0, None],
+    }
+    assert said["readings"] == [2, 1, 0, 1, 0]
+
+
+def test_one_reading_of_every_device_comes_at_once(tmp_path: Path) -> None:
+    said = asked(
+        tmp_path, "/api/charts?metric=utilization_percent&since=100&until=110&points=5", filled()
+    ).json()
+    assert said["at"] == [100, 102, 104, 106, 108]
+    assert list(said["devices"]) == [status.device.uuid for status in drawn.farm().devices]
+    assert said["devices"][GPU]["max"] == [90, 50, None, 70, None]
+    others = [band["mean"] for uuid, band in said["devices"].items() if uuid != GPU]
+    assert others
+    assert all(mean == [None] * 5 for mean in others)
+
+
+@pytest.mark.parametrize(
+    "query", ["metric=nonsense", "metric=throttle", "points=401", "since=5&until=4"]
+)
+def test_nonsense_about_every_device_is_told_as_such(tmp_path: Path, query: str) -> None:
+    assert asked(tmp_path, f"/api/charts?{query}", filled()).status_code == 422
 
 
 def test_who_was_there_is_told_with_the_peak(tmp_path: Path) -> None:
@@ -117,13 +143,16 @@ ASKED = [path for method, path in ANSWERS if method == "get" and path != "/api/a
 
 @pytest.mark.parametrize("path", ASKED)
 def test_the_described_types_are_what_is_said(client: Caller, path: str) -> None:
-    check(client.get(path.replace("{device}", "0")).json(), ANSWERS["get", path])
+    check(
+        client.get(path.replace("{device}", "0").replace("{name}", "thermal")).json(),
+        ANSWERS["get", path],
+    )
 
 
 def test_features_name_every_place(client: Caller) -> None:
     said = client.get("/api/features").json()["features"]
     assert set(said) == {"alerts", "leases", "jobs", "runs", "nodes"}
-    empty = [name for name, there in said.items() if not there and name != "alerts"]
+    empty = [name for name, there in said.items() if not there and name not in ("alerts", "nodes")]
     for name in empty:
         assert "yet" in client.get(f"/api/{name}").json()["note"]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from andon.core.access.roles import ANONYMOUS
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
 from andon.core.sharing.rights import Asker
@@ -373,11 +374,11 @@ def test_the_golden_payloads_are_what_is_said() -> None:
     found = a_list()
     mask = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-0,GPU-1"}
     golden = {
-        "leases": lease_payloads.leases(found, trusted=True),
-        "leases-without-token": lease_payloads.leases(found, trusted=False),
+        "leases": lease_payloads.leases(found),
+        "leases-without-token": lease_payloads.leases(lease_payloads.shown_to(ANONYMOUS, found)),
         "lease-lent": lease_payloads.grant(found.leases[0], mask | {"ANDON_LEASE": "k7qm2"}),
         "lease-refused": json.loads(problem_of(refused())),
-        "event-leases": json.loads(lease_payloads.text(found, trusted=False)),
+        "event-leases": json.loads(lease_payloads.text(lease_payloads.shown_to(ANONYMOUS, found))),
     }
     for name, said in golden.items():
         text = json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -387,13 +388,13 @@ def test_the_golden_payloads_are_what_is_said() -> None:
 def test_the_list_is_what_the_description_says(client: Caller) -> None:
     check(lend(client), ANSWERS["post", "/api/leases"])
     check(client.get("/api/leases", headers=BEARER).json(), LEASE_LIST)
-    check(lease_payloads.leases(a_list(), trusted=False), LEASE_LIST)
+    check(lease_payloads.leases(lease_payloads.shown_to(ANONYMOUS, a_list())), LEASE_LIST)
 
 
 def test_what_is_no_text_is_replaced_and_ends_nothing() -> None:
     [row, *_] = a_list().leases
     odd = replace(a_list(), leases=(replace(row, command="\ud800"),))
-    assert json.loads(lease_payloads.text(odd, trusted=True))["leases"][0]["command"] == "?"
+    assert json.loads(lease_payloads.text(odd))["leases"][0]["command"] == "?"
 
 
 def test_the_servers_own_changes_are_told_with_the_whole_list(client: Caller, parts: Parts) -> None:

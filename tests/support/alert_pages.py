@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 from andon.cli.show.alerts import AlertOverview
+from andon.core.conditions.catalogue import BY_NAME
+from andon.core.conditions.condition import severity
 from andon.core.events.xids import explain
 from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase, Silence
 from tests.support.snapshots import AT, uuid
@@ -23,7 +25,7 @@ def alert(rule: str, device: int, level: Level, message: str, **changes: object)
         fired=AT - 660,
         where=f"GPU {device} (NVIDIA H200)",
         device=device,
-        severity=95 if level is Level.CRITICAL else 58 if level is Level.WARNING else 16,
+        severity=severity(level, BY_NAME[rule]),
         message=message,
     )
     return replace(made, **changes)  # type: ignore[arg-type]
@@ -56,7 +58,7 @@ def busy() -> AlertOverview:
     )  # fmt: skip
     pending = alert(
         "fan", 5, Level.WARNING, "The fan of GPU 5 has stopped at 72 °C", state=Phase.PENDING,
-        since=AT - 20, fired=None,
+        since=AT - 20, fired=None, fires_in_seconds=40.0,
     )  # fmt: skip
     over = alert(
         "driver_hung", 4, Level.WARNING, "GPU 4 is not responding: driver call stuck for 1 min",

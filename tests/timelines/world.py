@@ -11,6 +11,8 @@ from andon.model.device import (
     Device,
     DeviceStatus,
     Disk,
+    DriverVersions,
+    Fault,
     Host,
     Limits,
     Process,
@@ -204,9 +206,13 @@ class World:
         self.things = {line.label: Thing(line) for line in lines}
         self.clock, self.boot, self.reboots = 0.0, "one", 1
         self.steady_begins = STEADY
-        self.host: dict[str, Any] = {"cpu": 10.0, "memory": 0.2 * NODE_MEMORY}
+        self.host: dict[str, Any] = {
+            "cpu": 10.0, "memory": 0.2 * NODE_MEMORY, "pressure": 0.0,
+        }  # fmt: skip
         self.disks = {"/": Disk("/", 500 * GIB, 1000 * GIB)}
         self.disks_known = True
+        self.faults: dict[str, Fault] = {}  # by source
+        self.drivers: tuple[DriverVersions, ...] | None = ()
         self.troubles: dict[str, str] = {}
         self.leases: dict[str, HeldDevices] = {}  # by name, or by the device's label
         self.former: dict[str, PreviousLease] = {}
@@ -233,6 +239,7 @@ class World:
         snapshot = Snapshot(
             node="node17", at=wall, boot=self.boot, host=self._host(),
             devices=tuple(thing.status(at, wall) for thing in listed),
+            faults=tuple(self.faults.values()),
         )  # fmt: skip
         troubles = tuple(OwnTrouble(subject, why) for subject, why in self.troubles.items())
         leases = tuple(self.leases.values()) if self.book_is_read else None
@@ -254,6 +261,8 @@ class World:
             memory_used_bytes=None if memory is None else round(memory),
             memory_total_bytes=NODE_MEMORY,
             disk=tuple(self.disks.values()) if self.disks_known else (),
+            memory_pressure_percent=self.host["pressure"],
+            drivers=self.drivers,
         )
 
     def take(self, item: str, at: float) -> None:
@@ -261,8 +270,8 @@ class World:
         if match := re.fullmatch(r"(\d+(?:-\d+)?): (.+)", item):
             for label in labels(match[1]):
                 self.things[label].take(match[2], at)
-        elif item.startswith("node: "):
-            self._node(item[6:])
+        elif item.startswith(("node: ", "driver ", "versions: ")):
+            self._of_node(item)
         elif match := re.fullmatch(r"(store|sampler): (\w+)", item):
             self.troubles.pop(match[1], None)
             if match[2] != "ok":
@@ -276,6 +285,15 @@ class World:
             self._xid(item, at)
         else:
             raise ValueError(f"{item!r} is no item")
+
+    def _of_node(self, item: str) -> None:
+        """An item that changes the node or its drivers."""
+        if match := re.fullmatch(r"driver (\w+): (.+)", item):
+            self._driver(match[1], match[2].split())
+        elif item.startswith("versions: "):
+            self._versions(item[10:])
+        else:
+            self._node(item[6:])
 
     def _book(self, item: str, at: float) -> None:
         """An item that changes what the lease book says."""
@@ -308,14 +326,34 @@ class World:
             if place and pieces[place - 1] == "nodata":
                 self.disks_known = word != "disk" and self.disks_known
                 self.host |= {word: None} if word != "disk" else {}
-            elif name == "cpu":
-                self.host["cpu"] = float(text)
+            elif name in ("cpu", "pressure"):
+                self.host[name] = float(text)
             elif name == "memory":
                 self.host["memory"] = _size(text, NODE_MEMORY)
             elif name == "disk":
                 mount, used, total = text.split(":")
                 whole = _size(total, 0)
                 self.disks[mount], self.disks_known = Disk(mount, _size(used, whole), whole), True
+
+    def _driver(self, source: str, words: list[str]) -> None:
+        """A fault by its code, with what the system shows of the cards."""
+        code, shown = words[0], dict(word.split("=") for word in words[1:])
+        self.faults.pop(source, None)
+        if code != "ok":
+            files = shown.get("files")
+            self.faults[source] = Fault(
+                source, code, "", code,
+                int(shown["cards"]) if "cards" in shown else None,
+                None if files is None else files == "yes", shown.get("container"),
+            )  # fmt: skip
+
+    def _versions(self, words: str) -> None:
+        if words in ("none", "unknown"):
+            self.drivers = () if words == "none" else None
+            return
+        found = dict(word.split("=") for word in words.split())
+        library = found.pop("library", None)
+        self.drivers = (DriverVersions("nvidia", found, library),)
 
     def _xid(self, item: str, at: float) -> None:
         if item == "xid stop":

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.sampling.bands import Band, band, mean_utilization
+from andon.core.sampling.means import mean_utilization
+from andon.model.band import Band, band
 from andon.model.device import Device, DeviceStatus, Sample, State
 
 

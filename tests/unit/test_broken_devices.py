@@ -144,7 +144,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def say(server: Proving, *alerts: Alert) -> None:
-    server.body = json.dumps(alerts_to_json(alerts, (), "n", AT, False)).encode()
+    server.body = json.dumps(alerts_to_json(alerts, (), "n", AT, worst=None)).encode()
 
 
 def test_the_own_server_is_asked_with_the_token_and_not_at_every_look(

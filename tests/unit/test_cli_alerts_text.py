@@ -13,12 +13,13 @@ from andon.cli.show.alert import render_alert, render_change
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import FINE, AlertOverview, names_of, render_alerts, short_name
 from andon.cli.show.text import display_width
-from andon.core.conditions.catalogue import thresholds
+from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, thresholds
 from andon.core.conditions.condition import SERVED
 from andon.core.conditions.rulebook import Override, Rulebook
-from andon.model.alert import Phase
+from andon.model.alert import Level, Phase
 from andon.model.wire import Json
 from andon.web.answers.alert_payloads import rules_to_json
+from andon.web.answers.rule_page import RuleContext, rule_to_json
 from tests.support import alert_pages
 from tests.support.snapshots import AT, assert_golden, farm
 
@@ -66,14 +67,39 @@ def test_nothing_is_wider_than_the_screen(width: int) -> None:
 
 
 def test_the_worst_stands_first_and_information_is_one_line() -> None:
-    text = render_alerts(alert_pages.busy(), 80, color=False)
+    text = render_alerts(replace(alert_pages.busy(), everything=True), 80, color=False)
     form = r"^(?:  |[●◌○] )(store|\w+@\d(?:–\d, \d, \d)?) +(?:·|for|pend|ended)"
     names = re.findall(form, text, re.MULTILINE)
     assert names == [
-        "xid@3", "store", "thermal@2", "throttle_power@1",
-        "high_usage@0–2, 4, 7", "memory@0", "fan@5", "driver_hung@4",
+        "xid@3", "thermal@2", "throttle_power@1", "store",
+        "memory@0", "high_usage@0–2, 4, 7", "fan@5", "driver_hung@4",
     ]  # fmt: skip
     assert "  related     GPU 2 is thermally throttled (throttle_thermal@2)\n" in text
+
+
+def test_being_in_use_is_listed_only_on_request() -> None:
+    page = alert_pages.busy()
+    assert "high_usage" not in render_alerts(page, 80, color=False)
+    assert "In use: 5 devices" in render_alerts(replace(page, everything=True), 80, color=False)
+    used = AlertOverview("n", AT, tuple(a for a in page.alerts if a.rule == "high_usage"))
+    assert used.worst is None
+    assert FINE in render_alerts(used, 80, color=False)
+
+
+def test_a_pending_one_says_when_it_fires_and_a_recovered_one_when_it_clears() -> None:
+    page = alert_pages.busy()
+    assert "pending, alert in 40 s" in render_alerts(page, 200, color=False)
+    cooling = replace(alert_pages.hot(), clears_in_seconds=80.0)
+    text = render_alerts(replace(page, alerts=(cooling,)), 80, color=False)
+    assert "thermal@2 · for 12 min · clears in 1 min" in text
+
+
+def test_errors_from_before_andon_came_are_a_warning_to_people() -> None:
+    """Board amber, `andon alerts` green: the person saw a GPU that is fine and cannot be had."""
+    old = alert_pages.alert("ecc", 4, Level.INFO, "GPU 4 has 2 uncorrectable memory errors")
+    text = render_alerts(AlertOverview("n", AT, (old,)), 80, color=False)
+    assert "1 warning\n" in text
+    assert "▲ GPU 4 has 2" in text
 
 
 def test_information_alone_needs_no_help() -> None:
@@ -105,26 +131,38 @@ def test_golden_changes_look_as_drawn() -> None:
     assert_golden("alerts-follow.txt", "".join(lines))
 
 
-def _rules() -> list[Json]:
+def _here() -> RuleContext:
     cool = Override(device=1, figures={"thermal_celsius": 70.0}, off=frozenset({"memory"}))
-    devices = farm().devices[:3]
-    without_fans = thresholds(off=frozenset({"fan"}))
-    rules: list[Json] = rules_to_json(Rulebook(without_fans, [cool]), devices, SERVED)["rules"]
-    return rules
+    edge = Override(model="H200", figures={"thermal_margin_celsius": 3.0})
+    figures = thresholds(off=frozenset({"fan"}), memory_percent=85.0)
+    return RuleContext(Rulebook(figures, [cool, edge]), farm().devices[:3], SERVED, "lab")
+
+
+def _rules() -> Json:
+    return rules_to_json(*_here()[:3])
 
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_golden_rules_look_as_drawn(width: int) -> None:
-    rules = _rules()
-    by_name = {rule["name"]: rule for rule in rules}
-    text = render_rules(rules, width, color=False)
-    details = [render_rule(by_name[name], width, False) for name in ("thermal", "memory", "idle")]
+    text = render_rules(_rules(), width, color=False)
+    names = ("thermal", "memory", "idle", "fan", "idle_memory")
+    pages = [rule_to_json(BY_NAME[name], _here()) for name in names]
+    details = [render_rule(page, width, False) for page in pages]
     assert_golden(f"alert-rules-{width}.txt", "\n".join([text, *details]))
+
+
+def test_what_only_why_mentions_is_listed_on_request() -> None:
+    text = render_rules(_rules(), 80, False)
+    assert "more that only andon why mentions: andon alerts rules --all" in text
+    assert "Hot memory" not in text
+    text = render_rules(_rules(), 80, False, everything=True)
+    assert "more that only" not in text
+    assert "○ memory_heat          Hot memory" in text
 
 
 @given(st.integers(40, 220))
 def test_no_rule_is_wider_than_the_screen(width: int) -> None:
-    rules = _rules()
-    lines = render_rules(rules, width, color=False).splitlines()
-    lines += [line for rule in rules for line in render_rule(rule, width, False).splitlines()]
+    rules, pages = _rules(), [rule_to_json(one, _here()) for one in CONDITIONS]
+    lines = render_rules(rules, width, color=False, everything=True).splitlines()
+    lines += [line for page in pages for line in render_rule(page, width, False).splitlines()]
     assert max(display_width(line) for line in lines) <= width

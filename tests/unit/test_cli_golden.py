@@ -13,7 +13,8 @@ from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.facts import devices_to_json, render_devices
-from andon.cli.show.process_rows import render_tree, render_uses, uses, uses_to_csv, uses_to_json
+from andon.cli.show.process_rows import uses, uses_to_csv, uses_to_json
+from andon.cli.show.process_table import render_tree, render_uses
 from andon.cli.show.render import Mask, render_status
 from andon.cli.show.stream import Stream
 from andon.cli.show.tree import forest

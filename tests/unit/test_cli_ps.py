@@ -17,13 +17,11 @@ from andon.cli.show.process_rows import (
     ProcessFilter,
     ProcessRow,
     between,
-    elapsed,
     is_job,
-    render_tree,
-    render_uses,
     uses,
     uses_to_csv,
 )
+from andon.cli.show.process_table import elapsed, render_by_device, render_tree, render_uses
 from andon.cli.show.text import display_width
 from andon.cli.show.tree import Branch, forest
 from andon.host.procfs import ProcessParent
@@ -130,6 +128,54 @@ def test_devices_exits_with_3_where_there_is_none(
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
     assert run(["devices", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["faults"][0]["source"] == "nvidia"
+
+
+def test_on_a_terminal_processes_are_grouped_by_gpu_with_a_sum() -> None:
+    lines = render_by_device(uses(office(), HOSTS), 120, color=False).splitlines()
+    labels = [line[:4].strip() for line in lines[1:]]
+    assert [label for label in labels if label] == ["0", "2", "6:0", "7"], "each once, in order"
+    sums = [line for line in lines if "sum:" in line]
+    assert "121 GiB" in sums[0] and "sum: 2 processes of 2 users" in sums[0]  # noqa: PT018
+    assert len(sums) == 3, "one process needs no sum"
+    assert "TYPE" in lines[0]
+
+
+def test_a_sum_that_misses_a_part_is_unknown() -> None:
+    found = uses(office(), HOSTS)
+    found[0] = replace(found[0], memory_bytes=None)
+    text = render_by_device([found[0], replace(found[0], memory_bytes=5)], 100, color=False)
+    assert next(line for line in text.splitlines() if "sum:" in line).split()[0] == "–"
+
+
+def test_no_row_of_the_groups_wraps() -> None:
+    for width in range(40, 200, 7):
+        text = render_by_device(uses(office(), HOSTS), width, color=False)
+        assert all(display_width(line) <= width for line in text.splitlines())
+
+
+def test_an_empty_filter_says_that_others_are_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(office()))
+    monkeypatch.setattr(process_counters, "host_use", lambda *_: HOSTS)
+    assert run(["ps", "--user", "zed"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("no process of zed is using a GPU; 6 others use one\n")
+
+
+def test_devices_that_do_not_respond_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = (
+        golden.silent(3, State.LOST, "gone", None, 5),
+        golden.silent(5, State.STALE, "stuck", None, 5),
+    )
+    snapshot = replace(golden.farm(), devices=(golden.h200(0, 9.0), *silent))
+    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
+    monkeypatch.setattr(process_counters, "host_use", lambda *_: {})
+    assert run(["ps"]) == 0
+    said = capsys.readouterr().out
+    assert said.endswith("GPU 3, 5 do not respond: their processes are not listed\n")
 
 
 def pids(found: list[ProcessRow]) -> list[int]:

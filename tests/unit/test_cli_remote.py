@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from andon.cli import remote
+from andon.cli import remote, signing_in
 from andon.cli.remote import (
     CLEAR_TEXT,
-    NO_SERVER,
     Remote,
     Server,
     connect,
     own_server,
-    signing_in,
     token_for,
 )
+from andon.cli.signing_in import NO_SERVER, sign_in_link
 from andon.errors import Denied, Unavailable
 from andon.host.server import calls, server_file
 from andon.host.server.calls import Target
@@ -35,7 +34,8 @@ HERE, THERE = "http://127.0.0.1:1", "http://192.0.2.7:26366"
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(remote, "DEFAULT_URL", "http://127.0.0.1:9")  # no one is there
+    for module in (remote, signing_in):
+        monkeypatch.setattr(module, "DEFAULT_URL", "http://127.0.0.1:9")  # no one is there
     folder = tmp_path / "andon"
     folder.mkdir(mode=0o700)
     return folder
@@ -125,14 +125,14 @@ def test_without_its_token_the_own_server_is_none(state: Path) -> None:
 def test_where_no_server_runs_that_is_said(token: Path) -> None:
     for _ in range(2):
         with pytest.raises(Unavailable) as refused:
-            signing_in(None, None, quiet)
+            sign_in_link(None, None, quiet)
         assert refused.value.reason == NO_SERVER
         token.unlink(missing_ok=True)
     (made_node_state(token.parents[1]) / server_file.NAME).write_text(
         f'{{"url": "{HERE}", "pid": {os.getpid()}, "started_ticks": 1}}'
     )
     with pytest.raises(Unavailable, match=NO_SERVER) as refused:
-        signing_in(None, None, quiet)
+        sign_in_link(None, None, quiet)
     assert f"pid {os.getpid()}" in refused.value.hint
 
 
@@ -141,19 +141,41 @@ def test_without_a_token_the_one_who_runs_the_server_is_named(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        monkeypatch.setattr(remote, "DEFAULT_URL", url)
-        monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset({0}))
-        with pytest.raises(Denied, match="not allowed to sign in") as refused:
-            signing_in(None, None, quiet)
-    assert "its token belongs to root (uid 0)" in refused.value.reason
+        monkeypatch.setattr(signing_in, "DEFAULT_URL", url)
+        monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset({1666}))
+        with pytest.raises(Denied, match="you did not name it") as refused:
+            sign_in_link(None, None, quiet)
+    assert "run by 1666 (uid 1666)" in refused.value.reason
+    assert refused.value.hint == f"if you trust it: andon open --url {url}"
+
+
+def test_a_server_that_signs_nobody_in_is_no_dead_end(
+    state: Path, server: Proving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older one, or one whose setting forbids it."""
+    monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset({0}))
+    with pytest.raises(Denied, match="you cannot sign in") as refused:
+        sign_in_link(server.url, None, quiet)
+    assert refused.value.hint == "ask root (uid 0), who runs this server"
+    monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset())
+    with pytest.raises(Denied, match="needs its token") as refused:
+        sign_in_link(server.url, None, quiet)
+    assert refused.value.hint.startswith("on that machine run: andon open --print; or pass its")
+
+
+def test_a_token_that_is_refused_costs_nobody_what_is_free(token: Path, server: Proving) -> None:
+    """Anyone who ever started a server has a token; another's is read without it."""
+    server.token = "u" * 43
+    assert connect(server.url, None, quiet).get("/api/x") == {}
+    assert server.asked == [("/api/x", None)]
 
 
 def test_a_link_is_asked_only_of_who_proved_itself(token: Path, server: Proving) -> None:
     server.token = "u" * 43
     server.body = b'{"code": "evil"}'
-    with pytest.raises(Denied, match="was not sent"):
-        signing_in(server.url, None, quiet).post("/api/links")
-    assert server.asked == []
+    with pytest.raises(Denied, match="sign in"):
+        sign_in_link(server.url, None, quiet)
+    assert server.asked == [("/api/session", None)]
 
 
 def test_a_server_that_is_away_is_reported_once_and_again_when_it_is_back(

@@ -12,10 +12,11 @@ import pytest
 from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import csv_rows
-from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible, range_of
+from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible
 from andon.cli.show.render import render_status
 from andon.cli.show.text import display_width
 from andon.model.device import Snapshot, State
+from andon.model.naming import range_of
 from tests.support import snapshots as golden
 from tests.support.snapshots import AT, FakeSampler
 
@@ -59,8 +60,10 @@ def test_wide_names_do_not_push_the_columns() -> None:
 
 def test_old_numbers_of_a_silent_device_are_never_shown() -> None:
     for width in (80, 120, 200):
-        silent = [line for line in _text(golden.farm(), width).splitlines() if " · " in line[18:]]
-        assert not any("77" in line for line in silent if line.startswith(("✕", "◌")))
+        shown = _text(golden.farm(), width).splitlines()
+        silent = [line for line in shown if "not responding ·" in line or "lost for" in line]
+        assert len(silent) == 2
+        assert not any("77" in line for line in silent)
     rows = list(csv.DictReader(io.StringIO(_csv(golden.farm()))))
     assert rows[3]["state"] == "lost"
     assert rows[3]["utilization_percent"] == rows[3]["memory_percent"] == ""
@@ -75,7 +78,7 @@ def test_zero_is_a_reading_and_a_dash_is_none() -> None:
 
 def test_a_hot_device_has_another_lamp() -> None:
     lines = _text(golden.farm()).splitlines()
-    assert [line[0] for line in lines[2:12]] == list("●●▲✕◌○●●●●")
+    assert [line[0] for line in lines[2:12]] == list("●●▲✕▲○●●●●")
 
 
 def test_a_busy_full_and_capped_gpu_keeps_its_green_lamp() -> None:
@@ -124,7 +127,7 @@ def test_a_csv_row_is_one_line_whatever_a_name_holds() -> None:
     odd = replace(odd, device=replace(odd.device, name='a "GPU",\r\nof sorts'))
     rows = csv_rows.device_rows(replace(golden.farm(), devices=(odd,)))
     assert rows[0].count("\n") == 1
-    assert next(csv.reader(rows))[5] == 'a "GPU", of sorts'
+    assert next(csv.reader(rows))[6] == 'a "GPU", of sorts'
 
 
 @pytest.mark.parametrize(

@@ -31,5 +31,10 @@ def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(
     assert waiting_text(Progress(3.0, candidates, "the book is locked")).endswith(
         "the book is locked"
     )
+    for width in range(20, 120):
+        text = waiting_text(Progress(102.0, candidates), width)
+        assert len(text) <= max(width, len("waiting 1:42 · 2nd in queue"))
+        assert text.count("(") == text.count(")"), "no name is cut"
+    assert waiting_text(Progress(102.0, candidates), 79).endswith(f"GPU 0: {user}")
     hold.release()
     held.held.release()

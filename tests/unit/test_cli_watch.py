@@ -163,7 +163,7 @@ def test_csv_has_one_header(
     _play(monkeypatch, *ticks(2))
     assert run(["watch", "--format", "csv"]) == 0
     out = capsys.readouterr().out
-    assert out.count("at,node,index") == 1
+    assert out.count("at,at_iso,node,index") == 1
     assert out.startswith(csv_rows.header())
 
 
@@ -193,7 +193,7 @@ def test_another_ending_takes_the_format_that_was_named(
     _play(monkeypatch, *ticks(1))
     path = tmp_path / "gpu.log"
     assert run(["watch", "--format", "csv", "--out", str(path)]) == 0
-    assert path.read_text().startswith("at,node,index")
+    assert path.read_text().startswith("at,at_iso,node,index")
 
 
 def test_an_ending_that_says_nothing_is_refused(

@@ -13,6 +13,7 @@ from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core.evidence.measures import MEASURES
 from andon.model.device import DeviceStatus, Snapshot
+from andon.model.lamp import Lamp
 from tests.support import snapshots as golden
 from tests.support.snapshots import FakeSampler, assert_golden, busy, work
 
@@ -96,8 +97,13 @@ def test_json_has_the_reasons_of_every_device_the_most_troubled_first() -> None:
     value = answer_to_json(answer(_looks(_held())))
     assert_golden("why.json", json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     farm = answer_to_json(answer(_looks(golden.farm())))
-    weights = [device["reasons"][0]["weight"] for device in farm["devices"]]
-    assert weights == sorted(weights, reverse=True)
+    ranks = [
+        Lamp(device["lamp"]).rank for device in farm["devices"] if device["status"] != "asleep"
+    ]
+    assert ranks == sorted(ranks, reverse=True)
+    for device in farm["devices"]:
+        problems = [reason for reason in device["reasons"] if reason["problem"]]
+        assert bool(problems) == (device["lamp"] not in ("green", "grey")), device
     assert farm["sampled_seconds"] == 2.0
 
 

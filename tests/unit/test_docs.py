@@ -152,3 +152,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_the_python_page_names_every_public_name() -> None:
     page = read("docs/python.md")
     assert [name for name in andon.__all__ if name not in page] == []
+
+
+@pytest.mark.parametrize("name", ["cold.py", "cold.txt"])
+def test_the_example_condition_is_shown_as_it_is_tested(name: str) -> None:
+    """tests/integration/test_one_file.py adds it to a copy of andon."""
+    text = read(f"tests/support/{name}")
+    shown = text if name.endswith(".py") else re.sub("^", "    ", text.rstrip("\n"), flags=re.M)
+    assert shown in read("docs/extending.md")

@@ -21,7 +21,8 @@ MARKS = [
 ]
 SYMPTOMS = (
     "0 % although", "spikes", "No GPU was found", "A dash", "no process", "container sees no GPU",
-    "version mismatch", "Permission denied", "fan is loud", "stale", "lost", "battery", "numbers",
+    "version mismatch", "Permission denied", "fan is loud", "not responding", "lost", "battery",
+    "numbers",
 )  # fmt: skip
 
 

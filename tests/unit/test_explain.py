@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from andon.core.alerting.standing import board_now
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.reasons import Reason
-from andon.core.explain import explain, explain_absence, explain_node, most_troubled
+from andon.core.explain import explain, explain_absence, explain_node, worst_first
 from andon.model.device import (
     Device,
     DeviceStatus,
@@ -252,10 +254,19 @@ def test_a_thermal_slowdown_is_heat_with_what_it_costs_and_who_works() -> None:
     assert reasons[0].process == ALICE
 
 
-def test_heat_names_nobody_where_the_shares_are_unknown_and_several_are_there() -> None:
+def test_where_the_shares_are_unknown_heat_is_of_who_holds_most() -> None:
     both = [replace(p, utilization_percent=None) for p in (ALICE, BOB)]
-    reasons = why(card(TRAINING, *both, throttle=("sw_thermal_slowdown",)))
-    assert of("heat", reasons).process is None
+    heat = of("heat", why(card(TRAINING, *both, throttle=("sw_thermal_slowdown",))))
+    most = max((ALICE, BOB), key=lambda one: one.memory_bytes or 0)
+    assert heat.process is not None
+    assert heat.process.pid == most.pid
+
+
+def test_heat_of_equals_names_all_of_them() -> None:
+    crowd = [replace(p, utilization_percent=50) for p in (ALICE, BOB)]
+    heat = of("heat", why(card(TRAINING, *crowd, throttle=("sw_thermal_slowdown",))))
+    assert heat.process is None
+    assert heat.blamed.startswith("2 processes of ")
 
 
 @pytest.mark.parametrize(("celsius", "weighty"), [(79, None), (80, False), (84, True)])
@@ -629,7 +640,19 @@ def test_two_processes_of_one_user_do_not_compete() -> None:
 def test_heat_outranks_idleness_and_the_most_troubled_comes_first() -> None:
     held = card({**IDLE, "memory_used_bytes": 30 * GIB}, BOB)
     hot = card(TRAINING, number=1, throttle=("hw_thermal_slowdown",))
-    explained = explain_node([node(held, hot, card(IDLE, number=2))])
-    assert most_troubled(explained) == "GPU-1"
+    seen = node(held, hot, card(IDLE, number=2))
+    explained = explain_node([seen])
     assert list(explained) == ["GPU-0", "GPU-1", "GPU-2"]
-    assert most_troubled({}) is None
+    lamps = board_now(seen, Rulebook()).devices
+    assert worst_first(explained, lamps) == ["GPU-1", "GPU-0", "GPU-2"]
+    assert worst_first({}, ()) == []
+
+
+def test_a_hot_device_comes_before_one_with_a_little_unattributed_memory() -> None:
+    """`andon why` explained 3.7 GiB first, and the hot one in a line under a green lamp."""
+    strange = card({**IDLE, "memory_used_bytes": 4 * GIB}, number=0)
+    warm = card(TRAINING, number=1, temperature_celsius=81)
+    seen = node(strange, warm)
+    explained = explain_node([seen])
+    assert explained["GPU-0"][0].weight > explained["GPU-1"][0].weight
+    assert worst_first(explained, board_now(seen, Rulebook()).devices)[0] == "GPU-1"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import andon
 from andon.core.sampling import idleness
-from andon.core.sampling.bands import Band, band
 from andon.core.selftest.load import choose
+from andon.model.band import Band, band
 from tests.support.snapshots import farm, h200
 
 SOURCE = Path(andon.__file__).parent

@@ -1,6 +1,7 @@
 """The board: lamps, words and one headline that a person reads from across the room."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -54,7 +55,7 @@ EIGHT = [status(index) for index in range(8)]
         ([status(0, State.ASLEEP)], "The GPU is asleep", Lamp.GREY),
         ([status(0), status(1, State.ASLEEP)], "Both GPUs are fine; 1 is asleep", Lamp.GREEN),
         ([status(0), status(1, State.STALE)], "GPU 1 is not responding", Lamp.GREY),
-        ([status(0), status(1, State.LOST)], "GPU 1 is lost", Lamp.RED),
+        ([status(0), status(1, State.LOST)], "GPU 1 is lost: the driver says lost", Lamp.RED),
     ],
 )
 def test_the_headline_without_alerts(
@@ -115,7 +116,7 @@ def test_a_trouble_of_the_node_leads_where_the_devices_are_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("busy", "word"), [(0, "idle"), (20, "lightly used"), (98, "in use"), (None, "fine")]
+    ("busy", "word"), [(0, "idle"), (20, "light"), (60, "moderate"), (98, "heavy"), (None, "fine")]
 )
 def test_a_healthy_device_says_what_it_does(busy: int | None, word: str) -> None:
     assert shown([status(0, busy=busy)]).devices[0].status == word
@@ -133,3 +134,27 @@ def test_a_healthy_device_says_what_it_does(busy: int | None, word: str) -> None
 def test_what_is_not_known_of_a_process_is_left_out(party: Party, told: str) -> None:
     found = shown(EIGHT, alert("thermal", who=(party,)))
     assert found.headline == f"GPU 3 is too hot: {told}"
+
+
+def test_the_headline_of_a_lost_device_says_what_happened_when_and_who_was_on_it() -> None:
+    users = ("root", "caroline", "dora")
+    lost = replace(
+        status(3, State.LOST),
+        reason="it has fallen off the bus",
+        since=AT - 1560,
+        last_users=users,
+    )
+    found = shown([status(0), lost])
+    assert found.headline == (
+        "GPU 3 is lost: it has fallen off the bus, 26 min ago. On it: root, caroline and dora"
+    )
+    assert found.headline_alert is None
+    fired = alert("device_lost", "GPU-3", Level.CRITICAL)
+    assert shown([status(0), lost], fired).headline_alert == fired.id
+
+
+def test_the_headline_of_a_hung_device_says_for_how_long_and_who_was_on_it() -> None:
+    reason = "driver call stuck for 26 min"
+    hung = replace(status(5, State.STALE), reason=reason, last_users=("alice",))
+    found = shown([hung], alert("driver_hung", "GPU-5", Level.CRITICAL))
+    assert found.headline == "GPU 5 is not responding: driver call stuck for 26 min. On it: alice"

@@ -1,7 +1,10 @@
 """What a list of leases says, and what it keeps for itself."""
 
+from dataclasses import replace
+
 import pytest
 
+from andon.core.access.roles import ANONYMOUS, Identity, Role
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
 from andon.core.sharing.rights import Asker
@@ -15,7 +18,7 @@ from andon.model.lease_list import (
 )
 from andon.model.work import Claim, Cordon, LeaseKind, LeaseState
 from andon.units import GIB
-from andon.web.answers.lease_payloads import for_anonymous
+from andon.web.answers.lease_payloads import shown_to
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, ticket
 
 HERE = Here("b", "n")
@@ -97,7 +100,45 @@ def test_what_is_no_list_is_refused(change: dict[str, object]) -> None:
 
 
 def test_strangers_learn_who_and_not_what_for() -> None:
-    shown = for_anonymous(a_list())
+    shown = shown_to(ANONYMOUS, a_list())
     assert [row.command for row in shown.leases] == [None, None]
     assert [row.fence for row in shown.leases] == [None, None]
     assert [row.user for row in shown.leases] == ["alice", "alice"]
+
+
+def test_a_lease_for_somebody_names_both_and_knows_their_processes() -> None:
+    dora = claim(lease(0, whom="dora", kind=LeaseKind.NETWORK))
+    status = gpu(0, processes=[Process(7, user="dora", memory_bytes=GIB), Process(8, user="bob")])
+    family = {pid: kin(pid, uid=2000) for pid in (7, 8)}
+    [capacity] = capacities_of([status], dora, kin=family, here=HERE)
+    [row] = lease_rows([dora], [capacity], ALICE)
+    assert (row.user, row.whom, row.holder, row.used_bytes) == (
+        "alice", "dora", "alice for dora", GIB,
+    )  # fmt: skip
+    assert [process.user for process in capacity.strangers] == ["bob"]
+    assert dora.holder == "alice for dora"
+    assert claim(lease(0)).holder == "alice"
+
+
+def test_a_user_may_end_the_own_lease_and_is_told_whose_the_others_are() -> None:
+    [row, *_] = a_list().leases
+    uid = row.uid
+    whole = replace(a_list(), leases=(row,))
+    [own] = shown_to(Identity(Role.USER, uid, "alice"), whole).leases
+    assert (own.command, own.fence) == (row.command, row.fence)
+    [other] = shown_to(Identity(Role.USER, uid + 1, "bob"), whole).leases
+    assert (other.command, other.fence, other.releasable) == (None, None, False)
+    assert other.not_releasable_reason == (
+        "bob may not release this: it belongs to alice: ask alice, or root"
+    )
+    [root] = shown_to(Identity(Role.OWNER, 0, "root"), whole).leases
+    assert root == row
+
+
+def test_a_server_that_cannot_end_a_users_own_lease_names_the_command() -> None:
+    row = replace(a_list().leases[0], releasable=False, not_releasable_reason="x")
+    whole = replace(a_list(), leases=(row,))
+    [own] = shown_to(Identity(Role.USER, row.uid, "alice"), whole, "carol").leases
+    assert own.not_releasable_reason == (
+        f"carol runs this server and cannot end it: andon release {row.id}"
+    )

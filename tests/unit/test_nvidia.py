@@ -332,7 +332,7 @@ def test_a_process_list_that_fails_says_so(nvidia: Nvidia, standin: StandIn) -> 
     ("code", "words", "hint", "kind"),
     [
         (9, "the NVIDIA driver is not loaded", "modprobe", Unavailable),
-        (18, "different versions", "reboot", Unavailable),
+        (18, "versions differ", "reboot", Unavailable),
         (4, "no permission to use the NVIDIA driver", "/dev/nvidiactl", Denied),
         (999, "unknown error", "dmesg", Unavailable),
         (17, "blocked", "cgroup", Unavailable),

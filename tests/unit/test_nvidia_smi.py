@@ -416,7 +416,7 @@ def test_a_device_that_cannot_be_reached_keeps_its_number_among_the_others() -> 
             "sure that the latest NVIDIA driver is installed and running.", Unavailable,
             "not loaded"),
         (18, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: "
-             "535.1", Unavailable, "different versions"),
+             "535.1", Unavailable, "versions differ"),
         (6, "No devices were found", Unavailable, "no GPU"),
         (4, "Failed to initialize NVML: Insufficient Permissions", Denied, "no permission"),
         (12, "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", Unavailable,

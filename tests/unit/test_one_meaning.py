@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import cells
-from andon.cli.show.entries import entries
+from andon.cli.show.entries import entries, lit_entries
 from andon.cli.show.text import say
 from andon.core import alerting
 from andon.core.alerting import Moment, Observation
@@ -52,7 +52,7 @@ def reasons(status: DeviceStatus, figures: Thresholds = DEFAULTS) -> set[str]:
 
 
 def colour(status: DeviceStatus, figures: Thresholds = DEFAULTS) -> str:
-    (entry,) = entries(node(status), Rulebook(figures))
+    (entry,) = lit_entries(node(status), Rulebook(figures))
     return cells.heat_style(entry)
 
 
@@ -64,7 +64,7 @@ def test_amds_temperature_limit_on_a_cool_card_is_neither_alert_nor_reason() -> 
     cool = device("amd", None, throttle=("temperature_limit",), temperature_celsius=55)
     assert alerts(cool) == set()
     assert not reasons(cool) & HEAT
-    assert cells.lamp(entries(node(cool))[0]).plain == "●"
+    assert cells.lamp(lit_entries(node(cool))[0]).plain == "●"
 
 
 def test_amds_temperature_limit_on_a_hot_card_is_both() -> None:
@@ -86,6 +86,7 @@ def test_an_old_driver_at_the_slowdown_temperature_is_heat_for_both() -> None:
 @given(
     TEXTS, st.none() | st.integers(20, 120), st.none() | st.integers(60, 110), st.integers(50, 100)
 )
+@example((), 90, None, 91)  # its threshold is above the one that notifies
 def test_alert_why_and_definition_agree(
     throttle: tuple[str, ...], celsius: int | None, slowdown: int | None, threshold: int
 ) -> None:
@@ -125,9 +126,10 @@ def test_the_setting_decides_what_is_hot_everywhere(celsius: int, hot: bool) -> 
     assert (colour(status, figures) == "yellow") == hot
 
 
-def test_near_its_own_limit_it_is_red_and_a_problem() -> None:
+def test_near_its_own_limit_it_is_yellow_at_the_limit_red_and_a_problem() -> None:
     near = device(slowdown=84, temperature_celsius=79)
-    assert colour(near) == "bold red"
+    assert colour(near) == "yellow"
+    assert colour(device(slowdown=84, temperature_celsius=84)) == "bold red"
     assert explain([node(near)], near.device.uuid)[0].code == "hot"
     assert "thermal" in alerts(near)
 
@@ -140,7 +142,7 @@ def test_full_and_capped_follow_the_settings_too() -> None:
     )
     assert {"memory", "power"} <= alerts(status, figures)
     assert "memory_full" in reasons(status, figures)
-    (entry,) = entries(node(status), Rulebook(figures))
+    (entry,) = lit_entries(node(status), Rulebook(figures))
     assert "bold" in {style for _, style in cells.memory(entry, 0, True, 0).spans}
     assert "bold" in {style for _, style in cells.power(entry).spans}
     assert not {"memory", "power"} & alerts(status)

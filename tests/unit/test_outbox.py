@@ -33,7 +33,7 @@ def ids(found: Outbox, name: str = "phone", at: float = MIDNIGHT) -> list[str]:
 
 def test_each_notifier_has_a_delivery_of_its_own() -> None:
     found = box(told("1"), routes=(PHONE, MAIL))
-    found = found.done({found.deliveries[0].key})
+    found = found.done({found.deliveries[0].key}, MIDNIGHT)
     assert ids(found) == []
     assert ids(found, "mail") == ["1"]
 
@@ -57,15 +57,15 @@ def test_who_was_told_hears_of_the_end_though_the_owner_is_gone_by_then() -> Non
 def test_after_the_end_an_alert_is_forgotten() -> None:
     found = box(told("1"))
     (first,) = found.deliveries
-    assert found.done({first.key}).informed == {"a": ("phone",)}
-    found = found.done({first.key}).add([told("2", RESOLVED)], [PHONE], MIDNIGHT, utc)
+    assert found.done({first.key}, MIDNIGHT).informed == {"a": ("phone",)}
+    found = found.done({first.key}, MIDNIGHT).add([told("2", RESOLVED)], [PHONE], MIDNIGHT, utc)
     assert found.informed == {}
 
 
 def test_an_end_that_comes_while_the_beginning_is_under_way_leaves_nothing_behind() -> None:
     found = box(told("1"), told("2", RESOLVED))
     first, second = found.deliveries
-    found = found.done({first.key})
+    found = found.done({first.key}, MIDNIGHT)
     assert (found.deliveries, found.informed) == ((second,), {})
 
 
@@ -86,7 +86,7 @@ def test_what_ended_before_the_morning_is_not_told_at_all() -> None:
 def test_the_end_of_what_was_told_in_the_evening_is_told_in_the_morning() -> None:
     evening = MIDNIGHT - 3 * HOUR
     found = box(told("1", at=evening), routes=(ASLEEP,), at=evening)
-    found = found.done({found.deliveries[0].key})
+    found = found.done({found.deliveries[0].key}, MIDNIGHT)
     found = found.add([told("2", RESOLVED, NIGHT)], [ASLEEP], NIGHT, utc)
     assert ids(found, at=NIGHT) == []
     assert ids(found, at=MORNING) == ["2"]
@@ -155,4 +155,34 @@ def test_it_is_always_sound_and_the_end_is_told_to_whoever_heard_the_beginning(
                 heard.discard(name)
             else:
                 heard.add(name)
-        found = found.done({delivery.key for delivery in ready})
+        found = found.done({delivery.key for delivery in ready}, MIDNIGHT)
+
+
+def test_only_what_a_notifier_accepted_counts_as_notified() -> None:
+    """Without a notifier people read "notified once", though nobody was."""
+    counted = replace(HOT, id="a", notified=1, last_notified=MIDNIGHT)
+    unsent = box(told("1"))
+    assert (unsent.shown(counted).notified, unsent.shown(counted).last_notified) == (0, None)
+    (first,) = unsent.deliveries
+    sent = unsent.done({first.key}, NIGHT)
+    assert (sent.shown(counted).notified, sent.shown(counted).last_notified) == (1, NIGHT)
+
+
+def test_a_notice_through_two_notifiers_counts_once() -> None:
+    found = box(told("1"), routes=(PHONE, MAIL))
+    found = found.done({one.key for one in found.deliveries}, MIDNIGHT)
+    assert found.accepted["a"].times == 1
+    found = found.add([told("2", REMINDER)], [PHONE, MAIL], NIGHT, utc)
+    found = found.done({found.deliveries[0].key}, NIGHT)
+    found = found.done({found.deliveries[0].key}, MORNING)
+    assert (found.accepted["a"].times, found.accepted["a"].at) == (2, NIGHT)
+
+
+@given(st.lists(st.integers(0, 3000), max_size=30))
+def test_what_was_accepted_is_bounded(alerts: list[int]) -> None:
+    found = Outbox()
+    for number, alert in enumerate(alerts):
+        found = found.add([told(str(number), alert=str(alert))], [PHONE], MIDNIGHT, utc)
+        found = found.done({one.key for one in found.deliveries}, MIDNIGHT)
+        validate(found)
+    assert sum(one.times for one in found.accepted.values()) == len(alerts)

@@ -47,7 +47,7 @@ STRANGER = Process(4711, user="bob", memory_bytes=22 * GIB)
          "held by lease k7qm2 (alice)"),
         (gpu(0, state=State.LOST), [], {}, ObstacleKind.LOST, "lost: it is lost"),
         (gpu(0, state=State.STALE), [], {"even_if_used": True},
-         ObstacleKind.STALE, "stale: it is stale"),
+         ObstacleKind.STALE, "not responding: it is stale"),
         (gpu(0, busy=None, missing={"utilization_percent": "no permission"}), [], {},
          ObstacleKind.UNKNOWN,
          "its utilisation cannot be read: no permission"),

@@ -220,3 +220,37 @@ def test_partitions_follow_their_board() -> None:
     roster.described(CARDS[0].key, [DEVICES[0], *instances], 101.0)
     ordered = sorted(roster.statuses({}), key=order)
     assert [s.device.uuid for s in ordered] == ["GPU-a", "MIG-2", "MIG-1", "GPU-b"]
+
+
+def test_a_hung_device_counts_from_when_the_trouble_began_across_reader_restarts() -> None:
+    roster = opened()
+    roster.asked(10.0)
+    roster.settle(111.0, 11.0, None)
+    roster.reader_ended("the reader was replaced", "")
+    roster.opened(CARDS, 1500.0, 1400.0)  # a new reader, asked a moment ago
+    roster.asked(1669.0)
+    roster.settle(1671.0, 1671.0, None)
+    assert shown(roster)["GPU-b"].reason == "driver call stuck for 26 min"
+    assert shown(roster)["GPU-b"].since == 111.0
+
+
+def test_who_was_on_a_silent_device_is_kept_and_forgotten_when_it_answers() -> None:
+    roster = opened()
+    held = (Process(7, user="bob", memory_bytes=1), Process(8, user="alice", memory_bytes=9))
+    roster.answered(CARDS[1].key, [Reading("GPU-b", Sample(105.0), processes=held)], 105.0)
+    assert shown(roster)["GPU-b"].last_users == ()
+    roster.lost(CARDS[1].key, "it fell off the bus", "", 110.0)
+    assert shown(roster)["GPU-b"].last_users == ("alice", "bob")
+    roster.failed(CARDS[1].key, "no response", "", 120.0)
+    assert shown(roster)["GPU-b"].last_users == ("alice", "bob"), "another state, the same people"
+    roster.answered(CARDS[1].key, [ok("GPU-b", 130.0)], 130.0)
+    assert shown(roster)["GPU-b"].last_users == ()
+
+
+def test_memory_of_a_silent_device_is_not_called_unattributed() -> None:
+    roster = opened()
+    sample = Sample(105.0, memory_used_bytes=44 << 30)
+    roster.answered(CARDS[1].key, [Reading("GPU-b", sample, processes=())], 105.0)
+    assert shown(roster)["GPU-b"].memory_unattributed_bytes == 44 << 30
+    roster.lost(CARDS[1].key, "it fell off the bus", "", 110.0)
+    assert shown(roster)["GPU-b"].memory_unattributed_bytes is None

@@ -11,6 +11,7 @@ from andon.core.history.codec import SeriesRow, point
 from andon.core.history.intervals import JOIN_SECONDS, OpenIntervals, UsageInterval, joined
 from andon.core.history.series import (
     HOST,
+    Bucket,
     NodeReadings,
     buckets,
     kept,
@@ -19,6 +20,7 @@ from andon.core.history.series import (
     throttle_reasons,
     tick_of,
 )
+from andon.core.history.throttle_shares import shares
 from andon.core.history.tiers import (
     DAY_SECONDS,
     WINDOW_MS,
@@ -54,8 +56,33 @@ DAY_MS = 24 * HOUR_MS
 def test_a_tick_holds_what_was_read_and_nothing_else() -> None:
     seen = snapshot(5.0, utilization_percent=0, power_watts=71.234, throttle=("sw_power_cap",))
     assert tick_of(seen).readings == (
-        ("GPU-1", ("utilization_percent", "power_watts", "throttle"), (0, 71_234, 8)),
+        (
+            "GPU-1",
+            ("utilization_percent", "power_watts", "throttle", "throttle:sw_power_cap"),
+            (0, 71_234, 8, 1),
+        ),
     )
+
+
+def test_only_what_slows_it_down_costs_a_point() -> None:
+    for reasons, more in (
+        ((), ()),
+        (("gpu_idle",), ()),
+        (("gpu_idle", "new"), ("throttle:other",)),
+    ):
+        (reading,) = tick_of(snapshot(5.0, throttle=reasons)).readings
+        assert reading[1] == ("throttle", *more)
+    (careful,) = tick_of(
+        snapshot(5.0, power_watts=float("nan"), throttle=("hw_slowdown",))
+    ).readings
+    assert careful[1:] == (("throttle", "throttle:hw_slowdown"), (16, 1))
+
+
+def test_a_share_is_unknown_where_nothing_was_read() -> None:
+    active = [Bucket(0, 1, 3), Bucket(1, 2), Bucket(2, 3)]
+    assert shares([4, 0, 5], {"hw_slowdown": active, "never": [Bucket(0, 1)] * 3}) == {
+        "hw_slowdown": [0.75, None, 0.0]
+    }
 
 
 def test_a_device_that_did_not_answer_leaves_a_gap() -> None:

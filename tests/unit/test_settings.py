@@ -79,6 +79,8 @@ EXPECTED = Settings(
     history_minute_days=12.0,
     history_hour_days=40.0,
     history_max_megabytes=20,
+    server_allow_origins=("http://localhost:3000",),
+    server_sign_in=False,
     exporter_prefix="lab",
     exporter_host="::1",
     exporter_port=9700,
@@ -117,6 +119,9 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     minute_days = 12
     hour_days = 40
     max_megabytes = 20
+    [server]
+    allow_origins = ["http://localhost:3000"]
+    sign_in = false
     [exporter]
     prefix = "lab"
     host = "::1"
@@ -140,6 +145,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_HISTORY": "sqlite:h.db", "ANDON_HISTORY_FLUSH": "1s", "ANDON_HISTORY_RAW_DAYS": "1",
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
         "ANDON_HISTORY_MAX_MEGABYTES": "20",
+        "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",
     }  # fmt: skip
@@ -354,3 +360,22 @@ def test_importing_the_settings_loads_nothing_heavy() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False False"
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["*", "null", "http://*", "https://*.example.org", "http://a/", "http://a/b", "a.example",
+     "ftp://a", "http://A", "http://u@a", "http://a:80", "https://a:443", "http://a:99999",
+     "http://a?b", "http://a b", ""],
+)  # fmt: skip
+def test_an_origin_is_exact_or_a_mistake(origin: str) -> None:
+    (found,) = mistakes(server_allow_origins=[origin])
+    assert "exact origins" in found
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://localhost:3000", "https://lab.example.org", "http://[::1]:8080"]
+)
+def test_an_exact_origin_is_allowed(origin: str) -> None:
+    found = resolve(None, {}, {"server_allow_origins": [origin]}).settings
+    assert found.server_allow_origins == (origin,)

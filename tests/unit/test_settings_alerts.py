@@ -106,8 +106,9 @@ def test_each_threshold_can_be_given_by_a_variable_and_has_the_rulebooks_default
     for name in FIGURES:
         field = fields[f"alerts_{name}"]
         assert field.default == getattr(thresholds(), name), name
-        given = resolve(None, {field.variable: "12"}, {}).settings.alerts_figures
-        assert given == ((name, 12),), name
+        value = max(12, field.low or 0)
+        given = resolve(None, {field.variable: f"{value}"}, {}).settings.alerts_figures
+        assert given == ((name, value),), name
     assert Settings().alerts_renotify_seconds == RENOTIFY_SECONDS
     found = resolve(
         None, {"ANDON_ALERTS_DISABLED_RULES": "fan,xid", "ANDON_ALERTS_THERMAL_CELSIUS": "off"}, {}

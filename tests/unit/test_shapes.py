@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from andon.core.access.roles import BLIND
 from andon.core.alerting.lamps import LampBoard
+from andon.core.conditions.catalogue import CONDITIONS
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain.wire import Explained, explained_to_json
 from andon.core.sharing.holders import Holder
@@ -19,13 +21,15 @@ from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow, list_to_json
 from andon.model.shapes import Schemas, shape_of
 from andon.web.answers import lease_payloads, payloads, shapes
-from andon.web.answers.alert_payloads import board_to_json, rules_to_json
+from andon.web.answers.alert_payloads import board_to_json, entries_to_json, rules_to_json
+from andon.web.answers.rule_page import RuleContext, rule_to_json
 from andon.web.answers.texts import SnapshotTexts
 from tests.support.described import check
 from tests.support.full_snapshot import FULL
 from tests.support.generated import any_of
 
 SOME = settings(max_examples=min(40, 2 * settings().max_examples), deadline=None)
+RULE = "/api/alerts/rules/{name}"
 SNAPSHOTS = any_of(Snapshot, events=st.just(()))
 
 
@@ -33,7 +37,7 @@ SNAPSHOTS = any_of(Snapshot, events=st.just(()))
 @given(SNAPSHOTS)
 def test_every_snapshot_is_as_described(snapshot: Snapshot) -> None:
     check(wire.snapshot_to_json(snapshot), shapes.SNAPSHOT_SHAPE)
-    check(wire.loads(SnapshotTexts().of(snapshot, trusted=False)), shapes.SNAPSHOT_SHAPE)
+    check(wire.loads(SnapshotTexts().of(snapshot, BLIND)), shapes.SNAPSHOT_SHAPE)
 
 
 def test_fractions_of_another_program_are_sent_as_described() -> None:
@@ -46,7 +50,8 @@ def test_fractions_of_another_program_are_sent_as_described() -> None:
 @SOME
 @given(st.lists(any_of(Alert), max_size=2), st.lists(any_of(Silence), max_size=1))
 def test_every_alert_is_as_described(alerts: list[Alert], silences: list[Silence]) -> None:
-    check({**alerts_to_json(alerts, silences, "n1", 1.0), "note": None}, shapes.ALERT_LIST)
+    said = alerts_to_json(alerts, silences, "n1", 1.0, worst=None)
+    check({**said, **entries_to_json(alerts), "note": None}, shapes.ALERT_LIST)
 
 
 @SOME
@@ -75,6 +80,9 @@ def test_every_board_is_as_described(board: LampBoard, held: Mapping[str, list[H
 @given(st.lists(any_of(DeviceStatus), max_size=2))
 def test_every_rule_is_as_described(devices: list[DeviceStatus]) -> None:
     check(rules_to_json(Rulebook(), devices), shapes.ANSWERS["get", "/api/alerts/rules"])
+    here, shape = RuleContext(Rulebook(), devices), shapes.ANSWERS["get", RULE]
+    for condition in CONDITIONS:
+        check(rule_to_json(condition, here), shape)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 import pytest
 
+from andon.core.alerting.standing import board_now
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.phrasing import format_evidence
 from andon.core.evidence.reasons import Reason
-from andon.core.explain import explain, explain_node, most_troubled
+from andon.core.explain import explain, explain_node, worst_first
 from tests.situations.story import Situation
 from tests.situations.table import SITUATIONS
 
@@ -23,8 +25,11 @@ def test_the_expert_would_say_the_same(situation: Situation) -> None:
 
 def _asked(situation: Situation) -> tuple[Reason, ...]:
     """About the device, or about the node where none is named."""
-    worst = most_troubled(explain_node(situation.snapshots)) or ""
-    return explain(situation.snapshots, situation.device or worst)
+    if situation.device:
+        return explain(situation.snapshots, situation.device)
+    found = explain_node(situation.snapshots)
+    lamps = board_now(situation.snapshots[-1], Rulebook()).devices if found else ()
+    return explain(situation.snapshots, next(iter(worst_first(found, lamps)), ""))
 
 
 def _told(reason: Reason) -> str:

@@ -11,7 +11,7 @@ from andon.core.doctor.facts import MachineFacts, PciCard
 from andon.core.sampling import masks
 from andon.core.sharing import launching
 from andon.host import presence
-from andon.host.inspection import machine
+from andon.host.inspection import cards, machine
 from andon.model import vendors
 from andon.model.device import Device
 from andon.model.vendors import MASKED, VENDORS, MaskEntry, MaskVariable, VendorRow, vendor_of
@@ -85,7 +85,7 @@ def test_a_new_row_is_detected_diagnosed_and_leased(
     rows = (*VENDORS, NEW)
     monkeypatch.setattr(presence, "VENDORS", rows)
     monkeypatch.setattr(driver, "VENDORS", rows)
-    monkeypatch.setattr(machine, "_BY_PCI_ID", {row.pci_id: row for row in rows})
+    monkeypatch.setattr(cards, "_BY_PCI_ID", {row.pci_id: row for row in rows})
     monkeypatch.setattr(launching, "MASKED", (*MASKED, NEW))
     monkeypatch.setattr(masks, "vendor_of", lambda name: NEW)
 

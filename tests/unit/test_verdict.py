@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon import library
+from andon.cli import availability_source, snapshot_source
 from andon.cli.commands.share import free
 from andon.cli.main import run
 from andon.compat import selection
@@ -107,7 +108,9 @@ def show(book: Book, monkeypatch: pytest.MonkeyPatch) -> Show:
             yield here
 
         monkeypatch.setattr(library, "shared", lambda: here)
-        monkeypatch.setattr(free, "sampling_ahead", sampling)
+        for module in (free, availability_source):
+            monkeypatch.setattr(module, "sampling_ahead", sampling)
+        monkeypatch.setattr(snapshot_source, "sampling", sampling)
 
     shown(NODE)
     return shown
@@ -143,8 +146,33 @@ def test_the_commands_give_the_same_answer(
         assert "GPU 5, 6, 7" in said.err
         assert run([*command[:-1], "4"]) == 6
         return
+    assert run([*command[:-1], "4"]) == 1
     found = json.loads(said.out)["devices"]
     assert {d["uuid"]: (d["kind"], d["code"], d["by"]) for d in found} == KINDS
+
+
+def test_the_last_line_of_status_gives_the_same_answer(
+    show: Show, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["status"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "free: GPU 5–7"
+    assert run(["status", "-d", "4"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("free: none")
+
+
+def test_free_answers_in_its_first_line(show: Show, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["free"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"3 of {len(NODE)} free: GPU 5–7"
+    assert any("4 " in line and "cordoned by root: new fan" in line for line in lines)
+    assert run(["free", "--gpus", "4"]) == 1
+    assert capsys.readouterr().out.startswith("no: 4 GPUs requested, 3 free\n")
+    assert run(["free", "5", "6", "--gpus", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "yes: 2 GPUs are free: GPU 5, 6"
+    assert len(lines) == 4, "only the named ones"
+    assert run(["free", "--gpus", "all", "-d", "5,6,7"]) == 0
+    assert capsys.readouterr().out.startswith("yes: all GPUs are free: GPU 5–7\n")
 
 
 def test_rest_and_the_board_give_the_same_answer(book: Book, tmp_path: Path) -> None:

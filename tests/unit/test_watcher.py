@@ -52,6 +52,40 @@ def test_after_a_restart_nothing_is_told_twice(monkeypatch: pytest.MonkeyPatch) 
     playing.watcher.close()
 
 
+def _lost(playing: Playing) -> Alert:
+    return next(a for a in playing.watcher.alerts() if a.rule == "device_lost")
+
+
+def test_without_a_notifier_nobody_was_notified(monkeypatch: pytest.MonkeyPatch) -> None:
+    playing = Playing(monkeypatch)
+    playing.lose()
+    wait_for(lambda: any(a.state is Phase.FIRING for a in playing.watcher.alerts()))
+    assert (_lost(playing).notified, _lost(playing).last_notified) == (0, None)
+    playing.watcher.close()
+
+
+def test_notified_is_what_was_accepted_also_after_a_restart_and_in_the_past(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    phone = Heard()
+    phone.broken = True
+    playing = Playing(monkeypatch, phone)
+    playing.lose()
+    wait_for(phone.entered.is_set)
+    assert _lost(playing).notified == 0
+    playing.again(later := Heard())
+    wait_for(lambda: later.kinds() == [FIRING])
+    wait_for(lambda: _lost(playing).notified == 1)
+    playing.again(last := Heard())
+    playing.tick(State.LOST)
+    assert _lost(playing).notified == 1
+    playing.find_again()
+    wait_for(lambda: last.kinds() == [RESOLVED])
+    past = Query(rule="device_lost")
+    wait_for(lambda: [one.notified for one in playing.watcher.past(past)] == [2])
+    playing.watcher.close()
+
+
 def test_what_could_not_be_told_before_a_restart_is_told_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from andon.core.access.roles import BLIND
 from andon.core.conditions.catalogue import thresholds
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import Snapshot
-from andon.web.answers.anonymous import HIDDEN, for_anonymous
 from andon.web.answers.payloads import busy_uuids
+from andon.web.answers.sights import HIDDEN, seen_by
 from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue, ClientSocket
 from andon.web.live.events import _risen
 from tests.support import snapshots as drawn
@@ -95,7 +96,7 @@ def test_high_usage_follows_the_threshold_of_its_rule() -> None:
 
 def test_strangers_see_names_and_a_reason_and_no_command() -> None:
     farm = drawn.farm()
-    shown = for_anonymous(farm)
+    shown = seen_by(BLIND, farm)
     assert any(process.command for status in farm.devices for process in status.processes)
     for before, after in zip(farm.devices, shown.devices, strict=True):
         assert all(process.command is None for process in after.processes)

@@ -3,6 +3,7 @@
 import threading
 from dataclasses import fields, replace
 
+from andon.core.access.roles import ALL_SEEING, BLIND
 from andon.core.history.series import Bucket
 from andon.web.answers.single_flight import SingleFlight
 from andon.web.server_history import _bucket
@@ -20,7 +21,7 @@ def test_one_answer_serves_all_until_the_next_snapshot() -> None:
         return b"1"
 
     answers: list[bytes] = []
-    ask = [threading.Thread(target=lambda: answers.append(once.answer(first, True, slowly)))
+    ask = [threading.Thread(target=lambda: answers.append(once.answer(first, ALL_SEEING, slowly)))
            for _ in range(3)]  # fmt: skip
     for thread in ask:
         thread.start()
@@ -30,8 +31,8 @@ def test_one_answer_serves_all_until_the_next_snapshot() -> None:
         thread.join(20)
     assert answers == [b"1"] * 3
     assert made == ["slowly"]
-    assert once.answer(first, False, lambda: b"for strangers") == b"for strangers"
-    assert once.answer(replace(first), True, lambda: b"2") == b"2"
+    assert once.answer(first, BLIND, lambda: b"for strangers") == b"for strangers"
+    assert once.answer(replace(first), ALL_SEEING, lambda: b"2") == b"2"
 
 
 def test_a_bucket_is_told_whole() -> None:

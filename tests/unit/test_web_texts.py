@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from socketio import packet
 
+from andon.core.access.roles import ALL_SEEING, BLIND, Sight
 from andon.model import wire
 from andon.model.device import DeviceStatus, Disk, Sample, Snapshot, State
-from andon.web.answers.anonymous import HIDDEN, for_anonymous
-from andon.web.answers.texts import SnapshotTexts
+from andon.web.answers.sights import HIDDEN, HIDDEN_OTHERS, seen_by
+from andon.web.answers.texts import MOST_SIGHTS, SnapshotTexts
 from andon.web.bindings.packets import Packet, Prepared
 from tests.support import snapshots as drawn
 
@@ -20,17 +21,23 @@ NODES = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.
          drawn.office(), drawn.launched())  # fmt: skip
 
 
-def expected(snapshot: Snapshot, trusted: bool) -> object:
-    shown = snapshot if trusted else for_anonymous(snapshot)
+ALICE = Sight(user="alice")
+SIGHTS = (BLIND, ALL_SEEING, ALICE, Sight(user="nobody here"))
+
+
+def expected(snapshot: Snapshot, sight: Sight) -> object:
+    """Who has nothing here is told what everyone is told."""
+    has = any(p.user == sight.user and p.command for s in snapshot.devices for p in s.processes)
+    shown = seen_by(sight if sight.everything or has else BLIND, snapshot)
     return json.loads(wire.dumps(wire.snapshot_to_json(shown)))
 
 
-@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("sight", SIGHTS)
 @pytest.mark.parametrize("node", range(len(NODES)))
-def test_the_text_says_what_the_wire_says(node: int, trusted: bool) -> None:
-    text = SnapshotTexts().of(NODES[node], trusted)
-    assert json.loads(text) == expected(NODES[node], trusted)
-    if trusted:
+def test_the_text_says_what_the_wire_says(node: int, sight: Sight) -> None:
+    text = SnapshotTexts().of(NODES[node], sight)
+    assert json.loads(text) == expected(NODES[node], sight)
+    if sight is ALL_SEEING:
         assert text == wire.dumps(wire.snapshot_to_json(NODES[node]))
 
 
@@ -55,41 +62,64 @@ CHANGES: st.SearchStrategy[Change] = st.sampled_from(
 
 @given(
     steps=st.lists(
-        st.tuples(st.integers(0, len(NODES) - 1), st.booleans(), st.booleans(),
+        st.tuples(st.integers(0, len(NODES) - 1), st.booleans(), st.sampled_from(SIGHTS),
                   st.lists(CHANGES, max_size=3)), max_size=8)
 )  # fmt: skip
 def test_what_is_kept_never_outlives_what_it_says(
-    steps: list[tuple[int, bool, bool, list[Change]]],
+    steps: list[tuple[int, bool, Sight, list[Change]]],
 ) -> None:
     """The same texts, asked for one snapshot after another, of changing devices."""
     texts, current = SnapshotTexts(), NODES[0]
-    for number, (node, other, trusted, changes) in enumerate(steps):
+    for number, (node, other, sight, changes) in enumerate(steps):
         current = replace(NODES[node] if other else current, at=float(number))
         for change in changes:
             first, rest = current.devices[:1], current.devices[1:]
             current = replace(current, devices=(*map(change, first), *rest))
-        assert json.loads(texts.of(current, trusted)) == expected(current, trusted)
+        assert json.loads(texts.of(current, sight)) == expected(current, sight)
 
 
 def test_a_snapshot_is_written_once_for_all_who_ask() -> None:
     texts, farm = SnapshotTexts(), drawn.farm()
-    assert texts.of(farm, False) is texts.of(farm, False)
-    assert texts.of(farm, True) is texts.of(farm, True)
-    assert HIDDEN in texts.of(farm, False)
-    assert HIDDEN not in texts.of(farm, True)
+    assert texts.of(farm, BLIND) is texts.of(farm, BLIND)
+    assert texts.of(farm, ALL_SEEING) is texts.of(farm, ALL_SEEING)
+    assert texts.of(farm, Sight(user="idle")) is texts.of(farm, BLIND)
+    assert HIDDEN in texts.of(farm, BLIND)
+    assert HIDDEN not in texts.of(farm, ALL_SEEING)
+
+
+def test_a_user_sees_the_own_commands_and_of_others_only_programs() -> None:
+    farm = drawn.farm()
+    users = {p.user for s in farm.devices for p in s.processes if p.command}
+    assert len(users) > 1
+    for user in users:
+        shown = json.loads(SnapshotTexts().of(farm, Sight(user=user)))
+        seen = [p for d in shown["devices"] for p in d["processes"] if p["command"] is not None]
+        assert {p["user"] for p in seen} == {user}
+        assert all(p["name"] for d in shown["devices"] for p in d["processes"])
+        assert HIDDEN_OTHERS in json.dumps(shown)
+
+
+def test_the_texts_of_many_users_are_bounded() -> None:
+    texts, farm = SnapshotTexts(), drawn.farm()
+    [first, *rest] = farm.devices
+    for number in range(3 * MOST_SIGHTS):
+        own = tuple(replace(p, user=f"user{number}") for p in first.processes)
+        shown = replace(farm, devices=(replace(first, processes=own), *rest))
+        assert f"user{number}" in texts.of(shown, Sight(user=f"user{number}"))
+    assert len(texts._texts) <= MOST_SIGHTS
 
 
 def test_a_number_that_json_does_not_have_is_refused() -> None:
     farm = drawn.farm()
     first = replace(farm.devices[0], sample=Sample(1.0, power_watts=float("nan")))
     with pytest.raises(ValueError, match="JSON"):
-        SnapshotTexts().of(replace(farm, devices=(first,)), True)
+        SnapshotTexts().of(replace(farm, devices=(first,)), ALL_SEEING)
 
 
 def test_a_name_that_is_no_text_can_be_sent() -> None:
     farm = drawn.farm()
     odd = replace(farm, host=replace(farm.host, disk=(Disk("/mnt/\udcff é", 1, 2),)))
-    text = SnapshotTexts().of(odd, True)
+    text = SnapshotTexts().of(odd, ALL_SEEING)
     assert json.loads(text.encode())["host"]["disk"][0]["mount"] == "/mnt/? é"
 
 

@@ -20,7 +20,18 @@ export class Problem extends Error {
 }
 
 let ended = false;
+let changes = 0;
 const listeners = new Set<() => void>();
+
+/** How often this browser has signed in or out. */
+export function accessChanges(): number {
+  return changes;
+}
+
+function changed(): void {
+  changes += 1;
+  for (const listener of listeners) listener();
+}
 
 export function secret(): string | null {
   return sessionStorage.getItem(SECRET);
@@ -40,13 +51,25 @@ export function forget(): void {
   if (!secret()) return;
   sessionStorage.removeItem(SECRET);
   ended = true;
-  for (const listener of listeners) listener();
+  changed();
+}
+
+/** Ends this browser's session, here and at the server. */
+export async function signOut(): Promise<void> {
+  try {
+    await send("DELETE", SESSION);
+  } catch {
+    // The server is away or has ended it already.
+  }
+  sessionStorage.removeItem(SECRET);
+  ended = false;
+  changed();
 }
 
 function remember(value: string): void {
   sessionStorage.setItem(SECRET, value);
   ended = false;
-  for (const listener of listeners) listener();
+  changed();
 }
 
 export function bearer(): Record<string, string> {
@@ -97,7 +120,8 @@ async function ask<T>(path: string, init: RequestInit): Promise<T> {
     throw new Problem(0, "the server is not responding", "is andon serve running?");
   }
   if (answer.ok) return (await answer.json()) as T;
-  if (answer.status === 401 && path !== SESSION) forget(); // a used link does not end a session
+  const exchange = path === SESSION && init.method === "POST";
+  if (answer.status === 401 && !exchange) forget(); // a used link does not end a session
   throw await problemOf(answer);
 }
 

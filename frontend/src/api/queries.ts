@@ -1,7 +1,8 @@
 /** The queries to the server, and how often they run. */
+import { useSyncExternalStore } from "react";
 import { QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
-import { get, Problem } from "./client";
-import type { Alert, Alerts, Board, Charts, Features, Health, Leases, Rules, Usage, Why } from "./types";
+import { accessChanges, get, onAccess, Problem } from "./client";
+import type { Alert, Alerts, Board, Charts, Features, Health, Leases, NodeCharts, Rules, Session, Usage, Why } from "./types";
 
 export const client = new QueryClient({
   defaultOptions: {
@@ -17,6 +18,25 @@ export const client = new QueryClient({
 const REFUSED: Record<number, true> = { 401: true, 403: true, 404: true, 422: true };
 
 type Found<T> = UseQueryResult<T, Problem>;
+
+/** Who this browser is here, and what it may do. A key that is refused is forgotten by then. */
+export function useSession(): Session | undefined {
+  const changes = useSyncExternalStore(onAccess, accessChanges);
+  return useQuery<Session, Problem>({
+    queryKey: ["session", changes],
+    queryFn: async ({ signal }) => {
+      try {
+        return await get<Session>("/api/session", signal);
+      } catch (error) {
+        if (error instanceof Problem && error.status === 401) return get<Session>("/api/session", signal);
+        throw error;
+      }
+    },
+    refetchInterval: 60_000,
+  }).data;
+}
+// Whoever signs in or out sees something else.
+onAccess(() => void client.cancelQueries().then(() => client.invalidateQueries()));
 
 export function useFeatures(): Record<string, boolean> {
   const found = useQuery<Features, Problem>({
@@ -34,7 +54,7 @@ export function useBoard(): Board | undefined {
     queryFn: ({ signal }) => get<Board>("/api/board", signal),
     enabled: there,
     // Alerts arrive live. The text of a lit lamp has figures, which become outdated.
-    refetchInterval: ({ state }) => (state.data && state.data.lamp !== "green" ? 3_000 : 15_000),
+    refetchInterval: ({ state }) => (state.data && state.data.lamp !== "green" ? 3_000 : 5_000),
   }).data;
 }
 
@@ -46,6 +66,14 @@ export function useAlerts(everyMs: number | false = 15_000): Found<Alerts> {
     queryFn: ({ signal }) => get<Alerts>("/api/alerts?limit=200", signal),
     enabled: there,
     refetchInterval: everyMs,
+  });
+}
+
+/** One alert, current or past. */
+export function useAlert(id: string): Found<Alert> {
+  return useQuery<Alert, Problem>({
+    queryKey: ["alerts", "one", id],
+    queryFn: ({ signal }) => get<Alert>(`/api/alerts/${encodeURIComponent(id)}`, signal),
   });
 }
 
@@ -87,6 +115,16 @@ export function useCharts(uuid: string, span: Span, points: number): Found<Chart
     queryKey: ["charts", uuid, span.since, span.until, points],
     queryFn: ({ signal }) => get<Charts>(`${spanOf(uuid, "charts", span)}&points=${points}`, signal),
     placeholderData: (before) => (before?.device === uuid ? before : undefined),
+    gcTime: 10_000,
+  });
+}
+
+/** One reading of every device. */
+export function useNodeCharts(metric: string, span: Span, points: number): Found<NodeCharts> {
+  return useQuery<NodeCharts, Problem>({
+    queryKey: ["node-charts", metric, span.since, span.until, points],
+    queryFn: ({ signal }) => get<NodeCharts>(`/api/charts?metric=${metric}&since=${span.since}&until=${span.until}&points=${points}`, signal),
+    placeholderData: (before) => (before?.metric === metric ? before : undefined),
     gcTime: 10_000,
   });
 }

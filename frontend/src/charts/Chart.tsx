@@ -1,46 +1,54 @@
-/** One uPlot chart: a line for the mean, a band from minimum to maximum, and a shared cursor. */
+/** One chart: a line for the mean, a band from least to most, the limit, and what they are called. */
 import { useEffect, useLayoutEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Theme } from "../lib/theme";
-import type { Columns } from "./data";
+import { placeAt } from "./cursor";
+import { type Columns, pointAt, summaryOf } from "./data";
+import { type ChartKind, type Limit, spread, text, topOf } from "./metrics";
+import type { Room } from "./room";
+import { spanText } from "./Scope";
+import { Surface } from "./Surface";
 
 export interface Line {
   label: string;
   columns: Columns;
   colour: string; // the name of a custom property
+  /** The reading of this instant. */
+  now: number | null;
 }
 
 interface Props {
-  title: string;
-  unit: (value: number) => string;
-  axis: (value: number) => string;
+  /** Tells it from the same chart of another device. */
+  name: string;
+  kind: ChartKind;
   at: number[];
+  /** The seconds of each element of `at`, and how many readings it has. */
+  widths: number[];
+  readings: number[];
   lines: Line[];
-  since: number;
-  until: number;
-  /** The top of the scale if known; else from the data. */
-  top: number | null;
+  limit: Limit | null;
+  room: Room;
   theme: Theme;
-  onZoom: (since: number, until: number) => void;
-  onCursor: (at: number | null) => void;
 }
 
 export const LEFT = 52;
 export const RIGHT = 18; // room for half of the last tick label
 const HEIGHT = 150;
+const TOP = 8;
+const AXIS = 24;
 
 export function Chart(props: Props) {
   const place = useRef<HTMLDivElement>(null);
-  const readout = useRef<HTMLSpanElement>(null);
   const plot = useRef<uPlot | null>(null);
   const latest = useRef(props);
   latest.current = props;
+  const { kind, room } = props;
 
   useLayoutEffect(() => {
     const element = place.current;
     if (!element) return undefined;
-    const made = new uPlot(options(element, () => latest.current, readout), data(latest.current), element);
+    const made = new uPlot(options(element, () => latest.current), data(latest.current), element);
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
     observer.observe(element);
@@ -52,24 +60,54 @@ export function Chart(props: Props) {
   }, [props.theme, props.lines.length]);
 
   useEffect(() => {
-    const drawn = plot.current;
-    if (!drawn) return;
-    drawn.batch(() => {
-      drawn.setData(data(props), false);
-      drawn.setScale("x", { min: props.since, max: props.until });
+    plot.current?.batch(() => {
+      plot.current?.setData(data(props), false);
+      plot.current?.setScale("x", { min: room.since, max: room.until });
     });
-    showValues(drawn, props, readout.current);
   });
 
+  const told = (at: number) => {
+    const found = placeAt(props.at, at, longest(props, at));
+    const parts = props.lines.map((one) => `${one.label} ${spread(kind, pointAt(one.columns, found))}`);
+    return `${spanText(at, 0)}: ${parts.join(", ")}`;
+  };
   return (
-    <figure className="chart" aria-label={`${props.title}: ${summary(props)}`}>
+    <figure className="chart" aria-label={`${kind.title}: ${summary(props)}`}>
       <figcaption>
-        <b>{props.title}</b>
-        <span ref={readout} className="readout" aria-hidden="true" />
+        <b>{kind.title}</b>
+        <span className="legend">
+          {props.lines.map((one) => (
+            <span key={one.label}>
+              <i style={{ background: `var(${one.colour})` }} />
+              {props.lines.length > 1 && `${one.label} `}
+              {room.view.until === null && one.now !== null && <><b>{text(kind, one.now)}</b> now · </>}
+              <span className="dim">{rangeText(kind, one, props.readings)}</span>
+            </span>
+          ))}
+        </span>
       </figcaption>
-      <div ref={place} className="plot" />
+      <div className="drawn">
+        <div ref={place} className="plot" aria-hidden="true" />
+        <div className="over" style={{ left: LEFT, right: RIGHT, top: TOP, bottom: AXIS }}>
+          <Surface name={props.name} room={room} at={props.at} told={told} />
+        </div>
+      </div>
     </figure>
   );
+}
+
+/** How far back an instant's reading may lie. */
+function longest(props: Props, at: number): number {
+  const place = placeAt(props.at, at, Infinity);
+  return Math.max(3.5, (place === null ? 0 : (props.widths[place] as number)) * 1.5);
+}
+
+/** What the whole range has: always called a mean, and never mistaken for the reading of now. */
+function rangeText(kind: ChartKind, line: Line, readings: number[]): string {
+  const found = summaryOf(line.columns, readings);
+  if (!found) return "nothing was read";
+  const told = spread(kind, found);
+  return told.startsWith("mean") ? told : `mean ${told}`;
 }
 
 function data(props: Props): uPlot.AlignedData {
@@ -77,34 +115,31 @@ function data(props: Props): uPlot.AlignedData {
   return [props.at, ...columns] as uPlot.AlignedData;
 }
 
-function options(element: HTMLElement, now: () => Props, readout: React.RefObject<HTMLElement | null>): uPlot.Options {
+function options(element: HTMLElement, now: () => Props): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const { lines } = now();
+  const font = `11px ${style.getPropertyValue("--font")}`;
   const axis: uPlot.Axis = {
     stroke: colour("--dim"),
     grid: { stroke: colour("--line"), width: 1 },
     ticks: { show: false },
-    font: `11px ${style.getPropertyValue("--font")}`,
+    font,
   };
   const bare: uPlot.Series = { points: { show: false }, width: 0 };
   return {
     width: element.clientWidth,
     height: HEIGHT,
-    padding: [8, RIGHT, 0, 0],
+    padding: [TOP, RIGHT, 0, 0],
     legend: { show: false },
-    cursor: {
-      sync: { key: "device" },
-      drag: { x: true, y: false, setScale: false },
-      points: { size: 5 },
-    },
+    cursor: { show: false },
     scales: {
       x: { time: true, auto: false, range: (_, low, high) => [low, high] },
-      y: { range: (_, low, high) => range(now().top, low, high) },
+      y: { range: (_, low, high) => range(topOf(now().kind, now().limit), low, high) },
     },
     axes: [
-      { ...axis, size: 24, space: 80, values: (_, splits, __, ___, step) => splits.map((at) => stamp(at, step)) },
-      { ...axis, size: LEFT, space: 32, values: (_, splits) => splits.map((value) => now().axis(value)) },
+      { ...axis, size: AXIS, space: 80, values: (_, splits, __, ___, step) => splits.map((at) => stamp(at, step)) },
+      { ...axis, size: LEFT, space: 32, values: (_, splits) => splits.map((value) => tick(now().kind, value)) },
     ],
     series: [
       {},
@@ -118,24 +153,47 @@ function options(element: HTMLElement, now: () => Props, readout: React.RefObjec
       series: [3 * place + 1, 3 * place + 2] as [number, number],
       fill: `${colour(one.colour)}33`,
     })),
-    hooks: {
-      setSelect: [(u) => {
-        if (u.select.width < 6) return;
-        now().onZoom(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
-        u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-      }],
-      setCursor: [(u) => {
-        showValues(u, now(), readout.current);
-        const left = u.cursor.left ?? -1;
-        now().onCursor(left < 0 ? null : u.posToVal(left, "x"));
-      }],
-    },
+    hooks: { draw: [(u) => drawLimit(u, now().limit, now().kind, colour("--limit"), colour("--ground"), font)] },
   };
+}
+
+/** A dashed line with its name: where the device slows down, or can have no more. */
+function drawLimit(u: uPlot, limit: Limit | null, kind: ChartKind, colour: string, ground: string, font: string): void {
+  if (!limit) return;
+  const ratio = devicePixelRatio;
+  const y = Math.round(u.valToPos(limit.value, "y", true)) + 0.5;
+  const { left, width, top } = u.bbox;
+  if (y < top) return;
+  const { ctx } = u;
+  const label = `${limit.label} ${text(kind, limit.value)}`;
+  ctx.save();
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = ratio;
+  ctx.setLineDash([5 * ratio, 4 * ratio]);
+  ctx.beginPath();
+  ctx.moveTo(left, y);
+  ctx.lineTo(left + width, y);
+  ctx.stroke();
+  ctx.font = font.replace("11px", `${11 * ratio}px`);
+  ctx.textAlign = "right";
+  ctx.textBaseline = "bottom";
+  const wide = ctx.measureText(label).width;
+  ctx.globalAlpha = 0.75;
+  ctx.fillStyle = ground;
+  ctx.fillRect(left + width - wide - 4 * ratio, y - 13 * ratio, wide + 4 * ratio, 12 * ratio);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = colour;
+  ctx.fillText(label, left + width - 2 * ratio, y - ratio);
+  ctx.restore();
 }
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const MONTH = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric" });
+
+function tick(kind: ChartKind, value: number): string {
+  return kind.unit === "MHz" ? String(value) : `${value} ${kind.unit.replace("°C", "°")}`;
+}
 
 /** A tick label as precise as the step requires; midnight shows the date. */
 function stamp(at: number, step: number): string {
@@ -153,32 +211,11 @@ function range(top: number | null, low: number | null, high: number | null): [nu
   return [0, high <= 0 ? 1 : high * 1.08];
 }
 
-/** Shows the value under the cursor, else the last one; bypasses React: it changes with every move. */
-function showValues(u: uPlot, props: Props, element: HTMLElement | null): void {
-  if (!element) return;
-  const place = (u.cursor.left ?? -1) >= 0 ? u.cursor.idx : null;
-  const texts = props.lines.map((one) => {
-    const value = place === null || place === undefined ? lastOf(one.columns.mean) : one.columns.mean[place];
-    const text = value === null || value === undefined ? "–" : props.unit(value);
-    return props.lines.length > 1 ? `${one.label} ${text}` : text;
-  });
-  element.textContent = texts.join("   ");
-}
-
-function lastOf(values: Columns["mean"]): number | null {
-  for (let place = values.length - 1; place >= 0; place -= 1) {
-    const value = values[place];
-    if (value !== null && value !== undefined) return value;
-  }
-  return null;
-}
-
 function summary(props: Props): string {
   return props.lines.map((one) => {
-    const read = one.columns.mean.filter((value): value is number => typeof value === "number");
-    if (!read.length) return `${one.label}: no data`;
-    const mean = read.reduce((a, b) => a + b, 0) / read.length;
-    const [low, high] = [Math.min(...read), Math.max(...read)];
-    return `${one.label}: mean ${props.unit(mean)}, from ${props.unit(low)} to ${props.unit(high)}`;
+    const found = summaryOf(one.columns, props.readings);
+    if (!found) return `${one.label}: no data`;
+    const { kind } = props;
+    return `${one.label}: mean ${text(kind, found.mean)}, from ${text(kind, found.min)} to ${text(kind, found.max)}`;
   }).join("; ");
 }

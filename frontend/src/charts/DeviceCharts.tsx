@@ -1,93 +1,104 @@
-/** All charts of a device over one time range, which can be selected, moved and zoomed. */
-import { useCallback, useEffect, useMemo, useState } from "react";
+/** All charts of one device over the range of the page. */
+import { useMemo } from "react";
 import { useCharts, useUsage } from "../api/queries";
 import type { Device, Usage } from "../api/types";
-import { dateOf, duration, gib, isIdle, throttleName, throttleTone } from "../lib/format";
-import { keep } from "../lib/router";
+import { duration, gib, isIdle, throttleName, throttleTone } from "../lib/format";
 import { useTheme } from "../lib/theme";
-import { live, useLive } from "../live/store";
-import { Command } from "../parts/Command";
+import { live } from "../live/store";
 import { Trouble } from "../parts/Notice";
 import { Chart, type Line } from "./Chart";
-import { bands, drawnFrom } from "./data";
-import { fetchSpan, moved, pointsOf, queryOf, RANGES, type View, viewOf, zoomed } from "./span";
+import { placeAt } from "./cursor";
+import { bands, type Drawn, drawnFrom, pointAt, shareOf } from "./data";
+import { KINDS, nowOf, spread } from "./metrics";
+import type { Room } from "./room";
+import { Readout, spanText, type Told } from "./Scope";
 import { type Strip, Strips } from "./Strips";
 
 const MOST_USES = 12;
-const GIB = 1024 ** 3;
 
-export function DeviceCharts({ device, query }: { device: Device; query: URLSearchParams }) {
-  const theme = useTheme();
-  const now = useLive((n) => n.snapshot?.at ?? 0);
-  const view = viewOf(query);
-  const [cursor, setCursor] = useState<number | null>(null);
-  const asked = fetchSpan(view, now);
-  const charts = useCharts(device.uuid, asked, pointsOf(view.seconds));
-  const uses = useUsage(device.uuid, asked);
-  const until = view.until ?? now;
-  const since = until - view.seconds;
-  const ring = live.rings.of(device.uuid);
-  const drawn = useMemo(
-    () => drawnFrom(charts.data, ring, since, until, 1),
-    [charts.data, ring, since, until],
-  );
-  const show = useCallback((next: View) => keep(queryOf(next)), []);
-  const zoom = useCallback((from: number, to: number) => show({ seconds: Math.max(60, to - from), until: to }), [show]);
-  useChartKeys(view, now, show);
-  const common = { at: drawn.at, since, until, theme, onZoom: zoom, onCursor: setCursor };
-  const line = (label: string, metric: keyof typeof drawn.series, colour: string): Line => ({
-    label, columns: drawn.series[metric], colour,
-  });
-  const total = device.memory_total_bytes;
-  const limit = device.sample?.power_limit_watts ?? device.limits.power_default_watts;
-  return (
-    <section className="charts" aria-label="over time">
-      <Ranges view={view} now={now} show={show} uuid={device.uuid} />
-      {charts.error && <Trouble problem={charts.error} what="History cannot be read; showing only what this page has received" />}
-      <Chart {...common} title="Utilisation" lines={[line("utilisation", "utilization_percent", "--chart-1")]} top={100} unit={(v) => `${v.toFixed(0)} %`} axis={(v) => `${v} %`} />
-      <Chart {...common} title="Memory" lines={[line("memory", "memory_used_bytes", "--chart-2")]} top={total === null ? null : total / GIB} unit={(v) => `${v.toFixed(1)} GiB`} axis={(v) => `${v} GiB`} />
-      <Chart {...common} title="Temperature" lines={[line("temperature", "temperature_celsius", "--chart-3")]} top={Math.max(100, device.limits.slowdown_celsius ?? 0)} unit={(v) => `${v.toFixed(0)} °C`} axis={(v) => `${v} °`} />
-      <Chart {...common} title="Power" lines={[line("power", "power_watts", "--chart-4")]} top={limit ?? null} unit={(v) => `${v.toFixed(0)} W`} axis={(v) => `${v} W`} />
-      <Chart {...common} title="Clocks" lines={[line("SM", "sm_clock_mhz", "--chart-1"), line("memory", "memory_clock_mhz", "--chart-2")]} top={device.limits.sm_clock_mhz ?? null} unit={(v) => `${v.toFixed(0)} MHz`} axis={(v) => String(v)} />
-      <div className="pair">
-        <Strips title="Throttling" rows={throttleRows(drawn)} since={since} until={until} cursor={cursor} empty="none in this range" />
-        <Strips title="Processes" rows={useRows(uses.data, now)} since={since} until={until} cursor={cursor} empty={uses.error ? uses.error.reason : "none in this range"} />
-      </div>
-    </section>
-  );
+interface Props {
+  device: Device;
+  room: Room;
+  /** How many of the charts; all unless there is little room. */
+  kinds?: number;
 }
 
-function Ranges({ view, now, show, uuid }: { view: View; now: number; show: (view: View) => void; uuid: string }) {
-  const until = view.until;
-  const label = live.label(uuid);
-  const asked = RANGES.find(([, seconds]) => seconds === view.seconds)?.[0].replace(" ", "").replace("1y", "365d").replace("min", "m") ?? `${Math.round(view.seconds / 60)}m`;
+export function DeviceCharts({ device, room, kinds = KINDS.length }: Props) {
+  const theme = useTheme();
+  const charts = useCharts(device.uuid, room.asked, room.points);
+  const uses = useUsage(device.uuid, room.asked);
+  const { since, until } = room;
+  const ring = live.rings.of(device.uuid);
+  const drawn = useMemo(() => drawnFrom(charts.data, ring, since, until, 1), [charts.data, ring, since, until]);
+  const label = live.label(device.uuid);
+  const shown = KINDS.slice(0, kinds);
+  const read = drawn.readings.some((count) => count > 0) || drawn.at.length > 0;
+  const told = (at: number) => `${spanText(at, 0)}: ${throttledAt(drawn, at).join(", ") || "not throttled"}`;
+  const nothing = read ? "none in this range" : "nothing was read in this range";
+  const untold = device.missing["throttle"];
   return (
-    <div className="ranges">
-      <span role="group" aria-label="range" className="buttons">
-        {RANGES.map(([name, seconds]) => (
-          <button key={seconds} type="button" aria-pressed={view.seconds === seconds && until === null} onClick={() => show({ seconds, until: null })}>
-            {name}
-          </button>
-        ))}
-      </span>
-      <span role="group" aria-label="move" className="buttons">
-        <button type="button" onClick={() => show(moved(view, now, -0.5))} aria-label="earlier">◀</button>
-        <button type="button" onClick={() => show(moved(view, now, 0.5))} aria-label="later" disabled={until === null}>▶</button>
-        <button type="button" onClick={() => show(zoomed(view, now, 0.5))} aria-label="zoom in">+</button>
-        <button type="button" onClick={() => show(zoomed(view, now, 2))} aria-label="zoom out">−</button>
-        <button type="button" onClick={() => show({ ...view, until: null })} disabled={until === null}>now</button>
-      </span>
-      <span className="dim">{until === null ? `last ${duration(view.seconds)}` : `${dateOf(until - view.seconds)} to ${dateOf(until)}`}</span>
-      <Command text={`andon history ${label} --since ${asked}`} />
+    <div className="charts">
+      {charts.error && <Trouble problem={charts.error} what="History cannot be read; showing only what this page has received" />}
+      {shown.map((kind) => {
+        const lines: Line[] = kind.lines.map((one) => ({
+          label: one.label, colour: one.colour, columns: drawn.series[one.metric], now: nowOf(device, one.metric),
+        }));
+        return (
+          <Chart
+            key={kind.title} name={`${kind.title} of GPU ${label}`} kind={kind} lines={lines} limit={kind.limit(device)}
+            at={drawn.at} widths={drawn.widths} readings={drawn.readings} room={room} theme={theme}
+          />
+        );
+      })}
+      <div className="pair">
+        <Strips title="Throttling" name={`Throttling of GPU ${label}`} rows={throttleRows(drawn)} room={room} at={drawn.at} told={told} empty={untold ? `not known: ${untold}` : nothing} />
+        <Strips title="Processes" name={`Processes of GPU ${label}`} rows={useRows(uses.data, room.now)} room={room} at={drawn.at} told={(at) => spanText(at, 0)} empty={uses.error ? uses.error.reason : nothing} />
+      </div>
+      <Readout width={(at) => widthAt(drawn, at)} told={(at) => toldAt(drawn, at, kinds)} mine={` GPU ${label}`} />
     </div>
   );
 }
 
-function throttleRows(drawn: Parameters<typeof bands>[0]): Strip[] {
+function widthAt(drawn: Drawn, at: number): number {
+  const place = placeAt(drawn.at, at, Infinity);
+  return place === null ? 0 : (drawn.widths[place] as number);
+}
+
+/** What every chart has at an instant. */
+function toldAt(drawn: Drawn, at: number, kinds: number): { at: number; rows: Told[] } | null {
+  const place = placeAt(drawn.at, at, Math.max(3.5, widthAt(drawn, at) * 1.5));
+  if (place === null) return null;
+  const rows: Told[] = KINDS.slice(0, kinds).flatMap((kind) => kind.lines.map((line) => ({
+    label: kind.lines.length > 1 ? `${line.label} clock` : line.label,
+    colour: line.colour,
+    value: spread(kind, pointAt(drawn.series[line.metric], place)),
+  })));
+  const slowed = throttledAt(drawn, at);
+  if (slowed.length) rows.push({ label: "throttled", colour: null, value: slowed.join(", ") });
+  return { at: drawn.at[place] as number, rows };
+}
+
+/** "power cap 57 %": by what it was throttled at an instant, and how much of the time. */
+function throttledAt(drawn: Drawn, at: number): string[] {
+  const place = placeAt(drawn.at, at, Math.max(3.5, widthAt(drawn, at) * 1.5));
+  if (place === null) return [];
+  return Object.entries(drawn.throttle).flatMap(([reason, parts]) => {
+    const share = parts[place];
+    if (!share || isIdle(reason)) return [];
+    return [share >= 0.995 ? throttleName(reason) : `${throttleName(reason)} ${percentText(share)}`];
+  });
+}
+
+export function percentText(share: number): string {
+  if (share > 0 && share < 0.01) return "less than 1 %";
+  return `${Math.round(share * 100)} %`;
+}
+
+function throttleRows(drawn: Drawn): Strip[] {
   return [...bands(drawn, isIdle)].map(([reason, segments]) => ({
     key: reason,
     label: throttleName(reason),
-    detail: duration(segments.reduce((sum, one) => sum + one.until - one.since, 0)),
+    detail: `${percentText(shareOf(drawn, reason) ?? 0)} of the time`,
     tone: throttleTone(reason),
     segments,
   }));
@@ -99,21 +110,6 @@ function useRows(uses: Usage | undefined, now: number): Strip[] {
     label: [use.user, use.name ?? `pid ${use.pid}`].filter(Boolean).join(" · "),
     detail: `${duration(Math.min(now, use.last) - use.first)}, up to ${gib(use.peak_memory_bytes)} GiB`,
     tone: "blue",
-    segments: [{ since: use.first, until: use.last }],
+    segments: [{ since: use.first, until: use.last, share: 1 }],
   })), [uses, now]);
-}
-
-/** Keys: [ and ] move, + and - zoom. */
-function useChartKeys(view: View, now: number, show: (view: View) => void): void {
-  useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
-      if ((event.target as HTMLElement).closest?.("input, textarea, select, dialog") || event.ctrlKey || event.metaKey) return;
-      if (event.key === "[") show(moved(view, now, -0.5));
-      else if (event.key === "]") show(moved(view, now, 0.5));
-      else if (event.key === "+") show(zoomed(view, now, 0.5));
-      else if (event.key === "-") show(zoomed(view, now, 2));
-    };
-    window.addEventListener("keydown", pressed);
-    return () => window.removeEventListener("keydown", pressed);
-  }, [view, now, show]);
 }

@@ -1,44 +1,56 @@
 /** The time range shown: the last N seconds, or a fixed range in the past. */
 import type { Span } from "../api/queries";
 
-export const RANGES: [string, number][] = [
-  ["5 min", 300], ["30 min", 1_800], ["2 h", 7_200], ["12 h", 43_200], ["1 d", 86_400],
-  ["7 d", 604_800], ["30 d", 2_592_000], ["1 y", 31_536_000],
+/** What a button says, its seconds, and the same as the commands accept it. */
+export const RANGES: [string, number, string][] = [
+  ["5 min", 300, "5m"], ["30 min", 1_800, "30m"], ["2 h", 7_200, "2h"], ["12 h", 43_200, "12h"],
+  ["1 d", 86_400, "1d"], ["7 d", 604_800, "7d"], ["30 d", 2_592_000, "30d"], ["1 y", 31_536_000, "365d"],
 ];
 export const SHORTEST = 60;
 export const LONGEST = 2 * 31_536_000;
+const FIRST = 300;
 
 export interface View {
   /** null: up to now. */
   until: number | null;
   seconds: number;
+  /** The range that was last chosen by its button: a reset returns to it. */
+  range: number;
 }
 
 export function viewOf(query: URLSearchParams): View {
-  const seconds = Number(query.get("seconds") ?? 300);
+  const seconds = within(query.get("seconds"), FIRST);
   const until = Number(query.get("until") ?? 0);
-  return {
-    seconds: seconds >= SHORTEST && seconds <= LONGEST ? seconds : 300,
-    until: until > 0 ? until : null,
-  };
+  return { seconds, until: until > 0 ? until : null, range: within(query.get("range"), seconds) };
 }
 
-export function queryOf(view: View): URLSearchParams {
-  const query = new URLSearchParams({ seconds: String(Math.round(view.seconds)) });
-  if (view.until !== null) query.set("until", String(Math.round(view.until)));
-  return query;
+function within(text: string | null, otherwise: number): number {
+  const seconds = Number(text ?? 0);
+  return seconds >= SHORTEST && seconds <= LONGEST ? seconds : otherwise;
 }
+
+/** `query` with this view; its other members stay. */
+export function queryOf(view: View, query: URLSearchParams = new URLSearchParams()): URLSearchParams {
+  const next = new URLSearchParams(query);
+  for (const name of ["seconds", "until", "range"]) next.delete(name);
+  next.set("seconds", String(Math.round(view.seconds)));
+  if (view.until !== null) next.set("until", String(Math.round(view.until)));
+  if (Math.round(view.range) !== Math.round(view.seconds)) next.set("range", String(Math.round(view.range)));
+  return next;
+}
+
+export const chosen = (seconds: number): View => ({ seconds, until: null, range: seconds });
+export const reset = (view: View): View => chosen(view.range);
 
 /** A point covers at least two readings, so that a late one leaves no gap. */
-export function pointsOf(seconds: number): number {
-  return Math.max(30, Math.min(360, Math.floor(seconds / 2)));
+export function pointsOf(seconds: number, most = 360): number {
+  return Math.max(30, Math.min(most, Math.floor(seconds / 2)));
 }
 
 /** The range to fetch; it moves in steps, so that it is not fetched again every second. */
-export function fetchSpan(view: View, now: number): Span {
-  const width = view.seconds / pointsOf(view.seconds);
+export function fetchSpan(view: View, now: number, points = pointsOf(view.seconds), least = 5): Span {
   if (view.until !== null) return { since: view.until - view.seconds, until: view.until };
-  const step = Math.max(5, width);
+  const step = Math.max(least, view.seconds / points);
   const until = Math.ceil(now / step) * step;
   return { since: until - view.seconds - step, until };
 }
@@ -48,10 +60,37 @@ export function moved(view: View, now: number, share: number): View {
   return { ...view, until: until >= now ? null : until };
 }
 
-export function zoomed(view: View, now: number, factor: number): View {
+/** Zoomed around an instant, by default the middle; what ends now still does. */
+export function zoomed(view: View, now: number, factor: number, around: number | null = null): View {
   const seconds = Math.max(SHORTEST, Math.min(LONGEST, view.seconds * factor));
-  if (view.until === null) return { ...view, seconds };
-  const middle = view.until - view.seconds / 2;
-  const until = middle + seconds / 2;
-  return { seconds, until: until >= now ? null : until };
+  const end = view.until ?? now;
+  if (view.until === null && around === null) return { ...view, seconds };
+  const pivot = around ?? end - view.seconds / 2;
+  const until = pivot + ((end - pivot) * seconds) / view.seconds;
+  return { ...view, seconds, until: until >= now ? null : until };
+}
+
+/** Exactly this range, at least a minute long. */
+export function selected(view: View, since: number, until: number): View {
+  const seconds = Math.min(LONGEST, Math.max(SHORTEST, Math.round(until - since)));
+  return { ...view, seconds, until: Math.round((since + until + seconds) / 2) };
+}
+
+/** The command that prints the same range. */
+export function commandOf(what: string, view: View): string {
+  if (view.until !== null) {
+    return `${what} --since ${stampOf(view.until - view.seconds)} --until ${stampOf(view.until)}`;
+  }
+  const named = RANGES.find(([, seconds]) => seconds === view.seconds)?.[2];
+  return `${what} --since ${named ?? `${Math.round(view.seconds)}s`}`;
+}
+
+/** To the second, with the offset of this browser: the same instant wherever it is pasted. */
+export function stampOf(at: number): string {
+  const date = new Date(Math.round(at) * 1000);
+  const minutes = -date.getTimezoneOffset();
+  const two = (value: number) => String(Math.floor(Math.abs(value))).padStart(2, "0");
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  return `${day}T${time}${minutes < 0 ? "-" : "+"}${two(minutes / 60)}:${two(minutes % 60)}`;
 }

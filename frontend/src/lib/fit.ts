@@ -31,6 +31,7 @@ const BEST_RATIO = 1.9; // width to height
 const MAX_RATIO = 0.9; // height to width
 const NARROW = 138;
 const MAX_GRAND = 8;
+const LEAST_WIDTH = 270; // of one of a few
 
 export function fit(count: number, width: number, height: number): Fit {
   for (const size of SIZES) {
@@ -61,10 +62,16 @@ function arrange(size: Size, count: number, width: number, height: number): Fit 
   return best;
 }
 
+/** Tiles of at most this height, beside each other where they fit. */
+function limited(count: number, width: number, height: number): Fit {
+  const columns = Math.max(1, Math.min(count, Math.floor((width + GAP) / (LEAST_WIDTH + GAP))));
+  return { ...fit(1, (width + GAP) / columns - GAP, height), columns, height };
+}
+
 const MARGIN = 14; // above the footer
 
 /** Measures the space between an element's top and the footer, again when the window changes. */
-export function useFit(place: RefObject<HTMLElement | null>, count: number): Fit | null {
+export function useFit(place: RefObject<HTMLElement | null>, count: number, most?: number): Fit | null {
   const [found, setFound] = useState<Fit | null>(null);
   useLayoutEffect(() => {
     const measure = () => {
@@ -72,7 +79,8 @@ export function useFit(place: RefObject<HTMLElement | null>, count: number): Fit
       if (!element) return;
       const top = element.getBoundingClientRect().top + window.scrollY;
       const below = document.querySelector("footer")?.offsetHeight ?? 0;
-      const next = fit(count, element.clientWidth, window.innerHeight - top - below - MARGIN);
+      const room = window.innerHeight - top - below - MARGIN;
+      const next = most === undefined ? fit(count, element.clientWidth, room) : limited(count, element.clientWidth, most);
       setFound((before) =>
         before && JSON.stringify(before) === JSON.stringify(next)
           ? before
@@ -88,6 +96,6 @@ export function useFit(place: RefObject<HTMLElement | null>, count: number): Fit
       observer.disconnect();
       window.removeEventListener("resize", measure);
     };
-  }, [place, count]);
+  }, [place, count, most]);
   return found;
 }

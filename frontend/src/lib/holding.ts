@@ -15,10 +15,12 @@ export function heldBy(holders: Holder[] | undefined): Held | null {
   return { users, until: holders.length > 1 || first.until === null ? null : hourOf(first.until) };
 }
 
-/** The last line of a tile: who uses it, and who holds it if that is someone else. */
-export function occupants(who: string, users: string | null, until: string | null): string {
+/** The last line of a tile: who uses it, and who holds it if that is someone else; where its word
+ * says who holds it, only what is more. */
+export function occupants(who: string, users: string | null, until: string | null, worded = false): string {
   if (users === null) return who || "no processes";
   const end = until === null ? "" : ` until ${until}`;
+  if (worded) return [end.trim(), who || "no processes"].filter(Boolean).join(" · ");
   if (!who) return `held by ${users}${end}`;
   const there = new Set(who.split(" · ", 1)[0]?.split(", "));
   const own = users.split(", ").every((user) => there.has(user));
@@ -40,8 +42,39 @@ export function verdictText(verdict: Verdict, at?: number): string {
   }
 }
 
-/** The last line of a tile that no lease holds: its verdict, with its processes. */
-export function unheld(kind: Verdict["kind"] | null, why: string | null, who: string): string {
+/** The word of a tile: whether it can be had, and because of whom not. */
+export function availability(kind: Verdict["kind"] | null, by: string | null, code: string | null): string | null {
+  switch (kind) {
+    case null:
+      return null;
+    case "held":
+      return by ? `held by ${by}` : "held";
+    case "in_use":
+      return by ? `in use by ${by}` : "in use";
+    case "withheld":
+      return code === "cordoned" ? "cordoned" : "withheld";
+    default:
+      return kind;
+  }
+}
+
+/** People alone, for a small tile: "alice", "alice +2". */
+export function brief(who: string): string {
+  const users = (who.split(" · ", 1)[0] ?? "").split(", ");
+  const all = users.join(", ");
+  return users.length > 1 && all.length > 12 ? `${users[0]} +${users.length - 1}` : all;
+}
+
+/** The first sentence of an advice. */
+export function firstStep(advice: string): string {
+  return /^.*?\.(?=\s|$)/s.exec(advice)?.[0] ?? advice;
+}
+
+/** The last line of a tile that no lease holds; where its word says whether it is available, only
+ * what is more: why not, or its processes. */
+export function unheld(kind: Verdict["kind"] | null, why: string | null, who: string, worded = false): string {
+  if (worded && kind === "withheld") return why ?? (who || "no processes");
+  if (worded) return who || "no processes";
   switch (kind) {
     case "free":
       return who ? `free · ${who}` : "free";
@@ -60,7 +93,7 @@ export function whatEnds(lease: Lease): string {
     case "library":
       return `The program that requested it keeps running, and its ${devices(lease)} may be assigned to someone else.`;
     case "network":
-      return `The client that requested it is not notified, and its ${devices(lease)} may be assigned to someone else.`;
+      return `Its ${devices(lease)} may be assigned to someone else. What runs there keeps running, and ${lease.whom ?? "the client that requested it"} is not notified.`;
     default:
       return `This will stop ${lease.user}'s job (SIGTERM).`;
   }
@@ -70,13 +103,19 @@ function devices(lease: Lease): string {
   return lease.devices.length === 1 ? "GPU" : count(lease.devices.length, "GPU");
 }
 
+/** The command with which a program sees only these GPUs; null where no variable can say so. */
+export function startCommand(environment: Record<string, string>): string | null {
+  const masks = Object.entries(environment).filter(([name, value]) => value && value !== "-1" && name !== "ANDON_LEASE");
+  return masks.some(([name]) => name.includes("VISIBLE")) ? [...masks.map(([name, value]) => `${name}=${value}`), "python train.py"].join(" ") : null;
+}
+
 export interface Length {
   /** As commands accept it. */
   text: string;
   seconds: number;
 }
 
-const LENGTHS: Length[] = [
+export const LENGTHS: Length[] = [
   { text: "1h", seconds: 3_600 },
   { text: "2h", seconds: 7_200 },
   { text: "4h", seconds: 14_400 },

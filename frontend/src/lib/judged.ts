@@ -9,6 +9,10 @@ import { type Colour, headline, type Lamp, lampOf, serverLamps, UNKNOWN } from "
 export interface Judged {
   colour: Colour;
   headline: string;
+  /** The alert that the headline is about. */
+  alert: string | null;
+  /** Who has acknowledged it; empty without a name, null if no one has. */
+  acknowledged: string | null;
   lamps: Map<string, Lamp>;
   /** Who holds a device, by its uuid. */
   holders: Record<string, Holder[]>;
@@ -21,25 +25,32 @@ export function useJudged(): Judged {
   const { snapshot, staleSeconds, link, refusal } = useNow();
   const board = useBoard();
   return useMemo(() => {
-    const holders = board?.holders ?? {};
     const verdicts = new Map<string, Verdict>();
-    if (!snapshot) return { colour: "grey", headline: refusal ?? "Loading…", lamps: new Map(), holders, verdicts };
+    const none = { alert: null, acknowledged: null, holders: board?.holders ?? {}, verdicts };
+    if (!snapshot) return { ...none, colour: "grey", headline: refusal ?? "Loading…", lamps: new Map() };
     if (staleSeconds !== null) {
       const silent = link.state === "live" ? "the server has stopped sampling" : "the server is not responding";
       const lamp: Lamp = { ...UNKNOWN, word: "stale", reason: `no data for ${duration(staleSeconds)}` };
       return {
+        ...none,
         colour: "grey",
         headline: `No data for ${duration(staleSeconds)}: ${silent}`,
         lamps: new Map(snapshot.devices.map((device) => [device.uuid, lamp])),
-        holders,
-        verdicts,
       };
     }
     const server = serverLamps(board);
     for (const one of board?.devices ?? []) if (one.verdict) verdicts.set(one.uuid, one.verdict);
     const lamps = new Map(snapshot.devices.map((d) => [d.uuid, lampOf(d, server, snapshot.at)]));
-    if (board) return { colour: board.lamp as Colour, headline: board.headline, lamps, holders, verdicts };
-    const plain = headline(snapshot, lamps);
-    return { colour: plain.colour, headline: plain.text, lamps, holders, verdicts };
+    if (!board) {
+      const plain = headline(snapshot, lamps);
+      return { ...none, colour: plain.colour, headline: plain.text, lamps };
+    }
+    const alert = board.headline_alert;
+    const by = board.devices.find((one) => alert !== null && one.lit_by?.id === alert)?.lit_by;
+    return { ...none, colour: board.lamp as Colour, headline: board.headline, alert, acknowledged: by?.acknowledged_by ?? null, lamps };
   }, [snapshot, staleSeconds, link.state, refusal, board]);
+}
+
+export function acknowledgedText(by: string): string {
+  return by ? `acknowledged by ${by}` : "acknowledged";
 }

@@ -1,5 +1,5 @@
 /** The lamp of a device: the server's if known, else from the device's state alone. */
-import type { Alert, Board, BoardDevice, Device, Snapshot } from "../api/types";
+import type { Board, BoardDevice, Device, Snapshot } from "../api/types";
 import { duration, known } from "./format";
 
 export type Colour = "green" | "amber" | "red" | "grey";
@@ -9,9 +9,13 @@ export interface Lamp {
   word: string;
   reason: string | null;
   forWhom: string | null;
+  /** The alert that lights it. */
+  by: BoardDevice["lit_by"];
+  /** What lights it soon if it lasts. */
+  soon: string | null;
 }
 
-export const UNKNOWN: Lamp = { colour: "grey", word: "no data", reason: null, forWhom: null };
+export const UNKNOWN: Lamp = { colour: "grey", word: "no data", reason: null, forWhom: null, by: null, soon: null };
 
 /** The lamps that the server sent, and when. */
 export interface ServerLamps {
@@ -23,39 +27,46 @@ export interface ServerLamps {
 export function lampOf(device: Device, server: ServerLamps | null, at: number): Lamp {
   const said = server?.devices.get(device.uuid);
   if (!server || !said || server.at < device.since) return plain(device, at);
-  if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device) };
-  return { colour: said.lamp as Colour, word: said.status, reason: said.reason, forWhom: said.affected_user };
+  if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device), soon: soonOf(said) };
+  const over = said.reason?.includes("; now ") ? "was " : ""; // it no longer holds, and clears soon
+  return { colour: said.lamp as Colour, word: over + said.status, reason: said.reason, forWhom: said.affected_user, by: said.lit_by, soon: null };
 }
 
 function plain(device: Device, at: number): Lamp {
   const lamp = (colour: Colour, word: string, reason: string | null = device.reason): Lamp => ({
-    colour, word, reason, forWhom: null,
+    colour, word, reason, forWhom: null, by: null, soon: null,
   });
   if (device.state === "lost") return lamp("red", "lost");
   if (device.state === "asleep") return lamp("grey", "asleep");
   if (device.state === "stale") {
-    return lamp("grey", "no response", device.reason ?? `no response for ${duration(at - device.since)}`);
+    return lamp("grey", "not responding", device.reason ?? `not responding for ${duration(at - device.since)}`);
   }
   if (!device.sample) return lamp("grey", "no data");
   return lamp("green", workOf(device));
 }
 
 /** Its use in a word, by the server's bands, from the last reading: so the two never differ. */
-function workOf(device: Device): string {
+export function workOf(device: Device): string {
   const busy = device.sample?.utilization_percent;
   if (!known(busy)) return "fine";
   if (busy <= 0) return "idle";
   return busy <= 25 ? "lightly used" : "in use";
 }
 
-/** A reason without the device and the condition, which are shown beside it. */
-export function shortened(reason: string | null): string | null {
-  return reason?.replace(/^GPU [\d:]+ (?:[^:]*: |is |was )?/, "") ?? null;
+const SOON_SECONDS = 60; // what is further away often passes
+
+/** "alert in 40 s: too hot: 100 °C". */
+function soonOf({ soon }: BoardDevice): string | null {
+  const seconds = soon?.fires_in_seconds ?? null;
+  if (!soon || seconds === null || seconds > SOON_SECONDS) return null;
+  return `alert in ${duration(seconds)}: ${soon.message.replace(/^GPU [\d:]+ (is |was )?/, "")}`;
 }
 
-/** Whether an alert lights a lamp: informational ones and those that another explains do not. */
-export function isLit(alert: Alert): boolean {
-  return alert.state === "firing" && alert.level !== "info" && alert.inhibited_by === null;
+/** A reason without the device and the condition, which are shown beside it. */
+export function shortened(reason: string | null): string | null {
+  const over = /^GPU [\d:]+ was [^(]*\(([^)]*)\); (.*)$/.exec(reason ?? "");
+  if (over) return `${over[1]}; ${over[2]}`;
+  return reason?.replace(/^GPU [\d:]+ (?:[^:]*: |is |was )?/, "") ?? null;
 }
 
 const RANK: Record<Colour, number> = { red: 3, amber: 2, grey: 1, green: 0 };

@@ -18,10 +18,15 @@ export function parse(hash: string): Route {
 }
 
 const listeners = new Set<() => void>();
-window.addEventListener("hashchange", () => {
-  current = parse(location.hash);
+
+function moved(): void {
+  const next = parse(location.hash);
+  if (next.page === current.page && next.name === current.name && next.query.toString() === current.query.toString()) return;
+  current = next;
   for (const listener of listeners) listener();
-});
+}
+window.addEventListener("hashchange", moved);
+window.addEventListener("popstate", moved); // Back to an entry that was pushed
 
 function subscribe(changed: () => void): () => void {
   listeners.add(changed);
@@ -36,12 +41,23 @@ export function go(hash: string): void {
   location.hash = hash;
 }
 
-/** Changes the query of this page without adding to the browser's history. */
+/** Changes the query of this page; Back does not return to what it was. */
 export function keep(query: URLSearchParams): void {
-  const place = location.hash.split("?", 1)[0];
-  const text = query.toString();
-  history.replaceState(null, "", text ? `${place}?${text}` : place);
+  history.replaceState(null, "", placeWith(query));
   window.dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+/** Changes the query of this page; Back undoes it. */
+export function push(query: URLSearchParams): void {
+  if (placeWith(query) === location.hash) return;
+  history.pushState(null, "", placeWith(query));
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+function placeWith(query: URLSearchParams): string {
+  const place = location.hash.split("?", 1)[0] || "#/";
+  const text = query.toString();
+  return text ? `${place}?${text}` : place;
 }
 
 export const deviceLink = (uuid: string): string => `#/device/${encodeURIComponent(uuid)}`;

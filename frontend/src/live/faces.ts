@@ -1,6 +1,7 @@
 /** What a tile shows of a device; the same object as long as the tile would not change. */
 import { useSyncExternalStore } from "react";
 import type { Device, Process } from "../api/types";
+import { hourOf, known } from "../lib/format";
 import { type Paths, paths } from "../parts/Sparkline";
 import { spans } from "./rings";
 import { live } from "./store";
@@ -21,6 +22,8 @@ export interface Face {
   wattsLimit: number | null;
   fan: number | null;
   who: string;
+  /** Who was on it when it was last read, and when that was. */
+  lastUsers: string;
   /** It has no reading now. */
   silent: boolean;
   line: string;
@@ -65,6 +68,7 @@ function make(device: Device): Face {
     wattsLimit: rounded(s?.power_limit_watts),
     fan: rounded(s?.fan_percent),
     who: whoOf(device.processes),
+    lastUsers: lastSeen(device),
     silent: s === null,
     ...pathsOf(device.uuid),
   };
@@ -86,6 +90,13 @@ export function shortName(name: string): string {
   return name.replace(/^(NVIDIA|AMD|Intel\(R\)|Intel)\s+/, "").replace(/^(GeForce|Radeon|Instinct)\s+/, "").replace(" (simulated)", "");
 }
 
+/** "alice, bob (11:29)"; empty if no one was. */
+export function lastSeen(device: Device): string {
+  if (!device.last_users.length) return "";
+  const at = device.sample?.at;
+  return device.last_users.join(", ") + (known(at) ? ` (${hourOf(at)})` : "");
+}
+
 /** Users by the memory they hold: "alice, bob"; a single user with the program: "alice · python". */
 export function whoOf(processes: Process[]): string {
   const held = new Map<string, number>();
@@ -95,6 +106,6 @@ export function whoOf(processes: Process[]): string {
   }
   const users = [...held].sort((a, b) => b[1] - a[1]).map(([user]) => user);
   if (users.length !== 1) return users.join(", ");
-  const names = new Set(processes.map((one) => one.name).filter(Boolean));
+  const names = new Set(processes.map((one) => one.program).filter(Boolean));
   return names.size === 1 ? `${users[0]} · ${[...names][0]}` : (users[0] ?? "");
 }

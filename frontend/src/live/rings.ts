@@ -16,7 +16,8 @@ type Value = number | null;
 export interface Ring {
   at: number[];
   values: Record<Metric, Value[]>;
-  throttle: string[][];
+  /** null where it is not known. */
+  throttle: (string[] | null)[];
 }
 
 function empty(): Ring {
@@ -45,7 +46,7 @@ export class Rings {
       const first = ring.at[0] ?? Infinity;
       const older = recent.at.flatMap((at, place) => (at < first ? [{ at, value: column[place] ?? null }] : []));
       ring.at.unshift(...older.map((one) => one.at));
-      ring.throttle.unshift(...older.map(() => []));
+      ring.throttle.unshift(...older.map(() => null));
       for (const metric of METRICS) {
         const isSeeded = metric === recent.metric;
         ring.values[metric].unshift(...older.map((one) => (isSeeded ? one.value : null)));
@@ -60,7 +61,7 @@ export class Rings {
     else if (last >= at) return;
     const sample = device.state === "ok" ? device.sample : null;
     ring.at.push(at);
-    ring.throttle.push(sample?.throttle ?? []);
+    ring.throttle.push(sample?.throttle ?? null);
     for (const metric of METRICS) ring.values[metric].push(sample?.[metric] ?? null);
     const oldest = at - KEPT_SECONDS;
     let expired = 0;

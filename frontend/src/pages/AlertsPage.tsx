@@ -1,15 +1,16 @@
 /** Active alerts, acknowledging and silencing them, resolved alerts, and the rules behind them. */
 import { useState } from "react";
-import { useAlerts, useFeatures, useRules } from "../api/queries";
-import type { Alert, Rule } from "../api/types";
-import { count, dateOf, duration, withUnit } from "../lib/format";
-import { isLit } from "../lib/lamps";
-import { alertLink } from "../lib/router";
+import { useAlert, useAlerts, useFeatures, useRules } from "../api/queries";
+import type { Rule } from "../api/types";
+import { gathered, type Listed, listed, matching, type Parts, parts, summary } from "../lib/alerting";
+import { count, duration, withUnit } from "../lib/format";
 import { useLive } from "../live/store";
-import { AlertRow, MinorRow, SilenceRow } from "../parts/AlertRow";
+import { AlertRow, Silences } from "../parts/AlertRow";
 import { Command } from "../parts/Command";
 import { Notice, Trouble } from "../parts/Notice";
 import { type Column, Table } from "../parts/Table";
+
+const OPEN = 4; // so many are shown in full at once
 
 export function AlertsPage({ name, search }: { name: string | null; search: string }) {
   const there = useFeatures()["alerts"];
@@ -20,63 +21,78 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
   }
   if (found.error && !found.data) return <Trouble problem={found.error} what="Alerts cannot be read" whole />;
   if (!found.data) return <p className="dim">Loading…</p>;
-  const term = search.trim().toLowerCase();
-  const shown = found.data.alerts.filter((one) =>
-    !term || [one.message, one.rule, one.where, ...one.affected.map((w) => w.user ?? "")].some((t) => t.toLowerCase().includes(term)));
-  const open = shown.filter((one) => one.state !== "resolved");
-  const past = shown.filter((one) => one.state === "resolved");
-  const lit = open.filter(isLit);
-  const rest = open.filter((one) => !lit.includes(one));
-  const chosen = rest.find((one) => one.id === name);
+  const { at, silences, counts, note } = found.data;
+  const all = listed(found.data);
+  const shown = parts(matching(all, search));
+  const row = (one: Listed, open = false) => <AlertRow key={one.alert.id} entry={one} at={at} open={open} named={name === one.alert.id} />;
   return (
     <section className={old ? "old" : undefined}>
       <div className="page-head">
         <h1>Alerts</h1>
-        <p className="dim">{count(lit.length, "active alert")}, {rest.length} informational or pending</p>
+        <p className="dim">{summary(counts)}</p>
         <Command text="andon alerts" />
       </div>
-      {lit.length === 0 && (
-        <Notice title={term ? "No alert matches" : "No active alerts"}>
+      {name !== null && !all.some((one) => covers(one, name)) && <Elsewhere name={name} at={at} />}
+      {shown.active.length === 0 && (
+        <Notice title={search.trim() ? "No active alert matches" : "No active alerts"}>
           <p>An alert appears here when a rule below holds for long enough: a GPU is too hot, lost, not responding, throttled or running out of memory. Being busy is not an alert.</p>
         </Notice>
       )}
-      <ul className="alerts">
-        {[...lit, ...(chosen ? [chosen] : [])].map((one) => <AlertRow key={one.id} alert={one} at={found.data.at} open={name === one.id || open.length === 1} />)}
-      </ul>
-      {rest.length > 0 && <h2>Informational or pending</h2>}
-      <ul className="plain">{rest.map((one) => <MinorRow key={one.id} alert={one} at={found.data.at} />)}</ul>
-      {found.data.silences.length > 0 && (
-        <>
-          <h2>Active silences</h2>
-          <ul className="plain">{found.data.silences.map((one) => <SilenceRow key={one.id} silence={one} />)}</ul>
-        </>
-      )}
+      <ul className="alerts">{shown.active.map((one) => row(one, shown.active.length <= OPEN))}</ul>
+      <Minor shown={shown} name={name} row={row} />
+      {silences.length > 0 && <><h2>Active silences</h2><Silences silences={silences} /></>}
       <h2>Resolved</h2>
-      {past.length === 0 ? <p className="dim">No resolved alerts yet.</p> : <Past alerts={past} />}
+      {shown.past.length === 0 ? <p className="dim">No resolved alerts yet.</p> : <ul className="alerts lines">{shown.past.map((one) => row(one))}</ul>}
+      {note && <p className="dim">{note}</p>}
       <Rules />
     </section>
   );
 }
 
-const PAST: Column<Alert>[] = [
-  { name: "began", by: (a) => a.since, cell: (a) => dateOf(a.since) },
-  { name: "lasted", by: (a) => (a.resolved ?? a.since) - a.since, cell: (a) => duration((a.resolved ?? a.since) - a.since), number: true },
-  { name: "level", by: (a) => a.severity, cell: (a) => a.level },
-  { name: "message", by: (a) => a.message, cell: (a) => <a href={alertLink(a.id)}>{a.message}</a> },
-  { name: "where", by: (a) => a.where, cell: (a) => a.where, wide: true },
-  { name: "acknowledged by", by: (a) => a.acknowledged?.by ?? null, cell: (a) => a.acknowledged?.by || "–", wide: true },
-];
+const covers = (one: Listed, name: string): boolean => one.alert.id === name || one.related.some((other) => other.id === name);
 
-function Past({ alerts }: { alerts: Alert[] }) {
-  return <Table caption="resolved alerts" columns={PAST} rows={alerts} rowKey={(a) => a.id} sort="began" />;
+/** Informational ones, those of a kind in a fold; and what may become an alert. */
+function Minor({ shown, name, row }: { shown: Parts; name: string | null; row: (one: Listed) => React.ReactNode }) {
+  const has = (group: Listed[]) => name !== null && group.some((one) => covers(one, name));
+  return (
+    <>
+      {shown.info.length > 0 && <h2>Informational</h2>}
+      <ul className="alerts lines">
+        {gathered(shown.info).map((group) => (group.length === 1 ? row(group[0] as Listed) : (
+          <li key={group[0]?.alert.rule} className="gathered">
+            <details open={has(group)}>
+              <summary>{group.length} GPUs: {group[0]?.alert.message.replace(/^GPU [\d:]+ /, "")}</summary>
+              <ul className="alerts lines">{group.map((one) => row(one))}</ul>
+            </details>
+          </li>
+        )))}
+      </ul>
+      {shown.pending.length > 0 && (
+        <details className="fold" open={has(shown.pending)}>
+          <summary>{shown.pending.length} pending: may become an alert if it lasts</summary>
+          <ul className="alerts lines">{shown.pending.map((one) => row(one))}</ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+/** The alert that the address names and the list does not have: an older one. */
+function Elsewhere({ name, at }: { name: string; at: number }) {
+  const found = useAlert(name);
+  if (found.data) {
+    const entry: Listed = { alert: found.data, level: found.data.level, related: [] };
+    return <ul className="alerts linked"><AlertRow entry={entry} at={at} open named={false} /></ul>;
+  }
+  return <p className="dim" role="status">{found.error ? "This alert is not kept here any more." : "Loading…"}</p>;
 }
 
 const RULES: Column<Rule>[] = [
-  { name: "rule", by: (r) => r.name, cell: (r) => <><b>{r.title}</b><br /><span className="dim">{r.name}</span></> },
+  { name: "rule", by: (r) => r.name, cell: (r) => <span><b>{r.title}</b> <span className="dim">{r.name}</span></span> },
   { name: "max level", by: (r) => r.level, cell: (r) => r.level },
   { name: "threshold", by: (r) => r.threshold, cell: (r) => (r.threshold === null ? "–" : withUnit(r.threshold, UNITS[r.unit] ?? r.unit)), number: true },
   { name: "after", by: (r) => r.for_seconds, cell: (r) => duration(r.for_seconds), number: true },
-  { name: "description", cell: (r) => <>{r.why} <span className="dim">{r.advice}</span>{!r.active && <em> inactive: {r.inactive_reason}</em>}</> },
+  { name: "description", cell: (r) => <span>{r.why} <span className="dim">{r.advice}</span>{!r.active && <em> inactive: {r.inactive_reason}</em>}</span> },
 ];
 const UNITS: Record<string, string> = { celsius: "°C", percent: "%", seconds: "s", watts: "W" };
 
@@ -97,7 +113,7 @@ function RuleTable() {
   return (
     <>
       <p className="dim">{count(rules.data.rules.length, "rule")} <Command text="andon alerts rules" /></p>
-      <Table caption="rules" columns={RULES} rows={rules.data.rules} rowKey={(r) => r.name} />
+      <Table caption="rules" columns={RULES} rows={rules.data.rules} rowKey={(r) => r.name} stacked />
     </>
   );
 }

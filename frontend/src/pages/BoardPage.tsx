@@ -1,89 +1,95 @@
 /** The board: the headline, the node's totals, and a lamp for every device. */
-import { useCallback, useMemo, useRef, useState } from "react";
+import { useRef } from "react";
 import type { Device, Snapshot } from "../api/types";
+import { DeviceCharts } from "../charts/DeviceCharts";
+import { Scope } from "../charts/Scope";
+import { useCard } from "../lib/card";
 import { useFit } from "../lib/fit";
-import { gib, known, percent, used, vendorName, withUnit } from "../lib/format";
-import type { Judged } from "../lib/judged";
+import { filterOf, matches, passes, type Told } from "../lib/choosing";
+import { duration, vendorName } from "../lib/format";
+import { acknowledgedText, type Judged } from "../lib/judged";
 import { heldBy } from "../lib/holding";
 import { UNKNOWN } from "../lib/lamps";
-import { useNow } from "../live/store";
+import { useMe } from "../lib/me";
+import { alertLink, deviceLink } from "../lib/router";
+import { live, useNow } from "../live/store";
 import { Card } from "../parts/Card";
 import { Command } from "../parts/Command";
+import { Filters } from "../parts/Filters";
 import { Lamp } from "../parts/Lamp";
 import { Notice } from "../parts/Notice";
+import { Strip } from "../parts/Strip";
 import { Tile } from "../parts/Tile";
+import { Users } from "../parts/Users";
+import { WhyPanel } from "../parts/WhyPanel";
 
-export function BoardPage({ judged, search }: { judged: Judged; search: string }) {
+const FEW = 2;
+
+interface Props {
+  judged: Judged;
+  search: string;
+  query: URLSearchParams;
+}
+
+export function BoardPage({ judged, search, query }: Props) {
   const { snapshot, staleSeconds } = useNow();
+  const few = snapshot !== null && snapshot.devices.length <= FEW;
   return (
     <>
-      <header className={`headline ${judged.colour}`}>
-        <Lamp colour={judged.colour} />
-        <h1>{judged.headline}</h1>
-      </header>
-      {snapshot && <Strip snapshot={snapshot} />}
+      <Headline judged={judged} />
+      {snapshot && <Strip snapshot={snapshot} judged={judged} old={staleSeconds !== null} />}
       {snapshot && snapshot.devices.length > 0 && (
-        <Group snapshot={snapshot} judged={judged} search={search} old={staleSeconds !== null} />
+        <Group snapshot={snapshot} judged={judged} search={search} query={query} old={staleSeconds !== null} few={few} />
+      )}
+      {snapshot && few && snapshot.devices.length > 0 && (
+        <Few devices={snapshot.devices} query={query} old={staleSeconds !== null} />
       )}
       {snapshot && <Faults snapshot={snapshot} />}
     </>
   );
 }
 
-function Strip({ snapshot }: { snapshot: Snapshot }) {
-  const boards = snapshot.devices.filter((device) => device.parent === null);
-  const read = boards.flatMap((device) => (device.state === "ok" && device.sample ? [device.sample] : []));
-  const busy = read.flatMap((s) => (known(s.utilization_percent) ? [s.utilization_percent] : []));
-  const watts = read.flatMap((s) => (known(s.power_watts) ? [s.power_watts] : []));
-  const hot = read.flatMap((s) => (known(s.temperature_celsius) ? [s.temperature_celsius] : []));
-  const sum = (values: number[]) => values.reduce((a, b) => a + b, 0);
-  const host = snapshot.host;
-  const facts: [string, string][] = [
-    ["responding", `${read.length} of ${boards.length}`],
-    ["utilisation", busy.length ? percent(sum(busy) / busy.length) : "–"],
-    ["power", watts.length ? power(sum(watts)) : "–"],
-    ["hottest", hot.length ? withUnit(Math.max(...hot), "°C") : "–"],
-    ["CPU", percent(host.cpu_percent)],
-    ["memory", used(host.memory_used_bytes, host.memory_total_bytes, "GiB", gib)],
-    ["load", known(host.load_1m) ? host.load_1m.toFixed(1) : "–"],
-  ];
+/** Its height is fixed: the tiles stay where they are when it changes. */
+function Headline({ judged }: { judged: Judged }) {
+  const text = judged.alert === null ? judged.headline : <a href={alertLink(judged.alert)}>{judged.headline}</a>;
   return (
-    <dl className="strip">
-      {facts.map(([name, value]) => (
-        <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
-      ))}
-    </dl>
+    <header className={`headline ${judged.colour}${judged.acknowledged === null ? "" : " seen"}`}>
+      <Lamp colour={judged.colour} />
+      <h1>{text}{judged.acknowledged !== null && <small> {acknowledgedText(judged.acknowledged)}</small>}</h1>
+    </header>
   );
-}
-
-function power(watts: number): string {
-  return watts >= 10_000 ? `${(watts / 1000).toFixed(1)} kW` : `${watts.toFixed(0)} W`;
 }
 
 interface GroupProps {
   snapshot: Snapshot;
   judged: Judged;
   search: string;
+  query: URLSearchParams;
   old: boolean;
+  /** Their charts follow below: the tiles need not fill the page. */
+  few: boolean;
 }
 
-function Group({ snapshot, judged, search, old }: GroupProps) {
+function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
   const grid = useRef<HTMLUListElement>(null);
-  const found = useFit(grid, snapshot.devices.length);
-  const [shown, setShown] = useState<{ uuid: string; anchor: DOMRect } | null>(null);
-  const show = useCallback((target: EventTarget) => {
-    const tile = (target as HTMLElement).closest<HTMLElement>("a[data-uuid]");
-    const uuid = tile?.dataset["uuid"];
-    setShown(tile && uuid ? { uuid, anchor: tile.getBoundingClientRect() } : null);
-  }, []);
-  const matches = useMemo(() => matcher(search), [search]);
+  const found = useFit(grid, snapshot.devices.length, few ? FEW_HEIGHT : undefined);
+  const { shown, point, show, hide } = useCard();
+  const me = useMe();
+  const filter = filterOf(query);
+  const all: Told[] = snapshot.devices.map((device) => ({
+    device, lamp: judged.lamps.get(device.uuid) ?? UNKNOWN, verdict: judged.verdicts.get(device.uuid), holders: judged.holders[device.uuid] ?? [],
+  }));
+  const shownOf = all.map((told) => passes(told, filter, me) && matches(told, search));
   const driver = snapshot.versions["driver"];
   return (
     <section className={`group${old ? " old" : ""}`} aria-label={snapshot.node}>
-      <h2>
-        {snapshot.node}
-        {driver && <span className="dim"> driver {driver}</span>}
-      </h2>
+      <div className="group-head">
+        <h2>{snapshot.node}{driver && <span className="dim"> driver {driver}</span>}</h2>
+        {!few && <a className="more" href="#/charts">all GPUs over time</a>}
+        {!few && (
+          <Filters filter={filter} all={all} me={me} found={shownOf.filter(Boolean).length} narrowed={filter !== null || search.trim() !== ""} />
+        )}
+      </div>
       <ul
         ref={grid}
         className={`tiles${found?.narrow ? " narrow" : ""}`}
@@ -92,31 +98,37 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
           gridAutoRows: `${found?.height ?? 100}px`,
           visibility: found ? "visible" : "hidden",
         }}
-        onMouseOver={(event) => show(event.target)}
-        onMouseLeave={() => setShown(null)}
+        onPointerMove={point}
+        onPointerLeave={hide}
         onFocus={(event) => event.target.matches(":focus-visible") && show(event.target)}
-        onBlur={() => setShown(null)}
+        onBlur={hide}
         onKeyDown={(event) => found && walk(event, found.columns)}
       >
-        {snapshot.devices.map((device) => {
-          const lamp = judged.lamps.get(device.uuid) ?? UNKNOWN;
-          const held = heldBy(judged.holders[device.uuid]);
-          const verdict = judged.verdicts.get(device.uuid);
+        {all.map(({ device, lamp, verdict, holders }, place) => {
+          const held = heldBy(holders);
           return (
             <Tile
               key={device.uuid}
               uuid={device.uuid}
               density={found?.density ?? "compact"}
               narrow={found?.narrow ?? false}
+              tall={(found?.height ?? 0) >= TALL}
               colour={lamp.colour}
               word={lamp.word}
               reason={lamp.reason}
               forWhom={lamp.forWhom}
+              advice={lamp.by?.advice ?? device.hint}
+              since={device.state === "ok" ? null : since(lamp.by?.since ?? device.since, snapshot.at)}
+              soon={lamp.soon}
+              acknowledged={lamp.by?.acknowledged_by ?? null}
+              silenced={lamp.by?.silenced_until != null}
               held={held?.users ?? null}
               until={held?.until ?? null}
               kind={verdict?.kind ?? null}
+              by={verdict?.by ?? null}
+              code={verdict?.code ?? null}
               why={verdict?.reason ?? null}
-              faded={!matches(device, held?.users)}
+              faded={!shownOf[place]}
             />
           );
         })}
@@ -126,16 +138,37 @@ function Group({ snapshot, judged, search, old }: GroupProps) {
   );
 }
 
-/** Tiles keep their places during a search; those that do not match fade. */
-function matcher(search: string): (device: Device, holders?: string) => boolean {
-  const term = search.trim().toLowerCase();
-  if (!term) return () => true;
-  return (device, holders) => {
-    const texts = [`gpu ${device.label}`, device.uuid, device.name, device.state, device.pci ?? "", holders ?? ""];
-    for (const one of device.processes) texts.push(one.user ?? "", one.name ?? "", String(one.pid), one.job ?? "");
-    return texts.some((text) => text.toLowerCase().includes(term));
-  };
+/** In steps of a minute: a tile is drawn again only when its text changes. */
+function since(at: number, now: number): string {
+  return duration(now - at < 60 ? Math.floor((now - at) / 10) * 10 : now - at);
 }
+
+/** With one or two GPUs there is room for what is behind their tiles. */
+function Few({ devices, query, old }: { devices: Device[]; query: URLSearchParams; old: boolean }) {
+  const one = devices.length === 1;
+  const first = devices[0] as Device;
+  const command = one ? `andon history ${live.label(first.uuid)}` : "andon history";
+  return (
+    <Scope query={query} command={command} className={`few${one ? " one" : ""}${old ? " old" : ""}`}>
+      {(room) => devices.map((device) => (
+        <section key={device.uuid} className="device-page" aria-label={`GPU ${live.label(device.uuid)}`}>
+          <div>
+            {!one && <h2><a href={deviceLink(device.uuid)}>GPU {live.label(device.uuid)}</a></h2>}
+            <DeviceCharts device={device} room={room} kinds={FEW_KINDS} />
+          </div>
+          <aside aria-label={`about GPU ${live.label(device.uuid)}`}>
+            <WhyPanel uuid={device.uuid} label={live.label(device.uuid)} />
+            <Users device={device} />
+          </aside>
+        </section>
+      ))}
+    </Scope>
+  );
+}
+
+const TALL = 88;
+const FEW_HEIGHT = 150;
+const FEW_KINDS = 4;
 
 const STEPS: Record<string, (columns: number) => number> = {
   ArrowLeft: () => -1,

@@ -1,17 +1,22 @@
 /** One device: its readings now and over time, why, its alerts, leases, processes and facts. */
-import { useAlerts, useBoard, useFeatures } from "../api/queries";
-import type { Alert, Device, Holder } from "../api/types";
+import { useAlerts, useBoard, useFeatures, useLeases } from "../api/queries";
+import type { Alert, Device, Holder, Verdict } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
-import { count, DASH, duration, gib, known, percent, used, withUnit, words } from "../lib/format";
+import { Scope } from "../charts/Scope";
+import { banner } from "../lib/banner";
+import { count, DASH, gib, known, percent, used, withUnit, words } from "../lib/format";
 import { verdictText } from "../lib/holding";
-import type { Judged } from "../lib/judged";
-import { shortened, UNKNOWN } from "../lib/lamps";
+import { acknowledgedText, type Judged } from "../lib/judged";
+import { UNKNOWN } from "../lib/lamps";
 import { alertLink } from "../lib/router";
 import { live, useDevice, useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { HeldBy } from "../parts/HeldBy";
 import { Lamp } from "../parts/Lamp";
+import { LeaseActions } from "../parts/LeaseRow";
 import { Notice } from "../parts/Notice";
+import { Take } from "../parts/Take";
+import { Users } from "../parts/Users";
 import { WhyPanel } from "../parts/WhyPanel";
 
 interface Props {
@@ -20,11 +25,13 @@ interface Props {
   judged: Judged;
 }
 
-export default function DevicePage({ uuid, query, judged }: Props) {
+export function DevicePage({ uuid, query, judged }: Props) {
   const device = useDevice(uuid);
   const loaded = useLive((now) => now.snapshot !== null);
   const old = useLive((now) => now.staleSeconds !== null);
   const at = useLive((now) => now.snapshot?.at ?? 0);
+  const board = useBoard();
+  const alerts = useAlerts();
   if (!device) {
     if (!loaded) return <p className="dim">Loading…</p>;
     return (
@@ -36,21 +43,26 @@ export default function DevicePage({ uuid, query, judged }: Props) {
   }
   const lamp = judged.lamps.get(uuid) ?? UNKNOWN;
   const verdict = judged.verdicts.get(uuid);
+  const first = board?.devices.find((one) => one.uuid === uuid)?.alerts[0];
+  const alert = alerts.data?.alerts.find((one) => one.id === first);
   return (
     <article className={old ? "old" : undefined}>
       <header className={`headline device ${lamp.colour}`}>
         <Lamp colour={lamp.colour} />
         <div>
           <h1>GPU {live.label(uuid)} <span className="model">{device.name}</span></h1>
-          <p>{[lamp.word, shortened(lamp.reason), lamp.forWhom && `affects ${lamp.forWhom}`].filter(Boolean).join(" · ")}</p>
-          {verdict && <p className="dim">{verdictText(verdict, at)}</p>}
-          {device.hint && <p>{device.hint}</p>}
+          <p>{banner(lamp, alert, device, at)}</p>
+          {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
+          {verdict && (device.state === "ok" || verdict.kind !== "withheld") && <p className="dim">{verdictText(verdict, at)}</p>}
+          {(lamp.by?.advice ?? device.hint) && <p>{lamp.by?.advice ?? device.hint}</p>}
         </div>
       </header>
       <Now device={device} />
       <div className="device-page">
         <div>
-          <DeviceCharts device={device} query={query} />
+          <Scope query={query} command={`andon history ${live.label(uuid)}`}>
+            {(room) => <DeviceCharts device={device} room={room} />}
+          </Scope>
           <div className="below">
             <Facts device={device} />
             <Missing device={device} />
@@ -59,7 +71,7 @@ export default function DevicePage({ uuid, query, judged }: Props) {
         <aside aria-label="about this device">
           <WhyPanel uuid={uuid} label={live.label(uuid)} />
           <DeviceAlerts uuid={uuid} />
-          <Held holders={judged.holders[uuid] ?? []} label={live.label(uuid)} />
+          <Held holders={judged.holders[uuid] ?? []} device={device} verdict={verdict} />
           <Users device={device} />
         </aside>
       </div>
@@ -106,7 +118,7 @@ function DeviceAlerts({ uuid }: { uuid: string }) {
   );
 }
 
-function Held({ holders, label }: { holders: Holder[]; label: string }) {
+function Held({ holders, device, verdict }: { holders: Holder[]; device: Device; verdict: Verdict | undefined }) {
   const there = useFeatures()["leases"];
   const unknown = useBoard()?.holders_note;
   const at = useLive((now) => now.snapshot?.at ?? 0);
@@ -117,35 +129,16 @@ function Held({ holders, label }: { holders: Holder[]; label: string }) {
       {holders.length === 0 ? (
         <p className="dim">{unknown ?? "No lease on this GPU."}</p>
       ) : <HeldBy holders={holders} at={at} links />}
-      <Command text={holders.length ? "andon leases" : `andon lease --devices ${label} --for 2h`} />
+      {holders.length > 0 && <Given holders={holders} />}
+      {verdict?.kind === "free" && <Take free={[device]} chosen={device.uuid} />}
     </section>
   );
 }
 
-function Users({ device }: { device: Device }) {
-  const at = useLive((now) => now.snapshot?.at ?? 0);
-  const rest = device.memory_unattributed_bytes;
-  return (
-    <section className="panel">
-      <h2>Processes now</h2>
-      {device.processes.length === 0 && <p className="dim">{device.missing["processes"] ?? "No processes."}</p>}
-      <ul className="plain holders">
-        {device.processes.map((one) => (
-          <li key={`${one.pid}-${one.started}-${one.kind}`}>
-            <span><b>{one.user ?? "?"}</b> {one.name ?? `pid ${one.pid}`}</span>
-            <span className="number">{gib(one.memory_bytes)} GiB</span>
-            <span className="dim">
-              {[`pid ${one.pid}`, one.started === null ? null : duration(at - one.started), one.container ?? one.job, known(one.utilization_percent) ? `${one.utilization_percent} %` : null]
-                .filter(Boolean).join(" · ")}
-            </span>
-            {one.command && <code className="cut">{one.command}</code>}
-          </li>
-        ))}
-      </ul>
-      {known(rest) && rest > 50e6 && <p className="dim">{gib(rest)} GiB is used by processes that are not visible.</p>}
-      <Command text={`andon ps --device ${live.label(device.uuid)}`} />
-    </section>
-  );
+/** What can be done about the leases on it. */
+function Given({ holders }: { holders: Holder[] }) {
+  const list = useLeases().data;
+  return <>{list?.leases.filter((one) => one.id !== null && holders.some((held) => held.lease === one.id)).map((one) => <LeaseActions key={one.id} lease={one} id={one.id ?? ""} at={list.at} />)}</>;
 }
 
 function Facts({ device }: { device: Device }) {

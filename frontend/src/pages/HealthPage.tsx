@@ -1,34 +1,43 @@
 /** The state of each part of the server. */
 import { useHealth } from "../api/queries";
-import { bytes, dateOf, duration, words } from "../lib/format";
+import { duration, vendorName } from "../lib/format";
+import { devicesText, partName, sentences } from "../lib/health";
 import type { Colour } from "../lib/lamps";
 import { Command } from "../parts/Command";
 import { Lamp } from "../parts/Lamp";
 import { Trouble } from "../parts/Notice";
 
 const COLOURS: Record<string, Colour> = {
-  ok: "green", running: "green", degraded: "amber", late: "amber", starting: "amber", failing: "red", stopped: "red",
+  ok: "green", running: "green", degraded: "amber", late: "amber", starting: "amber", failing: "red", stopped: "red", ended: "red",
 };
 const TITLES: Record<string, string> = { ok: "Healthy", degraded: "Degraded", failing: "Failing" };
 const OWN = new Set(["status", "version", "node", "at", "uptime_seconds", "simulated", "reason", "hint", "backends", "readers"]);
 
 interface Part {
-  state?: string;
-  reason?: string | null;
-  hint?: string | null;
-  [fact: string]: unknown;
+  title: string;
+  state: string;
+  reason: string | null;
+  hint: string | null;
+  told: string[];
 }
+
+type Given = { state?: string; reason?: string | null; hint?: string | null } & Record<string, unknown>;
 
 export function HealthPage() {
   const found = useHealth();
   const health = found.data;
   if (!health) return found.error ? <Trouble problem={found.error} what="The server's health is not available" whole /> : <p className="dim">Loading…</p>;
-  const parts = Object.entries(health).filter(([name]) => !OWN.has(name)) as [string, Part][];
-  const readers: [string, Part][] = health.readers.map((one) => [`reader ${one.pid}`, { state: one.state }]);
-  const backends: [string, Part][] = health.backends.map((one) => {
-    const { name, devices, ...rest } = one;
-    return [`backend ${name}`, { ...rest, ...devices }];
+  const about = { uptime: health.uptime_seconds };
+  const parts: Part[] = (Object.entries(health) as [string, Given][]).filter(([name]) => !OWN.has(name)).map(([name, given]) => {
+    const { state = "", reason = null, hint = null, ...facts } = given;
+    return { title: partName(name), state, reason, hint, told: sentences(name, facts, about) };
   });
+  const backends: Part[] = health.backends.map((one) => ({
+    title: one.name === "sim" ? "Simulated GPUs" : vendorName(one.name), state: one.state, reason: one.reason, hint: one.hint, told: [devicesText(one.devices)],
+  }));
+  const readers: Part[] = health.readers.map((one) => ({
+    title: "Driver reader", state: one.state, reason: null, hint: null, told: [`process ${one.pid}: the only one that calls the driver`],
+  }));
   return (
     <section className={found.error ? "old" : undefined}>
       <div className="page-head">
@@ -39,34 +48,20 @@ export function HealthPage() {
       </div>
       {health.reason && <p>{health.reason}{health.hint ? `: ${health.hint}` : ""}</p>}
       <ul className="parts">
-        {[...parts, ...backends, ...readers].map(([name, part]) => <PartRow key={name} name={name} part={part} />)}
+        {[...parts, ...backends, ...readers].map((part) => <PartRow key={part.title + part.told.join()} part={part} />)}
       </ul>
     </section>
   );
 }
 
-function PartRow({ name, part }: { name: string; part: Part }) {
-  const { state = "", reason, hint, ...facts } = part;
-  const shown = Object.entries(facts).filter(([, value]) => value !== null && typeof value !== "object");
+function PartRow({ part }: { part: Part }) {
   return (
     <li>
-      <Lamp colour={COLOURS[state] ?? "grey"} />
-      <h2>{words(name)}</h2>
-      <span className="state">{state}</span>
-      {reason && <p className="reason">{reason}{hint ? <span className="dim"> {hint}</span> : null}</p>}
-      <dl>
-        {shown.map(([fact, value]) => (
-          <div key={fact}><dt>{words(fact.replace(/_(seconds|bytes)$/, ""))}</dt><dd>{factText(fact, value)}</dd></div>
-        ))}
-      </dl>
+      <Lamp colour={COLOURS[part.state] ?? "grey"} />
+      <h2>{part.title}</h2>
+      <span className="state">{part.state}</span>
+      {part.reason && <p className="reason">{part.reason}{part.hint ? <span className="dim"> {part.hint}</span> : null}</p>}
+      {part.told.length > 0 && <ul className="told">{part.told.map((one) => <li key={one}>{one}</li>)}</ul>}
     </li>
   );
-}
-
-function factText(name: string, value: unknown): string {
-  if (typeof value !== "number") return String(value);
-  if (name === "flushed" || name === "since") return dateOf(value);
-  if (name.endsWith("_seconds")) return value < 120 ? `${value.toFixed(value < 10 ? 2 : 0)} s` : duration(value);
-  if (name.endsWith("_bytes")) return bytes(value);
-  return value.toLocaleString();
 }

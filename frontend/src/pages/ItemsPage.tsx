@@ -10,7 +10,7 @@ type Row = Record<string, unknown>;
 const MOST_COLUMNS = 10;
 const TIMES = new Set(["at", "since", "until", "started", "ended", "first", "last"]);
 const COMMANDS: Record<string, string> = {
-  jobs: "andon jobs", runs: "andon runs list", nodes: "andon status",
+  nodes: "andon status",
 };
 
 export function ItemsPage({ name, title, search }: { name: string; title: string; search: string }) {

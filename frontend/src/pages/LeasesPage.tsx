@@ -1,7 +1,7 @@
 /** Leases, the queue of those waiting for GPUs, and cordoned GPUs. */
 import type { Cordon, Lease, Leases, Waiting } from "../api/types";
 import { useFeatures, useLeases } from "../api/queries";
-import { useTrusted } from "../lib/access";
+import { openCommand, useTrusted } from "../lib/access";
 import { count, duration, gib } from "../lib/format";
 import { deviceLink } from "../lib/router";
 import { live, useLive } from "../live/store";
@@ -9,8 +9,9 @@ import { Command } from "../parts/Command";
 import { Lamp } from "../parts/Lamp";
 import { LeaseRow } from "../parts/LeaseRow";
 import { Notice, Trouble } from "../parts/Notice";
+import { Take } from "../parts/Take";
 
-export default function LeasesPage({ name, search }: { name: string | null; search: string }) {
+export function LeasesPage({ name, search }: { name: string | null; search: string }) {
   const there = useFeatures()["leases"];
   const found = useLeases();
   const old = useLive((now) => now.staleSeconds !== null);
@@ -20,7 +21,7 @@ export default function LeasesPage({ name, search }: { name: string | null; sear
     return <Notice title="Leases are not available on this server" whole><p>In a terminal: <Command text="andon leases" /></p></Notice>;
   }
   if (!list) return found.error ? <Trouble problem={found.error} what="Leases cannot be read" whole /> : <p className="dim">Loading…</p>;
-  const shown = matching(list.leases, search);
+  const shown = matching(byDevice(list.leases), search);
   return (
     <section className={old || found.error ? "old" : undefined}>
       <div className="page-head">
@@ -29,7 +30,8 @@ export default function LeasesPage({ name, search }: { name: string | null; sear
         <Command text="andon leases" />
       </div>
       {found.error && <Trouble problem={found.error} what="This list is out of date: leases cannot be read now" />}
-      {!trusted && list.leases.length > 0 && <p className="dim read-only">read-only: run <Command text="andon open" /> to extend or release leases.</p>}
+      {!trusted && <p className="dim read-only">read-only: run <Command text={openCommand()} /> to take, extend or give back a lease.</p>}
+      {list.devices.length > 0 && <FreeNow list={list} />}
       {list.leases.length === 0 && <Empty list={list} />}
       {list.leases.length > 0 && shown.length === 0 && <Notice title="No lease matches" />}
       <ul className="leases">
@@ -54,12 +56,32 @@ function summary(list: Leases): string {
   return parts.join(", ");
 }
 
+/** By their first GPU; those of unknown GPUs last. */
+function byDevice(leases: Lease[]): Lease[] {
+  const first = (lease: Lease) => Math.min(...lease.devices.map((one) => one.index), Infinity);
+  return [...leases].sort((a, b) => first(a) - first(b) || (a.since ?? 0) - (b.since ?? 0));
+}
+
+function FreeNow({ list }: { list: Leases }) {
+  const free = list.devices.filter((one) => one.kind === "free").flatMap((one) => live.device(one.uuid) ?? []);
+  return (
+    <p className="free-now">
+      {free.length === 0 ? <>No GPU is free now. <Command label="wait for one" text="andon run -- python train.py" /></> : (
+        <>
+          <span><b>Free now:</b> {free.map((one, place) => <span key={one.uuid}>{place > 0 && ", "}<a href={deviceLink(one.uuid)} aria-label={`GPU ${live.label(one.uuid)}`}>{live.label(one.uuid)}</a></span>)}</span>
+          <Take free={free} />
+        </>
+      )}
+    </p>
+  );
+}
+
 function matching(leases: Lease[], search: string): Lease[] {
   const term = search.trim().toLowerCase();
   if (!term) return leases;
   return leases.filter((one) => {
     const devices = one.devices.map((device) => `gpu ${device.index}`);
-    return [one.id, one.user, one.command, one.state, ...devices].some((text) => text?.toLowerCase().includes(term));
+    return [one.id, one.user, one.whom, one.command, one.state, ...devices].some((text) => text?.toLowerCase().includes(term));
   });
 }
 

@@ -2,13 +2,14 @@
 import { useMemo } from "react";
 import { useFeatures } from "../api/queries";
 import type { Device, Process } from "../api/types";
-import { useTrusted } from "../lib/access";
-import { count, DASH, duration, gib, percent } from "../lib/format";
-import { deviceLink, leaseLink } from "../lib/router";
+import { openCommand, useTrusted } from "../lib/access";
+import { count, DASH, duration, gib, known, percent } from "../lib/format";
+import { deviceLink, keep, leaseLink } from "../lib/router";
 import { live, useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { Notice } from "../parts/Notice";
-import { type Column, Table } from "../parts/Table";
+import { nobody } from "../parts/Users";
+import { type Column, type Order, Table } from "../parts/Table";
 
 interface Row {
   device: Device;
@@ -22,43 +23,118 @@ const where = (process: Process) => process.container ?? process.job ?? null;
 const COLUMNS: Column<Row>[] = [
   { name: "GPU", by: (r) => r.device.index, cell: (r) => <a href={deviceLink(r.device.uuid)}>{r.label}</a>, number: true },
   { name: "user", by: (r) => r.process.user, cell: (r) => r.process.user ?? DASH },
-  { name: "program", by: (r) => r.process.name, cell: (r) => r.process.name ?? DASH },
+  { name: "program", by: (r) => r.process.program, cell: (r) => r.process.program ?? DASH },
   { name: "memory GiB", by: (r) => r.process.memory_bytes, cell: (r) => gib(r.process.memory_bytes), number: true },
   { name: "util", by: (r) => r.process.utilization_percent, cell: (r) => percent(r.process.utilization_percent), number: true },
   { name: "running", by: (r) => r.age, cell: (r) => (r.age === null ? DASH : duration(r.age)), number: true },
   { name: "pid", by: (r) => r.process.pid, cell: (r) => r.process.pid, number: true, wide: true },
-  { name: "kind", by: (r) => r.process.kind, cell: (r) => r.process.kind, wide: true },
+  { name: "kind", by: (r) => (r.process.kind === "compute" ? null : r.process.kind), cell: (r) => r.process.kind, wide: true },
   { name: "lease", by: (r) => r.process.lease, cell: (r) => (r.process.lease ? <a href={leaseLink(r.process.lease)}>{r.process.lease}</a> : DASH), wide: true },
   { name: "container or job", by: (r) => where(r.process), cell: (r) => where(r.process) ?? DASH, wide: true },
-  { name: "command", by: (r) => r.process.command, cell: (r) => <span className="cut">{r.process.command ?? DASH}</span>, wide: true },
+  { name: "command", by: (r) => r.process.command, cell: (r) => <code>{r.process.command ?? DASH}</code>, wide: true, rest: true },
 ];
 
-export function ProcessesPage({ search }: { search: string }) {
+const GROUPS: [string, string][] = [["", "none"], ["gpu", "GPU"], ["user", "user"]];
+
+/** Sort and group are in the address, so that a reload or a link shows the same. */
+export function orderOf(query: URLSearchParams): Order {
+  const text = query.get("sort") ?? "-memory GiB";
+  return { name: text.replace(/^-/, ""), down: text.startsWith("-") };
+}
+
+export function ProcessesPage({ search, query }: { search: string; query: URLSearchParams }) {
   const snapshot = useLive((now) => now.snapshot);
   const old = useLive((now) => now.staleSeconds !== null);
   const trusted = useTrusted();
   const leases = useFeatures()["leases"] === true;
-  const columns = useMemo(() => COLUMNS.filter((column) => leases || column.name !== "lease"), [leases]);
   const rows = useMemo(() => rowsOf(snapshot?.devices ?? [], snapshot?.at ?? 0, search), [snapshot, search]);
+  const filled = COLUMNS.filter((column) => (leases || column.name !== "lease") && rows.some((row) => column.by?.(row) != null));
+  const names = filled.map((column) => column.name).join();
+  const columns = useMemo(() => COLUMNS.filter((column) => names.split(",").includes(column.name)), [names]);
+  const order = useMemo(() => orderOf(query), [query]);
+  const by = query.get("group") ?? "";
+  const group = useMemo(() => groupOf(by), [by]);
+  const put = (name: string, value: string) => {
+    const next = new URLSearchParams(query);
+    if (value) next.set(name, value);
+    else next.delete(name);
+    keep(next);
+  };
   const users = new Set(rows.map((row) => row.process.user)).size;
+  if (!snapshot) return <p className="dim">Loading…</p>;
   return (
     <section className={old ? "old" : undefined}>
       <div className="page-head">
         <h1>Processes</h1>
-        <p className="dim">{count(rows.length, "process").replace("processs", "processes")} by {count(users, "user")}</p>
+        <p className="dim">{processes(rows.length)} by {count(users, "user")}</p>
+        <span role="group" aria-label="group by" className="buttons">
+          <span className="dim">group by</span>
+          {GROUPS.map(([value, title]) => (
+            <button key={value} type="button" aria-pressed={by === value} onClick={() => put("group", value)}>{title}</button>
+          ))}
+        </span>
         <Command text="andon ps --tree" />
       </div>
       {rows.length > 0 ? (
-        <Table caption="processes" columns={columns} rows={rows} rowKey={(r) => `${r.device.uuid}-${r.process.pid}-${r.process.started}-${r.process.kind}`} sort="memory GiB" />
+        <Table
+          caption="processes" columns={columns} rows={rows} rowKey={(r) => `${r.device.uuid}-${r.process.pid}-${r.process.started}-${r.process.kind}`}
+          order={order} onOrder={(next) => put("sort", `${next.down ? "-" : ""}${next.name}`)} detail={(row) => <Whole row={row} />}
+          {...(group ? { group } : {})}
+        />
       ) : (
         <Notice title={search ? "No process matches" : "No GPU processes"}>
           <p>A process that starts on a GPU appears here within a second, with its user, memory, container and job.</p>
           <p><Command label="last night's processes" text="andon history --who --since 12h" /></p>
         </Notice>
       )}
+      <Unlisted />
       {!trusted && <p className="dim">Sign in to see command lines.</p>}
     </section>
   );
+}
+
+/** Devices whose processes are not known: their absence here is not "none". */
+function Unlisted() {
+  const silent = useLive((now) => now.snapshot?.devices)?.filter((one) => one.state === "stale" || one.state === "lost") ?? [];
+  return <>{silent.map((one) => <p key={one.uuid}>GPU {one.label}: {nobody(one).replace(/^N/, "n")}</p>)}</>;
+}
+
+/** The whole command, and what a narrow page has no column for. */
+function Whole({ row }: { row: Row }) {
+  const { process } = row;
+  const facts = [
+    `pid ${process.pid}`, process.kind, process.container, process.job, process.lease && `lease ${process.lease}`,
+    process.name !== process.program && process.name,
+  ].filter(Boolean);
+  return (
+    <>
+      {process.command ? <Command text={process.command} /> : <span className="dim">Sign in to see your command lines: <Command text={openCommand()} /></span>}
+      <p className="dim">{facts.join(" · ")}</p>
+    </>
+  );
+}
+
+function groupOf(by: string): { of: (row: Row) => string; heading: (rows: Row[]) => React.ReactNode } | null {
+  if (by === "gpu") return { of: (row) => row.label, heading: (rows) => <Heading rows={rows} title={`GPU ${rows[0]?.label}`} of="user" /> };
+  if (by === "user") return { of: (row) => row.process.user ?? "?", heading: (rows) => <Heading rows={rows} title={rows[0]?.process.user ?? "unknown user"} of="GPU" /> };
+  return null;
+}
+
+/** What a group adds up to. */
+function Heading({ rows, title, of }: { rows: Row[]; title: string; of: "user" | "GPU" }) {
+  const others = new Set(rows.map((row) => (of === "user" ? row.process.user : row.device.uuid))).size;
+  return <>{title} <span className="dim">{processes(rows.length)} · {count(others, of)} · {memoryOf(rows)}</span></>;
+}
+
+function memoryOf(rows: Row[]): string {
+  const read = rows.flatMap((row) => (known(row.process.memory_bytes) ? [row.process.memory_bytes] : []));
+  if (!read.length) return "memory unknown";
+  const least = read.length < rows.length ? "at least " : "";
+  return `${least}${gib(read.reduce((a, b) => a + b, 0))} GiB`;
+}
+
+function processes(number: number): string {
+  return `${number} ${number === 1 ? "process" : "processes"}`;
 }
 
 function rowsOf(devices: Device[], at: number, search: string): Row[] {
@@ -70,7 +146,7 @@ function rowsOf(devices: Device[], at: number, search: string): Row[] {
     })))
     .filter(({ device, process }) => {
       if (!term) return true;
-      const texts = [`gpu ${device.label}`, process.user, process.name, process.command, String(process.pid), process.lease, where(process)];
+      const texts = [`gpu ${device.label}`, process.user, process.program, process.name, process.command, String(process.pid), process.lease, where(process)];
       return texts.some((text) => text?.toLowerCase().includes(term));
     });
 }

@@ -1,90 +1,130 @@
-/** One active alert, with its advice and what a person can do about it. */
-import { useState } from "react";
+/** One alert: a line that opens in place and shows who is affected, what to do and what can be done. */
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
+import { useRules, useSession } from "../api/queries";
 import type { Alert, Silence } from "../api/types";
-import { useTrusted } from "../lib/access";
+import { openCommand, useMay, useTrusted } from "../lib/access";
+import { LEVELS, type Listed, marks, people, silenceText, stateOf } from "../lib/alerting";
 import { useChange } from "../lib/change";
-import { dateOf, duration, timeOf } from "../lib/format";
-import type { Colour } from "../lib/lamps";
+import { dateOf } from "../lib/format";
+import { setMe, useMe } from "../lib/me";
 import { alertLink, deviceLink } from "../lib/router";
+import { live } from "../live/store";
 import { Command } from "./Command";
 import { Lamp } from "./Lamp";
 
-export const LEVELS: Record<string, Colour> = { critical: "red", warning: "amber", info: "green" };
 const PAUSES: [string, number][] = [["1 h", 3_600], ["8 h", 28_800], ["1 d", 86_400]];
-const NAME = "andon.name";
 
-export function AlertRow({ alert, at, open }: { alert: Alert; at: number; open: boolean }) {
-  const people = [...new Set(alert.affected.map((one) => one.user).filter(Boolean))].join(", ");
-  const marks = [
-    alert.state === "pending" && "pending",
-    alert.no_data_since !== null && `no data for ${duration(at - alert.no_data_since)}`,
-    alert.acknowledged && `acknowledged${alert.acknowledged.by ? ` by ${alert.acknowledged.by}` : ""}`,
-    alert.silenced_until !== null && `silenced until ${timeOf(alert.silenced_until)}`,
-    alert.inhibited_by && `part of ${alert.inhibited_by.split("@", 1)[0]}`,
-  ].filter(Boolean);
+interface Props {
+  entry: Listed;
+  at: number;
+  /** Whether it is open without having been clicked. */
+  open: boolean;
+  /** Whether the address names it. */
+  named: boolean;
+}
+
+export function AlertRow({ entry, at, open, named }: Props) {
+  const { alert, level } = entry;
+  const [shown, setShown] = useState<boolean | null>(null);
+  const row = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (!named) return;
+    setShown(true);
+    row.current?.scrollIntoView({ block: "nearest" });
+  }, [named]);
+  const isOpen = shown ?? open;
+  const toggle = () => {
+    setShown(!isOpen);
+    history.replaceState(null, "", isOpen ? "#/alerts" : alertLink(alert.id)); // a link to it, without leaving the list
+  };
+  const handled = marks(alert);
+  const lit = alert.state === "firing";
   return (
-    <li className={`alert ${alert.level} ${alert.acknowledged ? "seen" : ""}`} data-alert={alert.id}>
-      <Lamp colour={LEVELS[alert.level] ?? "grey"} label={alert.level} />
-      <div>
-        <h2>{alert.message}</h2>
-        <p className="dim">
-          {alert.device === null ? alert.where : <a href={deviceLink(alert.subject)}>{alert.where}</a>}
-          {` · ${alert.level} · for ${duration(at - alert.since)}`}
-          {people && ` · ${people}`}
-        </p>
-        {marks.length > 0 && <p className="marks">{marks.map((mark) => <span key={String(mark)}>{mark}</span>)}</p>}
-        <p>{alert.advice}</p>
-        <Actions alert={alert} open={open} />
-      </div>
+    <li ref={row} className={`alert ${level} ${alert.state}${handled.length ? " handled" : ""}${isOpen ? " open" : ""}`} data-alert={alert.id}>
+      <h3>
+        <button type="button" className="line" aria-expanded={isOpen} onClick={toggle}>
+          <Lamp colour={lit ? (LEVELS[level] ?? "grey") : "grey"} label={lit ? level : alert.state} />
+          <span className="message">{alert.message}</span>
+          <span className="when">{[...(lit ? [] : [level]), ...stateOf(alert, at)].join(" · ")}</span>
+        </button>
+      </h3>
+      {handled.length > 0 && <p className="marks">{handled.map((mark) => <span key={mark}>{mark}</span>)}</p>}
+      {isOpen && <Details entry={entry} at={at} />}
     </li>
   );
 }
 
-/** One that lights no lamp: pending or informational. */
-export function MinorRow({ alert, at }: { alert: Alert; at: number }) {
+function Details({ entry, at }: { entry: Listed; at: number }) {
+  const { alert, related } = entry;
+  const who = people(alert);
+  const past = alert.state === "resolved";
   return (
-    <li className="minor">
-      <Lamp colour={alert.state === "pending" ? "grey" : (LEVELS[alert.level] ?? "grey")} label={alert.level} />{" "}
-      <a href={alertLink(alert.id)}>{alert.message}</a>{" "}
-      <span className="dim">{alert.state === "pending" ? `${alert.level}, pending` : alert.level} · for {duration(at - alert.since)}</span>
-    </li>
+    <div className="details">
+      <dl className="facts">
+        <Fact name="where">{alert.device === null ? alert.where : <a href={deviceLink(alert.subject)}>{alert.where}</a>}</Fact>
+        <Fact name="began">{dateOf(alert.since)}</Fact>
+        {past && alert.resolved !== null && <Fact name="ended">{dateOf(alert.resolved)}</Fact>}
+        {who && <Fact name={past ? "affected" : "affects"}>{who}</Fact>}
+        {related.length > 0 && (
+          <Fact name="related">
+            <ul className="plain">{related.map((one) => <li key={one.id}>{one.message} <span className="dim">{stateOf(one, at).join(" · ")}</span></li>)}</ul>
+          </Fact>
+        )}
+        {alert.advice && <Fact name={past ? "what to do then" : "what to do"}>{alert.advice}</Fact>}
+        {alert.notified > 0 && <Fact name="notified">{alert.notified === 1 ? "once" : `${alert.notified} times`}</Fact>}
+      </dl>
+      {!past && <Actions alert={alert} />}
+    </div>
   );
 }
 
-function Actions({ alert, open }: { alert: Alert; open: boolean }) {
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return <div><dt>{name}</dt><dd>{children}</dd></div>;
+}
+
+function Actions({ alert }: { alert: Alert }) {
   const trusted = useTrusted();
+  const typed = useSession()?.by_token === true; // else the server knows the person
+  const mayUndo = useMay("unacknowledge", alert.acknowledged?.by);
   const change = useChange("alerts", "board");
-  const [by, setBy] = useState(() => localStorage.getItem(NAME) ?? "");
+  const me = useMe();
+  const [by, setBy] = useState(me);
+  const [note, setNote] = useState("");
   const path = `/api/alerts/${encodeURIComponent(alert.id)}/acknowledge`;
   const named = () => {
-    localStorage.setItem(NAME, by);
-    return { by, note: "" };
+    if (typed) setMe(by);
+    return { by: typed ? by.trim() : "", note: note.trim() };
   };
-  const acknowledge = () => change.mutate(() => send("POST", path, named()));
   const undo = () => change.mutate(() => send("DELETE", path));
+  const acknowledge = (event: React.FormEvent) => {
+    event.preventDefault();
+    change.mutate(() => send("POST", path, named()));
+  };
   const silence = (seconds: number) => change.mutate(() => send("POST", "/api/silences", {
-    rule: alert.rule, device: alert.device === null ? null : alert.subject, seconds, ...named(),
+    rule: alert.rule, device: alert.device === null ? null : alert.subject, subject: alert.device === null ? alert.subject : null, seconds, ...named(),
   }));
+  const nameless = typed && !by.trim();
   return (
     <div className="actions">
       {trusted ? (
-        <>
-          <input value={by} onChange={(event) => setBy(event.target.value)} placeholder="your name" aria-label="your name" size={10} maxLength={60} />
+        <form onSubmit={acknowledge} className="buttons">
+          {typed && <input required value={by} onChange={(event) => setBy(event.target.value)} placeholder="your name" aria-label="your name" size={10} maxLength={60} />}
+          <input value={note} onChange={(event) => setNote(event.target.value)} placeholder="note" aria-label="note" size={16} maxLength={200} />
           {alert.acknowledged
-            ? <button type="button" disabled={change.isPending} onClick={undo}>Unacknowledge</button>
-            : <button type="button" className="main" disabled={change.isPending} onClick={acknowledge}>Acknowledge</button>}
+            ? mayUndo && <button type="button" disabled={change.isPending} onClick={undo}>Unacknowledge</button>
+            : <button type="submit" className="main" disabled={change.isPending || nameless} title={nameless ? "needs your name" : undefined}>Acknowledge</button>}
           <span role="group" aria-label="silence" className="buttons">
             {PAUSES.map(([name, seconds]) => (
-              <button key={seconds} type="button" disabled={change.isPending} onClick={() => silence(seconds)}>silence {name}</button>
+              <button key={seconds} type="button" disabled={change.isPending || nameless} onClick={() => silence(seconds)}>silence {name}</button>
             ))}
           </span>
-        </>
+        </form>
       ) : (
-        <span className="dim">read-only: run <Command text="andon open" /></span>
+        <span className="dim">read-only: run <Command text={openCommand()} /></span>
       )}
       {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
-      <details open={open}>
+      <details>
         <summary>as commands</summary>
         <Command text={`andon alerts ack '${alert.id}'`} />
         <Command text={`andon alerts silence '${alert.id}' 2h`} />
@@ -94,14 +134,19 @@ function Actions({ alert, open }: { alert: Alert; open: boolean }) {
   );
 }
 
-export function SilenceRow({ silence }: { silence: Silence }) {
-  const trusted = useTrusted();
+export function Silences({ silences }: { silences: Silence[] }) {
+  const rules = useRules().data?.rules ?? [];
+  const label = (uuid: string) => (live.device(uuid) ? `GPU ${live.label(uuid)}` : null);
+  return <ul className="plain">{silences.map((one) => <SilenceRow key={one.id} silence={one} text={silenceText(one, rules, label)} />)}</ul>;
+}
+
+function SilenceRow({ silence, text }: { silence: Silence; text: string }) {
+  const may = useMay("unsilence", silence.by);
   const change = useChange("alerts", "board");
-  const what = [silence.rule ?? "every rule", silence.subject ?? "everywhere"].join(" · ");
   return (
     <li>
-      {what} until {dateOf(silence.until)} {silence.by && <span className="dim">by {silence.by}</span>}{" "}
-      {trusted && (
+      {text} {silence.by && <span className="dim">by {silence.by}{silence.note && `: ${silence.note}`}</span>}{" "}
+      {may && (
         <button type="button" disabled={change.isPending} onClick={() => change.mutate(() => send("DELETE", `/api/silences/${encodeURIComponent(silence.id)}`))}>
           Remove silence
         </button>

@@ -1,12 +1,15 @@
 /** What a tile has no room for, shown beside it while it is hovered or focused. */
 import { useLayoutEffect, useRef, useState } from "react";
 import type { Device, Holder, Verdict } from "../api/types";
+import { placed } from "../lib/card";
 import { duration, gib, isIdle, percent, throttleName, used, whole, withUnit } from "../lib/format";
 import { verdictText } from "../lib/holding";
+import { acknowledgedText } from "../lib/judged";
 import type { Lamp as Lit } from "../lib/lamps";
 import { live, useDevice, useLive } from "../live/store";
 import { HeldBy } from "./HeldBy";
 import { Lamp } from "./Lamp";
+import { nobody } from "./Users";
 
 interface Props {
   uuid: string;
@@ -16,7 +19,6 @@ interface Props {
   verdict: Verdict | undefined;
 }
 
-const MARGIN = 8;
 const MOST_PROCESSES = 6;
 
 export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
@@ -27,11 +29,8 @@ export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
   useLayoutEffect(() => {
     const size = box.current?.getBoundingClientRect();
     if (!size) return;
-    const right = anchor.right + MARGIN;
-    const fitsRight = right + size.width < window.innerWidth - MARGIN;
-    const left = fitsRight ? right : Math.max(MARGIN, anchor.left - size.width - MARGIN);
-    const top = Math.min(anchor.top, window.innerHeight - size.height - MARGIN);
-    setPlace({ left, top: Math.max(MARGIN, top) });
+    const lit = [...document.querySelectorAll(".tile.red, .tile.amber")].map((one) => one.getBoundingClientRect());
+    setPlace(placed(size, anchor, lit, { width: window.innerWidth, height: window.innerHeight }));
   }, [anchor]);
   if (!device) return null;
   return (
@@ -45,10 +44,11 @@ export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
         {lamp.forWhom ? ` (affects ${lamp.forWhom})` : ""}
       </p>
       {verdict && <p className="dim">{verdictText(verdict, at)}</p>}
-      {device.hint && <p className="dim">{device.hint}</p>}
+      {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
+      {(lamp.by?.advice ?? device.hint) && <p className="dim">{lamp.by?.advice ?? device.hint}</p>}
       {device.state === "ok" && device.sample && <Readings device={device} />}
       {holders.length > 0 && <HeldBy holders={holders} at={at} />}
-      <Users device={device} at={at} />
+      <Processes device={device} at={at} />
     </div>
   );
 }
@@ -75,13 +75,13 @@ function Readings({ device }: { device: Device }) {
   );
 }
 
-function Users({ device, at }: { device: Device; at: number }) {
-  if (!device.processes.length) return <p className="dim">no processes</p>;
+function Processes({ device, at }: { device: Device; at: number }) {
+  if (!device.processes.length) return <p className="dim">{nobody(device)}</p>;
   return (
     <ul>
       {device.processes.slice(0, MOST_PROCESSES).map((one) => (
         <li key={`${one.pid}-${one.started}`}>
-          <span>{[one.user, one.name ?? `pid ${one.pid}`].filter(Boolean).join(" · ")}</span>
+          <span>{[one.user, one.program ?? `pid ${one.pid}`].filter(Boolean).join(" · ")}</span>
           <span className="dim">
             {gib(one.memory_bytes)} GiB · {one.started === null ? whole(one.pid) : duration(at - one.started)}
           </span>

@@ -1,8 +1,12 @@
 /** The command that does the same, with a button to copy it. */
 import { useState } from "react";
+import { located } from "../lib/commands";
+import { useLive } from "../live/store";
 
-export function Command({ text, label }: { text: string; label?: string }) {
+export function Command({ text: command, label }: { text: string; label?: string }) {
   const [copied, setCopied] = useState(false);
+  const node = useLive((live) => live.snapshot?.node ?? null);
+  const { text, place } = located(command, window.location.origin, node);
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text);
@@ -15,6 +19,7 @@ export function Command({ text, label }: { text: string; label?: string }) {
   return (
     <span className="command">
       {label && <span className="dim">{label}</span>}
+      {place && <span className="dim">{place}</span>}
       <code>{text}</code>
       <button type="button" className="quiet" onClick={() => void copy()} aria-label={`copy: ${text}`}>
         {copied ? "copied" : "copy"}

@@ -1,14 +1,26 @@
-/** The help overlay: what the lamps mean, the keys, and the same by command. */
+/** The help overlay: what the lamps and marks mean, the keys, and the same by command. */
 import { useEffect, useRef } from "react";
 import { Command } from "./Command";
-import { Lamp } from "./Lamp";
+import { Flag, Lamp } from "./Lamp";
 
 const KEYS: [string, string][] = [
   ["← → ↑ ↓", "move between GPUs; Enter opens one"],
-  ["/", "search this page"],
-  ["b  p  a  l  h", "Board, Processes, Alerts, Leases, Health"],
+  ["/", "search this page; Esc ends it"],
+  ["b  c  p  a  l  h", "Board, Charts, Processes, Alerts, Leases, Health"],
+  ["[  ]", "charts: earlier, later"],
+  ["+  -  0", "charts: zoom in and out (around the cursor), reset"],
+  ["← →  Home End", "on a focused chart: from reading to reading; Enter zooms in"],
   ["t", "light or dark theme"],
   ["?", "this help; Esc closes it"],
+];
+
+const MARKS: [string, string][] = [
+  ["74 %", "the large number of a tile: utilisation, the share of time in which something ran on the GPU"],
+  ["line", "utilisation over the last five minutes, from 0 to 100 %"],
+  ["bar", "memory in use, of all the GPU has; dashed if unknown"],
+  ["flag", "held by a lease"],
+  ["idle", "utilisation is 0 %; lightly used: up to 25 %; in use: more"],
+  ["dashed line", "in a chart: the device's own limit; the shaded area goes from least to most, the line is the mean"],
 ];
 
 export function Help({ open, onClose }: { open: boolean; onClose: () => void }) {
@@ -20,22 +32,36 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
       return;
     }
     dialog.current?.showModal();
-    close.current?.focus();
+    close.current?.focus({ preventScroll: true });
   }, [open]);
   return (
-    <dialog ref={dialog} onCancel={onClose} onClose={onClose} aria-labelledby="help-title">
+    <dialog ref={dialog} className="help" onCancel={onClose} onClose={onClose} aria-labelledby="help-title">
       <h2 id="help-title">How to read the board</h2>
-      <ul className="legend">
-        <li><Lamp colour="green" /> <b>circle</b> OK</li>
-        <li><Lamp colour="amber" /> <b>triangle</b> Warning: needs attention; names who is affected</li>
-        <li><Lamp colour="red" /> <b>octagon</b> Critical: lost or at risk</li>
-        <li><Lamp colour="grey" /> <b>ring</b> No data: asleep, not responding or stale</li>
-      </ul>
-      <dl className="keys">
-        {KEYS.map(([key, what]) => (
-          <div key={key}><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>
-        ))}
-      </dl>
+      <div className="halves">
+        <div>
+          <ul className="legend">
+            <li><Lamp colour="green" /> <b>circle</b> OK</li>
+            <li><Lamp colour="amber" /> <b>triangle</b> Warning: needs attention; names who is affected</li>
+            <li><Lamp colour="red" /> <b>octagon</b> Critical: lost or at risk</li>
+            <li><Lamp colour="grey" /> <b>ring</b> No data: asleep, not responding or stale</li>
+          </ul>
+          <h3>On the tiles and in the charts</h3>
+          <dl className="keys marks-of">
+            {MARKS.map(([mark, what]) => (
+              <div key={mark}><dt>{mark === "flag" ? <><Flag />flag</> : mark}</dt><dd>{what}</dd></div>
+            ))}
+          </dl>
+        </div>
+        <div>
+          <h3>Keys</h3>
+          <dl className="keys">
+            {KEYS.map(([key, what]) => (
+              <div key={key}><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>
+            ))}
+          </dl>
+          <p className="dim">Charts: drag to zoom, Back or a double click to return; Ctrl and the wheel, or two fingers, zoom too.</p>
+        </div>
+      </div>
       <p>In a terminal: <Command text="andon" /> <Command text="andon why" /> <Command text="andon doctor" /></p>
       <p className="end"><button ref={close} type="button" onClick={onClose}>Close</button></p>
     </dialog>

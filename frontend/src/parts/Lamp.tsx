@@ -14,6 +14,11 @@ export function Flag() {
   return <svg className="flag" viewBox="0 0 12 12" aria-hidden="true"><path d="M1 0h2v12H1zM3 1h8L8.5 4 11 7H3z" /></svg>;
 }
 
+/** Marks a device that is out of service. */
+export function Cordon() {
+  return <svg className="flag cordon" viewBox="0 0 12 12" aria-hidden="true"><path d="M6 0a6 6 0 1 0 0 12A6 6 0 0 0 6 0M1.6 6a4.4 4.4 0 0 1 7.1-3.5L2.5 8.7A4.4 4.4 0 0 1 1.6 6m1.9 3.6 6.1-6.1a4.4 4.4 0 0 1-6.1 6.1" /></svg>;
+}
+
 interface Props {
   colour: Colour;
   /** For screen readers, where there is no text beside it. */

@@ -37,7 +37,7 @@ export function LeaseRow({ lease, at, chosen }: Props) {
   return (
     <li ref={row} className={`lease ${lease.state}${chosen ? " chosen" : ""}`} data-lease={lease.id ?? ""}>
       <div className="whose">
-        <h2>{lease.user} <code>{lease.id ?? DASH}</code></h2>
+        <h2>{lease.whom && lease.whom !== lease.user ? <>{lease.whom} <span className="small">held by {lease.user}</span></> : lease.user} <code>{lease.id ?? DASH}</code></h2>
         <p>
           <Lamp colour={COLOURS[lease.state] ?? "grey"} /> <span className="state">{lease.state}</span>{" "}
           {lease.simulated && <span className="simulated">SIMULATED</span>}
@@ -45,14 +45,17 @@ export function LeaseRow({ lease, at, chosen }: Props) {
       </div>
       <dl>
         <Fact name={lease.devices.length === 1 ? "GPU" : "GPUs"}><Devices lease={lease} /></Fact>
-        <Fact name="since">{lease.since === null ? DASH : <Age since={lease.since} at={at} />}</Fact>
+        <Fact name="held for">{lease.since === null ? DASH : <Age since={lease.since} at={at} />}</Fact>
         <Fact name="until"><End lease={lease} at={at} /></Fact>
         <Fact name="memory"><Memory lease={lease} /></Fact>
         <Fact name="utilisation">{percent(lease.utilization_percent)}</Fact>
       </dl>
       {meaning && <p className="meaning">{meaning}</p>}
+      {lease.kind === "network" && lease.state === "held" && lease.used_bytes === 0 && (
+        <p className="meaning dim">Reserved but not used: no process of its holder is there. No andon command gives it to anyone else until it ends.</p>
+      )}
       {lease.command && <code className="work" title={lease.command}>{lease.command}</code>}
-      {lease.id !== null && <Actions lease={lease} id={lease.id} at={at} />}
+      {lease.id !== null && <LeaseActions lease={lease} id={lease.id} at={at} />}
     </li>
   );
 }
@@ -113,17 +116,27 @@ function Memory({ lease }: { lease: Lease }) {
   );
 }
 
-function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
+const MOST_NOTE = 200;
+
+/** A word for a shell. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+export function LeaseActions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
   const trusted = useTrusted();
   const change = useChange("leases", "board");
   const [asking, setAsking] = useState(false);
+  const [note, setNote] = useState("");
   const lengths = lease.until === null || lease.state !== "held" ? [] : longer(lease.until, at);
   const [selected, setSelected] = useState("");
   const length = lengths.find((one) => one.text === selected) ?? lengths[0];
   const path = `/api/leases/${encodeURIComponent(id)}`;
   const release = () => {
     setAsking(false);
-    change.mutate(() => send("DELETE", lease.fence === null ? path : `${path}?fence=${lease.fence}`));
+    const given = new URLSearchParams(note.trim() ? { note: note.trim() } : {});
+    if (lease.fence !== null) given.set("fence", String(lease.fence));
+    change.mutate(() => send("DELETE", given.size ? `${path}?${given}` : path));
   };
   const extend = (seconds: number) => change.mutate(() => send("POST", `${path}/renew`, { seconds, fence: lease.fence }));
   const may = trusted && lease.releasable;
@@ -137,7 +150,7 @@ function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
           <button type="button" disabled={change.isPending} onClick={() => extend(length.seconds)}>Extend</button>
         </span>
       )}
-      {may && <button type="button" disabled={change.isPending} onClick={() => setAsking(true)}>Release</button>}
+      {may && <button type="button" disabled={change.isPending} onClick={() => setAsking(true)}>{lease.kind === "network" ? "Give back" : "Release"}</button>}
       {!lease.releasable && lease.not_releasable_reason && <span className="dim why-not">{lease.not_releasable_reason}</span>}
       {change.isPending && <span role="status" className="dim">waiting for its holder…</span>}
       {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
@@ -148,10 +161,11 @@ function Actions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
         </span>
       )}
       {asking && (
-        <Confirm title={`Release ${lease.user}'s lease ${id}?`} confirm={lease.kind === "command" ? "Stop job and release" : "Release"} onConfirm={release} onCancel={() => setAsking(false)}>
+        <Confirm title={`Release ${lease.whom || lease.user}'s lease ${id}?`} confirm={lease.kind === "command" ? "Stop job and release" : lease.kind === "network" ? "Give back" : "Release"} onConfirm={release} onCancel={() => setAsking(false)}>
           <p>{whatEnds(lease)}</p>
           {lease.command && <p><code>{lease.command}</code></p>}
-          <p><Command label="as a command" text={`andon release ${id}`} /></p>
+          {lease.kind !== "network" && <p><label>Note for {lease.user} <input value={note} maxLength={MOST_NOTE} onChange={(event) => setNote(event.target.value)} placeholder="why (optional)" /></label></p>}
+          <p><Command label="as a command" text={`andon release ${id}${note.trim() ? ` --note ${quoted(note.trim())}` : ""}`} /></p>
         </Confirm>
       )}
     </div>

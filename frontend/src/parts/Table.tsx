@@ -1,5 +1,5 @@
-/** A table that sorts by a column. */
-import { type ReactNode, useMemo, useState } from "react";
+/** A table that sorts by a column; its rows may be grouped, and open to show more. */
+import { Fragment, type ReactNode, useMemo, useState } from "react";
 
 export interface Column<T> {
   name: string;
@@ -9,6 +9,13 @@ export interface Column<T> {
   number?: boolean;
   /** Hidden on a narrow page. */
   wide?: boolean;
+  /** Takes the width that the others leave, and is cut where that is too little. */
+  rest?: boolean;
+}
+
+export interface Order {
+  name: string;
+  down: boolean;
 }
 
 interface Props<T> {
@@ -16,27 +23,50 @@ interface Props<T> {
   columns: Column<T>[];
   rows: T[];
   rowKey: (row: T) => string;
+  /** The column by which it is sorted first, from the largest down. */
   sort?: string;
+  /** Kept by the caller, for example in the address; else by the table. */
+  order?: Order;
+  onOrder?: (order: Order) => void;
   /** On a narrow page each row becomes a list of its cells. */
   stacked?: boolean;
+  /** What a row shows when it is opened. */
+  detail?: (row: T) => ReactNode;
+  /** Rows with the same name stand together below a heading. */
+  group?: { of: (row: T) => string; heading: (rows: T[]) => ReactNode };
 }
 
-export function Table<T>({ caption, columns, rows, rowKey, sort, stacked = false }: Props<T>) {
-  const [order, setOrder] = useState<{ name: string; down: boolean }>({ name: sort ?? "", down: true });
+/** Text is first sorted from A to Z, numbers from the largest down. */
+export function nextOrder<T>(before: Order, column: Column<T>): Order {
+  return { name: column.name, down: before.name === column.name ? !before.down : column.number === true };
+}
+
+export function Table<T>({ caption, columns, rows, rowKey, sort = "", order: given, onOrder, stacked = false, detail, group }: Props<T>) {
+  const [own, setOwn] = useState<Order>({ name: sort, down: true });
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const order = given ?? own;
   const sorted = useMemo(() => sortedBy(rows, columns, order), [rows, columns, order]);
+  const groups = useMemo(() => (group ? grouped(sorted, group.of) : [["", sorted] as [string, T[]]]), [sorted, group]);
+  const toggle = (key: string) => setOpen((before) => {
+    const next = new Set(before);
+    if (!next.delete(key)) next.add(key);
+    return next;
+  });
+  const span = columns.length + (detail ? 1 : 0);
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label={caption}>
       <table className={stacked ? "stacked" : undefined}>
         <caption className="hidden">{caption}</caption>
         <thead>
           <tr>
+            {detail && <th scope="col" className="opener"><span className="hidden">details</span></th>}
             {columns.map((column) => (
               <th
                 key={column.name} scope="col" className={classes(column)}
                 aria-sort={order.name !== column.name ? undefined : order.down ? "descending" : "ascending"}
               >
                 {column.by ? (
-                  <button type="button" onClick={() => setOrder((o) => ({ name: column.name, down: o.name === column.name ? !o.down : true }))}>
+                  <button type="button" onClick={() => (onOrder ?? setOwn)(nextOrder(order, column))}>
                     {column.name}
                     <span aria-hidden="true">{order.name === column.name ? (order.down ? "\u00a0↓" : "\u00a0↑") : ""}</span>
                   </button>
@@ -45,23 +75,56 @@ export function Table<T>({ caption, columns, rows, rowKey, sort, stacked = false
             ))}
           </tr>
         </thead>
-        <tbody>
-          {sorted.map((row) => (
-            <tr key={rowKey(row)}>
-              {columns.map((column) => <td key={column.name} className={classes(column)} data-name={stacked ? column.name : undefined}>{column.cell(row)}</td>)}
-            </tr>
-          ))}
-        </tbody>
+        {groups.map(([name, members]) => (
+          <tbody key={name}>
+            {group && <tr className="group"><th scope="rowgroup" colSpan={span}>{group.heading(members)}</th></tr>}
+            {members.map((row) => {
+              const key = rowKey(row);
+              return (
+                <Fragment key={key}>
+                  <tr className={detail ? "opens" : undefined} onClick={detail && ((event) => onRow(event, () => toggle(key)))}>
+                    {detail && (
+                      <td className="opener">
+                        <button type="button" className="quiet" aria-expanded={open.has(key)} aria-label="details" onClick={() => toggle(key)}>
+                          {open.has(key) ? "▾" : "▸"}
+                        </button>
+                      </td>
+                    )}
+                    {columns.map((column) => <td key={column.name} className={classes(column)} data-name={stacked ? column.name : undefined}>{column.cell(row)}</td>)}
+                  </tr>
+                  {detail && open.has(key) && <tr className="whole"><td colSpan={span}>{detail(row)}</td></tr>}
+                </Fragment>
+              );
+            })}
+          </tbody>
+        ))}
       </table>
     </div>
   );
 }
 
-function classes<T>(column: Column<T>): string | undefined {
-  return [column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") || undefined;
+/** A click anywhere in a row opens it, unless it was meant for something in it, or selects text. */
+function onRow(event: React.MouseEvent, open: () => void): void {
+  if ((event.target as HTMLElement).closest("a, button") || getSelection()?.toString()) return;
+  open();
 }
 
-function sortedBy<T>(rows: T[], columns: Column<T>[], order: { name: string; down: boolean }): T[] {
+function classes<T>(column: Column<T>): string | undefined {
+  return [column.number && "number", column.wide && "wide", column.rest && "rest"].filter(Boolean).join(" ") || undefined;
+}
+
+function grouped<T>(rows: T[], of: (row: T) => string): [string, T[]][] {
+  const found = new Map<string, T[]>();
+  for (const row of rows) {
+    const name = of(row);
+    const members = found.get(name);
+    if (members) members.push(row);
+    else found.set(name, [row]);
+  }
+  return [...found].sort(([a], [b]) => a.localeCompare(b, undefined, { numeric: true }));
+}
+
+function sortedBy<T>(rows: T[], columns: Column<T>[], order: Order): T[] {
   const by = columns.find((column) => column.name === order.name)?.by;
   if (!by) return rows;
   const sign = order.down ? -1 : 1;

@@ -1,13 +1,14 @@
-/** One GPU on the board: number, lamp, utilisation, and what else fits its size. */
+/** One GPU on the board: its lamp says how it is, its word whether it can be had; and what else fits its size. */
 import { memo, type ReactNode } from "react";
 import type { Verdict } from "../api/types";
 import type { Density } from "../lib/fit";
 import { gib, percent, used, withUnit } from "../lib/format";
-import { occupants, unheld } from "../lib/holding";
+import { availability, brief, firstStep, occupants, unheld } from "../lib/holding";
+import { acknowledgedText } from "../lib/judged";
 import { type Colour, shortened } from "../lib/lamps";
 import { deviceLink } from "../lib/router";
 import { useFace, type Face } from "../live/faces";
-import { Flag, Lamp } from "./Lamp";
+import { Cordon, Flag, Lamp } from "./Lamp";
 import { Meter } from "./Meter";
 import { Sparkline } from "./Sparkline";
 
@@ -16,58 +17,82 @@ interface Props {
   density: Density;
   /** No room for the status beside the number. */
   narrow: boolean;
+  /** Room for a line of text on a small tile. */
+  tall: boolean;
   colour: Colour;
   word: string;
   reason: string | null;
   forWhom: string | null;
+  /** The first thing to do. */
+  advice: string | null;
+  /** How long it has not been read; null while it is. */
+  since: string | null;
+  /** What may light it soon. */
+  soon: string | null;
+  /** Who has acknowledged what lights it; empty without a name, null if no one has. */
+  acknowledged: string | null;
+  silenced: boolean;
   /** Who holds it, and until when. */
   held: string | null;
   until: string | null;
-  /** Whether it is available, and if not, why. */
+  /** Whether it is available; if not, because of whom and why. */
   kind: Verdict["kind"] | null;
+  by: string | null;
+  code: string | null;
   why: string | null;
   faded: boolean;
 }
 
-const AVAILABLE = { free: "free", held: "held", in_use: "used without a lease", withheld: "withheld" };
-
-export const Tile = memo(function Tile({ uuid, density, narrow, colour, word, reason, forWhom, held, until, kind, why, faded }: Props) {
+export const Tile = memo(function Tile(props: Props) {
+  const { uuid, density, colour, word, reason, held, until, kind, why, faded } = props;
   const face = useFace(uuid);
   if (!face) return null;
   const calm = colour === "green";
-  const verdict = unheld(kind, calm ? why : null, face.who); // a lit lamp shows the reason itself
-  const last = held === null || kind === "withheld" ? verdict : occupants(face.who, held, until);
+  const can = availability(kind, props.by ?? held, props.code);
+  const handled = props.acknowledged !== null ? acknowledgedText(props.acknowledged) : props.silenced ? "silenced" : null;
   const description = [
-    `GPU ${face.label}`, word, reason, forWhom && `affects ${forWhom}`, face.busy !== null && `utilisation ${face.busy} %`,
-    held === null && kind !== null && AVAILABLE[kind], held && `held by ${held}`, held && until && `until ${until}`,
+    `GPU ${face.label}`, !calm && word, reason ?? props.soon, props.forWhom && `affects ${props.forWhom}`, handled,
+    can ?? (calm && word), held && kind !== "held" && `held by ${held}`, held && until && `until ${until}`,
+    face.busy !== null && `utilisation ${face.busy} %`,
   ];
+  const classes = ["tile", density, colour, kind === "free" && calm && "free", handled && "handled", faded && "faded"];
   return (
-    <li className={`tile ${density} ${colour}${faded ? " faded" : ""}`}>
+    <li className={classes.filter(Boolean).join(" ")}>
       <a href={deviceLink(uuid)} data-uuid={uuid}>
         <span className="hidden">{description.filter(Boolean).join(", ")}</span>
         <span className="face" aria-hidden="true">
           <span className="head">
             <Lamp colour={colour} />
             <b className="number">{face.label}</b>
-            <span className="name">
-              <span className="word">{word}</span>
-              {density !== "compact" && <span className="model">{face.name}</span>}
-            </span>
-            <span className="busy">{percent(face.busy)}</span>
+            {density !== "compact" && (
+              <span className="name">
+                <span className="word">{props.code === "cordoned" && <Cordon />}{calm ? (can ?? word) : word}</span>
+                <span className="model">{face.name}</span>
+              </span>
+            )}
+            <span className="busy">{face.silent ? "" : percent(face.busy)}</span>
           </span>
           {density === "compact" ? (
-            <Small face={face} note={calm ? null : (forWhom ?? (narrow ? word : (shortened(reason) ?? word)))} held={held} kind={kind} />
+            <Small face={face} reason={props.tall && !calm ? shortened(reason) : null} note={calm ? (/^alert in \d+ s/.exec(props.soon ?? "")?.[0] ?? null) : note(props)} held={held} can={can} cordoned={props.code === "cordoned"} />
+          ) : face.silent ? (
+            <Silent {...props} face={face} handled={handled} />
           ) : (
-            <Full
-              face={face} reason={calm ? null : shortened(reason)} roomy={density !== "medium"}
-              who={(held !== null || !face.silent) && <Who held={held !== null}>{last}</Who>}
-            />
+            <Readings face={face} roomy={density !== "medium"} reason={calm ? props.soon : [shortened(reason), handled].filter(Boolean).join(" · ")}>
+              <Who held={held !== null}>
+                {held === null || kind === "withheld" ? unheld(kind, calm ? why : null, face.who, calm) : occupants(face.who, held, until, calm && kind === "held")}
+              </Who>
+            </Readings>
           )}
         </span>
       </a>
     </li>
   );
 });
+
+/** What a small lit tile has room for: why it is lit, before whom it affects. */
+function note({ word, acknowledged }: Props): string {
+  return acknowledged === null ? word : `✓ ${acknowledged || word}`;
+}
 
 /** Its users; a flag marks a lease. */
 function Who({ held, children }: { held: boolean; children: string }) {
@@ -79,38 +104,59 @@ function Who({ held, children }: { held: boolean; children: string }) {
   );
 }
 
-function Small({ face, note, held, kind }: { face: Face; note: string | null; held: string | null; kind: Verdict["kind"] | null }) {
+interface SmallProps {
+  face: Face;
+  /** Instead of the chart. */
+  reason: string | null;
+  note: string | null;
+  held: string | null;
+  can: string | null;
+  cordoned: boolean;
+}
+
+function Small({ face, reason, note, held, can, cordoned }: SmallProps) {
+  const who = brief(held ?? (can === "free" || can === null ? face.who : can.replace(/^in use by /, "")));
   return (
     <>
-      <Sparkline line={face.line} area={face.area} />
-      <Meter percent={face.memoryPercent} />
+      {reason ? <span className="reason">{reason}</span> : <Sparkline line={face.line} area={face.area} />}
+      {!face.silent && <Meter percent={face.memoryPercent} />}
       <span className="foot">
-        <span>{withUnit(face.celsius, "°C")}</span>
-        <Who held={held !== null}>{note ?? held ?? (kind === "withheld" ? kind : face.who || (kind === "free" ? kind : ""))}</Who>
+        {(note === null || !face.silent) && <span className="celsius">{withUnit(face.celsius, "°C")}</span>}
+        {note === null && cordoned && <Cordon />}
+        <Who held={note === null && held !== null}>{note ?? (can === "free" ? can : who)}</Who>
       </span>
     </>
   );
 }
 
-interface FullProps {
-  face: Face;
-  reason: string | null;
-  roomy: boolean;
-  who: ReactNode;
-}
-
-function Full(props: FullProps) {
+/** A device that cannot be read: what is wrong, since when, who was on it, and what to do first. */
+function Silent({ reason, word, since, advice, colour, held, handled, face, density }: Props & { face: Face; handled: string | null }) {
+  const why = shortened(reason);
+  const calm = colour === "grey" && word === "asleep";
   return (
     <>
-      {props.reason && <span className="reason">{props.reason}</span>}
-      {props.face.silent ? props.who : <Readings {...props} />}
+      <span className="reason">
+        {[why && why !== word ? why : null, since && !calm && !/ for \d/.test(why ?? "") ? `for ${since}` : null].filter(Boolean).join(" · ")}
+      </span>
+      {!calm && <span className="people">{face.lastUsers ? `was on it: ${face.lastUsers}` : held ? `held by ${held}` : ""}</span>}
+      {handled && <span className="people">{handled}</span>}
+      {!calm && advice && density !== "medium" && <span className="advice">{firstStep(advice)}</span>}
     </>
   );
 }
 
-function Readings({ face, reason, roomy, who }: FullProps) {
+interface ReadingsProps {
+  face: Face;
+  reason: string | null;
+  roomy: boolean;
+  children: ReactNode;
+}
+
+function Readings({ face, reason, roomy, children }: ReadingsProps) {
   return (
     <>
+      {/* Its place is kept where there is no reason: the lines of all tiles have the same scale. */}
+      {(reason || roomy) && <span className="reason">{reason}</span>}
       {(roomy || !reason) && <Sparkline line={face.line} area={face.area} />}
       <span className="memory">
         <Meter percent={face.memoryPercent} />
@@ -120,9 +166,9 @@ function Readings({ face, reason, roomy, who }: FullProps) {
         <span>{withUnit(face.celsius, "°C")}</span>
         <span>{roomy ? used(face.watts, face.wattsLimit, "W") : withUnit(face.watts, "W")}</span>
         {roomy && face.fan !== null && <span>fan {face.fan} %</span>}
-        {!roomy && who}
+        {!roomy && children}
       </span>
-      {roomy && who}
+      {roomy && children}
     </>
   );
 }

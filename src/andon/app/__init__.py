@@ -15,7 +15,7 @@ from andon.app.history import (
     store_files,
     store_url,
 )
-from andon.app.sampler import open_sampler
+from andon.app.sampler import open_sampler, with_driver_versions
 from andon.app.settings import check_settings, config_path, load_settings
 from andon.app.sharing import open_availability, open_lease_tracker, refuse_ambiguous_names
 from andon.host.server.state_folder import state_folder
@@ -42,4 +42,5 @@ __all__ = [
     "state_folder",
     "store_files",
     "store_url",
+    "with_driver_versions",
 ]

@@ -79,7 +79,11 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
     if mistakes:
         count = len(mistakes)
         reason = mistakes[0] if count == 1 else f"{count} notifiers cannot be used"
-        raise Invalid(reason, hint="see docs/notifiers.md", mistakes=tuple(mistakes))
+        raise Invalid(
+            reason,
+            hint="andon config lists the settings; andon alerts test tries them",
+            mistakes=tuple(mistakes),
+        )
     return found
 
 

@@ -3,6 +3,8 @@
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from andon.core.sampling.masks import VARIABLES, Visibility, visibility
@@ -13,7 +15,7 @@ from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.system import System, boot_id, node_name
-from andon.model.device import Device
+from andon.model.device import Device, DriverVersions, Snapshot
 from andon.registry import BACKENDS, is_known, unknown
 
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
@@ -29,13 +31,26 @@ def open_sampler(settings: Settings, masks_may_change: bool = False) -> Sampler:
     root = Path(settings.root)
     return Sampler(
         vendors=_vendors(settings, root),
-        host=System(root),
+        host=System(root, drivers=None if settings.simulate else partial(_drivers, root)),
         node=NodeIdentity(settings.node or node_name(), boot_id(root)),
         visibility=_VisibleHere(masks_may_change),
         deadline_seconds=settings.deadline_seconds,
         standing_faults=() if settings.simulate else unreadable(),
         kernel_log=None if settings.simulate else KernelLog(root),
     )
+
+
+def with_driver_versions(snapshot: Snapshot, settings: Settings) -> Snapshot:
+    """A single sample, with what a sampler finds out only after a while; of this node alone."""
+    if settings.simulate or settings.replay or snapshot.host.drivers is not None:
+        return snapshot
+    return replace(snapshot, host=replace(snapshot.host, drivers=_drivers(Path(settings.root))))
+
+
+def _drivers(root: Path) -> tuple[DriverVersions, ...]:
+    from andon.host.driver_versions import driver_versions
+
+    return driver_versions(root)
 
 
 def _vendors(settings: Settings, root: Path) -> dict[str, tuple[BackendChoice, ...]]:

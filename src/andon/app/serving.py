@@ -29,6 +29,8 @@ from andon.web.transport import logs
 from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys, make_token
+from andon.web.transport.session_file import SessionFile
+from andon.web.transport.sign_in_socket import local_sign_in
 
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
@@ -50,7 +52,10 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         stack.enter_context(logs.bounded())
         stack.enter_context(server_file.sole_server(folder))
         listening = stack.enter_context(bound(place.host, place.port))
-        keys, audit = Keys(make_token(person)), Audit(folder)
+        token, audit = make_token(person), Audit(folder)
+        sessions = SessionFile(folder, token)
+        keys = Keys(token, file=sessions)
+        stack.callback(sessions.close)
         address, port = listening.getsockname()[:2]
         loopback = is_loopback(address)
         audit.write("started", address=address, port=port)
@@ -60,7 +65,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
         if feed.last is not None:
             refuse_ambiguous_names(settings, feed.last.devices)
-        rules = Rules(loopback, names(place, loopback))
+        rules = Rules(loopback, names(place, loopback), frozenset(settings.server_allow_origins))
         history = _history(sampler, settings, place.history)
         stack.callback(history.close)
         url = url_of(place, address, port)
@@ -75,7 +80,9 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         )
         if remote_leases is not None:
             stack.callback(remote_leases.close)
-        state = _app_state(feed, history, keys, watcher, remote_leases, leases)
+        here = server_file.local_url(url, address)
+        sign_in = stack.enter_context(local_sign_in(keys, here, port, settings.server_sign_in))
+        state = _app_state(feed, history, keys, watcher, remote_leases, leases, sign_in)
         built = _build(state, audit, rules)
 
         def ready() -> None:
@@ -109,6 +116,7 @@ def _app_state(
     watcher: "Watcher",
     remote_leases: "RemoteLeases | None",
     leases: "LeaseTracker | None",
+    sign_in: str | None,
 ) -> "AppState":
     from andon.web.routes.api import AppState
 
@@ -125,6 +133,7 @@ def _app_state(
         watcher=watcher,
         remote_leases=remote_leases,
         leases=leases,
+        sign_in=sign_in,
     )
 
 

@@ -16,7 +16,16 @@ from andon.backends.drm import FIRST_READING, Descriptors
 from andon.backends.sysfs import SysfsValue, Tree
 from andon.core.sampling.rest import Rest
 from andon.errors import Gone, Unavailable
-from andon.model.device import SAMPLE_VALUES, Card, Device, Process, Reading, Sample, State
+from andon.model.device import (
+    SAMPLE_VALUES,
+    Card,
+    Device,
+    FaultCode,
+    Process,
+    Reading,
+    Sample,
+    State,
+)
 from andon.model.vendors import VendorRow
 
 ASLEEP: Final = "suspended by the system; andon leaves it asleep"
@@ -143,6 +152,7 @@ class KernelBackend:
             raise Unavailable(
                 f"no device uses the {' or '.join(names)} driver",
                 hint=f"if one is installed, load its driver: sudo modprobe {', or '.join(names)}",
+                cause=FaultCode.NO_DRIVER,
             )
         return cards
 

@@ -48,7 +48,11 @@ class AlertFilter:
         mistakes = [f"there is no level {level}"] if level not in set(Level) else []
         mistakes += [f"there is no rule {rule}" for rule in rules or () if rule not in BY_NAME]
         if mistakes:
-            raise Invalid(mistakes[0], hint="see docs/alerts.md", mistakes=tuple(mistakes))
+            raise Invalid(
+                mistakes[0],
+                hint="andon alerts rules lists the rules and levels",
+                mistakes=tuple(mistakes),
+            )
         self.level, self.rules, self.devices = Level(level), rules, devices
 
     def fits(self, alert: Alert, snapshot: Snapshot) -> bool:

@@ -10,6 +10,7 @@ from andon.cli import snapshot_source
 from andon.cli.remote import DEFAULT_URL, Server, own_server, service
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
+from andon.core.conditions.node.drivers import has_none
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import alert_from_json, alerts_from_json
@@ -30,6 +31,7 @@ ONE_READING = (
     "Based on one reading: no server is running (andon serve), so durations are unknown and "
     "nobody is notified."
 )
+NO_GPU = "No GPU found on this node."
 NO_SERVER = "no andon server is running on this machine"
 START = "start one with andon serve, or name one elsewhere with --url"
 
@@ -39,7 +41,9 @@ class Source(Protocol):
 
     def page(self, since: float | None = None) -> AlertOverview: ...
 
-    def rules(self) -> list[Json]: ...
+    def rules(self) -> Json: ...
+
+    def rule(self, name: str) -> Json: ...
 
     def pages(self) -> Iterator[AlertOverview]: ...
 
@@ -51,7 +55,7 @@ class FromServer:
         self.server = server
 
     def page(self, since: float | None = None) -> AlertOverview:
-        asked: dict[str, Any] = {"limit": MOST}
+        asked: dict[str, Any] = {"limit": MOST, "all": "true"}  # what is listed is decided here
         if since is not None:
             asked["since"] = max(0.0, since)
         return self._page(self.server.get(f"/api/alerts?{urlencode(asked)}"))
@@ -67,10 +71,16 @@ class FromServer:
     def alert(self, number: str) -> Alert:
         return self._read(alert_from_json, self.server.get(_at(number)))
 
-    def rules(self) -> list[Json]:
+    def rules(self) -> Json:
         from andon.cli.remote_rules import rules_from_json
 
         return self._read(rules_from_json, self.server.get("/api/alerts/rules"))
+
+    def rule(self, name: str) -> Json:
+        from andon.cli.remote_rules import rule_from_json
+
+        payload = self.server.get(f"/api/alerts/rules/{quote(name, safe='')}")
+        return self._read(rule_from_json, payload)
 
     def acknowledge(self, number: str, by: str, note: str) -> Alert:
         body = {"by": by, "note": note}
@@ -125,15 +135,14 @@ class FromSampling:
 
     def page(self, since: float | None = None) -> AlertOverview:
         """One sample: what would fire if it lasted counts as firing."""
-        from andon.core import alerting
-        from andon.engine.alerting.watcher import now
+        from andon import app
+        from andon.core.alerting.standing import standing
 
         settings = snapshot_source.settings_of(self._choices)
         snapshot = snapshot_source.take_snapshot(self._choices)
-        seen = alerting.Observation(snapshot, snapshot.events)
-        state = alerting.step(alerting.EMPTY, seen, now(), _rulebook(settings)).state
-        alerts = tuple(replace(a, state=Phase.FIRING) for a in alerting.current(state))
-        return _page(snapshot, alerts, ONE_READING)
+        snapshot = app.with_driver_versions(snapshot, settings)
+        note = ONE_READING if not has_none(snapshot) else f"{NO_GPU} {ONE_READING}"
+        return _page(snapshot, standing(snapshot, _rulebook(settings)), note)
 
     def pages(self) -> Iterator[AlertOverview]:
         """Sample after sample through the same rules as a server, with their durations."""
@@ -151,15 +160,25 @@ class FromSampling:
                 outcome = alerting.step(state, seen, now(), rulebook)
                 state = outcome.state
                 ended = [a for a in outcome.changed if a.state is Phase.RESOLVED and a.fired]
-                yield _page(snapshot, (*alerting.current(state), *ended))
+                found = (replace(a, notified=0) for a in (*alerting.current(state), *ended))
+                yield _page(snapshot, tuple(found))  # there is nobody to notify
 
-    def rules(self) -> list[Json]:
+    def rules(self) -> Json:
         from andon.web.answers.alert_payloads import rules_to_json
 
         settings = snapshot_source.settings_of(self._choices)
         statuses = snapshot_source.take_snapshot(self._choices).devices
-        found: list[Json] = rules_to_json(_rulebook(settings), statuses)["rules"]
-        return found
+        return rules_to_json(_rulebook(settings), statuses)
+
+    def rule(self, name: str) -> Json:
+        from andon.core.conditions.catalogue import condition_named
+        from andon.web.answers.rule_page import RuleContext, rule_to_json
+
+        condition, settings = condition_named(name), snapshot_source.settings_of(self._choices)
+        statuses = snapshot_source.take_snapshot(self._choices).devices
+        prefix = settings.exporter_prefix
+        here = RuleContext(_rulebook(settings), statuses, prefix=prefix)
+        return rule_to_json(condition, here)
 
 
 def source_of(choices: Choices) -> FromServer | FromSampling:

@@ -24,9 +24,7 @@ COMMANDS = {
     "status": CommandEntry(
         "watch", "andon.cli.commands.watch.status:status", "One line per GPU, now."
     ),
-    "watch": CommandEntry(
-        "watch", "andon.cli.commands.watch.watch:watch", "Stream one line per device and sample."
-    ),
+    "watch": CommandEntry("watch", "andon.cli.commands.watch.watch:watch", "The same, live."),
     "ps": CommandEntry(
         "watch",
         "andon.cli.commands.watch.ps:ps",
@@ -106,6 +104,9 @@ COMMANDS = {
     "selftest": CommandEntry(
         "setup", "andon.cli.commands.setup.selftest:selftest", "Check that readings are plausible."
     ),
+    "audit": CommandEntry(
+        "setup", "andon.cli.commands.setup.audit:audit", "Who changed what through the server."
+    ),
     "gc": CommandEntry(
         "setup", "andon.cli.commands.setup.gc:gc", "Compact the history, delete what is too old."
     ),
@@ -115,7 +116,13 @@ COMMANDS = {
         "andon.cli.commands.setup.completion:completion",
         "Print the shell completion script.",
     ),
+    "version": CommandEntry(
+        "setup", "andon.cli.commands.setup.version:version", "Print the version."
+    ),
 }
+
+ALIASES = {"bench": "cost"}
+"""Other names of commands, which the overview leaves out."""
 
 EXAMPLES = (
     ("andon", "what is going on here"),

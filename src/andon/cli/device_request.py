@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from andon.cli.options import duration, lasting
+from andon.cli.options import DEVICE_OPTION, device_words, duration, lasting
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices
 from andon.core.sharing.requests import (
@@ -43,6 +44,16 @@ _NO_WAIT = click.option("--no-wait", is_flag=True, help="Fail at once instead of
 def request_options(command: F) -> F:
     """The options that select devices; `request_from` takes them as a dictionary."""
     return _with([row for row in rows(RequestOptions) if not row.queue], command)
+
+
+def request_devices(command: F) -> F:
+    """DEVICE as arguments too, for commands that run no other command."""
+
+    @wraps(command)
+    def called(*args: Any, device_words: Sequence[str], devices: Sequence[str], **more: Any) -> Any:
+        return command(*args, devices=(*device_words, *devices), **more)
+
+    return device_words("[DEVICE]...")(called)  # type: ignore[return-value]
 
 
 def queue_options(command: F) -> F:
@@ -92,6 +103,8 @@ def _row(name: str) -> RequestOption:
 def _with(options: Sequence[RequestOption], command: F) -> F:
     for row in reversed(options):
         names = [name for name in (row.option, row.short) if name]
+        if row.short in DEVICE_OPTION:
+            names = [*DEVICE_OPTION, row.name]
         settings = {"metavar": row.metavar or None, "help": _help(row), **_TYPES[row.type]}
         if row.type in (Count, Seconds, int):
             settings["default"] = _text(row)

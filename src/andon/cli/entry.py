@@ -8,8 +8,11 @@ from contextlib import suppress
 from typing import NoReturn
 
 SAMPLING_COMMANDS = frozenset(
-    ("devices", "env", "free", "lease", "leases", "ps", "run", "status", "wait", "watch", "why")
-)
+    (
+        "devices", "env", "free", "lease", "leases", "ps", "run", "status", "wait", "watch", "who",
+        "why",
+    )
+)  # fmt: skip
 """The commands that sample this node's devices; `andon` alone does too."""
 _ELSEWHERE = ("--url", "--simulate", "--replay", "--help", "-h", "--version")
 _VARIABLES = ("ANDON_SIMULATE", "ANDON_REPLAY", "_ANDON_COMPLETE")
@@ -46,4 +49,6 @@ def will_sample(args: Sequence[str], env: Mapping[str, str]) -> bool:
     own = list(args[: args.index("--")] if "--" in args else args)
     if any(word.partition("=")[0] in _ELSEWHERE for word in own) or any(map(env.get, _VARIABLES)):
         return False
-    return not own or (own[0] in SAMPLING_COMMANDS and own[1:2] != ["extend"])
+    first = next((word for word in own if not word.startswith("-")), "0")
+    bare = first.isdecimal()  # `andon -d 0`
+    return bare or (first in SAMPLING_COMMANDS and own[1:2] != ["extend"])

@@ -8,13 +8,15 @@ from importlib import import_module
 
 import click
 
-from andon.cli.catalogue import COMMANDS, EXAMPLES, EXIT_CODES, JOBS
+from andon.cli.catalogue import ALIASES, COMMANDS, EXAMPLES, EXIT_CODES, JOBS
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import reopen_closed, report, write
 from andon.errors import AndonError, Invalid
 
 INTERRUPTED = 130
+BARE = "status"  # what `andon` without a command is
 COMPLETE = "_ANDON_COMPLETE"
+_ABOUT = frozenset(("-h", "--help", "--version"))  # about andon itself, not about a command
 
 
 class LazyGroup(click.Group):
@@ -24,16 +26,17 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        entry = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
+        if entry is None:
             return None
-        module, _, attribute = COMMANDS[cmd_name].target.partition(":")
+        module, _, attribute = entry.target.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and not _is_command(args[0]) and not args[0].startswith("-"):
             near = _nearest(args[0])
             known = f"did you mean: andon {near}?" if near else "andon --help lists the commands"
             raise click.UsageError(f"unknown command {args[0]!r}; {known}", ctx)
@@ -60,6 +63,19 @@ class LazyGroup(click.Group):
             formatter.write_text(text)
 
 
+def _is_command(word: str) -> bool:
+    return word in COMMANDS or word in ALIASES
+
+
+def named(args: Sequence[str]) -> list[str]:
+    """The arguments with their command: without one, options and devices are those of status."""
+    begins = args[0] if args else "-"
+    bare = begins.startswith("-") or begins.isdecimal()
+    if not bare or any(map(_is_command, args)) or _ABOUT.intersection(args):
+        return list(args)
+    return [BARE, *args]
+
+
 def _nearest(word: str) -> str | None:
     from difflib import get_close_matches
 
@@ -76,7 +92,8 @@ def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -
 
 @click.group(
     cls=LazyGroup,
-    invoke_without_command=True,
+    no_args_is_help=False,
+    subcommand_metavar="[COMMAND] [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
@@ -88,18 +105,12 @@ def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -
     help="Print the version.",
 )
 @shared
-@click.pass_context
-def cli(context: click.Context) -> int | None:
+def cli() -> None:
     """andon watches, explains, shares and records GPUs.
 
-    Alone it prints the status. Every command takes --help, and the options below before or
-    after its name.
+    Alone it prints the status, and takes the options of andon status. Every command takes
+    --help, and the options below before or after its name.
     """
-    if context.invoked_subcommand is not None:
-        return None
-    from andon.cli.commands.watch.status import overview
-
-    return overview(chosen(context))
 
 
 def run(args: Sequence[str]) -> int:
@@ -132,7 +143,9 @@ def _called(args: Sequence[str]) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(cli, {}, "andon", COMPLETE, os.environ[COMPLETE])
-    with cli.make_context("andon", list(args)) as context:
+    words = named(args)
+    with cli.make_context("andon", words) as context:
+        chosen(context).bare = len(words) > len(args)
         result = cli.invoke(context)
     return result if isinstance(result, int) else 0
 

@@ -1,17 +1,20 @@
 """The options that several commands share."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
 from andon.cli.terminal import Choices, write
-from andon.units import parse_seconds
+from andon.units import has_unit, parse_seconds
 
 F = TypeVar("F", bound=Callable[..., Any])
 MOST = 1_000_000
 MOST_SIMULATED = 512  # the limit in the settings, which --help must not import
+DEVICE_OPTION = ("--device", "--devices", "-d")
+DEVICE_FORMS = "index, 3:0, UUID or its beginning"
 
 
 def whole(given: str | int, most: int = MOST) -> int:
@@ -110,6 +113,44 @@ def elsewhere(command: F) -> F:
     return command
 
 
+def device_option(name: str, help: str) -> Callable[[F], F]:  # noqa: A002 - click's word
+    """-d, --device and --devices: the same wherever devices are named; split by commas."""
+    return click.option(*DEVICE_OPTION, name, multiple=True, metavar="D,…", help=help)
+
+
+def device_words(metavar: str) -> Callable[[F], F]:
+    """DEVICE as arguments."""
+    return click.argument("device_words", nargs=-1, metavar=metavar)
+
+
+def with_devices(
+    help: str = f"Only these GPUs: {DEVICE_FORMS}.",  # noqa: A002 - click's word
+    required: bool = False,
+) -> Callable[[F], F]:
+    """DEVICE as arguments and as an option; the command gets both as one list, `devices`."""
+
+    def add(command: F) -> F:
+        @wraps(command)
+        def called(
+            *args: Any, device_words: Sequence[str], device_options: Sequence[str], **more: Any
+        ) -> Any:
+            devices = split_devices([*device_words, *device_options])
+            if required and not devices:
+                raise click.UsageError("name a GPU, for example 3")
+            return command(*args, devices=devices, **more)
+
+        metavar = "DEVICE..." if required else "[DEVICE]..."
+        named = device_option("device_options", help)(called)
+        return device_words(metavar)(named)  # type: ignore[return-value]
+
+    return add
+
+
+def split_devices(given: Sequence[str]) -> list[str]:
+    """`0,1` and `3` give three names."""
+    return [name.strip() for names in given for name in names.split(",") if name.strip()]
+
+
 def duration(text: str) -> float:
     """The type of an option that is a duration: `2`, `500ms`, `1m`."""
     try:
@@ -119,7 +160,10 @@ def duration(text: str) -> float:
 
 
 def lasting(text: str) -> float:
-    """The same, but greater than 0."""
+    """A duration greater than 0 with its unit: is 2 two seconds or two hours?"""
     if (seconds := duration(text)) <= 0:
         raise click.BadParameter("duration must be greater than 0")
+    if not has_unit(text):
+        number = text.strip()
+        raise click.BadParameter(f"{number[:40]!r} has no unit: use {number[:40]}h or 90s")
     return seconds

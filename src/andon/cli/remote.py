@@ -24,8 +24,6 @@ from andon.host.server.calls import (
     Token,
     Trust,
     call,
-    names_of,
-    users_at,
 )
 from andon.host.server.node_folder import node_path
 from andon.host.server.state_folder import own_token, read_token, state_folder
@@ -35,10 +33,8 @@ from andon.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:26366"
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=64 * 1024 * 1024)
-PROBE_SECONDS = 1.0
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
-NO_SERVER = "no andon server is running here"
-START = "start one with andon serve, or name one elsewhere: andon open --url URL"
+PASS_TOKEN = "pass its token with --token-file FILE or ANDON_TOKEN"  # noqa: S105 (a hint)
 CLEAR_TEXT = "the token is sent over the network in clear text: use https or an SSH tunnel"
 Notify = Callable[[str], None]
 _STATUSES: dict[int, type[AndonError]] = {
@@ -49,9 +45,12 @@ _STATUSES: dict[int, type[AndonError]] = {
 class Server:
     """An andon server, one request at a time."""
 
-    def __init__(self, target: Target, no_token: AndonError | None = None) -> None:
+    def __init__(
+        self, target: Target, no_token: AndonError | None = None, signs_in: bool = False
+    ) -> None:
         self.url, self._target = target.url, target
         self._no_token = no_token  # why our own token cannot be used
+        self._signs_in = signs_in  # as this user, where the server wants to know who asks
 
     def get(self, path: str, **asked: object) -> wire.Json:
         """GET a path that every server of this version has."""
@@ -83,11 +82,14 @@ class Server:
 
     def _ask(self, method: str, path: str, body: wire.Json | None = None) -> wire.Json:
         data = None if body is None else wire.dumps(body).encode()
+        asked = Asked(method, path, data)
         try:
-            answer = call(self._target, Asked(method, path, data), LIMITS)
+            answer = call(self._target, asked, LIMITS)
+            if answer.status == 401 and self._signs_in:
+                answer = self._call_as_user(asked) or answer
         except FAILURES as exc:
             raise Unavailable(
-                f"{self.url} cannot be reached: {_words(exc)}",
+                f"{self.url} cannot be reached: {plain_words(exc)}",
                 hint="check that andon serve is running there",
             ) from exc
         if not 200 <= answer.status < 300:  # an andon server never redirects
@@ -96,6 +98,19 @@ class Server:
             return wire.loads(answer.body)
         except Invalid as exc:
             raise self._stranger() from exc
+
+    def _call_as_user(self, asked: Asked) -> Answer | None:
+        """The request as this user, whom the kernel knows; None where the server is elsewhere."""
+        from andon.host.server.sign_in import NoLocalSignIn, open_session
+
+        try:
+            session = open_session(self.url, LIMITS)
+        except NoLocalSignIn:
+            return None
+        try:
+            return session.call(asked, LIMITS)
+        finally:
+            session.end(LIMITS)
 
     def _refused(self, answer: Answer) -> AndonError:
         """The server's own error, if it is an andon server."""
@@ -110,7 +125,7 @@ class Server:
         if answer.status == 401:
             if self._no_token is not None:
                 return self._no_token
-            hint = "pass its token with --token-file FILE or ANDON_TOKEN"
+            hint = PASS_TOKEN
             if answer.doubt is not None:
                 hint = f"your own token was not sent, {answer.doubt}; {hint}"
         return kind(f"{self.url}: {reason}", hint=hint, mistakes=lines)
@@ -120,7 +135,7 @@ class Server:
         return Unavailable(f"{self.url} is not an andon server", hint=hint)
 
 
-def _words(exc: BaseException) -> str:
+def plain_words(exc: BaseException) -> str:
     """`Connection refused` and not `[Errno 111] Connection refused`."""
     plain = isinstance(exc, OSError) and type(exc).__module__ == "builtins" and exc.strerror
     return str(plain or str(exc) or type(exc).__name__)
@@ -216,8 +231,8 @@ def connect(url: str, token_file: str | None, notify: Notify) -> Server:
     """The named server, with the token meant for it."""
     url = base_url(url)
     token, no_token = token_for(url, token_file)
-    _warn(url, token, notify)
-    return Server(Target(url, Trust.NAMED, token), no_token)
+    warn_of_clear_text(url, token, notify)
+    return Server(Target(url, Trust.NAMED, token), no_token, signs_in=_may_sign_in(token))
 
 
 def own_server() -> Server | None:
@@ -233,27 +248,13 @@ def own_server() -> Server | None:
 
 def service(url: str, token_file: str | None) -> Server:
     """The system's server on its usual port; this user's own token is not sent to it."""
-    return Server(Target(url, Trust.SERVICE, _given(token_file)))
+    token = _given(token_file)
+    return Server(Target(url, Trust.SERVICE, token), signs_in=_may_sign_in(token))
 
 
-def signing_in(url: str | None, token_file: str | None, notify: Notify) -> Server:
-    """The server that creates a sign-in link: it must prove that it knows the token."""
-    folder = node_path()
-    found = base_url(url) if url else server_file.find(folder)
-    place = found or DEFAULT_URL
-    users = users_at(place, PROBE_SECONDS) if found is None else frozenset()
-    if users is None:
-        last = server_file.stale(folder)
-        raise Unavailable(NO_SERVER, hint=last or START)
-    token, no_token = token_for(place, token_file)
-    if token is None:
-        owner = f": its token belongs to {names_of(users)}" if users else ""
-        raise no_token or Denied(
-            f"you are not allowed to sign in to {place}{owner}",
-            hint="get the server's token, and pass it with --token-file FILE or ANDON_TOKEN",
-        )
-    _warn(place, token, notify)
-    return Server(Target(place, Trust.PROVEN, token))
+def _may_sign_in(token: Token | None) -> bool:
+    """A token that was named is meant for this server: then no other way is tried."""
+    return token is None or token.own
 
 
 def token_for(url: str, token_file: str | None) -> tuple[Token | None, AndonError | None]:
@@ -278,7 +279,7 @@ def _given(token_file: str | None) -> Token | None:
     return Token(given, own=False) if given else None
 
 
-def _warn(url: str, token: Token | None, notify: Notify) -> None:
+def warn_of_clear_text(url: str, token: Token | None, notify: Notify) -> None:
     if token is not None and url.startswith("http:") and not _is_here(url):
         notify(CLEAR_TEXT)
 

@@ -24,6 +24,7 @@ from andon.model.json_fields import (
 )
 
 MOST_ROWS = 1_000_000
+MOST_CHART_POINTS = 2_000
 T = TypeVar("T")
 
 
@@ -42,6 +43,22 @@ class RemoteHistory:
         path = f"/api/devices/{quote(device, safe='')}/history"
         payload = self._server.get(path, metric=metric, since=since, until=until, points=points)
         return self._each(payload, "buckets", _bucket)
+
+    def throttle_shares(
+        self, device: str, since: float, until: float, points: int
+    ) -> tuple[list[int], dict[str, list[float | None]]]:
+        """As `core.history.throttle_shares` gives them from a store."""
+        path = f"/api/devices/{quote(device, safe='')}/charts"
+        asked = {"since": since, "until": until, "points": min(points, MOST_CHART_POINTS)}
+        payload = self._server.get(path, metrics="utilization_percent", **asked)
+        try:
+            counts, found = payload["readings"], payload["throttle"]
+            return list(map(int, counts)), {
+                str(name): [None if one is None else float(one) for one in column]
+                for name, column in found.items()
+            }
+        except (KeyError, TypeError, ValueError, AttributeError) as exc:
+            raise self._server.of_another_version("throttle shares are missing") from exc
 
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         payload = self._server.get("/api/usage", device=device, since=since, until=until)

@@ -2,14 +2,18 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from andon.cli.outfile import LineFile
+from andon.cli.show import csv_rows
 from andon.cli.terminal import Choices, notice
 from andon.core.processes.redaction import redact
 from andon.core.runs.oom import Strain, Verdict, verdict
+from andon.core.runs.usage_words import usage_words
 from andon.core.sharing.launching import environment
 from andon.engine.running.launcher import Launcher
 from andon.engine.running.runlog import RunLog, path_in
@@ -23,11 +27,14 @@ from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holders import LockTable, strangers
 from andon.leases.rejoin import Presence
+from andon.leases.release_notes import read_note
 from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.naming import device_labels, title
+from andon.model.release_note import ReleaseNote
 from andon.model.work import DeviceRequest, Lease
 from andon.units import MIB, human_seconds
 
+RECORD_VARIABLE = "ANDON_RECORD"  # tells the command where its record is
 WARN_SECONDS = 300.0  # how long before its end the owner is warned
 VMSTAT = Path("/proc/vmstat")
 
@@ -70,6 +77,15 @@ def larger(request: DeviceRequest, grant: Grant) -> DeviceRequest:
     return replace(request, memory_bytes=max(asked, min(had)) + MIB)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """How a run is recorded: under which name, where, and whether as CSV too."""
+
+    name: str | None = None
+    folder: Path | None = None
+    csv: bool = False
+
+
 class Running:
     """A command to run, once per attempt."""
 
@@ -78,12 +94,13 @@ class Running:
         choices: Choices,
         command: Sequence[str],
         sampler: Sampler,
-        folder: Path | None = None,
+        record: RecordOptions | None = None,
         interactive: bool = False,
+        shell: bool = False,
     ) -> None:
         self._choices, self._command, self._sampler = choices, list(command), sampler
-        self._folder = folder or state_folder() / "runs"
-        self._interactive = interactive
+        self._record = record or RecordOptions()
+        self._interactive, self._shell = interactive, shell
         self.words = redact(tuple(command))
 
     def on_grant(self, grant: Grant) -> tuple[int, Verdict]:
@@ -108,21 +125,31 @@ class Running:
         held: LeaseHold | None,
     ) -> tuple[int, Verdict]:
         everyone = [status.device for status in snapshot.devices]
+        names = device_labels(snapshot.devices)
+        where = title(", ".join(names[device.uuid] for device in chosen))
+        log, released = self._log(chosen), LeaseRelease(held)
         variables = {**os.environ, **environment(chosen, everyone, lease.id)}
-        hold = held.hold if held else None
+        if log.writes:
+            variables[RECORD_VARIABLE] = str(log.path.absolute())
         launcher = Launcher(
-            self._command, variables, hold, self._interactive, tapped=not self._interactive
+            self._command,
+            variables,
+            held.hold if held else None,
+            self._interactive,
+            tapped=not self._interactive,
+            asked_by=released.words,
+            shell=self._shell,
         )
-        log = self._log(chosen)
         log.begin(lease, {**self._facts(chosen, snapshot), **facts})
         log.follow(self._sampler, snapshot)
         kills = _host_kills()
+        if not self._interactive:  # `andon lease` has said so
+            self._notify(f"running on {where} (lease {lease.id})")
         end: dict[str, Any] = {"exit_code": None, "outcome": "not_started"}
         try:
             outcome = launcher.run(_Check(held, self._notify), self._notify)
             if held is not None:
                 held.release()  # before anything else: others are waiting for it
-            names = device_labels(snapshot.devices)
             strains = [_strain(status, names) for status in log.latest_of_run()]
             judged = verdict(
                 outcome.code,
@@ -140,18 +167,39 @@ class Running:
                 "outcome": str(judged.end),
                 "message": judged.words,
                 "reported_by": judged.reported_by,
+                **released.facts(),
             }
             return outcome.code, judged
         finally:
             log.end(end)
+            if (seconds := end.get("duration_seconds")) is not None:
+                used = usage_words(where, seconds, list(log.tallies.result().values()))
+                self._notify(f"{used}; record: {log.path}" if log.writes else used)
 
     def _log(self, chosen: Sequence[Device]) -> RunLog:
-        name = _name(self._command)
-        uuids = [device.uuid for device in chosen]
-        return RunLog(path_in(self._folder, name, time.time()), uuids, self._notify)
+        name = self._record.name or _name(self._command)
+        uuids = frozenset(device.uuid for device in chosen)
+        folder = self._record.folder or state_folder() / "runs"
+        path = path_in(folder, name, time.time())
+        also = self._csv(path.with_suffix(".csv"), uuids) if self._record.csv else None
+        return RunLog(path, sorted(uuids), self._notify, also)
+
+    def _csv(self, path: Path, uuids: frozenset[str]) -> Callable[[Snapshot], None]:
+        """Writes the same samples as CSV, beside the record."""
+        file = LineFile(path, csv_rows.header(), self._notify)
+
+        def write(snapshot: Snapshot) -> None:
+            with suppress(OSError):  # `append` reports what fails
+                path.touch(0o600)  # its users are nobody else's business
+            mine = tuple(s for s in snapshot.devices if s.device.uuid in uuids)
+            for row in csv_rows.device_rows(replace(snapshot, devices=mine)):
+                file.append(row)
+
+        return write
 
     def _facts(self, chosen: Sequence[Device], snapshot: Snapshot) -> dict[str, Any]:
         return {
+            "name": self._record.name or _name(self._command),
             "node": snapshot.node,
             "user": user_name(os.getuid()),
             "command": self.words,
@@ -164,6 +212,25 @@ class Running:
 
     def _notify(self, text: str) -> None:
         notice(text, self._choices)
+
+
+class LeaseRelease:
+    """Who ended this lease from elsewhere; read once, when the holder is asked to stop."""
+
+    def __init__(self, held: LeaseHold | None) -> None:
+        self._held = held
+        self._found: ReleaseNote | None = None
+
+    def words(self) -> str | None:
+        if self._held is None:
+            return None
+        self._found = self._found or read_note(self._held.hold)
+        return None if self._found is None else self._found.words(self._held.lease.id)
+
+    def facts(self) -> dict[str, str]:
+        """For the record."""
+        found = self._found
+        return {} if found is None else {"released_by": found.by, "release_note": found.note}
 
 
 class _Check:
@@ -192,6 +259,7 @@ class _Check:
 
 def _choice(grant: Grant) -> dict[str, Any]:
     """The choice for the run record: the method, and every candidate with its values."""
+    models = {s.device.uuid: s.device.name for s in grant.candidates.snapshot.devices}
     return {
         "method": "score",
         "world_size": len(grant.candidates.choice.chosen),
@@ -199,6 +267,7 @@ def _choice(grant: Grant) -> dict[str, Any]:
             {
                 "uuid": c.uuid,
                 "index": c.index,
+                "name": models.get(c.uuid),
                 "free_bytes": c.free_bytes,
                 "utilization_percent": c.utilization_percent,
                 "score": None if c.score is None else round(c.score, 4),

@@ -78,12 +78,12 @@ def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:
     return {uuid for name in wanted for uuid in devices_named(name, snapshot.devices)}
 
 
+def narrowed(snapshot: Snapshot, wanted: Sequence[str]) -> Snapshot:
+    """The snapshot with the named devices; with all of them where none is named."""
+    return only(snapshot, chosen_uuids(snapshot, wanted)) if wanted else snapshot
+
+
 def only(snapshot: Snapshot, uuids: set[str]) -> Snapshot:
     """The snapshot with only these devices."""
     kept = tuple(s for s in with_labels(snapshot.devices) if s.device.uuid in uuids)
     return replace(snapshot, devices=kept)
-
-
-def split_devices(given: Sequence[str]) -> list[str]:
-    """`-d 0,1 -d 3` gives three names."""
-    return [name.strip() for names in given for name in names.split(",") if name.strip()]

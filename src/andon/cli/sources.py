@@ -44,11 +44,8 @@ def sampling(choices: Choices) -> "Sampler":
 
 def sampling_ahead(choices: Choices) -> "Sampler":
     """The same for commands that share devices, with its readers already starting: opening a driver
-    takes as long as our imports. Simulated devices are idle unless a scenario is set.
+    takes as long as our imports.
     """
-    resolved = resolved_of(choices)
-    if resolved.settings.simulate and resolved.origin["simulate_scenario"] == "default":
-        choices.overrides["simulate_scenario"] = "idle"
     sampler = sampling(choices)
     sampler.begin()
     return sampler

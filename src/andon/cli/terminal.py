@@ -27,6 +27,7 @@ class Choices:
     """Settings set by a command's own options."""
     url: str | None = None
     token_file: str | None = None
+    bare: bool = False  # `andon` without a command
     warned: bool = False  # the settings may be read twice; warnings are printed once
 
     def flags(self) -> dict[str, object]:

@@ -196,6 +196,8 @@ NODE: tuple[Metric, ...] = (
     _gauge("node_cpu_ratio", "host.cpu_percent", "CPU utilization of the node."),
     _gauge("node_memory_used_bytes", "host.memory_used_bytes", "Memory in use on the node."),
     _gauge("node_memory_total_bytes", "host.memory_total_bytes", "Total memory of the node."),
+    _gauge("node_memory_pressure_ratio", "host.memory_pressure_percent",
+           "Share of the last ten seconds in which a process waited for memory."),
     _gauge("node_load_1m", "host.load_1m", "Load average of the node over one minute."),
     _several("node_disk_used_bytes", "host.disk.used_bytes", spreads.disk_used, ("mount",),
              "Used space of a local file system."),

@@ -103,6 +103,19 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+def account_name(uid: int) -> str | None:
+    """The name of an account as it is now; None where there is no such account.
+
+    Not cached: a uid may be given to another person while a server runs.
+    """
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OSError, OverflowError):
+        return None
+
+
 def _kin(pid: int, containers: bool, root: str) -> Kin | None:
     folder = f"{root}/proc/{pid}"
     stat = _stat(pid, root)

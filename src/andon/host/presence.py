@@ -55,7 +55,8 @@ def has_nvidia_smi() -> bool:
 
 
 def _is_here(root: Path, vendor: VendorRow) -> bool:
-    return any((root / sign).exists() for sign in vendor.signs) or _bound(root, vendor.drivers)
+    signs = (*vendor.signs, *vendor.off_bus_signs)
+    return any((root / sign).exists() for sign in signs) or _bound(root, vendor.drivers)
 
 
 def _bound(root: Path, drivers: tuple[str, ...]) -> bool:

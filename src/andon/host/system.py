@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
-from andon.model.device import Disk, Host, Network
+from andon.model.device import Disk, DriverVersions, Host, Network
 
 DISKS_EVERY_SECONDS = 30.0
 NETWORK_EVERY_SECONDS = 5.0
+PRESSURE_EVERY_SECONDS = 5.0  # the kernel's own average is over ten
+DRIVERS_AFTER_SECONDS = 1.0  # a command that samples once does without: they take a while to find
+DRIVERS_EVERY_SECONDS = 300.0  # they change when somebody installs a driver
 _MAX_DISKS = 32
 _READ_BYTES = 4096  # enough for the needed first lines
 _LOCAL = frozenset(
@@ -53,12 +56,21 @@ class _Source(Protocol):
     def load(self) -> float: ...
     def disks(self) -> tuple[Disk, ...]: ...
     def network(self) -> tuple[Network, ...]: ...
+    def memory_pressure(self) -> float: ...
+
+
+Drivers = Callable[[], tuple[DriverVersions, ...]]
 
 
 class System:
     """Reads the node's values. CPU use is measured since the previous read."""
 
-    def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        clock: Callable[[], float] = time.monotonic,
+        drivers: Drivers | None = None,
+    ) -> None:
         linux = sys.platform.startswith("linux")
         self._source: _Source = _Proc(root) if linux else _Psutil()
         self._clock = clock
@@ -66,6 +78,10 @@ class System:
         self._disks: tuple[Disk, ...] = ()
         self._disks_due = self._network_due = -math.inf
         self._network: tuple[Network, ...] = ()
+        self._pressure: float | None = None
+        self._pressure_due, self._drivers_due = -math.inf, clock() + DRIVERS_AFTER_SECONDS
+        self._read_drivers = drivers
+        self._drivers: tuple[DriverVersions, ...] | None = None
 
     def read(self, spared_seconds: float = 0.0) -> Host:
         """The current values; None and () for what cannot be read."""
@@ -77,6 +93,8 @@ class System:
             load_1m=_tried(self._source.load, None),
             disk=self._disk(),
             network=self._links(),
+            memory_pressure_percent=self._memory_pressure(),
+            drivers=self._driver_versions(),
         )
 
     def _cpu_percent(self, spared_seconds: float) -> float | None:
@@ -98,6 +116,20 @@ class System:
             self._network = _tried(self._source.network, ())
             self._network_due = now + NETWORK_EVERY_SECONDS
         return self._network
+
+    def _memory_pressure(self) -> float | None:
+        now = self._clock()
+        if now >= self._pressure_due:
+            self._pressure = _tried(self._source.memory_pressure, None)
+            self._pressure_due = now + PRESSURE_EVERY_SECONDS
+        return self._pressure
+
+    def _driver_versions(self) -> tuple[DriverVersions, ...] | None:
+        now = self._clock()
+        if self._read_drivers is not None and now >= self._drivers_due:
+            self._drivers = _tried(self._read_drivers, None)
+            self._drivers_due = now + DRIVERS_EVERY_SECONDS
+        return self._drivers
 
 
 def node_name() -> str:
@@ -141,7 +173,7 @@ class _Proc:
         proc = root / "proc"
         own = proc / ("self" if root == Path("/") else "1")
         self._stat, self._meminfo = str(proc / "stat"), str(proc / "meminfo")
-        self._loadavg = str(proc / "loadavg")
+        self._loadavg, self._pressure = str(proc / "loadavg"), str(proc / "pressure/memory")
         self._mounts, self._net = own / "mounts", own / "net/dev"
         self._second = os.sysconf("SC_CLK_TCK")
 
@@ -154,6 +186,9 @@ class _Proc:
 
     def load(self) -> float:
         return float(_beginning(self._loadavg).split()[0])
+
+    def memory_pressure(self) -> float:
+        return parse_pressure(_beginning(self._pressure))
 
     def network(self) -> tuple[Network, ...]:
         return parse_network(os.fsdecode(self._net.read_bytes()))
@@ -192,6 +227,14 @@ def parse_memory(content: bytes) -> tuple[int, int]:
     if available is None:  # kernels before 3.14
         available = kib[b"MemFree"] + kib[b"Buffers"] + kib[b"Cached"]
     return max(0, total - available) * 1024, total * 1024
+
+
+def parse_pressure(content: bytes) -> float:
+    """The ten-second average of `some avg10=1.53 avg60=…`: the share of time in percent."""
+    kind, average, *_ = content.split(maxsplit=2)
+    if kind != b"some" or not average.startswith(b"avg10="):
+        raise ValueError("there is no ten-second average")
+    return float(average.removeprefix(b"avg10="))
 
 
 def parse_network(text: str) -> tuple[Network, ...]:
@@ -265,6 +308,9 @@ class _Psutil:
 
     def load(self) -> float:
         return os.getloadavg()[0]
+
+    def memory_pressure(self) -> float:
+        raise OSError("only Linux states how long processes wait for memory")
 
     def network(self) -> tuple[Network, ...]:
         import psutil

@@ -55,8 +55,10 @@ def is_named(name: str, suffix: str) -> bool:
     return name.endswith(suffix) and len(name) <= LONGEST_NAME and _PLAIN.issuperset(name)
 
 
-def make(folder: int, name: str, text: str, modified: float | None = None) -> int:
-    """Create a locked file in a directory; its descriptor is the lock.
+def make(
+    folder: int, name: str, text: str, modified: float | None = None, uid: int | None = None
+) -> int:
+    """Create a locked file in a directory; its descriptor is the lock. Root may give it to a user.
 
     No one can see it before it is locked, and its final name has never been used: a lock on a
     file that is replaced would be held twice.
@@ -69,6 +71,8 @@ def make(folder: int, name: str, text: str, modified: float | None = None) -> in
         _write(descriptor, text)
         if modified is not None:
             stamp(descriptor, modified)
+        if uid is not None:
+            os.fchown(descriptor, uid, -1)
         os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with suppress(OSError):

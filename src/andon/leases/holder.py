@@ -14,21 +14,32 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from andon.core.sharing.lease_ends import LeaseEnd
 from andon.errors import AndonError
 from andon.host.interpreter import module_command, module_environment
 from andon.leases.hold import Countdown, Hold, LeaseHold
+from andon.leases.places import VARIABLE
 
 CHECK_SECONDS = 5.0  # how late a changed end or a removed file is noticed
 _MESSAGE_BYTES = 16_384  # a path of maximum length, and some numbers
 _TAKEN = b"."
 
 
+class Account(NamedTuple):
+    """A user of this machine for whom a lease is held."""
+
+    uid: int
+    gid: int
+    name: str
+
+
 class Keeper:
     """The program's side: its holder process."""
 
-    def __init__(self, detached: bool = False) -> None:
+    def __init__(self, detached: bool = False, account: Account | None = None) -> None:
+        """For another user it runs as that user, who can then end it; only root can start it so."""
         ours, theirs = socket.socketpair()
         arguments = module_command("andon.leases.holder", str(theirs.fileno()))
         self._socket, self._detached, self._given = ours, detached, False
@@ -40,7 +51,10 @@ class Keeper:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # so that Ctrl-C does not reach it
             cwd="/",
-            env=module_environment(),
+            env=module_environment() if account is None else _plain_environment(),
+            user=None if account is None else account.uid,
+            group=None if account is None else account.gid,
+            extra_groups=None if account is None else (),
         )
         theirs.close()
 
@@ -87,6 +101,12 @@ class Keeper:
         if not (self._detached and self._given):
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
+
+
+def _plain_environment() -> dict[str, str]:
+    """Its user can read it: nothing of the server's own environment but what is needed."""
+    known = module_environment()
+    return {name: known[name] for name in ("PATH", "PYTHONPATH", VARIABLE) if name in known}
 
 
 def main(arguments: Sequence[str]) -> int:

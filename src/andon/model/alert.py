@@ -112,6 +112,8 @@ class Alert:
     inhibited_by: str | None = None
     notified: int = 0
     last_notified: float | None = None
+    fires_in_seconds: float | None = None  # of a pending one: when it fires if it lasts
+    clears_in_seconds: float | None = None  # of one that has recovered: when it ends if it stays so
     evidence: Mapping[str, float | str] = field(default_factory=dict)
 
 

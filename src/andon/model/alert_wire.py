@@ -43,6 +43,7 @@ Json = dict[str, Any]
 
 _TIMES = ("fired", "resolved", "no_data_since", "silenced_until", "last_notified")
 _NUMBERS = ("value", "threshold", "limit")
+_SPANS = ("fires_in_seconds", "clears_in_seconds")
 MOST_INDEX = 65_535
 ALERT_ORDER = names_of(
     Alert, "id", "rule", "subject", "device", "where", "level", "severity", "state"
@@ -73,11 +74,11 @@ def alerts_to_json(
     node: str,
     at: float,
     simulated: bool = False,
+    *,
+    worst: Level | None,
 ) -> Json:
     """The whole list; `worst` is the highest firing level, None if nothing fires."""
     listed = list(alerts)
-    firing = [alert.level for alert in listed if alert.state is Phase.FIRING]
-    worst = max(firing, key=lambda level: level.rank, default=None)
     found = AlertList(node, at, simulated, worst, tuple(listed), tuple(silences))
     return {
         "schema": ALERTS,
@@ -147,6 +148,7 @@ def notice_from_json(value: Json) -> Notice:
 def _alert(value: Json) -> Alert:
     times = {name: some_time_in(value, name) for name in _TIMES}
     numbers = {name: number_in(value, name) for name in _NUMBERS}
+    spans = {name: number_in(value, name, 0) for name in _SPANS}
     return Alert(
         id=text_in(value, "id"),
         rule=text_in(value, "rule", NAME),
@@ -167,6 +169,7 @@ def _alert(value: Json) -> Alert:
         evidence=inside(value, "evidence", _evidence) or {},
         **times,
         **numbers,
+        **spans,
     )
 
 

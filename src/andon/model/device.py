@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
+from andon.model.band import Band, band
 from andon.model.shapes import Doc, doc_of
 from andon.model.throttling import REASONS
 from andon.units import unit_of
@@ -25,6 +26,11 @@ class State(StrEnum):
     LOST = "lost"  # reported as lost by the driver
     ASLEEP = "asleep"  # suspended by the system and not woken
 
+    @property
+    def words(self) -> str:
+        """What people read, the same on every surface."""
+        return "not responding" if self is State.STALE else str(self)
+
 
 class MemoryKind(StrEnum):
     """Whether the device has memory of its own or uses the system's."""
@@ -40,6 +46,24 @@ class ProcessKind(StrEnum):
     GRAPHICS = "graphics"
 
 
+class FaultCode(StrEnum):
+    """Why a reader fails, for programs. A backend of a third party may leave it out."""
+
+    VERSION_MISMATCH = "version_mismatch"
+    NO_PERMISSION = "no_permission"
+    NO_DRIVER = "no_driver"  # not installed, or not loaded
+    NO_DEVICE = "no_device"  # the driver runs, and lists none
+    DRIVER_FAILED = "driver_failed"
+    NOT_RESPONDING = "not_responding"
+    READER_ENDED = "reader_ended"
+    OTHER_BACKEND = "other_backend"  # the same cards are read in another way
+
+
+SAMPLER = "sampler"
+"""The source of a fault of sampling itself: nothing is known about any driver."""
+_CODES = ", ".join(f"`{one}`" for one in FaultCode)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A reader that failed this time; the rest of the snapshot is valid."""
@@ -47,6 +71,17 @@ class Fault:
     source: Annotated[str, Doc("the vendor")]
     reason: str
     hint: Annotated[str, Doc("what to do")] = ""
+    code: Annotated[str, Doc(f"the reason for programs: {_CODES}, or empty")] = ""
+    cards: Annotated[
+        int | None,
+        Doc("its cards that the system lists, without those given to virtual machines"),
+    ] = None
+    device_files: Annotated[
+        bool | None, Doc("whether its device files are there, such as /dev/nvidia0")
+    ] = None
+    container: Annotated[
+        str | None, Doc("the kind of container that andon runs in; empty if it runs in none")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,13 +310,25 @@ class DeviceStatus:
             "`processes.utilization_percent`, where the driver reported an impossible value)"
         ),
     ] = field(default_factory=dict)
-    processes: Annotated[tuple[Process, ...], Doc("the processes on it, below")] = ()
+    processes: Annotated[
+        tuple[Process, ...],
+        Doc("the processes on it, below; empty while it does not answer, when they are not known"),
+    ] = ()
+    last_users: Annotated[
+        tuple[str, ...],
+        Doc("of a device that does not answer: whose processes were on it when it last did"),
+    ] = ()
     label: str = ""  # set where its place in the list no longer tells it: see `device_labels`
 
     @property
     def answered(self) -> bool:
         """Whether the sample is from this reading."""
         return self.state is State.OK and self.sample is not None
+
+    @property
+    def band(self) -> Band | None:
+        """How busy it is now, in one word; None if that is unknown."""
+        return band(self.sample.utilization_percent) if self.answered and self.sample else None
 
     @property
     def memory_percent(self) -> float | None:
@@ -299,7 +346,8 @@ class DeviceStatus:
         """Used memory that no listed process accounts for; None if either side is unknown."""
         used = self.sample.memory_used_bytes if self.sample else None
         held = [process.memory_bytes for process in self.processes]
-        if used is None or "processes" in self.missing or None in held:
+        unknown = "processes" in self.missing or self.state in (State.STALE, State.LOST)
+        if used is None or unknown or None in held:
             return None
         return max(0, used - sum(size for size in held if size is not None))
 
@@ -323,6 +371,17 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverVersions:
+    """The versions of one vendor's driver on a node."""
+
+    vendor: str
+    modules: Annotated[Mapping[str, str], Doc("kernel module → its version, for those loaded")]
+    library: Annotated[
+        str | None, Doc("of the library on disk, which a program started now would load")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """The node's own values."""
 
@@ -332,6 +391,14 @@ class Host:
     load_1m: Annotated[float | None, Doc("load average over one minute")] = None
     disk: Annotated[tuple[Disk, ...], Doc("the local file systems")] = ()
     network: Annotated[tuple[Network, ...], Doc("the interfaces")] = ()
+    memory_pressure_percent: Annotated[
+        float | None,
+        Doc("the share of the last 10 s in which a process waited for memory; Linux only"),
+    ] = None
+    drivers: Annotated[
+        tuple[DriverVersions, ...] | None,
+        Doc("the versions of the drivers that are loaded: `vendor`, `modules`, `library`"),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,8 +419,8 @@ class Snapshot:
     faults: Annotated[
         tuple[Fault, ...],
         Doc(
-            "readers (the processes that call a driver) that failed: `source`, `reason`, `hint`; "
-            "the rest is still valid"
+            "readers (the processes that call a driver) that failed: `source`, `reason`, `hint`, "
+            "`code`, and what the system itself shows of its cards; the rest is still valid"
         ),
     ] = ()
     events: "tuple[Event, ...]" = ()  # since this session's last snapshot; not part of the JSON

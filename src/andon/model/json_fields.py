@@ -190,6 +190,16 @@ def texts_in(value: Json, name: str) -> dict[str, str]:
     }
 
 
+def names_in(value: Json, name: str, most: int = MOST_ITEMS) -> tuple[str, ...]:
+    """A list of short texts; empty if there is none."""
+    found = value.get(name)
+    if found is None:
+        return ()
+    if not isinstance(found, (list, tuple)) or len(found) > most:
+        raise Wrong(name, f"is {shown(found)}, not a list of at most {most} names")
+    return tuple(text_of(one, f"{name}[{place}]", NAME) for place, one in enumerate(found))
+
+
 def shown(value: object) -> str:
     """A short form for messages."""
     if type(value) is int and abs(value) > MOST:

@@ -37,6 +37,7 @@ class LeaseRow:
 
     id: str | None
     user: str
+    whom: str | None  # for whom the user holds it, as the user says
     uid: int
     state: LeaseState
     kind: LeaseKind | None
@@ -52,6 +53,12 @@ class LeaseRow:
     pid: int | None  # of its holder
     releasable: bool  # by the user who made this list
     not_releasable_reason: str | None
+
+    @property
+    def holder(self) -> str:
+        """`root for dora`."""
+        whom = self.whom
+        return f"{self.user} for {whom}" if whom and whom != self.user else self.user
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,7 @@ def _row(value: Json) -> LeaseRow:
     return LeaseRow(
         id=some_text_in(value, "id", NAME),
         user=text_in(value, "user", NAME),
+        whom=some_text_in(value, "whom", NAME),
         uid=whole_in(value, "uid", MOST_PID),
         state=choice_in(value, "state", LeaseState),
         kind=None if value.get("kind") is None else choice_in(value, "kind", LeaseKind),

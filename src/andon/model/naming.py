@@ -121,6 +121,31 @@ def mistake_in(name: str, statuses: Sequence[DeviceStatus]) -> str | None:
     return None
 
 
+def range_of(labels: Sequence[str]) -> str:
+    """`0–3, 5` for consecutive numbers."""
+    parts: list[list[str]] = []
+    for label in labels:
+        if parts and _follows(parts[-1][-1], label):
+            parts[-1].append(label)
+        else:
+            parts.append([label])
+    return ", ".join(f"{p[0]}–{p[-1]}" if len(p) > 2 else ", ".join(p) for p in parts)
+
+
+def unread_words(statuses: Sequence[DeviceStatus], one: str, several: str) -> str | None:
+    """`GPU 3, 5 do not respond: their processes are`, for a sentence about what is not known."""
+    labels = device_labels(statuses)
+    silent = [labels[s.device.uuid] for s in statuses if s.state in (State.LOST, State.STALE)]
+    if not silent:
+        return None
+    verb, whose = ("does", one) if len(silent) == 1 else ("do", several)
+    return f"{title(range_of(silent))} {verb} not respond: {whose}"
+
+
+def _follows(one: str, other: str) -> bool:
+    return one.isdigit() and other.isdigit() and int(other) == int(one) + 1
+
+
 def _fits(name: str, status: DeviceStatus, label: str) -> bool:
     return _is_exact(name, status, label) or _starts(name, status.device.uuid)
 

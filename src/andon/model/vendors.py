@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+GIVEN_AWAY: Final = ("vfio-pci", "pci-stub", "xen-pciback")
+"""Kernel drivers of cards that are reserved for virtual machines."""
 DISPLAY, ACCELERATOR = "0x03", "0x12"  # PCI base classes
 
 
@@ -45,11 +47,19 @@ class VendorRow:
     """Kernel drivers that keep the vendor's own from its cards."""
     chip_modules: tuple[str, ...] = ()
     """Kernel modules for GPUs that are part of a chip and not on the PCI bus."""
+    companions: tuple[str, ...] = ()
+    """Kernel modules that belong to its driver, and must have its version."""
     signs: tuple[str, ...] = ()
     """Files that show it is here, besides a card bound to one of its drivers."""
+    off_bus_signs: tuple[str, ...] = ()
+    """Files that show a GPU which is not on the PCI bus."""
+    card_folder: str = ""
+    """Where its driver lists its cards, besides the PCI bus."""
     fallback_backends: tuple[str, ...] = ()
     """Other backends that read the same devices, if the first cannot be opened."""
     on_windows: bool = False
+    runtime: str = "number"
+    """The runtime in which a program counts its devices."""
     masks: tuple[MaskVariable, ...] = ()
     """In the order in which the runtime applies them."""
     order: tuple[str, str] | None = None
@@ -101,14 +111,14 @@ NVIDIA: Final = VendorRow(
     drivers=("nvidia",),
     rival_drivers=("nouveau",),
     chip_modules=("nvgpu",),  # Jetson
+    companions=("nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem"),
     signs=(
         "proc/driver/nvidia",
         "sys/bus/pci/drivers/nvidia",
         "dev/nvidiactl",
-        "dev/nvgpu",
-        "dev/nvhost-ctrl-gpu",
-        "dev/dxg",  # WSL
     ),
+    off_bus_signs=("dev/nvgpu", "dev/nvhost-ctrl-gpu", "dev/dxg"),  # Jetson, and WSL
+    card_folder="proc/driver/nvidia/gpus",
     fallback_backends=("nvidia_smi",),
     on_windows=True,
     masks=(_CUDA,),
@@ -128,6 +138,7 @@ NVIDIA: Final = VendorRow(
         "suse": "sudo zypper install nvidia-open-driver-G06-signed-kmp-default",
     },
     install_any="lspci -nn -d 10de: # then get its driver from https://www.nvidia.com/drivers",
+    runtime="cuda",
 )
 AMD: Final = VendorRow(
     "amd",
@@ -144,6 +155,7 @@ AMD: Final = VendorRow(
     logs_errors=True,
     device_files="/dev/dri/* /dev/kfd",
     log_search="-e amdgpu",
+    runtime="hip",
 )
 INTEL: Final = VendorRow(
     "intel",
@@ -160,7 +172,12 @@ INTEL: Final = VendorRow(
     log_search="-e i915 -e xe",
 )
 SIMULATED: Final = VendorRow(
-    "sim", "simulated", masks=(_CUDA,), order=_CUDA_ORDER, reports_all_reasons=True
+    "sim",
+    "simulated",
+    masks=(_CUDA,),
+    order=_CUDA_ORDER,
+    reports_all_reasons=True,
+    runtime="cuda",
 )
 
 VENDORS: Final = (NVIDIA, AMD, INTEL)

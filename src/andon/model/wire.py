@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from andon.errors import Invalid
+from andon.model.band import Band
 from andon.model.device import (
     NOT_READ,
     SAMPLE_VALUES,
@@ -16,6 +17,7 @@ from andon.model.device import (
     Device,
     DeviceStatus,
     Disk,
+    DriverVersions,
     Fault,
     Host,
     Limits,
@@ -37,6 +39,7 @@ from andon.model.json_fields import (
     each_in,
     flag_in,
     inside,
+    names_in,
     number_in,
     rounded_in,
     some_flag_in,
@@ -50,6 +53,7 @@ from andon.model.json_fields import (
     whole_in,
 )
 from andon.model.naming import device_labels
+from andon.model.programs import program_of
 from andon.model.shapes import Member, names_of, plain
 
 SNAPSHOT = "andon.snapshot/1"
@@ -84,6 +88,11 @@ COMPUTED = {
     "memory_unattributed_bytes": Member(
         int | None, "memory in use that no visible process accounts for"
     ),
+    "band": Member(
+        Band | None,
+        "its utilisation in one word: `idle` (0 %), `light` (to 25 %), `moderate` (to 75 %) or "
+        "`heavy`; `null` if that is unknown",
+    ),
 }
 """What the JSON adds to a device."""
 
@@ -99,12 +108,16 @@ def _with_shares(names: Iterable[str]) -> Iterator[str]:
 SAMPLE_ORDER = tuple(_with_shares(names_of(Sample)))
 STATE_ORDER = (
     "uuid", "index", "label", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
-    "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "visible", "cuda_index",
-    "limits", "setup",
+    "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "band", "visible",
+    "cuda_index", "limits", "setup", "last_users",
 )  # fmt: skip
 """A device and its state are one object in the JSON; its readings follow."""
 STATUS_ORDER = (*STATE_ORDER, "sample", "missing", "processes")
-PROCESS_ORDER = names_of(Process, "pid", "started")
+_PROCESS = names_of(Process, "pid", "started")
+PROCESS_ORDER = (*_PROCESS, "program")
+PROGRAM = Member(
+    str | None, "what people call it, such as `train.py` or `vllm serve`; `name` without `command`"
+)
 NODE_ORDER = names_of(Snapshot, without=("devices", "faults", "events"))
 _SAMPLE_BLANK = dict.fromkeys(SAMPLE_ORDER)
 _SAMPLE_READ = tuple(name for name in SAMPLE_ORDER if name not in (*SHARES, "read_at"))
@@ -114,6 +127,7 @@ _state_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in STATE_O
 _LIMITS, _HOST, _CARD = names_of(Limits), names_of(Host), names_of(Card)
 _SETUP = names_of(Setup)
 _DISK, _NETWORK, _FAULT = names_of(Disk), names_of(Network), names_of(Fault)
+_DRIVER = names_of(DriverVersions)
 _node_read, _host_read = attrgetter(*NODE_ORDER), attrgetter(*_HOST)  # for every frame
 _THROTTLE = SAMPLE_VALUES.index("throttle")
 MOST_DEVICES = 4096
@@ -229,7 +243,9 @@ def status_sample_to_json(status: DeviceStatus) -> Json | None:
 
 
 def process_to_json(process: Process) -> Json:
-    return plain(process, PROCESS_ORDER)
+    """With what people call it, which is computed and never stored."""
+    program = program_of(process.command, process.name)
+    return {**plain(process, _PROCESS), "program": program}
 
 
 def device_to_json(device: Device) -> Json:
@@ -252,7 +268,7 @@ def reading_to_json(reading: Reading, before: Reading | None = None) -> Json:
     if before is None or reading.missing != before.missing:
         out["missing"] = dict(reading.missing)
     if before is None or reading.processes != before.processes:
-        out["processes"] = [process_to_json(process) for process in reading.processes]
+        out["processes"] = [plain(process, _PROCESS) for process in reading.processes]
     if reading.sample is not None:
         out |= _sample_difference(reading.sample, before.sample if before else None)
     return out
@@ -273,7 +289,13 @@ def _host_to_json(host: Host) -> Json:
     values: Json = dict(zip(_HOST, _host_read(host), strict=True))
     values["disk"] = [plain(disk, _DISK) for disk in host.disk]
     values["network"] = [plain(link, _NETWORK) for link in host.network]
+    if host.drivers is not None:
+        values["drivers"] = [_driver_to_json(one) for one in host.drivers]
     return values
+
+
+def _driver_to_json(driver: DriverVersions) -> Json:
+    return {**plain(driver, _DRIVER), "modules": dict(driver.modules)}
 
 
 # In. Unknown fields are ignored, so that a newer sender can be read; a wrong type, range or length
@@ -326,6 +348,7 @@ def status_from_json(value: Json) -> DeviceStatus:
         sample=inside(value, "sample", sample_from_json),
         missing={name: why for name, why in missing.items() if name not in SHARES},
         processes=tuple(each_in(value, "processes", process_from_json)),
+        last_users=names_in(value, "last_users"),
         label=some_text_in(value, "label", NAME) or "",
     )
 
@@ -463,8 +486,15 @@ def _sample_after(value: Json, before: Sample | None) -> Sample | None:
 
 
 def fault_from_json(value: Json) -> Fault:
+    files = value.get("device_files")
     return Fault(
-        text_in(value, "source", NAME), text_in(value, "reason"), some_text_in(value, "hint") or ""
+        text_in(value, "source", NAME),
+        text_in(value, "reason"),
+        some_text_in(value, "hint") or "",
+        some_text_in(value, "code", NAME) or "",
+        rounded_in(value, "cards"),
+        None if files is None else flag_in(value, "device_files"),
+        some_text_in(value, "container", NAME),
     )
 
 
@@ -476,6 +506,20 @@ def _host_from_json(value: Json) -> Host:
         load_1m=number_in(value, "load_1m"),
         disk=tuple(each_in(value, "disk", _disk_from_json)),
         network=tuple(each_in(value, "network", _network_from_json)),
+        memory_pressure_percent=number_in(value, "memory_pressure_percent"),
+        drivers=(
+            None
+            if value.get("drivers") is None
+            else tuple(each_in(value, "drivers", _driver_from_json))
+        ),
+    )
+
+
+def _driver_from_json(value: Json) -> DriverVersions:
+    return DriverVersions(
+        text_in(value, "vendor", NAME),
+        texts_in(value, "modules"),
+        some_text_in(value, "library", NAME),
     )
 
 

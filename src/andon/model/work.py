@@ -78,6 +78,7 @@ class Lease:
     simulated: bool = False
     even_if_used: bool = False
     fence: int = 0  # increases with every lease: a smaller one is outdated
+    whom: str = ""  # for whom its owner holds it, as the owner says
 
     def share_of(self, uuid: str) -> Share | None:
         for share in self.shares:  # called for every lease and device: no generator
@@ -96,6 +97,12 @@ class Claim:
     user: str
     file: str = ""
     left: tuple[int, ...] = ()  # verified pids of its job, if its holder has exited
+
+    @property
+    def holder(self) -> str:
+        """Who holds it, as shown: `root for dora`. The first name is certain."""
+        whom = "" if self.lease is None else self.lease.whom
+        return f"{self.user} for {whom}" if whom and whom != self.user else self.user
 
     def share_of(self, uuid: str) -> Share | None:
         return None if self.lease is None else self.lease.share_of(uuid)
@@ -118,6 +125,7 @@ class DeviceRequest:
     balanced: bool = True
     even_if_used: bool = False
     priority: int = 0
+    every: bool = False  # all eligible devices, however many and however different
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,7 @@ def _lease(value: Json) -> Lease:
         simulated=_flag(value, "simulated"),
         even_if_used=_flag(value, "even_if_used"),
         fence=_fence(value),
+        whom=(_maybe(value, "whom", _shown) or "")[:LONGEST_NAME],
     )
 
 

@@ -80,7 +80,7 @@ def _opened(settings: NotifierSettings) -> Any:
         raise Invalid(
             f"notifier {settings.name}: Apprise does not accept {masked(settings.url)}"
             + (f" ({said})" if said else ""),
-            hint="docs/notifiers.md has examples; Apprise's documentation lists all services",
+            hint="e.g. slack://A/B/C or mailto://…; Apprise's documentation lists all services",
         )
     plugin.socket_connect_timeout = plugin.socket_read_timeout = settings.timeout_seconds
     return plugin

@@ -10,8 +10,10 @@ AT = 1_790_000_000.0 - 1_790_000_000.0 % 864_000  # where windows of every tier 
 GPU = "GPU-1"
 
 
-def tick(at: float, percent: int, watts: float = 100.0) -> NodeReadings:
-    sample = Sample(at, utilization_percent=percent, power_watts=watts)
+def tick(
+    at: float, percent: int, watts: float = 100.0, throttle: tuple[str, ...] | None = None
+) -> NodeReadings:
+    sample = Sample(at, utilization_percent=percent, power_watts=watts, throttle=throttle)
     return tick_of(Snapshot("n", at, devices=(status(sample),), host=Host(cpu_percent=12.5)))
 
 

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from andon.core.history.codec import pack_points
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import HOST
+from andon.core.history.throttle_shares import throttle_shares
 from andon.core.history.tiers import DAY_SECONDS, Extent, Retention, Tier
 from andon.engine.sampling.maintainer import Maintainer
 from andon.model.device import Device
+from andon.model.throttling import HW_SLOWDOWN, IDLE
 from andon.ports import Store
 from andon.testing.history import AT, GPU, tick, upkeep
 
@@ -24,6 +26,10 @@ OpenStore = Callable[[], Store]
 
 def counts(store: Store, since: float, until: float, points: int) -> list[int]:
     return [b.count for b in store.history(GPU, "utilization_percent", since, until, points)]
+
+
+def _slowed(at: float) -> tuple[str, ...]:
+    return (HW_SLOWDOWN.name, IDLE.name) if at // 300 % 12 < 7 else ()
 
 
 class StoreContract:
@@ -159,6 +165,19 @@ class StoreContract:
         assert counts(store, end - DAY_SECONDS, end, 48) == late, "every reading"
         assert counts(store, AT + DAY_SECONDS, AT + 2 * DAY_SECONDS, 48) == late, "minutes"
         assert counts(store, AT, AT + DAY_SECONDS, 48) == early, "an hour's row is at its start"
+
+    def test_a_share_of_time_is_a_share_at_every_range(self, reopen: OpenStore) -> None:
+        """Slowed down in 7 of the 12 readings of each hour: 58 % of an hour and of ten days."""
+        store, end = reopen(), AT + 10 * DAY_SECONDS
+        times = [AT + 300 * n for n in range(2880)]
+        store.write([tick(at, 50, throttle=_slowed(at)) for at in times])
+        for _ in range(2):
+            for hours, points in ((1, 1), (24, 24), (24, 1), (72, 36), (240, 120), (240, 1)):
+                asked = (end - 3600 * hours, end, points)
+                read, found = throttle_shares(store, GPU, *asked)
+                assert read == [12 * hours / points] * points, asked
+                assert found == {HW_SLOWDOWN.name: [round(7 / 12, 4)] * points}, asked
+            upkeep(store, end, Retention(DAY_SECONDS, 3 * DAY_SECONDS))
 
     def test_the_size_limit_shortens_the_finest_tier_first(self, reopen: OpenStore) -> None:
         store = reopen()

@@ -11,10 +11,10 @@ from andon.backends.nvidia import nvml
 from andon.backends.nvidia.card import NvidiaCard
 from andon.backends.nvidia.events import EventListener, Report
 from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
-from andon.backends.nvidia.trouble import VERSION_MISMATCH, as_error, trouble
+from andon.backends.nvidia.trouble import as_error, trouble
 from andon.core.sampling.rest import Rest
 from andon.errors import AndonError, Unavailable
-from andon.model.device import Card, Device, Reading, State
+from andon.model.device import Card, Device, FaultCode, Reading, State
 
 T = TypeVar("T")
 
@@ -60,6 +60,7 @@ class Nvidia:
             raise Unavailable(
                 "the NVIDIA driver is running but finds no GPU",
                 hint="inside a container, start it with --gpus all; else check lspci and dmesg",
+                cause=FaultCode.NO_DEVICE,
             )
         # In a container the kernel lists every card of the host, and NVML only the assigned ones.
         if len(cards) == count:
@@ -130,12 +131,13 @@ class Nvidia:
 
     def _with_versions(self, error: AndonError) -> AndonError:
         """A mismatch is only clear with the version that is loaded in the kernel."""
-        if error.reason != trouble(VERSION_MISMATCH).reason:
+        if error.cause != FaultCode.VERSION_MISMATCH:
             return error
         with contextlib.suppress(OSError, IndexError):
             words = (self._root / "proc/driver/nvidia/version").read_text().splitlines()[0].split()
             loaded = next(word for word in words if word[0].isdigit() and "." in word)
-            return type(error)(f"{error.reason} (the kernel has {loaded})", error.hint)
+            reason = f"{error.reason} (the kernel has {loaded})"
+            return type(error)(reason, error.hint, cause=error.cause)
         return error
 
     def _stop(self) -> None:

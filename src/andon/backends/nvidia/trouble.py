@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from andon.errors import AndonError, Denied, Gone, Unavailable
+from andon.model.device import FaultCode
 
 
 class Reach(Enum):
@@ -21,6 +22,7 @@ class DriverTrouble:
     reach: Reach
     reason: str
     hint: str = ""
+    code: FaultCode = FaultCode.DRIVER_FAILED  # where it affects all of NVML
 
 
 UNINITIALIZED: Final = 1
@@ -54,6 +56,7 @@ _TABLE: Final = {
         Reach.VENDOR,
         "the NVIDIA driver is not loaded",
         "load it: sudo modprobe nvidia; if that fails, install the driver for this kernel",
+        FaultCode.NO_DRIVER,
     ),
     TIMEOUT: DriverTrouble(Reach.VALUE, "the driver took too long"),
     11: DriverTrouble(Reach.CARD, "the kernel reported an interrupt problem with this card", _XID),
@@ -61,6 +64,7 @@ _TABLE: Final = {
         Reach.VENDOR,
         "the NVIDIA library libnvidia-ml.so.1 was not found",
         "no NVIDIA driver is installed; inside a container, start it with --gpus all",
+        FaultCode.NO_DRIVER,
     ),
     FUNCTION_NOT_FOUND: DriverTrouble(Reach.FOR_GOOD, "not supported by this driver version"),
     14: DriverTrouble(Reach.FOR_GOOD, "the card's infoROM is corrupted"),
@@ -74,11 +78,13 @@ _TABLE: Final = {
         Reach.VENDOR,
         "the operating system blocked the driver",
         "inside a container or a Slurm step, check that its cgroup may use /dev/nvidia*",
+        FaultCode.NO_PERMISSION,
     ),
     VERSION_MISMATCH: DriverTrouble(
         Reach.VENDOR,
-        "the driver and its library have different versions",
-        "the driver was upgraded while it was loaded: reboot, or reload the nvidia modules",
+        "driver and library versions differ",
+        "reboot, or reload the nvidia modules: the driver was upgraded while it was loaded",
+        FaultCode.VERSION_MISMATCH,
     ),
     19: DriverTrouble(Reach.VALUE, "the device is in use by another driver call"),
     20: DriverTrouble(Reach.VALUE, "the driver is out of memory"),
@@ -94,6 +100,7 @@ _AT_START: Final = {
         Reach.VENDOR,
         "no permission to use the NVIDIA driver",
         "check who may open the device files: ls -l /dev/nvidiactl /dev/nvidia0",
+        FaultCode.NO_PERMISSION,
     ),
     999: DriverTrouble(Reach.VENDOR, "the NVIDIA driver failed to start: unknown error", _XID),
 }
@@ -114,9 +121,9 @@ def trouble(code: int, starting: bool = False) -> DriverTrouble:
 def as_error(code: int, found: DriverTrouble) -> AndonError:
     """The same as one of andon's five kinds of error."""
     if code == NO_PERMISSION:
-        return Denied(found.reason, found.hint)
+        return Denied(found.reason, found.hint, cause=found.code)
     kind = Gone if found.reach is Reach.CARD else Unavailable
-    return kind(found.reason, found.hint)
+    return kind(found.reason, found.hint, cause=found.code)
 
 
 class CodedError(Protocol):

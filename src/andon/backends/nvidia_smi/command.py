@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from andon.errors import Unavailable
+from andon.model.device import FaultCode
 
 FOLDERS = ("usr/bin", "usr/lib/wsl/lib", "usr/local/nvidia/bin")
 """Folders outside PATH where it may be: WSL, and images for Kubernetes."""
@@ -45,6 +46,7 @@ def find(command: str, root: Path) -> str:
         raise Unavailable(
             "nvidia-smi was not found",
             hint="no NVIDIA driver is installed, or its folder is not in PATH",
+            cause=FaultCode.NO_DRIVER,
         )
     return found
 

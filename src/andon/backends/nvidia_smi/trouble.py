@@ -5,6 +5,7 @@ from typing import Final
 
 from andon.backends.nvidia_smi.texts import plain
 from andon.errors import AndonError, Denied, Unavailable
+from andon.model.device import FaultCode
 
 
 class Unreadable(Unavailable):
@@ -22,6 +23,7 @@ class Failure:
     codes: tuple[int, ...]
     reason: str
     hint: str
+    code: FaultCode = FaultCode.DRIVER_FAILED
     kind: type[AndonError] = Unavailable
 
 
@@ -29,32 +31,37 @@ _FAILURES: Final = (
     Failure(
         "driver/library version mismatch",
         (18,),
-        "the driver and its library have different versions",
-        "the driver was upgraded while it was loaded: reboot, or reload the nvidia modules",
+        "driver and library versions differ",
+        "reboot, or reload the nvidia modules: the driver was upgraded while it was loaded",
+        FaultCode.VERSION_MISMATCH,
     ),
     Failure(
         "couldn't communicate with the nvidia driver",
         (9,),
         "the NVIDIA driver is not loaded",
         "load it: sudo modprobe nvidia; if that fails, install the driver for this kernel",
+        FaultCode.NO_DRIVER,
     ),
     Failure(
         "driver not loaded",
         (),
         "the NVIDIA driver is not loaded",
         "load it: sudo modprobe nvidia; if that fails, install the driver for this kernel",
+        FaultCode.NO_DRIVER,
     ),
     Failure(
         "no devices were found",
         (6,),
         "the NVIDIA driver is running but finds no GPU",
         f"{_IN_CONTAINER}; else check lspci and dmesg",
+        FaultCode.NO_DEVICE,
     ),
     Failure(
         "insufficient permissions",
         (4,),
         "no permission to use the NVIDIA driver",
         "check who may open the device files: ls -l /dev/nvidiactl /dev/nvidia0",
+        FaultCode.NO_PERMISSION,
         Denied,
     ),
     Failure(
@@ -62,6 +69,7 @@ _FAILURES: Final = (
         (12,),
         "nvidia-smi cannot find the NVIDIA library libnvidia-ml.so",
         f"reinstall the NVIDIA driver; {_IN_CONTAINER}",
+        FaultCode.NO_DRIVER,
     ),
     Failure(
         "gpu access blocked by the operating system",
@@ -69,6 +77,7 @@ _FAILURES: Final = (
         "the operating system blocked the driver",
         "on WSL, update the Windows driver, then: wsl --shutdown; "
         "elsewhere check that this cgroup may use /dev/nvidia*",
+        FaultCode.NO_PERMISSION,
     ),
     Failure(
         "failed to initialize nvml: unknown error",
@@ -85,7 +94,7 @@ def failure(code: int, text: str) -> AndonError | None:
     by_words = (found for found in _FAILURES if found.words in lowered)
     by_code = (found for found in _FAILURES if code in found.codes)
     found = next(by_words, None) or next(by_code, None)
-    return None if found is None else found.kind(found.reason, found.hint)
+    return None if found is None else found.kind(found.reason, found.hint, cause=found.code)
 
 
 def misunderstood(code: int, text: str) -> Unreadable:

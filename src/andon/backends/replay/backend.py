@@ -194,4 +194,5 @@ def _refuse_without_devices(snapshot: Snapshot) -> None:
     if snapshot.devices or not snapshot.faults:
         return
     fault = snapshot.faults[0]
-    raise Unavailable(f"recorded from {fault.source}: {fault.reason}", hint=fault.hint)
+    reason = f"recorded from {fault.source}: {fault.reason}"
+    raise Unavailable(reason, hint=fault.hint, cause=fault.code)

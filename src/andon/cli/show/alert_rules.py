@@ -1,9 +1,10 @@
 """The alert rules as text, from a server's answer or this node's settings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from andon.cli.show.alert import measured
-from andon.cli.show.alerts import ENDED, LAMPS, hung
+from andon.cli.show.alerts import ENDED, LAMPS, UNBROKEN, hung
+from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.alert import Level
@@ -12,10 +13,30 @@ from andon.model.wire import Json
 from andon.units import human_seconds
 
 WIDE = 150  # from this width there is room for the condition
+LONGEST_QUERY = 300  # beyond this, PromQL is unreadable here
 
 
-def render_rules(rules: Sequence[Json], width: int, color: bool) -> str:
-    """A line per rule; inactive rules come last, with the reason."""
+def render_rules(found: Json, width: int, color: bool, everything: bool = False) -> str:
+    """A line per rule; inactive rules come last, with the reason, then what `why` alone says."""
+    lines = _rules(found["rules"], width)
+    others = found["explained_only"]
+    if everything:
+        lines += [Text(), *paragraph("Never alerts: only andon why mentions them", width, "dim", 0)]
+        lines += draw(_EXPLAINED, [TableRow(one) for one in others], width)[1:]
+    elif others:
+        note = f"{len(others)} more that only andon why mentions: andon alerts rules --all"
+        lines += [Text(), *paragraph(note, width, "dim", indent=0)]
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+_EXPLAINED: list[TableColumn[Json]] = [
+    TableColumn("", lambda one: say(*ENDED)),
+    TableColumn("", lambda one: say(one["name"], "bold"), gap=1),
+    TableColumn("", lambda one: say(one["title"]), elastic=16),
+]
+
+
+def _rules(rules: Sequence[Json], width: int) -> list[Text]:
     columns: list[TableColumn[Json]] = [
         TableColumn("", lambda rule: say(*LAMPS[Level(rule["level"])])),
         TableColumn("RULE", lambda rule: say(rule["name"], "bold"), gap=1),
@@ -39,19 +60,26 @@ def render_rules(rules: Sequence[Json], width: int, color: bool) -> str:
             TableColumn("", lambda rule: say(rule["inactive_reason"]), elastic=20),
         ]
         lines += [Text(), *draw(waiting, asleep, width)[1:]]
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return lines
 
 
 def render_rule(rule: Json, width: int, color: bool) -> str:
-    """One rule in detail: its levels, its thresholds by device, why it exists, what to do."""
-    lines = hung(say(*LAMPS[Level(rule["level"])]) + say(" "), rule["title"], "bold", width)
+    """One condition in full: what it means, its levels and thresholds, its reasons and queries."""
+    lamp = ENDED if rule["level"] is None else LAMPS[Level(rule["level"])]
+    lines = hung(say(*lamp) + say(" "), rule["title"], "bold", width)
     rows = [("name", rule["name"]), ("why", rule["why"]), ("what to do", rule["advice"])]
     if not rule["active"]:
         rows.append(("inactive", rule["inactive_reason"]))
     rows += [("level", _rung(rung)) for rung in rule["levels"]]
-    if rule["threshold"] is not None:
-        rows.append(("threshold", measured(rule["threshold"], rule["unit"])))
-    rows += [_on_device(one, rule) for one in rule["devices"]]
+    if rule["label"]:
+        rows.append(("lamp", rule["label"]))
+    rows += [("not sent", f"while {name} fires for it") for name in rule["behind"]]
+    rows += [("threshold", _figure(figure)) for figure in rule["figures"]]
+    rows += _by_device(rule)
+    rows += [("why says", _reason(reason)) for reason in rule["reasons"]]
+    rows += [("prometheus", _query(one)) for one in rule["queries"]]
+    if rule["no_query_reason"]:
+        rows.append(("prometheus", f"no query: {rule['no_query_reason']}"))
     for name, text in rows:
         lines += hung(say("  ") + say(f"{name:<10}  ", "dim"), text, "", width)
     return "".join(line.paint(color) + "\n" for line in lines)
@@ -77,10 +105,43 @@ def _rung(rung: Json) -> str:
     return f"{rung['level']} {lasts}: {rung['condition']}{sent}; {calm}"
 
 
-def _on_device(one: Json, rule: Json) -> tuple[str, str]:
-    if one["disabled"]:
-        return title(one["label"]), "off"
-    text = measured(one["threshold"], rule["unit"])
-    if one["limit"] is not None:
-        text += f"; its own limit is {measured(one['limit'], rule['unit'])}"
-    return title(one["label"]), text
+def _figure(figure: Json) -> str:
+    """`alerts.thermal_celsius = 75 °C (default 80 °C): the temperature from which …`."""
+    value, default = _value(figure, "value"), _value(figure, "default")
+    given = "default" if value == default else f"default {default}"
+    text = f"{figure['setting']} = {value} ({given}): {figure['help']}"
+    return f"{text}; {figure['variable']}"
+
+
+def _value(figure: Json, name: str) -> str:
+    return "off" if figure[name] is None else measured(figure[name], figure["unit"])
+
+
+def _by_device(rule: Json) -> Iterator[tuple[str, str]]:
+    """The threshold of each device, and what the tables of the settings change for it."""
+    units = {figure["name"]: figure["unit"] for figure in rule["figures"]}
+    main = next((one["name"] for one in rule["figures"] if one["can_be_off"]), rule["name"])
+    overrides = {(one["uuid"], one["figure"]): one for one in rule["overrides"]}
+    for one in rule["devices"]:
+        text = "off" if one["disabled"] else measured(one["threshold"], units[main])
+        if one["limit"] is not None and not one["disabled"]:
+            text += f"; its own limit is {measured(one['limit'], units[main])}"
+        own = overrides.pop((one["uuid"], main), None)
+        yield title(one["label"]), text if own is None else f"{text}; {_set_by(own)}"
+    for one in overrides.values():
+        unit = units.get(one["figure"], "")
+        value = "off" if one["value"] is None else measured(one["value"], unit)
+        yield title(one["label"]), f"{one['figure']} = {value}; {_set_by(one)}"
+
+
+def _set_by(override: Json) -> str:
+    return f"set by {override['place'].replace(' = ', f'{UNBROKEN}={UNBROKEN}')}"
+
+
+def _reason(reason: Json) -> str:
+    return f"{reason['code']}: {reason['means']}{'' if reason['problem'] else '; not a problem'}"
+
+
+def _query(one: Json) -> str:
+    query = one["query"] if len(one["query"]) <= LONGEST_QUERY else "a long query: see --json"
+    return f"{one['alert']} ({one['level']}): {query}"

@@ -1,18 +1,18 @@
 """Alerts as text; pure, so that golden files can test it."""
 
 import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from andon.cli.show.entries import range_of
 from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, say
+from andon.core.alerting import listing
+from andon.core.alerting.listing import Entry, shown_level
 from andon.core.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Party, Phase, Silence
 from andon.model.device import Snapshot
-from andon.model.naming import label_in
+from andon.model.naming import label_in, range_of
 from andon.units import human_seconds
 
 LAMPS = {
@@ -38,17 +38,27 @@ class AlertOverview:
     silences: tuple[Silence, ...] = ()
     simulated: bool = False
     note: str | None = None
+    everything: bool = False  # also what is no alert to people, such as being in use
 
     @property
-    def firing(self) -> list[Alert]:
-        """The firing alerts, worst level first, then the latest."""
-        found = [alert for alert in self.alerts if alert.state is Phase.FIRING]
-        return sorted(found, key=lambda a: (-a.level.rank, -(a.fired or a.since), a.id))
+    def listed(self) -> list[Alert]:
+        """What is listed, in the order of every surface."""
+        return listing.listed(self.alerts, self.everything)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The same, each alert with those it explains."""
+        return listing.entries(self.alerts, self.everything)
+
+    @property
+    def nothing_readable(self) -> bool:
+        """Whether an alert says that no device at all can be read."""
+        firing = (alert for alert in self.alerts if alert.state is Phase.FIRING)
+        return any(alert.evidence.get("devices_readable") == 0 for alert in firing)
 
     @property
     def worst(self) -> Level | None:
-        levels = [alert.level for alert in self.alerts if alert.state is Phase.FIRING]
-        return max(levels, key=lambda level: level.rank, default=None)
+        return listing.worst(self.alerts)
 
 
 def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = True) -> str:
@@ -56,16 +66,15 @@ def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = Tr
     names = names_of(page.alerts)
     lines = [header(Snapshot(page.node, page.at, page.simulated), width)]
     lines += flow(summary(page), width)
-    firing = {alert.id for alert in page.firing}
-    parts = [a for a in page.firing if a.inhibited_by in firing]
-    main = [a for a in page.firing if a.level is not Level.INFO and a not in parts]
-    for alert in main:
-        also = [a for a in parts if a.inhibited_by == alert.id]
-        lines += [Text(), *_in_full(alert, also, names, page.at, width)]
-    rest = [a for a in page.firing if a.level is Level.INFO and a not in parts]
-    rest += [a for a in page.alerts if a.state is Phase.PENDING and a.level is not Level.INFO]
-    gone = [a for a in page.alerts if a.state is Phase.RESOLVED] if ended else []
-    for group in (rest, gone):
+    rest: list[Alert] = []
+    for entry in page.entries:
+        if entry.alert.state is Phase.FIRING and entry.level is not Level.INFO:
+            lines += [Text(), *_in_full(entry, names, page.at, width)]
+        elif entry.alert.state is Phase.FIRING or entry.level is not Level.INFO:
+            rest.append(entry.alert)
+    now = [alert for alert in rest if alert.state is not Phase.RESOLVED]
+    gone = [a for a in page.listed if a.state is Phase.RESOLVED] if ended else []
+    for group in (now, gone):
         if group:
             found = _gathered([_brief(alert, names, page.at) for alert in group])
             lines += [Text(), *_brief_lines(found, width)]
@@ -78,15 +87,12 @@ def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = Tr
 
 def summary(page: AlertOverview) -> list[Text]:
     """How many of each level, or that there are none."""
-    counts = Counter(alert.level for alert in page.firing)
-    parts = [
-        say(f"{counts[level]} {_counted(level, counts[level])}", LAMPS[level][1])
-        for level in (Level.CRITICAL, Level.WARNING)
-        if counts[level]
-    ]
+    counts = listing.counts(page.entries)
+    words = listing.level_words(counts)
+    styles = [LAMPS[Level.CRITICAL if "critical" in word else Level.WARNING][1] for word in words]
+    parts = [say(word, style) for word, style in zip(words, styles, strict=True)]
     parts = parts or [say(FINE, "green")]
-    pending = sum(a.state is Phase.PENDING and a.level is not Level.INFO for a in page.alerts)
-    rest = ((counts[Level.INFO], "informational"), (pending, "pending"))
+    rest = ((counts.info, "informational"), (counts.pending, "pending"))
     return parts + [say(f"{count} {word}", "dim") for count, word in rest if count]
 
 
@@ -118,20 +124,19 @@ def lamp(alert: Alert) -> Text:
     """The level at a glance, by shape and by colour."""
     if alert.state is Phase.RESOLVED:
         return say(*ENDED)
-    return say(*(PENDING if alert.state is Phase.PENDING else LAMPS[alert.level]))
+    return say(*(PENDING if alert.state is Phase.PENDING else LAMPS[shown_level(alert)]))
 
 
 # One alert.
 
 
-def _in_full(
-    alert: Alert, also: Sequence[Alert], names: Mapping[str, str], now: float, width: int
-) -> list[Text]:
+def _in_full(entry: Entry, names: Mapping[str, str], now: float, width: int) -> list[Text]:
     """The message, its state, related alerts, who is affected, and what to do."""
-    lines = hung(lamp(alert) + say(" "), alert.message, "bold", width)
+    alert = entry.alert
+    lines = hung(say(*LAMPS[entry.level]) + say(" "), alert.message, "bold", width)
     state = " · ".join(_whole([names[alert.id], *about(alert, now)]))
     lines += hung(say("  "), state, "dim", width)
-    for other in also:
+    for other in entry.related:
         text = f"{other.message} ({names[other.id]})"
         lines += hung(say("  ") + say("related     ", "dim"), text, "", width)
     if alert.affected:
@@ -212,7 +217,9 @@ def about(alert: Alert, now: float) -> list[str]:
         return [f"ended {human_seconds(max(0, now - ended))} ago", f"after {human_seconds(length)}"]
     lasted = now - alert.since
     since = "just now" if lasted < 1 else f"for {human_seconds(lasted)}"
-    parts = [f"pending {since}" if alert.state is Phase.PENDING else since]
+    parts = _pending(alert, since) if alert.state is Phase.PENDING else [since]
+    if alert.clears_in_seconds is not None:
+        parts.append(f"clears in {human_seconds(alert.clears_in_seconds)}")
     if alert.no_data_since is not None:
         parts.append(f"no data for {human_seconds(max(0.0, now - alert.no_data_since))}")
     if alert.acknowledged is not None:
@@ -225,6 +232,13 @@ def about(alert: Alert, now: float) -> list[str]:
         count = {1: "once", 2: "twice"}.get(alert.notified, f"{alert.notified} times")
         parts.append(f"notified {count}")
     return parts
+
+
+def _pending(alert: Alert, since: str) -> list[str]:
+    left = alert.fires_in_seconds
+    if left is None:
+        return [f"pending {since}"]
+    return [f"pending, alert in {human_seconds(left)}", since]
 
 
 def _acknowledged(alert: Alert) -> str:
@@ -264,7 +278,3 @@ def _silences(page: AlertOverview, width: int) -> list[Text]:
 def _subject(subject: str, page: AlertOverview) -> str:
     known = next((alert.where for alert in page.alerts if alert.subject == subject), None)
     return known or subject
-
-
-def _counted(level: Level, count: int) -> str:
-    return f"{level}s" if level is Level.WARNING and count != 1 else str(level)

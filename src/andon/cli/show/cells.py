@@ -6,8 +6,9 @@ from andon.cli.show.entries import NamedDevice
 from andon.cli.show.text import UNKNOWN, Text, join, say
 from andon.core.conditions.heat.limits import heat_limits
 from andon.core.evidence.accounting import unattributed_bytes
-from andon.core.sampling.bands import Band, band
+from andon.model.band import Band, band
 from andon.model.device import Process, Sample, State
+from andon.model.lamp import Lamp
 from andon.model.throttling import reason_of
 from andon.units import GIB, human_bytes
 
@@ -16,37 +17,33 @@ _LOADS: dict[Band | None, str] = {
     Band.MODERATE: "green",
     Band.HEAVY: "bold green",
 }
-_LAMPS = {
-    State.LOST: ("✕", "bold red"),
-    State.STALE: ("◌", "yellow"),
-    State.ASLEEP: ("○", "dim"),
+LAMPS = {
+    Lamp.RED: ("✕", "bold red"),
+    Lamp.AMBER: ("▲", "yellow"),
+    Lamp.GREEN: ("●", "green"),
+    Lamp.GREY: ("◌", "dim"),
 }
+"""The same shapes and colours as on the board."""
+ASLEEP = ("○", "dim")
 
 
 def lamp(entry: NamedDevice) -> Text:
-    """The state at a glance, by shape and by colour."""
-    if not entry.status.answered:
-        return say(*_LAMPS.get(entry.status.state, ("◌", "dim")))
-    heat = heat_style(entry)
-    if heat:
-        return say("▲", heat)
-    return say("▲", "yellow") if _alarming(entry.status.sample) else say("●", "green")
+    """The lamp at a glance, by shape and by colour; a device that is asleep is at rest."""
+    lit = Lamp.GREY if entry.lamp is None else entry.lamp.lamp
+    asleep = lit is Lamp.GREY and entry.status.state is State.ASLEEP
+    return say(*(ASLEEP if asleep else LAMPS[lit]))
 
 
 def heat_style(entry: NamedDevice) -> str:
-    """Yellow where a device is shown as too hot, red where people are notified."""
+    """The colour of the lamp that such a temperature lights: yellow, or red if it is critical."""
     sample = entry.status.sample
     celsius = sample.temperature_celsius if sample else None
     if celsius is None:
         return ""
     limits = heat_limits(entry.status.device.limits.slowdown_celsius, entry.figures)
-    if celsius >= limits.notify:
-        return "bold red"
-    return "yellow" if celsius >= limits.shown else ""
-
-
-def _alarming(sample: Sample | None) -> bool:
-    return any(reason_of(name).alarming for name in (sample and sample.throttle) or ())
+    if celsius < limits.shown:
+        return ""  # a device with a low slowdown temperature may be critical below it
+    return "bold red" if celsius >= limits.critical else "yellow"
 
 
 def unknown() -> Text:

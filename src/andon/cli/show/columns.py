@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from andon.cli.show import cells
-from andon.cli.show.entries import NamedDevice, model_name
+from andon.cli.show.entries import CUDA, NamedDevice, model_name, runtime_of
 from andon.cli.show.table import TableColumn, TableRow
 from andon.cli.show.text import Text, say
 from andon.model.device import Sample, State
@@ -72,8 +72,8 @@ def label(entry: NamedDevice, masked: bool, here: str = " (cuda:{} here)") -> st
         return entry.label
     if not entry.status.visible:
         return f"({entry.label})"
-    number = entry.status.cuda_index
-    return entry.label + ("" if number is None else here.format(number))
+    number, runtime = entry.status.cuda_index, runtime_of(entry.status.device.vendor)
+    return entry.label + ("" if number is None else here.format(number).replace(CUDA, runtime))
 
 
 def _lead(shape: Shape, masked: bool, brief: bool) -> list[TableColumn[NamedDevice]]:

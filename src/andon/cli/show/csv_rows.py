@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from andon.cli.show.text import harmless
 from andon.model.device import SAMPLE_VALUES, DeviceStatus, Sample, Snapshot
+from andon.units import iso_utc
 
 FORMULA = frozenset("=+-@＝＋－＠")
 _FACTS = ("index", "uuid", "vendor", "name", "pci", "parent", "memory_total_bytes")
-_STATUS = ("state", "reason", "visible", "cuda_index", "memory_percent", "power_percent")
+_STATUS = ("state", "reason", "visible", "cuda_index", "memory_percent", "power_percent", "band")
 
-COLUMNS = ("at", "node", *_FACTS, *_STATUS, "memory_unattributed_bytes", "users", *SAMPLE_VALUES)
+COLUMNS = (
+    "at", "at_iso", "node", *_FACTS, *_STATUS, "memory_unattributed_bytes", "users", *SAMPLE_VALUES,
+)  # fmt: skip
 """The header. New readings are added at its end, so that parsing by position keeps working."""
 
 
@@ -37,6 +40,7 @@ def _row(snapshot: Snapshot, status: DeviceStatus) -> Sequence[object]:
     shares = ("memory_percent", "power_percent")
     return [
         snapshot.at,
+        iso_utc(snapshot.at),
         snapshot.node,
         *(getattr(status.device, name) for name in _FACTS),
         *(getattr(status, name) if live or name not in shares else None for name in _STATUS),

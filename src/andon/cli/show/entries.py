@@ -3,11 +3,14 @@
 import re
 from dataclasses import dataclass, replace
 
+from andon.core.alerting.lamps import DeviceLamp, LampBoard
+from andon.core.alerting.standing import board_now
 from andon.core.conditions.catalogue import DEFAULTS
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels, title, with_labels
 from andon.model.thresholds import Thresholds
+from andon.model.vendors import vendor_of
 
 _NOISE = re.compile(
     r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
@@ -16,6 +19,14 @@ _NOISE = re.compile(
 )
 _SIZE = re.compile(r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b")
 _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
+
+
+CUDA = "cuda"
+
+
+def runtime_of(vendor: str) -> str:
+    """The runtime in which a program counts this vendor's devices: `hip` for AMD."""
+    return vendor_of(vendor).runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,7 @@ class NamedDevice:
     instance: bool = False
     divided: bool = False  # a board whose memory is used through its instances
     figures: Thresholds = DEFAULTS  # the thresholds in force for it
+    lamp: DeviceLamp | None = None  # None where no lamp is drawn
 
     @property
     def title(self) -> str:
@@ -34,17 +46,8 @@ class NamedDevice:
         return title(self.label)
 
 
-def entries(snapshot: Snapshot, rulebook: Rulebook | None = None) -> list[NamedDevice]:
+def entries(snapshot: Snapshot) -> list[NamedDevice]:
     """Boards in the order of the snapshot, each followed by its instances."""
-    if rulebook is None:
-        return _entries(snapshot)
-    return [
-        replace(entry, figures=rulebook.for_device(entry.status.device))
-        for entry in _entries(snapshot)
-    ]
-
-
-def _entries(snapshot: Snapshot) -> list[NamedDevice]:
     known = {status.device.uuid for status in snapshot.devices}
     names = device_labels(snapshot.devices)
     out: list[NamedDevice] = []
@@ -54,6 +57,23 @@ def _entries(snapshot: Snapshot) -> list[NamedDevice]:
             out.append(_board(status, parts, names[status.device.uuid]))
             out += [NamedDevice(part, names[part.device.uuid], instance=True) for part in parts]
     return out
+
+
+def lit_entries(
+    snapshot: Snapshot, rulebook: Rulebook | None = None, lit: LampBoard | None = None
+) -> list[NamedDevice]:
+    """The same with their thresholds and lamps: the given ones, or by what holds now."""
+    rulebook = rulebook or Rulebook()
+    lit = lit or board_now(snapshot, rulebook)
+    lamps = {lamp.uuid: lamp for lamp in lit.devices}
+    return [
+        replace(
+            entry,
+            figures=rulebook.for_device(entry.status.device),
+            lamp=lamps.get(entry.status.device.uuid),
+        )
+        for entry in entries(snapshot)
+    ]
 
 
 def _board(status: DeviceStatus, parts: list[DeviceStatus], label: str) -> NamedDevice:
@@ -94,23 +114,13 @@ def model_name(entry: NamedDevice, brief: bool) -> str:
     profile = _PROFILE.search(name)
     if entry.instance and profile:
         return f"└ {profile['profile']}"
-    short = _NOISE.sub("", name)
-    if brief:
-        short = _SIZE.sub("", short)
-    short = " ".join(short.split()) or name
+    short = short_model(name, brief)
     return f"└ {short}" if entry.instance else short
 
 
-def range_of(labels: list[str]) -> str:
-    """`0–3, 5` for consecutive numbers."""
-    parts: list[list[str]] = []
-    for label in labels:
-        if parts and _follows(parts[-1][-1], label):
-            parts[-1].append(label)
-        else:
-            parts.append([label])
-    return ", ".join(f"{p[0]}–{p[-1]}" if len(p) > 2 else ", ".join(p) for p in parts)
-
-
-def _follows(one: str, other: str) -> bool:
-    return one.isdigit() and other.isdigit() and int(other) == int(one) + 1
+def short_model(name: str, brief: bool = False) -> str:
+    """A model's name without its maker, and without its size if `brief`."""
+    short = _NOISE.sub("", name)
+    if brief:
+        short = _SIZE.sub("", short)
+    return " ".join(short.split()) or name

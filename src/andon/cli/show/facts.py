@@ -2,7 +2,14 @@
 
 from andon.cli.show import cells
 from andon.cli.show.columns import label
-from andon.cli.show.entries import NamedDevice, entries, is_masked, unreal
+from andon.cli.show.entries import (
+    CUDA,
+    NamedDevice,
+    entries,
+    is_masked,
+    runtime_of,
+    unreal,
+)
 from andon.cli.show.render import fault_lines, flow
 from andon.cli.show.text import Text, say
 from andon.model import wire
@@ -38,7 +45,7 @@ def _block(entry: NamedDevice, masked: bool, width: int) -> list[Text]:
     status = entry.status
     heading = say(title(label(entry, masked)), "bold") + say(f"  {status.device.name}")
     if status.state is not State.OK:
-        heading = heading + say(f"  {status.state}", "yellow")
+        heading = heading + say(f"  {status.state.words}", "yellow")
         heading = heading + say(f" · {status.reason}" if status.reason else "", "dim")
     size = [*_size(status), *_limits(status), *_modes(status)]
     rows = [_identity(status), _place(status, masked), size]
@@ -62,7 +69,7 @@ def _place(status: DeviceStatus, masked: bool) -> list[tuple[str, str]]:
     if device.parent:
         out.append(("board", device.parent))
     if status.cuda_index is not None:
-        out.append(("cuda", str(status.cuda_index)))
+        out.append((runtime_of(device.vendor), str(status.cuda_index)))
     if masked:
         out.append(("visible", "yes" if status.visible else "no: hidden by a mask"))
     return out
@@ -75,7 +82,8 @@ def _size(status: DeviceStatus) -> list[tuple[str, str]]:
     if device.memory_total_bytes is not None:
         out.append(("memory", f"{cells.gib(device.memory_total_bytes)} GiB{shared}"))
     if limits.sm_clock_mhz is not None:
-        out.append(("max SM clock", f"{limits.sm_clock_mhz} MHz"))
+        clock = "max SM clock" if runtime_of(device.vendor) == CUDA else "max clock"
+        out.append((clock, f"{limits.sm_clock_mhz} MHz"))
     if limits.pcie_generation is not None and limits.pcie_width is not None:
         out.append(("max PCIe link", f"{limits.pcie_generation}×{limits.pcie_width}"))
     if limits.pcie_slot_generation is not None and limits.pcie_slot_width is not None:

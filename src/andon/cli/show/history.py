@@ -1,23 +1,30 @@
 """History as text, CSV and JSON; pure, so that golden files can test it."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from andon.cli.show.csv_rows import csv_line
-from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.table import TableColumn, TableRow, choose, draw, sizes_of
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import HOST, Bucket, summary
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Device, reading_label
 from andon.model.naming import recorded_label
+from andon.model.throttling import reason_of
 from andon.model.wire import Json
-from andon.units import GIB, human_bytes, human_seconds, symbol_of, unit_of
+from andon.units import GIB, human_bytes, human_seconds, iso_utc, symbol_of, unit_of
 
 HISTORY, USAGE = "andon.history/1", "andon.usage/1"
 LEAST_SPARKS, MOST_SPARKS = 8, 72
-AROUND_SPARKS = 58  # what the other columns take
+AROUND_SPARKS = 64  # what the other columns take
+HOTTEST = 100.0  # degrees: the top of every chart of a temperature
+LEAST_AXIS = 14  # two times of day and a gap
+DAY_SECONDS = 86_400.0
+
+Shares = tuple[Sequence[int], Mapping[str, Sequence[float | None]]]
+"""How many readings each interval has, and the share of them that each throttle reason applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,7 @@ class HistoryLine:
     uuid: str
     metric: str
     buckets: Sequence[Bucket]
+    top: float | None = None  # of its scale, where the device or the unit has one
 
     @property
     def label(self) -> str:
@@ -43,19 +51,88 @@ def render_history(
     lines: Sequence[HistoryLine], since: float, until: float, width: int, color: bool
 ) -> str:
     """A heading and a line per reading."""
+    sparks: TableColumn[HistoryLine] = TableColumn(
+        "", lambda line: say(_sparks(line), "green"), rank=1
+    )
     columns: list[TableColumn[HistoryLine]] = [
         TableColumn("GPU", lambda line: say(line.label, "bold")),
-        TableColumn("READING", lambda line: say(reading_label(line.metric)), elastic=7),
-        TableColumn("", lambda line: say(_sparks(line), "green"), rank=1),
+        TableColumn("READING", lambda line: say(_reading(line.metric)), elastic=7),
+        sparks,
         TableColumn("MIN", lambda line: _value(line, "min"), right=True),
         TableColumn("MEAN", lambda line: _value(line, "mean"), right=True),
         TableColumn("MAX", lambda line: _value(line, "max"), right=True),
+        TableColumn("OF", lambda line: _top(line), rank=2, right=True),
         TableColumn("", lambda line: say(_unit(line.metric), "dim"), gap=1),
     ]
-    out = [_heading(lines, since, until).fit(width), *draw(columns, _rows(lines), width)]
+    rows = _rows(lines)
+    out = [_heading(lines, since, until).fit(width), *draw(columns, rows, width)]
+    out += _axis(choose(columns, rows, width), sparks, rows, since, until, width)
     if not any(bucket.count for line in lines for bucket in line.buckets):
         out.append(say("no data in this period (andon serve records history)", "dim"))
     return "".join(line.paint(color) + "\n" for line in out)
+
+
+def throttle_lines(
+    device: Device | None, uuid: str, found: Shares, since: float, until: float, points: int
+) -> list[HistoryLine]:
+    """A line per reason: the share of time in which it applied, in per cent."""
+    counts, shares = found
+    return [
+        HistoryLine(
+            device, uuid, f"throttle_{reason}_percent", _percents(counts, column, since, until)
+        )
+        for reason, column in (shares or {"any": [0.0 if n else None for n in counts]}).items()
+    ]
+
+
+def _percents(
+    counts: Sequence[int], column: Sequence[float | None], since: float, until: float
+) -> list[Bucket]:
+    step = (until - since) / max(1, len(counts))
+    out = []
+    for place, (count, share) in enumerate(zip(counts, column, strict=False)):
+        begins, ends = since + place * step, since + (place + 1) * step
+        percent = None if share is None else 100.0 * share
+        out.append(
+            Bucket(begins, ends, count if share is not None else 0, percent, percent, percent)
+        )
+    return out
+
+
+def _reading(metric: str) -> str:
+    """`throttle: power cap`, or the reading's own label."""
+    if not metric.startswith("throttle_"):
+        return reading_label(metric)
+    reason = metric.removeprefix("throttle_").removesuffix("_percent")
+    return f"throttle: {reason_of(reason).label}"
+
+
+def _axis(
+    columns: Sequence[TableColumn[HistoryLine]],
+    sparks: TableColumn[HistoryLine],
+    rows: Sequence[TableRow[HistoryLine]],
+    since: float,
+    until: float,
+    width: int,
+) -> list[Text]:
+    """The times of the first and the last interval, and of the middle where there is space."""
+    if sparks not in columns or not rows:
+        return []
+    sizes, place = sizes_of(columns, rows, width), columns.index(sparks)
+    room = sizes[place]
+    before = sum(sizes[:place]) + sum(column.gap for column in columns[1 : place + 1])
+    form = "%H:%M" if until - since <= DAY_SECONDS + 60 else "%d %b"
+    first, middle, last = (
+        time.strftime(form, time.localtime(at)) for at in (since, (since + until) / 2, until)
+    )
+    if room < LEAST_AXIS:
+        return []
+    between = room - len(first) - len(last)
+    if between >= len(middle) + 4:
+        gap = (between - len(middle)) // 2
+        rest = " " * (between - len(middle) - gap)
+        return [say(f"{' ' * before}{first}{' ' * gap}{middle}{rest}{last}", "dim")]
+    return [say(f"{' ' * before}{first}{' ' * between}{last}", "dim")]
 
 
 def _rows(lines: Sequence[HistoryLine]) -> list[TableRow[HistoryLine]]:
@@ -116,8 +193,11 @@ def history_to_rows(lines: Sequence[HistoryLine]) -> Iterator[Json]:
 
 
 def history_to_csv(lines: Sequence[HistoryLine]) -> str:
-    names = ("device", "index", "metric", "since", "until", "count", "min", "mean", "max")
-    return _csv(names, history_to_rows(lines))
+    names = (
+        "device", "index", "metric", "since", "since_iso", "until", "until_iso", "count", "min",
+        "mean", "max",
+    )  # fmt: skip
+    return _csv(names, (_with_iso(row, "since", "until") for row in history_to_rows(lines)))
 
 
 def usage_to_json(uses: Iterable[UsageInterval]) -> Json:
@@ -130,10 +210,19 @@ def usage_to_rows(uses: Iterable[UsageInterval]) -> Iterator[Json]:
 
 
 def usage_to_csv(uses: Iterable[UsageInterval]) -> str:
-    return _csv(_USE, usage_to_rows(uses))
+    return _csv(_USE_CSV, (_with_iso(row, "first", "last") for row in usage_to_rows(uses)))
 
 
 _USE = ("device", "pid", "started", "user", "name", "first", "last", "peak_memory_bytes")
+_USE_CSV = (
+    "device", "pid", "started", "user", "name", "first", "first_iso", "last", "last_iso",
+    "peak_memory_bytes",
+)  # fmt: skip
+
+
+def _with_iso(row: Json, *times: str) -> Json:
+    """Each time in readable form too, for spreadsheets."""
+    return {**row, **{f"{name}_iso": iso_utc(row[name]) for name in times}}
 
 
 def _csv(names: Sequence[str], rows: Iterable[Json]) -> str:
@@ -166,11 +255,20 @@ def _span(seconds: float) -> str:
 
 
 def _sparks(line: HistoryLine) -> str:
-    values = [bucket.mean for bucket in line.buckets]
-    if line.metric.endswith("_percent"):
-        return sparkline(values)
-    from_zero = line.metric.endswith(("_watts", "_used_bytes", "load_1m"))
-    return sparkline(values, low=0.0 if from_zero else None, high=None)
+    """From zero to a known top, so that two rows can be compared; else to the highest value."""
+    return sparkline([bucket.mean for bucket in line.buckets], low=0.0, high=top_of(line))
+
+
+def top_of(line: HistoryLine) -> float | None:
+    """100 %, 100 °C, all of the memory, the power limit; None where nothing limits it."""
+    unit = unit_of(line.metric)
+    fixed = {"percent": 100.0, "celsius": HOTTEST}.get(unit)
+    return line.top if fixed is None else fixed
+
+
+def _top(line: HistoryLine) -> Text:
+    top = top_of(line)
+    return Text() if top is None else say(_number(line.metric, top), "dim")
 
 
 def _value(line: HistoryLine, name: str) -> Text:
@@ -178,9 +276,13 @@ def _value(line: HistoryLine, name: str) -> Text:
     value = None if whole is None else getattr(whole, name)
     if value is None:
         return say(UNKNOWN, "dim")
-    if line.metric.endswith("_bytes"):
-        return say(f"{value / GIB:.1f}")
-    return say(f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.1f}")
+    return say(_number(line.metric, value))
+
+
+def _number(metric: str, value: float) -> str:
+    if metric.endswith("_bytes"):
+        return f"{value / GIB:.1f}"
+    return f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.1f}"
 
 
 def _unit(metric: str) -> str:

@@ -1,4 +1,4 @@
-"""The processes of a snapshot as rows, rendered as text, JSON and CSV."""
+"""The processes of a snapshot as rows, JSON and CSV."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,19 +8,15 @@ from typing import Protocol
 from andon.cli.show import cells
 from andon.cli.show.csv_rows import csv_line
 from andon.cli.show.entries import NamedDevice, entries
-from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, join, say
-from andon.cli.show.tree import Branch
-from andon.core.processes.attribution import is_session
 from andon.model import wire
-from andon.model.device import Process, ProcessKind, Snapshot
-from andon.units import human_bytes
+from andon.model.device import Process, Snapshot
+from andon.units import iso_utc
 
 _NUMBERED = re.compile(r"(\w+:)?[\d.]+")
 SCHEMA = "andon.processes/1"
 CSV = (
-    "at", "node", "device", "index", "vendor", "pid", "started", "kind", "user", "name", "command",
-    "memory_bytes", "utilization_percent", "host_cpu_percent", "host_memory_bytes",
+    "at", "at_iso", "node", "device", "index", "vendor", "pid", "started", "kind", "user", "name",
+    "command", "memory_bytes", "utilization_percent", "host_cpu_percent", "host_memory_bytes",
     "elapsed_seconds", "container", "job", "lease",
 )  # fmt: skip
 
@@ -84,6 +80,11 @@ class ProcessFilter:
     job: str | None = None
     container_ids: Mapping[int, str] = field(default_factory=dict)  # by pid, the full id
 
+    def words(self) -> str:
+        """`of alice in jupyter`."""
+        named = (("of", self.user), ("in", self.container), ("of job", self.job))
+        return " ".join(f"{word} {value}" for word, value in named if value is not None)
+
     @property
     def everybody(self) -> bool:
         return self.user is None and self.container is None and self.job is None
@@ -142,126 +143,6 @@ def _unexplained(seen: list[NamedDevice]) -> list[ProcessRow]:
     return [ProcessRow(entry, None, size) for entry, size in sizes if size is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLine:
-    """One row of the table: a process on a device, or an ancestor that uses none."""
-
-    use: ProcessRow | None
-    process: Process | None
-    depth: int = 0
-
-
-def render_uses(found: list[ProcessRow], width: int, color: bool, mark: str = "") -> str:
-    """The table of `andon ps`."""
-    return _render([ProcessLine(use, use.process) for use in found], width, color, mark)
-
-
-def render_tree(
-    found: list[ProcessRow],
-    branches: list[Branch],
-    ancestors: Mapping[int, Process],
-    width: int,
-    color: bool,
-    mark: str = "",
-) -> str:
-    """The same, with every process under the one that started it."""
-    lines: list[ProcessLine] = []
-    for branch in branches:
-        own = [use for use in found if use.process and use.process.pid == branch.pid]
-        lines += [ProcessLine(use, use.process, branch.depth) for use in own]
-        if not own:
-            process = ancestors.get(branch.pid, Process(branch.pid))
-            lines.append(ProcessLine(None, process, branch.depth))
-    lines += [ProcessLine(use, None) for use in found if use.process is None]
-    return _render(lines, width, color, mark)
-
-
-def _render(rows: list[ProcessLine], width: int, color: bool, mark: str) -> str:
-    lines = [say("no process is using a GPU", "dim")]
-    if rows:
-        styled = [TableRow(row, style=None if row.use else "dim") for row in rows]
-        lines = draw(_columns(rows), styled, width)
-    if mark:
-        lines.insert(0, say(f" {mark} ", "bold reverse"))
-    return "".join(line.paint(color) + "\n" for line in lines)
-
-
-def _columns(rows: list[ProcessLine]) -> list[TableColumn[ProcessLine]]:
-    shown = [row.process for row in rows if row.process]
-    columns: list[TableColumn[ProcessLine]] = [
-        TableColumn("GPU", lambda r: say(r.use.entry.label if r.use else "", "bold"), rank=0),
-        TableColumn("USER", lambda r: _word(r, "user"), rank=1, elastic=8),
-        TableColumn("PID", lambda r: _word(r, "pid"), rank=2, right=True),
-        TableColumn("", _kind, rank=9, gap=1),
-        TableColumn("GPU MEM", _of_use(lambda u: size(u.memory_bytes)), rank=3, right=True),
-        TableColumn("UTIL", _of_use(_busy), rank=5, right=True, floor=4),
-        TableColumn("CPU", _of_use(lambda u: cells.percent(u.host.cpu_percent)), rank=7, right=True,
-               floor=4),
-        TableColumn("HOST MEM", _of_use(lambda u: size(u.host.memory_bytes)), rank=10, right=True),
-        TableColumn("TIME", _of_use(lambda u: elapsed(u.elapsed_seconds)), rank=8, right=True),
-        TableColumn("COMMAND", _command, rank=4, elastic=24),
-    ]  # fmt: skip
-    if any(map(places, shown)):
-        columns.insert(-1, TableColumn("CONTAINER/JOB", _within, rank=6, elastic=14))
-    return columns
-
-
-def places(process: Process) -> list[str]:
-    """Its container and its job. A login session is not worth a column."""
-    job = None if is_session(process.job) else process.job
-    return [place for place in (process.container, job) if place]
-
-
-def _of_use(cell: Callable[[ProcessRow], Text]) -> Callable[[ProcessLine], Text]:
-    """An ancestor that uses no device has empty device columns."""
-    return lambda row: cell(row.use) if row.use else Text()
-
-
-def _word(row: ProcessLine, name: str) -> Text:
-    value = getattr(row.process, name, None)
-    return cells.unknown() if value is None else say(str(value))
-
-
-def _within(row: ProcessLine) -> Text:
-    return join([say(place) for place in places(row.process)] if row.process else [], ", ")
-
-
-def _kind(row: ProcessLine) -> Text:
-    """C or G, as in nvidia-smi."""
-    if row.process is None or row.use is None:
-        return Text()
-    return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
-
-
-def _busy(use: ProcessRow) -> Text:
-    share = use.process.utilization_percent if use.process else None
-    return cells.percent(share, cells.load_style(share))
-
-
-def _command(row: ProcessLine) -> Text:
-    process = row.process
-    if process is None:
-        return say("unaccounted memory", "yellow")
-    text = say(process.command or process.name or "–", "" if process.command else "dim")
-    return say("  " * (row.depth - 1) + "└ ", "dim") + text if row.depth else text
-
-
-def size(count: int | None) -> Text:
-    return cells.unknown() if count is None else say(human_bytes(count))
-
-
-def elapsed(seconds: float | None) -> Text:
-    """`3:20:05`, `2d04h`, as in ps and squeue."""
-    if seconds is None:
-        return cells.unknown()
-    whole = int(seconds)
-    days, rest = divmod(whole, 86400)
-    if days:
-        return say(f"{days}d{rest // 3600:02d}h")
-    hours, rest = divmod(rest, 3600)
-    return say(f"{hours}:{rest // 60:02d}:{rest % 60:02d}")
-
-
 def uses_to_json(snapshot: Snapshot, found: list[ProcessRow]) -> wire.Json:
     return {
         "schema": SCHEMA,
@@ -278,7 +159,7 @@ def uses_to_json(snapshot: Snapshot, found: list[ProcessRow]) -> wire.Json:
 
 def uses_to_csv(snapshot: Snapshot, found: list[ProcessRow]) -> str:
     """One row per process; the row of unaccounted memory has no pid."""
-    where = {"at": snapshot.at, "node": snapshot.node}
+    where = {"at": snapshot.at, "at_iso": iso_utc(snapshot.at), "node": snapshot.node}
     rows = [{**where, **_csv_row(use)} for use in found]
     return csv_line(CSV) + "".join(csv_line([row.get(name) for name in CSV]) for row in rows)
 

@@ -13,12 +13,15 @@ from andon.cli.show.columns import (
     device_row,
     explained_fields,
 )
-from andon.cli.show.entries import NamedDevice, entries, is_masked, range_of, unreal
+from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
+from andon.core.alerting.lamps import LampBoard
+from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.sampling.bands import mean_utilization
+from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Snapshot, State, reading_label
+from andon.model.naming import range_of
 from andon.units import human_seconds
 
 K = TypeVar("K")
@@ -47,17 +50,18 @@ def render_status(
     verbose: bool = False,
     mask: Mask = UNMASKED,
     rulebook: Rulebook | None = None,
+    lit: LampBoard | None = None,
 ) -> str:
     """The whole screen, ending in a newline."""
-    seen = entries(snapshot, rulebook)
+    seen = lit_entries(snapshot, rulebook, lit)
     lines = [header(snapshot, width)]
     if seen:
         lines += device_lines(snapshot, seen, width, now)
-        lines += [Text(), *flow([*node_row(snapshot), _mean(seen)], width)]
+        lines += [Text(), *flow([*node_row(snapshot), mean_line(seen)], width)]
         lines += _advice(snapshot, seen, width)
         lines += _footnotes(snapshot, seen, width, verbose, mask)
     else:
-        lines += [Text(), *paragraph(_no_device(snapshot, mask), width, indent=0), Text()]
+        lines += [Text(), *paragraph(no_device(snapshot, mask), width, indent=0), Text()]
         lines += flow(node_row(snapshot), width)
         lines += [Text(), say("try: andon status" if mask.left_out else TRY, "dim")]
     return "".join(line.paint(color) + "\n" for line in lines)
@@ -95,7 +99,7 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
     if status.state is State.OK:
         return say(status.reason or "no reading yet", style)
     lasted = now - status.since
-    word = f"{status.state}"
+    word = status.state.words
     if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
         word += f" for {human_seconds(lasted)}"
     reason = say(f" · {status.reason}", style) if status.reason else Text()
@@ -113,7 +117,7 @@ def node_row(snapshot: Snapshot) -> list[Text]:
     ]
 
 
-def _mean(seen: list[NamedDevice]) -> Text:
+def mean_line(seen: list[NamedDevice]) -> Text:
     """The mean says how many GPUs it covers: one that does not respond is not idle."""
     mean = mean_utilization(entry.status for entry in seen)
     boards = sum(not entry.instance for entry in seen)
@@ -134,17 +138,21 @@ def _says_how_busy(status: DeviceStatus) -> bool:
     return sample is not None and sample.utilization_percent is not None
 
 
-def _no_device(snapshot: Snapshot, mask: Mask) -> str:
-    """One paragraph: that there is no GPU, why, and what to do."""
+def no_device(snapshot: Snapshot, mask: Mask = UNMASKED) -> str:
+    """One paragraph: that no GPU can be read, why, and what to do."""
     if mask.left_out:
         hidden = f"{mask.source or 'its mask'} hides all {mask.left_out} GPUs of this node"
         return f"No GPU is visible to this process: {hidden}."
-    found = "can be read" if snapshot.faults else "found"
-    sentences = [f"No GPU {found} on this node."]
+    sentences = [none_there(snapshot)]
     for fault in snapshot.faults:
         sentences += [_sentence(f"{fault.source}: {fault.reason}"), _sentence(_capital(fault.hint))]
     sentences.append(_sentence(_capital(mask.note or "")))
     return " ".join(filter(None, sentences))
+
+
+def none_there(snapshot: Snapshot) -> str:
+    """That there is none, or that those which may be there cannot be read."""
+    return f"No GPU {'found' if has_none(snapshot) else 'can be read'} on this node."
 
 
 def _sentence(text: str) -> str:

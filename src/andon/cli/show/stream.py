@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from andon.cli.show import cells
 from andon.cli.show.columns import MEDIUM, WIDE, label
-from andon.cli.show.entries import NamedDevice, entries, is_masked, unreal
+from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.render import fault_lines, state_message
 from andon.cli.show.table import TableColumn, TableRow, choose, heading, line, sizes_of
 from andon.cli.show.text import Text, say
+from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Snapshot
@@ -51,9 +52,10 @@ class Stream:
             self._columns, self._sizes, self._since_heading = [], [], None
         self.width, self.height = width, height
 
-    def tick(self, snapshot: Snapshot) -> str:
+    def tick(self, snapshot: Snapshot, lit: LampBoard | None = None) -> str:
         """The lines for one snapshot, under a new heading where one is due."""
-        ticks = [self._seen(entry, snapshot) for entry in entries(snapshot, self._rulebook)]
+        seen = lit_entries(snapshot, self._rulebook, lit)
+        ticks = [self._seen(entry, snapshot) for entry in seen]
         rows = [TableRow(tick, state_message(tick.entry.status, snapshot.at)) for tick in ticks]
         moved = self._settle(rows)
         lines = [line(self._columns, self._sizes, row, self.width) for row in rows]

@@ -25,9 +25,9 @@ class WaitingLine:
         self._shown = False
 
     def __call__(self, progress: "Progress") -> None:
-        text = waiting_text(progress)
+        width = size()[0] - 1
+        text = waiting_text(progress, width if self._live else None)
         if self._live:
-            width = size()[0] - 1
             write(sys.stderr, f"\r\x1b[K{say(text).fit(width).plain}")
             self._shown = True
         elif not self._printed or time.monotonic() - self._printed >= REPEAT_SECONDS:
@@ -40,21 +40,40 @@ class WaitingLine:
             self._shown = False
 
 
-def waiting_text(progress: "Progress") -> str:
-    """`waiting 0:42 · 2nd in queue behind alice (4 GPUs) · 1 of 2 free · GPU 0: held by …`."""
+def waiting_text(progress: "Progress", width: int | None = None) -> str:
+    """`waiting 0:42 · 2nd in queue behind alice (4 GPUs) · 1 of 2 free · GPU 0: held by …`.
+
+    Where that is too wide, less is said rather than half of a name.
+    """
     candidates = progress.candidates
     seconds = int(progress.waited_seconds)
-    parts = [f"waiting {seconds // 60}:{seconds % 60:02d}", _place(candidates)]
+    waited, place = f"waiting {seconds // 60}:{seconds % 60:02d}", _place(candidates)
+    count = ""
     if candidates.missing:
         found = candidates.need.least - candidates.missing
-        parts.append(f"{found} of {candidates.need.least} free")
-    reason = progress.note or candidates.choice.reason or _first_obstacle(candidates)
-    return " · ".join(part for part in (*parts, reason) if part)
+        count = f"{found} of {candidates.need.least} free"
+    note = progress.note or candidates.choice.reason
+    reason = note or _first_obstacle(candidates)
+    short = note or _first_obstacle(candidates, brief=True)
+    forms = (
+        (waited, place, count, reason),
+        (waited, place, count, short),
+        (waited, place, short),
+        (waited, _number(candidates), short),
+        (waited, short),
+        (waited, _number(candidates)),
+    )
+    texts = [" · ".join(part for part in parts if part) for parts in forms]
+    return next((text for text in texts if width is None or len(text) <= width), texts[-1])
+
+
+def _number(candidates: "Candidates") -> str:
+    number = len(candidates.ahead) + 1
+    return f"{ORDINALS.get(number, f'{number}th')} in queue"
 
 
 def _place(candidates: "Candidates") -> str:
-    number = len(candidates.ahead) + 1
-    place = f"{ORDINALS.get(number, f'{number}th')} in queue"
+    place = _number(candidates)
     if not candidates.ahead:
         return place
     first = candidates.ahead[-1]
@@ -62,8 +81,8 @@ def _place(candidates: "Candidates") -> str:
     return f"{place} behind {first.owner.user} ({count} GPU{'' if count == 1 else 's'})"
 
 
-def _first_obstacle(candidates: "Candidates") -> str:
-    """The device that is expected to become available first."""
+def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:
+    """The device that is expected to become available first; `brief` names only who has it."""
     from andon.core.sharing.obstacles import NEVER
     from andon.engine.sharing.refusal import obstacle_words
     from andon.model.naming import titles
@@ -77,4 +96,6 @@ def _first_obstacle(candidates: "Candidates") -> str:
     if soonest.obstacle is None:
         return ""
     title = titles(candidates.snapshot.devices)[soonest.uuid]
+    if brief and soonest.obstacle.by is not None:
+        return f"{title}: {soonest.obstacle.by}"
     return f"{title}: {obstacle_words(soonest.obstacle, candidates.snapshot.at)}"

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 from andon.cli.show import cells
 from andon.cli.show.columns import label
-from andon.cli.show.entries import NamedDevice, entries, is_masked, model_name
-from andon.cli.show.render import fault_lines, header, paragraph
+from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, model_name
+from andon.cli.show.render import fault_lines, header, none_there, paragraph
 from andon.cli.show.text import Text, display_width, join, say
+from andon.core.alerting.lamps import NOT_URGENT, LampBoard
+from andon.core.alerting.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state.phrases import HEALTHY
 from andon.core.evidence.phrasing import format_evidence
 from andon.core.evidence.reasons import Evidence, Reason
-from andon.core.explain import explain_absence, explain_node, most_troubled
+from andon.core.explain import explain_absence, explain_node, worst_first
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.model import wire
 from andon.model.device import Process, Snapshot, reading_label
@@ -57,6 +59,11 @@ NAMES = {
     "peers_sm_clock_mhz": "peers' clock",
     "peers_temperature_celsius": "peers' temperature",
     "host.cpu_percent": "CPU",
+    "host.memory_percent": "host memory",
+    "host.memory_pressure_percent": "waiting for memory",
+    "driver.loaded": "loaded",
+    "driver.part": "differs:",
+    "driver.other": "version",
     "memory_rise_bytes": "rise",
     "memory_rise_seconds": "over",
     "memory_growth_bytes_per_second": "rate",
@@ -76,9 +83,7 @@ WHOLES = {
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|°C|W|MHz|[KMGT]?i?B|s|min|h|d)\b|%|°C)")
 TOLD = ("reason", "fault", "source", "state", "state_seconds")  # already in the sentence
 OLD_SECONDS = 10.0
-_ABOUT_WHO = ("process.", "users.")
-GRAVE_FROM, SERIOUS_FROM = 80.0, 40.0
-"""From these weights on the lamp is red, or a triangle; below, it is only about how it is used."""
+_ABOUT_WHO = ("process.", "processes.blamed", "users.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +92,29 @@ class WhyAnswer:
 
     snapshot: Snapshot
     seconds: float
-    reasons: Mapping[str, tuple[Reason, ...]]
+    reasons: Mapping[str, tuple[Reason, ...]]  # of every device, the worst first
     chosen: str | None  # the uuid to explain in full; None where there is no device
     alone: bool  # whether only this device was asked about
     absence: tuple[Reason, ...] = ()
     rulebook: Rulebook | None = None
+    lit: LampBoard | None = None  # the lamps; None where there is no device
 
 
 def answer(
-    snapshots: Sequence[Snapshot], uuid: str | None = None, rulebook: Rulebook | None = None
+    snapshots: Sequence[Snapshot],
+    uuid: str | None = None,
+    rulebook: Rulebook | None = None,
+    lit: LampBoard | None = None,
 ) -> WhyAnswer:
-    """Explain one device, or all of them, the most troubled first."""
+    """Explain one device, or all of them, the worst first."""
     latest, seconds = snapshots[-1], snapshots[-1].at - snapshots[0].at
     if not latest.devices:
         return WhyAnswer(latest, seconds, {}, None, False, explain_absence(snapshots))
-    reasons = explain_node(snapshots, rulebook)
-    chosen = uuid or most_troubled(reasons)
-    return WhyAnswer(latest, seconds, reasons, chosen, uuid is not None, rulebook=rulebook)
+    lit = lit or board_now(latest, rulebook or Rulebook())
+    found = explain_node(snapshots, rulebook)
+    reasons = {one: found[one] for one in worst_first(found, lit.devices)}
+    chosen = uuid or next(iter(reasons))
+    return WhyAnswer(latest, seconds, reasons, chosen, uuid is not None, rulebook=rulebook, lit=lit)
 
 
 def render_why(found: WhyAnswer, width: int, color: bool) -> str:
@@ -112,7 +123,7 @@ def render_why(found: WhyAnswer, width: int, color: bool) -> str:
     if found.chosen is None:
         lines += _nothing_there(found, width)
     else:
-        seen = entries(found.snapshot, found.rulebook)
+        seen = lit_entries(found.snapshot, found.rulebook, found.lit)
         entry = next(e for e in seen if e.status.device.uuid == found.chosen)
         lines += _in_full(entry, found, width)
         others = [e for e in seen if e is not entry]
@@ -124,7 +135,7 @@ def render_why(found: WhyAnswer, width: int, color: bool) -> str:
 
 
 def _nothing_there(found: WhyAnswer, width: int) -> list[Text]:
-    lines = paragraph("No GPU found on this node.", width, "bold", indent=0)
+    lines = paragraph(none_there(found.snapshot), width, "bold", indent=0)
     for reason in found.absence:
         lines += [Text(), *paragraph(reason.sentence, width, indent=0)]
         lines += _labelled("what to do", [reason.advice], width)
@@ -133,7 +144,7 @@ def _nothing_there(found: WhyAnswer, width: int) -> list[Text]:
 
 def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
     heading = say(title(_label(entry, found)), "bold") + say(f"  {entry.status.device.name}")
-    lines = [_lamp(entry, found) + say(" ") + heading]
+    lines = [cells.lamp(entry) + say(" ") + heading]
     for number, reason in enumerate(found.reasons[entry.status.device.uuid]):
         lines += [Text(), *_reason(reason, width, first=number == 0, at=found.snapshot.at)]
     return [line.fit(width) for line in lines]
@@ -147,6 +158,8 @@ def _reason(reason: Reason, width: int, first: bool, at: float) -> list[Text]:
     lines += _labelled("evidence", _shown(reason.evidence, at), width)
     if reason.process is not None:
         lines += _labelled("process", _who(reason.process, at), width)
+    elif reason.blamed:
+        lines += _labelled("processes", [reason.blamed], width)
     if reason.weight > HEALTHY.weight:  # a plain fact needs no action
         lines += _labelled("what to do", [reason.advice], width, "")
     return lines
@@ -218,9 +231,10 @@ def _who(process: Process, at: float) -> list[str]:
 
 def _in_brief(entry: NamedDevice, found: WhyAnswer, width: int, widest: int) -> Text:
     first = found.reasons[entry.status.device.uuid][0]
-    title = _lamp(entry, found) + say(" ") + say(_label(entry, found), "bold").pad(widest)
+    title = cells.lamp(entry) + say(" ") + say(_label(entry, found), "bold").pad(widest)
+    calm = entry.lamp is None or entry.lamp.urgency == NOT_URGENT
     model = say(model_name(entry, brief=True)).fit(9).pad(9)
-    line = [title, model, say(first.sentence.rstrip("."), "" if first.is_trouble else "dim")]
+    line = [title, model, say(first.sentence.rstrip("."), "dim" if calm else "")]
     return join(line, "  ").fit(width)
 
 
@@ -232,29 +246,18 @@ def _label(entry: NamedDevice, found: WhyAnswer) -> str:
     return label(entry, is_masked(found.snapshot))
 
 
-def _lamp(entry: NamedDevice, found: WhyAnswer) -> Text:
-    """The lamp follows the reasons: a device that is merely busy is green."""
-    first = found.reasons[entry.status.device.uuid][0]
-    if not entry.status.answered:
-        return cells.lamp(entry)
-    if not first.is_trouble:
-        return say("●", "green")
-    if first.weight < SERIOUS_FROM:
-        return say("●", "yellow")
-    return say("▲", "bold red" if first.weight >= GRAVE_FROM else "yellow")
-
-
 # JSON.
 
 
 def answer_to_json(found: WhyAnswer) -> wire.Json:
-    """`andon.why/1`: the requested devices, the most troubled first."""
+    """`andon.why/1`: the requested devices, the worst first."""
     snapshot = found.snapshot
-    devices = [s.device for s in snapshot.devices]
-    if found.alone:
-        devices = [device for device in devices if device.uuid == found.chosen]
-    devices.sort(key=lambda device: -found.reasons[device.uuid][0].weight)
-    explained = tuple(ExplainedDevice.of(one, tuple(found.reasons[one.uuid])) for one in devices)
+    devices = {s.device.uuid: s.device for s in snapshot.devices}
+    lamps = {} if found.lit is None else {lamp.uuid: lamp for lamp in found.lit.devices}
+    wanted = [uuid for uuid in found.reasons if not found.alone or uuid == found.chosen]
+    explained = tuple(
+        ExplainedDevice.of(devices[uuid], found.reasons[uuid], lamps[uuid]) for uuid in wanted
+    )
     return {
         "schema": WHY,
         "node": snapshot.node,

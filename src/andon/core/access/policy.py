@@ -10,14 +10,17 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from andon.core.access.roles import ANONYMOUS, Identity, action_of, refusal_for
 from andon.core.access.server_proof import PATH as PROOF
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-SHELL = frozenset({"/", "/healthz", "/favicon.ico", PROOF})
-"""What anyone may fetch; it contains no readings. The page must load before it can send a key, and
-a client sends its token only after the server has proved that it knows it."""
+SESSION = "/api/session"
+SHELL = frozenset({"/", "/healthz", "/favicon.ico", PROOF, SESSION})
+"""What anyone may fetch; it contains no readings. The page must load before it can send a key and
+learn what it may do, and a client sends its token only after the server has proved that it knows
+it."""
 SHELL_FOLDER = "/static/"
-EXCHANGE = ("POST", "/api/session")
+EXCHANGE = ("POST", SESSION)
 """Takes a one-time code instead of a key."""
 LIVE = "/socket.io/"
 
@@ -56,6 +59,7 @@ class Rules:
 
     loopback: bool
     names: frozenset[str] = frozenset({"localhost"})
+    origins: frozenset[str] = frozenset()  # of other sites whose pages may use this server
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class AccessRequest:
     forwarded: bool = False  # sent by a proxy for another client
     admitted: bool = False  # continues a live connection that was admitted before
     key: ShownKey = ShownKey.NONE
+    who: Identity = ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,29 @@ class Refusal:
 
 def judge(call: AccessRequest, rules: Rules) -> Refusal | None:
     """Why the request is refused; None if it is allowed."""
-    return _check_origin(call, rules) or _check_key(call, rules)
+    return _check_origin(call, rules) or _check_key(call, rules) or _check_role(call)
+
+
+def may_read(call: AccessRequest, rules: Rules) -> bool:
+    """Whether the caller may see readings: with a key, and on loopback without one."""
+    return call.key.is_right or (rules.loopback and is_loopback(call.peer) and not call.forwarded)
+
+
+def allowed_origin(call: AccessRequest, rules: Rules) -> str | None:
+    """The origin of another site's page that the settings allow; None for every other request."""
+    if len(call.origins) != 1:
+        return None
+    origin = call.origins[0].lower()
+    return origin if origin in rules.origins else None
+
+
+def is_origin(text: str) -> bool:
+    """Whether it is exactly one origin as browsers send it: no path, no wildcard, not "null"."""
+    found = _ORIGIN.fullmatch(text)
+    place = parse_host(found["place"]) if found else None
+    if found is None or place is None or text != text.lower():
+        return False
+    return place[1] != _DEFAULT_PORTS[found["scheme"]] and not found["place"].endswith((".", ":"))
 
 
 def changes(call: AccessRequest) -> bool:
@@ -121,6 +148,8 @@ def _check_origin(call: AccessRequest, rules: Rules) -> Refusal | None:
             "the Host header is not a name of this server",
             "use http://localhost, or start it with: andon serve --allow-host NAME",
         )
+    if allowed_origin(call, rules) is not None:
+        return None
     if any(not _same_server(origin, host) for origin in call.origins) or len(call.origins) > 1:
         return Refusal(
             403, "pages of other sites may not use this server", "open the server's own page"
@@ -138,17 +167,25 @@ def _check_key(call: AccessRequest, rules: Rules) -> Refusal | None:
         return Refusal(
             401,
             "wrong token for this server",
-            "the server's token is in its state folder; after a restart sign in again: andon open",
+            "the server's token is in its state folder; in a browser sign in again: andon open",
         )
     if call.key.is_right or is_open(call):
         return None
     if changes(call):
         return Refusal(401, "changes need the token", _HOW_TO_SIGN_IN)
-    if rules.loopback and is_loopback(call.peer) and not call.forwarded:
+    if may_read(call, rules):
         return None
     if call.admitted and _is_live(call):
         return None
     return Refusal(401, "reading from this address needs the token", _HOW_TO_SIGN_IN)
+
+
+def _check_role(call: AccessRequest) -> Refusal | None:
+    """What a role can never do; whose something is, is checked where that is known."""
+    if not call.key.is_right or not changes(call) or is_open(call):
+        return None
+    refused = refusal_for(call.who, action_of(call.method, call.path), is_own=True)
+    return None if refused is None else Refusal(403, refused.reason, refused.hint)
 
 
 _HOW_TO_SIGN_IN = "send Authorization: Bearer TOKEN, or in a browser: andon open"

@@ -3,13 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from andon.core.alerting.listing import order
 from andon.core.alerting.notify_policy import silenced_until
+from andon.core.alerting.prospects import with_prospects
 from andon.core.alerting.render import AlertRenderer
 from andon.core.alerting.state import NEVER, AlertState, Episode, StepResult
-from andon.core.conditions.catalogue import BY_NAME
+from andon.core.conditions.catalogue import BY_NAME, DEFAULTS
 from andon.core.conditions.observation import Moment
 from andon.errors import Conflict, Gone, Invalid
-from andon.model.alert import Acknowledgement, Alert, Phase, Silence
+from andon.model.alert import Acknowledgement, Alert, Silence
+from andon.model.thresholds import Thresholds
 
 MOST_SILENCES = 256
 LONGEST_SECONDS = 366 * 86_400.0
@@ -61,18 +64,24 @@ def unsilence(state: AlertState, silence_id: str, moment: Moment) -> StepResult:
 def current(state: AlertState) -> tuple[Alert, ...]:
     """Every pending or firing alert, with the numbers of the last sample, worst first."""
     if state.snapshot is None:
-        return tuple(sorted((e.alert for e in _all(state)), key=_order))
+        return tuple(sorted((e.alert for e in _all(state)), key=order))
     renderer = AlertRenderer(state.snapshot)
     found = []
     for subject, on in state.episodes.items():
-        seen = state.findings.get(subject, {})
+        seen, figures = state.findings.get(subject, {}), _figures(state, subject)
         for rule, episode in on.items():
-            finding = seen.get(rule)
-            if finding is not None and finding.holds:
-                found.append(renderer.rendered(episode.alert, finding))
-            else:
-                found.append(renderer.recovered(episode))
-    return tuple(sorted(found, key=_order))
+            if state.steady is not None:
+                episode = with_prospects(episode, BY_NAME[rule], figures, state.steady)
+            found.append(renderer.current(episode, seen.get(rule)))
+    return tuple(sorted(found, key=order))
+
+
+def _figures(state: AlertState, subject: str) -> Thresholds:
+    """The thresholds that its last step used."""
+    if state.book is None or state.snapshot is None:
+        return DEFAULTS
+    device = next((s.device for s in state.snapshot.devices if s.device.uuid == subject), None)
+    return state.book.thresholds if device is None else state.book.for_device(device)
 
 
 def _silenced(state: AlertState, moment: Moment) -> StepResult:
@@ -105,7 +114,3 @@ def _put(state: AlertState, episode: Episode) -> StepResult:
 def _all(state: AlertState) -> Iterator[Episode]:
     for on in state.episodes.values():
         yield from on.values()
-
-
-def _order(alert: Alert) -> tuple[bool, int, float, str]:
-    return alert.state is not Phase.FIRING, -alert.severity, alert.since, alert.id

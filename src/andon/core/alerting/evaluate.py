@@ -8,7 +8,7 @@ from andon.core.alerting.state import AlertState, Episode
 from andon.core.conditions.catalogue import BY_NAME, RULES
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import ENDED, HOLDS, NEITHER, UNKNOWN, Judgement
-from andon.core.conditions.judging import OnHeld, OnNode, OnReading, OnReport, OnState
+from andon.core.conditions.judging import OnFault, OnHeld, OnNode, OnReading, OnReport, OnState
 from andon.core.conditions.memory.ecc import judge_ecc_count
 from andon.core.conditions.observation import HeldDevices, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
@@ -16,8 +16,9 @@ from andon.core.conditions.state.driver_hung import hung
 from andon.core.conditions.track import Track, updated_track
 from andon.core.conditions.wording import Reported
 from andon.core.sampling.idleness import ZERO_READING
-from andon.model.device import DeviceStatus, Sample
+from andon.model.device import SAMPLER, DeviceStatus, Sample
 from andon.model.device import State as DeviceState
+from andon.model.vendors import vendor_of_backend
 
 READERS = "reader:"
 LEAST_READERS = 2  # one device that does not respond says nothing about its vendor
@@ -25,8 +26,10 @@ DEVICE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.ju
 HELD_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnHeld))
 STATE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnState))
 NODE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnNode))
+FAULT_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnFault))
 READING_RULES = frozenset(name for name, _ in DEVICE_JUDGES)
 HELD_RULES = frozenset(name for name, _ in HELD_JUDGES)
+FAULT_RULES = frozenset(name for name, _ in FAULT_JUDGES)
 
 Found = dict[str, dict[str, Judgement]]
 
@@ -55,6 +58,8 @@ class Evaluation:
         self._leases()
         self._unlisted()
         self._readers()
+        if self.snapshot.faults:
+            self._faults()
         self._rest()
 
     def add(self, subject: str, rule: str, finding: Judgement) -> None:
@@ -172,6 +177,31 @@ class Evaluation:
         for vendor, silent in stale.items():
             if len(silent) >= LEAST_READERS and all(silent):
                 self.add(f"{READERS}{vendor}", "driver_hung", hung())
+
+    def _faults(self) -> None:
+        """Drivers that cannot be read at all; nothing is known about them if sampling failed."""
+        for fault in self.snapshot.faults:
+            vendor = vendor_of_backend(fault.source).name
+            for name, judge in FAULT_JUDGES:
+                finding = judge(fault, self.snapshot)
+                if finding is not None:
+                    self.add(f"{READERS}{vendor}", name, finding)
+                    self._not_lost(vendor)
+            if fault.source == SAMPLER:
+                self._unknown_drivers()
+
+    def _not_lost(self, vendor: str) -> None:
+        """Nothing is known of a single device if its whole driver cannot be read."""
+        for uuid, status in self.statuses.items():
+            if status.device.vendor == vendor and "device_lost" in self.found.get(uuid, ()):
+                self.found[uuid]["device_lost"] = UNKNOWN
+                if "device_lost" not in self._on(uuid):
+                    del self.found[uuid]["device_lost"]
+
+    def _unknown_drivers(self) -> None:
+        for subject, on in self.state.episodes.items():
+            for name in FAULT_RULES.intersection(on):
+                self.add(subject, name, UNKNOWN)
 
     def _rest(self) -> None:
         figures, state = self.rulebook.thresholds, self.state

@@ -7,6 +7,7 @@ from andon.core.alerting.state import Episode
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.condition import NOTHING, Condition, Recovery, Told
 from andon.core.conditions.judgement import Judgement
+from andon.core.conditions.judging import OnReading
 from andon.core.conditions.observation import HeldDevices
 from andon.core.conditions.wording import MOST_PARTIES, parties
 from andon.model.alert import Alert, Event, Party, Phase
@@ -43,19 +44,27 @@ class AlertRenderer:
             unit=condition.unit,
             message=condition.title if condition.sentence is None else condition.sentence(told),
             advice=_advice(condition, told),
-            affected=self._affected(alert, finding) or alert.affected,
+            affected=self._affected(alert, finding) or self._remaining(alert),
             evidence=_evidence(condition, finding),
         )
+
+    def current(self, episode: Episode, finding: Judgement | None) -> Alert:
+        """The alert of an episode as it is now, given what this sample says about it."""
+        if finding is not None and finding.holds:
+            return self.rendered(episode.alert, finding)
+        return self.recovered(episode)
 
     def recovered(self, episode: Episode) -> Alert:
         """The alert of an episode that does not hold now: how bad it was, and how it is."""
         alert, condition = self.named(episode.alert), BY_NAME[episode.alert.rule]
         firing = alert.state is Phase.FIRING and alert.no_data_since is None
+        alert = replace(alert, affected=self._remaining(alert))
         if condition.recovered is None or condition.measure is None or not firing:
             return alert
         now = condition.measure(self._status(alert.subject), self.snapshot)
         clear = condition.clear_seconds * episode.factor
-        told = Recovery(self._title(alert.subject), episode.worst, now, clear)
+        left = alert.clears_in_seconds
+        told = Recovery(self._title(alert.subject), episode.worst, now, clear, left)
         return replace(alert, value=now, message=condition.recovered(told))
 
     def _told(self, alert: Alert, finding: Judgement) -> Told:
@@ -74,8 +83,17 @@ class AlertRenderer:
         event = _event(finding)
         if event is not None and event.who:
             return event.who[:MOST_PARTIES]  # the culprit has often exited since
-        there = parties(self._processes(alert.subject, event))
+        named: tuple[Process, ...] = getattr(finding.about, "processes", ())
+        there = parties(named or self._processes(alert.subject, event))
         return _concerned(finding, there)
+
+    def _remaining(self, alert: Alert) -> tuple[Party, ...]:
+        """The people of an alert about readings are those who are there now, if that is known."""
+        status = self._status(alert.subject)
+        if not isinstance(BY_NAME[alert.rule].judged, OnReading) or status is None:
+            return alert.affected
+        known = status.answered and "processes" not in status.missing
+        return parties(status.processes) if known else alert.affected
 
     def _processes(self, subject: str, event: Event | None) -> tuple[Process, ...]:
         """The processes on it; if it stopped answering, those of the previous sample."""

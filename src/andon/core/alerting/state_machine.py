@@ -208,7 +208,8 @@ class _Step:
                 kind = due(after, self.moment, renotify)
                 if kind is not None:
                     after = mark_notified(after, kind, self.moment)
-                    self._notice(after.alert, kind)
+                    finding = self.evaluation.found.get(subject, _NOTHING_FOUND).get(rule)
+                    self._notice(self.renderer.current(after, finding), kind)
                 if after is not episode:
                     self._put(subject, rule, after)
                 if after.notified_rank is not None:

@@ -1,1 +1,1 @@
-"""The conditions that alerts report: rules, thresholds, how each is judged, and its text."""
+"""Everything that can be wrong, a file each by what it is about; and what those files share."""

@@ -1,22 +1,36 @@
 """Every condition: all modules beside this one that define `CONDITION`."""
 
+from collections.abc import Iterator
 from importlib import import_module
-from pkgutil import walk_packages
+from pkgutil import iter_modules
+from typing import NamedTuple
 
 from andon.core import conditions
 from andon.core.conditions.condition import Condition, Subject
 from andon.core.conditions.state.phrases import HEALTHY
-from andon.core.evidence.reasons import Explanation, ReasonKind
+from andon.core.evidence.reasons import Explanation, FaultExplanation, ReasonKind
+from andon.errors import Gone
 from andon.model.thresholds import NOTHING_OFF, Thresholds
 
 _ORDER = tuple(Subject)
 
 
-def _found() -> tuple[Condition, ...]:
-    here = walk_packages(conditions.__path__, f"{conditions.__name__}.")
-    modules = [import_module(one.name) for one in here if one.name.count(".") > 3]
-    found = [module.CONDITION for module in modules if hasattr(module, "CONDITION")]
-    return tuple(sorted(found, key=_place))
+class Group(NamedTuple):
+    """A folder of conditions: its name, what its conditions are about, and the conditions."""
+
+    name: str
+    about: str
+    conditions: tuple[Condition, ...]
+
+
+def _groups() -> Iterator[Group]:
+    for folder in iter_modules(conditions.__path__):
+        if folder.ispkg:
+            package = import_module(f"{conditions.__name__}.{folder.name}")
+            names = [one.name for one in iter_modules(package.__path__)]
+            modules = [import_module(f"{package.__name__}.{name}") for name in names]
+            found = [module.CONDITION for module in modules if hasattr(module, "CONDITION")]
+            yield Group(folder.name, package.__doc__ or "", tuple(sorted(found, key=_place)))
 
 
 def _place(condition: Condition) -> tuple[int, int, str]:
@@ -24,18 +38,36 @@ def _place(condition: Condition) -> tuple[int, int, str]:
     return _ORDER.index(condition.subject_kind), -condition.weight, condition.name
 
 
-CONDITIONS = _found()
+GROUPS = tuple(_groups())
+"""The folders beside this module, each with its conditions."""
+GROUP_OF = {one.name: group.name for group in GROUPS for one in group.conditions}
+CONDITIONS = tuple(sorted((one for group in GROUPS for one in group.conditions), key=_place))
 """Every condition, those that `why` alone mentions included."""
 BY_NAME = {condition.name: condition for condition in CONDITIONS}
 RULES = tuple(condition for condition in CONDITIONS if condition.rungs)
 """The conditions that can become alerts: the alert rules."""
+PRESENT = tuple(rule for rule in RULES if rule.present is not None)
+"""The conditions that light a lamp as long as a reading shows them."""
 EXPLANATIONS: tuple[Explanation, ...] = tuple(
     explanation for condition in CONDITIONS for explanation in condition.reasons
 )
+FAULT_EXPLANATIONS: tuple[FaultExplanation, ...] = tuple(
+    explanation for condition in CONDITIONS for explanation in condition.fault_reasons
+)
 REASON_KINDS: dict[str, ReasonKind] = {
-    kind.code: kind for explanation in EXPLANATIONS for kind in explanation.kinds
+    kind.code: kind
+    for kinds in (*(e.kinds for e in EXPLANATIONS), *(e.kinds for e in FAULT_EXPLANATIONS))
+    for kind in kinds
 } | {HEALTHY.code: HEALTHY}
 """Every kind of reason by its code."""
+LIT_REASONS = frozenset(
+    kind.code
+    for condition in CONDITIONS
+    if condition.lights or any(BY_NAME[name].lights for name in condition.explains)
+    for explanation in condition.reasons
+    for kind in explanation.kinds
+)
+"""The reasons that explain a lamp; all others are hints."""
 FIGURES = {figure.name: figure for condition in CONDITIONS for figure in condition.figures}
 RULES_OF = {rule.threshold: rule.name for rule in RULES if rule.threshold is not None}
 """The rule of each main figure: setting the figure to "off" turns its rule off."""
@@ -47,3 +79,19 @@ def thresholds(off: frozenset[str] = NOTHING_OFF, **figures: float) -> Threshold
     if unknown := figures.keys() - FIGURES.keys():
         raise TypeError(f"there is no figure {', '.join(sorted(unknown))}")
     return DEFAULTS.changed(figures, off)
+
+
+def condition_named(name: str) -> Condition:
+    """The condition of this name; Gone says which one may be meant."""
+    if (found := BY_NAME.get(name)) is not None:
+        return found
+    from difflib import get_close_matches  # only if there is a mistake
+
+    near = get_close_matches(name, BY_NAME, n=1)
+    hint = f"did you mean {near[0]}?" if near else "to list them: andon alerts rules --all"
+    raise Gone(f"there is no rule {name[:40]!r}", hint=hint)
+
+
+def kinds_of(condition: Condition) -> tuple[ReasonKind, ...]:
+    """Every kind of reason that it may give."""
+    return tuple(kind for explanation in condition.reasons for kind in explanation.kinds)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from andon.core.conditions.judgement import Judgement
 from andon.core.conditions.judging import Judged
 from andon.core.conditions.promql import Query
-from andon.core.evidence.reasons import Explanation
+from andon.core.evidence.reasons import Explanation, FaultExplanation
 from andon.model.alert import Level
 from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.lamp import Lamp
@@ -78,7 +78,8 @@ class Recovery(NamedTuple):
     it: str
     worst: float | None  # the highest value while it held
     value: float | None  # now
-    clear_seconds: float  # how long it must stay so
+    clear_seconds: float  # how long it must be clear
+    clears_in_seconds: float | None = None  # how long it must still stay so, if it is clear
 
 
 Sentence = Callable[[Told], str]
@@ -99,12 +100,15 @@ class Condition:
     advice: str  # what to do, unless `advise` knows better
     judged: Judged | None = None
     rungs: tuple[Rung, ...] = ()
+    listed: bool = True  # whether it is an alert to people; otherwise a rule and history only
     label: str = ""  # the word under a lamp: "too hot"
     headline: str = ""  # how a headline continues after "GPU 3": "is too hot"
     sentence: Sentence | None = None
     recovered: Callable[[Recovery], str] | None = None  # "GPU 3 was too hot (99 °C); now 82 °C"
     measure: Callable[[DeviceStatus | None, Snapshot], float | None] | None = None
     """The value now, for `recovered`."""
+    present: Callable[[DeviceStatus], Judgement | None] | None = None
+    """What a reading shows as long as it is there: it lights the lamp even if its alert ended."""
     advise: Callable[[Told], str | None] | None = None  # advice for this particular finding
     evidence: Callable[[Judgement], Mapping[str, float | str]] | None = None
     figures: tuple[Figure, ...] = ()
@@ -115,7 +119,9 @@ class Condition:
     weight: int = 0  # 0 to 19: urgency among alerts of one level
     momentary: bool = False  # it counts events: calm is the time since the last one
     behind: tuple[str, ...] = ()  # conditions of the same subject that explain this one
+    explains: tuple[str, ...] = ()  # rules whose lamp its reasons explain, besides its own
     reasons: tuple[Explanation, ...] = ()  # what `why` says
+    fault_reasons: tuple[FaultExplanation, ...] = ()  # and where no device is listed
     promql: tuple[Query | None, ...] | str = ""  # a query for each rung, or why there is none
 
     @property
@@ -127,6 +133,11 @@ class Condition:
     def level(self) -> Level:
         """The highest level it can reach."""
         return max((rung.level for rung in self.rungs), key=lambda level: level.rank)
+
+    @property
+    def lights(self) -> bool:
+        """Whether it can light a lamp; otherwise its reasons are hints."""
+        return any(rung.lamp or rung.level is not INFO for rung in self.rungs)
 
     @property
     def for_seconds(self) -> float:

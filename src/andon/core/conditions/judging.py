@@ -12,7 +12,7 @@ from typing import NamedTuple
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import Judgement
 from andon.core.conditions.observation import HeldDevices, PreviousLease, Sharing
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus, Fault, Snapshot
 from andon.model.thresholds import Thresholds
 
 TENTH = 0.05  # half of the last digit shown
@@ -63,6 +63,13 @@ class OnNode:
 
 
 @dataclass(frozen=True, slots=True)
+class OnFault:
+    """Judged by a reader that failed: its subject is the vendor's driver."""
+
+    judge: Callable[[Fault, Snapshot], Judgement | None]
+
+
+@dataclass(frozen=True, slots=True)
 class OnReport:
     """A part of andon reports it, under the name of the condition."""
 
@@ -83,4 +90,4 @@ class OnSharing:
     after_lease: bool = False  # it can hold where a lease ended, not only where one is held
 
 
-Judged = OnReading | OnHeld | OnState | OnEvents | OnNode | OnReport | OnLease | OnSharing
+Judged = OnReading | OnHeld | OnState | OnEvents | OnNode | OnFault | OnReport | OnLease | OnSharing

@@ -21,6 +21,13 @@ class Override:
     figures: Mapping[str, float] = field(default_factory=dict)
     off: frozenset[str] = frozenset()
 
+    @property
+    def place(self) -> str:
+        """The table of the settings: `[[alerts.override]] device = 3`."""
+        by, value = ("model", self.model) if self.device is None else ("device", self.device)
+        quoted = value if isinstance(value, int) else f'"{value}"'
+        return f"[[alerts.override]] {by} = {quoted}"
+
     def fits(self, device: Device, label: str) -> bool:
         """Whether it applies to this device; one for a board applies to its partitions."""
         if self.device is not None:
@@ -63,10 +70,14 @@ class Rulebook:
         self._kept[device.uuid] = (device, found)
         return found
 
-    def _resolved(self, device: Device) -> Thresholds:
-        found = self.thresholds
+    def overrides_for(self, device: Device) -> list[Override]:
+        """Those that apply to a device; a later one beats those before it."""
         label = self._labels.get(device.uuid) or recorded_label(device)
         fitting = [override for override in self.overrides if override.fits(device, label)]
-        for override in sorted(fitting, key=lambda one: one.device is not None):
+        return sorted(fitting, key=lambda one: one.device is not None)
+
+    def _resolved(self, device: Device) -> Thresholds:
+        found = self.thresholds
+        for override in self.overrides_for(device):
             found = found.changed(override.figures, override.off)
         return found

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from andon.core.conditions.condition import Recovery, Sentence, Told
 from andon.core.conditions.track import Track
+from andon.core.evidence.blame import ranked_processes
 from andon.core.evidence.forecast import Arrival
 from andon.model.alert import Party
-from andon.model.device import DeviceStatus, Process, ProcessKind, Snapshot
+from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.units import human_seconds
 
 MOST_PARTIES = 5
@@ -76,13 +77,17 @@ def reading(name: str) -> Callable[[DeviceStatus | None, Snapshot], float | None
 
 
 def was(what: str, unit: str, recovery: Recovery) -> str:
-    """`GPU 3 was too hot (99 °C); now 82 °C, clears after 2 min`."""
+    """`GPU 3 was too hot (99 °C); now 82 °C, clears in 80 s`."""
     worst = "" if recovery.worst is None else f" ({recovery.worst:.0f} {unit})"
     now = "" if recovery.value is None else f"now {recovery.value:.0f} {unit}, "
     return f"{recovery.it} was {what}{worst}; {now}{clears(recovery)}"
 
 
 def clears(recovery: Recovery) -> str:
+    """`clears in 80 s`; `clears after 2 min` if it is not clear yet."""
+    left = recovery.clears_in_seconds
+    if left is not None:
+        return f"clears in {human_seconds(left)}"
     return f"clears after {human_seconds(recovery.clear_seconds)}"
 
 
@@ -106,12 +111,6 @@ def percent(value: float | None) -> str:
 
 
 def parties(processes: Iterable[Process]) -> tuple[Party, ...]:
-    """Who is affected: compute processes first, then by what they use."""
-    ranked = sorted(processes, key=_rank)[:MOST_PARTIES]
+    """Who is affected: those who are blamed first."""
+    ranked = ranked_processes(processes)[:MOST_PARTIES]
     return tuple(Party(p.pid, p.user, p.name, p.command, p.started) for p in ranked)
-
-
-def _rank(process: Process) -> tuple[bool, int, int, int]:
-    graphics = process.kind is not ProcessKind.COMPUTE
-    used, held = process.utilization_percent or 0, process.memory_bytes or 0
-    return graphics, -used, -held, process.pid

@@ -52,7 +52,8 @@ def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> Finding:
     models = sorted({d.device.name for d in answering if d.device.parent is None})
     verb = "responds" if len(answering) == 1 else "respond"
     count = f"{_many(len(answering), 'device')} {verb} within {seconds:g} s"
-    words = f"{count}: {', '.join(models[:3])}"
+    more = f" and {_many(len(models) - 3, 'more model')}" if len(models) > 3 else ""
+    words = f"{count}: {', '.join(models[:3])}{more}"
     if facts.trial.snapshot is not None and facts.trial.snapshot.simulated:
         return ok(Check.DEVICES_SIMULATED, f"SIMULATED: {words}", count=len(answering))
     return ok(Check.DEVICES_RESPOND, words, count=len(answering), first_answer_seconds=seconds)

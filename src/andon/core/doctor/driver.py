@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 from andon.core.doctor.facts import Library, MachineFacts, PciCard
 from andon.core.doctor.findings import Check, Finding, failure, ok, warning
-from andon.model.vendors import NVIDIA, VENDORS, VendorRow, titles
+from andon.model.vendors import GIVEN_AWAY, NVIDIA, VENDORS, VendorRow, titles
 
-_GIVEN_AWAY = ("vfio-pci", "pci-stub", "xen-pciback")
 _VERSION = re.compile(r"\.so\.(\d{2,4}\.\d+(?:\.\d+)?)$")
 _PCI = "lspci -nn | grep -i -e vga -e 3d -e display -e accelerator"
 WSL_FOLDER = "/usr/lib/wsl/lib"
@@ -56,7 +55,7 @@ def _driver_words(facts: MachineFacts) -> str:
 
 
 def _given_away(cards: list[PciCard]) -> Iterator[Finding]:
-    given = [card for card in cards if card.driver in _GIVEN_AWAY]
+    given = [card for card in cards if card.driver in GIVEN_AWAY]
     if given:
         words = f"{_places(given)}: reserved for virtual machines ({given[0].driver})"
         yield ok(Check.PASSED_THROUGH, words, cards=len(given))

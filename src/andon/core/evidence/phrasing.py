@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from andon.core.evidence.blame import Blame
 from andon.core.evidence.reasons import Evidence, Reason, ReasonKind
 from andon.model.device import Process
 from andon.units import human_bytes, human_seconds
@@ -66,11 +67,12 @@ def conclude(
     confidence: float,
     sentence: Clause,
     more: Sequence[Evidence | None] = (),
-    process: Process | None = None,
+    blame: Process | Blame | None = None,
     advice: str = "",
     mild: bool = False,
 ) -> Reason:
     """The reason: its sentence and all its evidence, each piece once."""
+    whom = Blame((blame,)) if isinstance(blame, Process) else blame
     evidence = (*sentence.evidence, *(one for one in more if one is not None))
     return Reason(
         code=kind.code,
@@ -78,6 +80,7 @@ def conclude(
         confidence=confidence,
         sentence=f"{sentence.text.rstrip('.')}.",
         evidence=tuple(dict.fromkeys(evidence)),
-        process=process,
+        process=None if whom is None else whom.one,
+        blamed="" if whom is None or whom.one is not None else whom.words,
         advice=advice,
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from andon.model.device import Process
+from andon.model.device import Fault, Process, Snapshot
 
 if TYPE_CHECKING:  # a view is evidence itself
     from andon.core.evidence.view import View
@@ -48,7 +48,8 @@ class Reason:
     confidence: float  # 0 to 1
     sentence: str
     evidence: tuple[Evidence, ...] = ()
-    process: Process | None = None
+    process: Process | None = None  # who is blamed, if it is one
+    blamed: str = ""  # if they are several: "7 processes of dora, caroline and bob"
     advice: str = ""
 
     @property
@@ -61,6 +62,14 @@ class Reason:
         if self.confidence >= CERTAIN_FROM:
             return "certain"
         return "likely" if self.confidence >= LIKELY_FROM else "possible"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultExplanation:
+    """What `why` says about a reader that failed, where no device is listed."""
+
+    explain: Callable[[Fault, Snapshot], Reason | None]
+    kinds: tuple[ReasonKind, ...]
 
 
 @dataclass(frozen=True, slots=True)

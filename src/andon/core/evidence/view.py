@@ -1,9 +1,10 @@
-"""The input of a rule: one device, its recent past and its neighbours, also as evidence."""
+"""The input of an explanation: one device, its recent past and its neighbours, as evidence."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from andon.core.evidence.accounting import owns_memory
+from andon.core.evidence.blame import Blame, blamed
 from andon.core.evidence.phrasing import Clause, listed, say
 from andon.core.evidence.reasons import Evidence
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
@@ -141,16 +142,9 @@ class View:
 
     # Processes.
 
-    def worker(self) -> Process | None:
-        """The process that keeps it busy, if known: the largest share, or the only process."""
-        if not self.works:
-            return None
-        shares = [p for p in self.processes if p.utilization_percent]
-        if shares:
-            return max(shares, key=lambda p: (p.utilization_percent or 0, -p.pid))
-        alone = len(self.processes) == 1 and self.knows_processes
-        only = self.processes[0] if alone else None
-        return only if only and only.utilization_percent is None else None
+    def worker(self) -> Blame | None:
+        """Who keeps it busy, if it is: see `blamed`."""
+        return blamed(self.processes) if self.works and self.knows_processes else None
 
     def holder(self, among: Sequence[Process]) -> Process | None:
         """The process that holds most memory; None if a size is unknown."""
@@ -167,8 +161,11 @@ class View:
         found = named or owned or say("process {pid}", pid=pid)
         return Clause(found.text, (*found.evidence, pid))
 
-    def who(self, process: Process | None) -> list[Evidence | None]:
-        """Owner, container, job, lease, usage and running time of a process."""
+    def who(self, blame: Process | Blame | None) -> list[Evidence | None]:
+        """Owner, container, job, lease, usage and running time; of several, who they are."""
+        if isinstance(blame, Blame) and blame.one is None:
+            return [self.derived("processes.blamed", blame.words)]
+        process = blame.one if isinstance(blame, Blame) else blame
         if process is None:
             return []
         names = ("container", "job", "lease", "memory_bytes", "utilization_percent")

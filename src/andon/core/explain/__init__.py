@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS
+from andon.core.alerting.lamps import NOT_URGENT, DeviceLamp
+from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS, FAULT_EXPLANATIONS
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.state.phrases import absence, healthy, vanished
+from andon.core.conditions.state.phrases import healthy, nothing_found, of_fault, vanished
 from andon.core.evidence.reasons import Reason
 from andon.core.evidence.view import View
-from andon.model.device import Device, Snapshot
+from andon.model.device import Device, Fault, Snapshot
 from andon.model.thresholds import Thresholds
 
-__all__ = ["explain", "explain_absence", "explain_node", "most_troubled"]
+__all__ = ["explain", "explain_absence", "explain_node", "worst_first"]
 
 
 def explain(
@@ -45,14 +46,34 @@ def explain_absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:
     return ranked(absence(latest))
 
 
-def most_troubled(explained: Mapping[str, tuple[Reason, ...]]) -> str | None:
-    """The device whose first reason weighs most; the first one on a tie."""
-    return max(explained, key=lambda uuid: explained[uuid][0].weight, default=None)
+def worst_first(
+    explained: Mapping[str, tuple[Reason, ...]], lamps: Iterable[DeviceLamp]
+) -> list[str]:
+    """The devices by their lamps, then by what their first reason weighs, then as given."""
+    lit = {lamp.uuid: lamp.urgency for lamp in lamps}
+    return sorted(
+        explained,
+        key=lambda uuid: (lit.get(uuid, NOT_URGENT), explained[uuid][0].weight),
+        reverse=True,
+    )
 
 
 def ranked(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     """By weight, then confidence, then name, so that the order is total."""
     return tuple(sorted(reasons, key=lambda r: (-r.weight, -r.confidence, r.code, r.sentence)))
+
+
+def absence(snapshot: Snapshot | None) -> tuple[Reason, ...]:
+    """Why a node shows no device: what each backend reported."""
+    if snapshot is None or not snapshot.faults:
+        return (nothing_found(),)
+    return tuple(_of_fault(fault, snapshot) for fault in snapshot.faults)
+
+
+def _of_fault(fault: Fault, snapshot: Snapshot) -> Reason:
+    found = (one.explain(fault, snapshot) for one in FAULT_EXPLANATIONS)
+    own = next((reason for reason in found if reason is not None), None)
+    return of_fault(fault, snapshot.at) if own is None else own
 
 
 def _default(device: Device) -> Thresholds:

@@ -1,10 +1,14 @@
 """JSON of reasons, as `andon why --json` and REST give it: `andon.why/1`."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from andon.core.alerting.lamps import DeviceLamp
+from andon.core.conditions.catalogue import LIT_REASONS
 from andon.core.evidence.reasons import Evidence, Reason
 from andon.model.device import Device
-from andon.model.shapes import Member, names_of, plain, shape_of
+from andon.model.lamp import Lamp
+from andon.model.shapes import Doc, Member, names_of, plain, shape_of
 from andon.model.wire import Json, process_to_json
 
 WHY = "andon.why/1"
@@ -17,11 +21,13 @@ class ExplainedDevice:
     uuid: str
     index: int
     name: str
+    lamp: Lamp
+    status: Annotated[str, Doc("the word under its lamp")]
     reasons: tuple[Reason, ...]
 
     @classmethod
-    def of(cls, device: Device, reasons: tuple[Reason, ...]) -> "ExplainedDevice":
-        return cls(device.uuid, device.index, device.name, reasons)
+    def of(cls, device: Device, reasons: tuple[Reason, ...], lit: DeviceLamp) -> "ExplainedDevice":
+        return cls(device.uuid, device.index, device.name, lit.lamp, lit.status, reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +42,12 @@ class Explained:
 REASON_SHAPE = shape_of(
     Reason,
     more={
-        "problem": Member(bool, "whether something is wrong"),
+        "problem": Member(bool, "whether it explains a lamp that is not green; else it is a hint"),
         "confidence_label": Member(str, "certain, likely or possible"),
     },
     order=(
         "code", "sentence", "weight", "problem", "confidence", "confidence_label", "evidence",
-        "process", "advice",
+        "process", "blamed", "advice",
     ),
 )  # fmt: skip
 _EVIDENCE, _EXPLAINED = names_of(Evidence), names_of(ExplainedDevice)
@@ -52,16 +58,19 @@ def explained_to_json(found: Explained) -> Json:
     return {
         "sampled_seconds": round(found.sampled_seconds, 3),
         "devices": [
-            {**plain(one, _EXPLAINED), "reasons": [reason_to_json(r) for r in one.reasons]}
+            {
+                **plain(one, _EXPLAINED),
+                "reasons": [reason_to_json(r, one.lamp) for r in one.reasons],
+            }
             for one in found.devices
         ],
-        "reasons": [reason_to_json(reason) for reason in found.reasons],
+        "reasons": [reason_to_json(reason, Lamp.GREY) for reason in found.reasons],
     }
 
 
-def reason_to_json(reason: Reason) -> Json:
+def reason_to_json(reason: Reason, lamp: Lamp) -> Json:
     values = {**dict.fromkeys(REASON_SHAPE.members), **plain(reason, _REASON)}
-    values["problem"] = reason.is_trouble
+    values["problem"] = lamp is not Lamp.GREEN and reason.code in LIT_REASONS
     values["evidence"] = [plain(one, _EVIDENCE) for one in reason.evidence]
     values["process"] = None if reason.process is None else process_to_json(reason.process)
     return values

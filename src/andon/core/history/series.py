@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 from andon.core.history.codec import VALUE_LIMIT, SeriesRow
 from andon.model.device import SAMPLE_VALUES, Device, Host, Sample, Snapshot
-from andon.model.throttling import OTHER, OTHER_BIT, REASONS
+from andon.model.throttling import IDLE, OTHER, OTHER_BIT, REASONS
 from andon.model.wire import sample_values
 from andon.units import unit_of
 
@@ -96,6 +96,21 @@ def throttle_reasons(mask: int) -> tuple[str, ...]:
     return tuple(name for name, bit in _BITS.items() if mask & bit)
 
 
+def throttled_series(reason: str) -> str:
+    """The series that has a point for every reading in which the reason applied.
+
+    Least, mean and most of masks say nothing about shares of time, but numbers of points stay right
+    however coarse the rows become: divided by those of `throttle` they are the share.
+    """
+    return f"throttle:{reason}"
+
+
+@lru_cache(maxsize=256)
+def _active_series(mask: int) -> tuple[str, ...]:
+    """Idleness is no throttling, and would cost a point for each reading of an idle device."""
+    return tuple(throttled_series(name) for name in throttle_reasons(mask & ~_BITS[IDLE.name]))
+
+
 def tick_of(snapshot: Snapshot) -> NodeReadings:
     """The readings of a snapshot, without missing values and devices that did not respond."""
     readings = [
@@ -122,14 +137,15 @@ def _reading(device: str, sample: Sample) -> tuple[str, tuple[str, ...], tuple[i
     known = tuple([value is not None for value in whole])
     values = tuple(compress(whole, known))
     if set(map(type, values)) <= _INT and (not values or _fits(values)):
-        return device, _known_metrics(known), values
+        mask = whole[_THROTTLE] or 0
+        return device, _known_metrics(known, mask), values + (1,) * len(_active_series(mask))
     return device, *_carefully(read)
 
 
 @lru_cache(maxsize=256)
-def _known_metrics(known: tuple[bool, ...]) -> tuple[str, ...]:
+def _known_metrics(known: tuple[bool, ...], mask: int) -> tuple[str, ...]:
     """One tuple for all ticks, so that a backlog of them stays small."""
-    return tuple(compress(METRICS, known))
+    return tuple(compress(METRICS, known)) + _active_series(mask)
 
 
 def _fits(values: Sequence[int]) -> bool:
@@ -142,6 +158,7 @@ def _carefully(read: tuple[object, ...]) -> tuple[tuple[str, ...], tuple[int, ..
         for metric, value in zip(METRICS, read, strict=True)
         if (whole := kept(metric, value)) is not None
     ]
+    known += [(name, 1) for name in _active_series(dict(known).get("throttle", 0))]
     return tuple(metric for metric, _ in known), tuple(whole for _, whole in known)
 
 
@@ -159,6 +176,7 @@ def _keeper(metric: str) -> Callable[[Any], int] | None:
 
 
 _KEEPERS = tuple(map(_keeper, METRICS))
+_THROTTLE = METRICS.index("throttle")
 _INT = {int}
 
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from andon.core.notifying.routes import Offset, Route, due, when_quiet_ends
-from andon.model.alert import Notice, NoticeKind
+from andon.model.alert import Alert, Notice, NoticeKind
 
 MOST_DELIVERIES = 200  # for one notifier
 MOST_AGE_SECONDS = 86_400.0  # older notices are of no use
 CLOCK_SET_SECONDS = 30 * 86_400.0
 MOST_OPEN = 1000
+MOST_LATEST = 8
 
 
 class DeliveryKey(NamedTuple):
@@ -46,6 +47,19 @@ class Delivery:
         return self.notice.kind not in (NoticeKind.RESOLVED, NoticeKind.TEST)
 
 
+class Acceptance(NamedTuple):
+    """What notifiers accepted about one alert: only that counts as notified."""
+
+    times: int = 0
+    at: float | None = None  # the last, UTC
+    latest: tuple[str, ...] = ()  # ids of notices: one through two notifiers counts once
+
+    def with_notice(self, notice: str, at: float) -> "Acceptance":
+        if notice in self.latest:
+            return self
+        return Acceptance(self.times + 1, at, (*self.latest[-MOST_LATEST + 1 :], notice))
+
+
 class SavedAlerts(NamedTuple):
     """What a store returns: the state and the pending deliveries."""
 
@@ -53,13 +67,24 @@ class SavedAlerts(NamedTuple):
     deliveries: tuple[Delivery, ...]
 
 
+NONE_ACCEPTED = Acceptance()
+
+
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """The deliveries in order, and which notifiers have reported which open alert."""
+    """The deliveries in order, which notifiers have reported which open alert, and how often."""
 
     deliveries: tuple[Delivery, ...] = ()
     informed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dropped: int = 0
+    accepted: Mapping[str, Acceptance] = field(default_factory=dict)  # by alert
+
+    def shown(self, alert: Alert) -> Alert:
+        """The alert as people see it: notified as often as a notifier accepted a notice."""
+        found = self.accepted.get(alert.id, NONE_ACCEPTED)
+        if (alert.notified, alert.last_notified) == found[:2]:
+            return alert
+        return replace(alert, notified=found.times, last_notified=found.at)
 
     def add(
         self, notices: Sequence[Notice], routes: Sequence[Route], at: float, offset: Offset
@@ -73,17 +98,21 @@ class Outbox:
                 box = replace(box, informed=_without(box.informed, notice.alert.id))
         return box._bounded()
 
-    def done(self, keys: Collection[DeliveryKey]) -> "Outbox":
+    def done(self, keys: Collection[DeliveryKey], at: float) -> "Outbox":
         """The outbox after these were sent."""
         over = {(e.notice.alert.id, e.notifier) for e in self.deliveries if e.is_end}
-        informed = dict(self.informed)
+        informed, accepted = dict(self.informed), dict(self.accepted)
         for delivery in self.deliveries:
             alert, name = delivery.notice.alert.id, delivery.notifier
+            if delivery.key in keys:
+                before = accepted.pop(alert, NONE_ACCEPTED)  # the newest last
+                accepted[alert] = before.with_notice(delivery.notice.id, at)
             known = informed.get(alert, ())
             if delivery.key in keys and delivery.is_news and (alert, name) not in over:
                 informed[alert] = known if name in known else (*known, name)
         kept = tuple(e for e in self.deliveries if e.key not in keys)
-        return replace(self, deliveries=kept, informed=informed)
+        accepted = dict(list(accepted.items())[-MOST_OPEN:])
+        return replace(self, deliveries=kept, informed=informed, accepted=accepted)
 
     def ready(self, notifier: str, at: float) -> tuple[Delivery, ...]:
         """What this notifier has to send now."""
@@ -169,4 +198,4 @@ def validate(box: Outbox) -> None:
     assert len(keys) == len(set(keys)), "duplicate delivery"
     assert all(box.count(e.notifier) <= MOST_DELIVERIES for e in box.deliveries)
     assert box.dropped >= 0
-    assert len(box.informed) <= MOST_OPEN
+    assert max(len(box.informed), len(box.accepted)) <= MOST_OPEN

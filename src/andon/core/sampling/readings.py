@@ -158,12 +158,14 @@ def checked_host(host: Host) -> Host:
     cpu, load, used, total = (
         host.cpu_percent, host.load_1m, host.memory_used_bytes, host.memory_total_bytes,
     )  # fmt: skip
+    pressure = host.memory_pressure_percent
     return replace(
         host,
         cpu_percent=cpu if cpu is None or 0 <= cpu <= 101 else None,
         load_1m=load if load is None or 0 <= load <= 1e6 else None,
         memory_used_bytes=used if _memory_within(used, total or _MOST_BYTES) else None,
         memory_total_bytes=total if _memory_within(total, _MOST_BYTES) else None,
+        memory_pressure_percent=pressure if pressure is None or 0 <= pressure <= 101 else None,
     )
 
 

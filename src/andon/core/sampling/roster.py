@@ -27,6 +27,8 @@ class RosterEntry:
     processes: tuple[Process, ...] = ()
     ran: tuple[Process, ...] = ()
     """What ran on it when it last answered, now that it does not."""
+    users: tuple[str, ...] = ()
+    """Whose that was; empty while it answers."""
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Why facts of the device are unknown."""
     listed: tuple[tuple[Process, ...], tuple[Process, ...]] = ((), ())
@@ -141,7 +143,9 @@ class Roster:
         for entry in self.entries.values():
             silent = self._silent_since(entry, reader_silent_since)
             if silent is not None and now - silent >= self.deadline_seconds - 1e-6:
-                self._change(entry, State.STALE, *self._silence(now - silent), at)
+                self._change(
+                    entry, State.STALE, *self._silence(_lasted(entry, silent, at, now)), at
+                )
             elif entry.card is None and self._gone(now):
                 reason = "the driver no longer lists this device"
                 self._change(entry, State.LOST, reason, HUNG_HINT, at)
@@ -160,6 +164,7 @@ class Roster:
                 sample=entry.sample,
                 missing=entry.missing,
                 processes=entry.processes,
+                last_users=entry.users,
             )
             for uuid, entry in self.entries.items()
         ]
@@ -231,6 +236,7 @@ class Roster:
             if entry.state is State.OK:
                 entry.ran = entry.processes
             entry.state, entry.since = state, at
+            entry.users = users_of(entry.ran) if state in (State.STALE, State.LOST) else ()
         entry.reason, entry.hint = reason, hint
         if state is not State.OK:
             entry.processes = ()
@@ -262,7 +268,25 @@ def numbered(vendors: Sequence[Sequence[DeviceStatus]]) -> list[DeviceStatus]:
 def stale(status: DeviceStatus, reason: str, hint: str, at: float) -> DeviceStatus:
     """The device when there is no new reading, for this reason."""
     since = status.since if status.state is State.STALE else at
-    return replace(status, state=State.STALE, since=since, reason=reason, hint=hint, processes=())
+    users = users_of(status.processes) or status.last_users
+    return replace(
+        status, state=State.STALE, since=since, reason=reason, hint=hint, processes=(),
+        last_users=users,
+    )  # fmt: skip
+
+
+def users_of(processes: Iterable[Process]) -> tuple[str, ...]:
+    """Whose processes these are, by the memory they hold."""
+    held: dict[str, int] = {}
+    for process in processes:
+        if process.user is not None:
+            held[process.user] = held.get(process.user, 0) + (process.memory_bytes or 0)
+    return tuple(sorted(held, key=lambda user: (-held[user], user)))
+
+
+def _lasted(entry: RosterEntry, silent: float, at: float, now: float) -> float:
+    """How long it has not answered: since the trouble began, not since this reader was started."""
+    return max(now - silent, at - entry.since if entry.state is State.STALE else 0.0)
 
 
 def _moved(status: DeviceStatus, by: int) -> DeviceStatus:

@@ -54,7 +54,8 @@ def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterato
         bad = [s for s in history.statuses if s.state in (State.STALE, State.LOST)]
         if bad:
             silent += 1
-            words = f"{history.label} was {bad[-1].state} in {len(bad)} of {len(snapshots)} samples"
+            state = bad[-1].state.words
+            words = f"{history.label} was {state} in {len(bad)} of {len(snapshots)} samples"
             yield failure(
                 SelftestTrial.ANSWERS, f"{words}: {bad[-1].reason or ''}".rstrip(": "), DOCTOR
             )

@@ -25,10 +25,11 @@ _KINDS: dict[tuple[bool, bool], ValueKind] = {
 def every_field() -> tuple[Field, ...]:
     """All settings: the figures come first among those of alerts."""
     first = next(n for n, field in enumerate(FIELDS) if field.place.startswith("alerts."))
-    return (*FIELDS[:first], *map(_field, FIGURES.values()), *FIELDS[first:])
+    return (*FIELDS[:first], *map(setting_of, FIGURES.values()), *FIELDS[first:])
 
 
-def _field(figure: Figure) -> Field:
+def setting_of(figure: Figure) -> Field:
+    """The setting of a figure."""
     name = figure.name
     return Field(
         f"{PREFIX}{name}",

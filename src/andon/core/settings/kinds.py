@@ -105,6 +105,15 @@ def _any_names(value: object) -> tuple[str, ...]:
     return () if value in ((), []) else _names(value)
 
 
+def _origins(value: object) -> tuple[str, ...]:
+    from andon.core.access.policy import is_origin  # only if origins are set
+
+    found = _any_names(value)
+    if not all(map(is_origin, found)):
+        raise ValueError
+    return found
+
+
 TEXT = ValueKind("text", _text)
 STORE = ValueKind('a URL such as "sqlite:///data/history.db"', _store, _without_password)
 FOLDER = ValueKind("an absolute path", _folder)
@@ -118,5 +127,6 @@ NUMBER = ValueKind("a number", _number)
 SECONDS = ValueKind("a number of seconds such as 1 or 500ms", _seconds)
 NUMBER_OR_OFF = ValueKind('a number, or "off"', _or_off(_number))
 SECONDS_OR_OFF = ValueKind('a number of seconds such as 300 or 5m, or "off"', _or_off(_seconds))
+ORIGINS = ValueKind('a list of exact origins such as ["http://localhost:3000"]', _origins)
 QUIET = ValueKind('a time range such as "22:00-07:00"', _quiet)
 RULES = ValueKind('a list of rules such as ["fan"]', _any_names)

@@ -8,6 +8,7 @@ from andon.core.settings.kinds import (
     LABELS,
     NAMES,
     NUMBER,
+    ORIGINS,
     QUIET,
     RULES,
     SCRIPTS,
@@ -51,6 +52,8 @@ class Settings:
     history_minute_days: float = 90.0
     history_hour_days: float = 730.0
     history_max_megabytes: int = 250
+    server_allow_origins: tuple[str, ...] = ()
+    server_sign_in: bool = True
     exporter_prefix: str = "andon"
     exporter_host: str = "127.0.0.1"
     exporter_port: int = 26367
@@ -145,7 +148,7 @@ FIELDS = (
     ),
     Field(
         "deadline_seconds", "sampling.deadline", "ANDON_DEADLINE", SECONDS,
-        "how long a device may take to respond before it is stale", 0.1, 60,
+        "how long a device may take to respond before it counts as not responding", 0.1, 60,
     ),
     Field(
         "cache_seconds", "sampling.cache", "ANDON_CACHE", SECONDS,
@@ -194,6 +197,14 @@ FIELDS = (
         "history_max_megabytes", "history.max_megabytes", "ANDON_HISTORY_MAX_MEGABYTES", WHOLE,
         "maximum size of the history; beyond it the finest readings are deleted first",
         16, 1_000_000,
+    ),
+    Field(
+        "server_allow_origins", "server.allow_origins", "ANDON_SERVER_ALLOW_ORIGINS", ORIGINS,
+        "other sites whose pages may use the server, each with its exact origin",
+    ),
+    Field(
+        "server_sign_in", "server.sign_in", "ANDON_SERVER_SIGN_IN", YES_OR_NO,
+        "let the users of the server's machine sign in as themselves: andon open",
     ),
     Field(
         "exporter_prefix", "exporter.prefix", "ANDON_EXPORTER_PREFIX", WORD,

@@ -167,7 +167,8 @@ def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacl
         return Obstacle(ObstacleKind.CORDONED, f"cordoned by {cordon.by}{why}", by=cordon.by)
     if status.state in (State.LOST, State.STALE):
         bar = ObstacleKind.LOST if status.state is State.LOST else ObstacleKind.STALE
-        return Obstacle(bar, f"{status.state}: {status.reason or 'not responding'}")
+        why = f": {status.reason}" if status.reason else ""
+        return Obstacle(bar, f"{status.state.words}{why}")
     broken = around.broken or {}
     if (said := broken.get(uuid) or broken.get(status.device.parent or "")) is not None:
         return Obstacle(ObstacleKind.BROKEN, said)

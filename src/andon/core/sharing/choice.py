@@ -49,7 +49,10 @@ class DeviceChoice:
 def obstacle(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
     """Why this device does not meet the need now; None where it does."""
     found = (
-        capacity.trouble or _tenancy(capacity, need) or _strangers(capacity) or _readings(capacity)
+        _trouble(capacity)
+        or _tenancy(capacity, need)
+        or _strangers(capacity)
+        or _readings(capacity)
     )
     if found is not None and not (need.even_if_used and found.kind in OVERRIDDEN):
         return found
@@ -147,7 +150,7 @@ def choose(
         sizes = [capacity.free_bytes or 0 for capacity in free]
         reason = (
             f"free memory differs too much between the available devices "
-            f"({human_bytes(min(sizes))} to {human_bytes(max(sizes))}): --unbalanced allows it"
+            f"({human_bytes(min(sizes))} to {human_bytes(max(sizes))})"
         )
     return DeviceChoice(chosen, candidates, reason)
 
@@ -176,6 +179,14 @@ def _total(group: Sequence[DeviceCapacity], order: Rank) -> tuple[float, ...]:
     return tuple(sum(parts) for parts in zip(*map(order, group), strict=True))
 
 
+def _trouble(capacity: DeviceCapacity) -> Obstacle | None:
+    """People first: unattributed memory is worth naming only where no one is known to use it."""
+    trouble = capacity.trouble
+    if trouble is not None and trouble.kind is ObstacleKind.UNATTRIBUTED_MEMORY:
+        return (_strangers(capacity) if capacity.strangers else None) or trouble
+    return trouble
+
+
 def _tenancy(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
     whole = [t for t in capacity.tenants if t.share is None or t.share.memory_bytes is None]
     if whole:
@@ -193,10 +204,10 @@ def _held(tenant: Tenant) -> Obstacle:
     size = tenant.share.memory_bytes if tenant.share else None
     part = f"{human_bytes(size)} " if size is not None else ""
     if claim.state is LeaseState.ORPHANED:
-        words = f"{part}orphaned by lease {lease.id} ({claim.user}), whose job is still running"
-        return Obstacle(ObstacleKind.ORPHANED, words, by=claim.user, lease=lease.id)
-    words = f"{part}held by lease {lease.id} ({claim.user})"
-    return Obstacle(ObstacleKind.LEASED, words, lease.until, claim.user, lease.id)
+        words = f"{part}orphaned by lease {lease.id} ({claim.holder}), whose job is still running"
+        return Obstacle(ObstacleKind.ORPHANED, words, by=claim.holder, lease=lease.id)
+    words = f"{part}held by lease {lease.id} ({claim.holder})"
+    return Obstacle(ObstacleKind.LEASED, words, lease.until, claim.holder, lease.id)
 
 
 def _strangers(capacity: DeviceCapacity) -> Obstacle | None:

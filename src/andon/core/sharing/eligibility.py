@@ -1,11 +1,12 @@
 """Which devices can satisfy a request at all: not masked, excluded, too small or unnamed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from andon.core.sampling.masks import leading_number
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.errors import Gone, Unavailable
-from andon.model.device import DeviceStatus
+from andon.model.device import DeviceStatus, Fault
 from andon.model.naming import devices_named, titles
 from andon.model.work import DeviceRequest, Need
 from andon.units import human_bytes
@@ -36,6 +37,9 @@ def need_of(
     eligible = frozenset(uuid for uuid, bar in found.items() if bar is None)
     if len(eligible) < request.least:
         raise _impossible(statuses, request, found, len(eligible))
+    if request.every:
+        whole = len(eligible)
+        request = replace(request, least=whole, most=whole, balanced=False)
     totals = [s.device.memory_total_bytes for s in statuses if s.device.uuid in eligible]
     if request.balanced and not can_balance(totals, request.least):
         raise Unavailable(
@@ -147,10 +151,7 @@ def _impossible(
 ) -> Unavailable:
     asked = count_words(request)
     if not statuses:
-        return Unavailable(
-            "no GPU found here",
-            hint="andon doctor says why; to try without one: --simulate 4",
-        )
+        return no_gpu(())
     visible = [s for s in statuses if s.visible and s.device.uuid in found]
     names = titles(statuses)
     mistakes = tuple(
@@ -165,8 +166,25 @@ def _impossible(
     return Unavailable(why, hint="andon devices lists the GPUs here", mistakes=mistakes)
 
 
+def no_gpu(faults: Sequence[Fault]) -> Unavailable:
+    """That there is no GPU, with the driver's own fault where there is one."""
+    if not faults:
+        return Unavailable(
+            "no GPU found here",
+            hint="andon doctor says why; to try without one: --simulate 4",
+        )
+    reasons = "; ".join(f"{fault.source}: {fault.reason}" for fault in faults)
+    hints = [fault.hint for fault in faults if fault.hint]
+    return Unavailable(
+        f"no GPU can be read on this node: {reasons}",
+        hint=hints[0] if hints else "andon doctor says more",
+    )
+
+
 def count_words(request: DeviceRequest) -> str:
-    """`2 GPUs`, `2 to 4 GPUs`."""
+    """`2 GPUs`, `2 to 4 GPUs`, `all GPUs`."""
+    if request.every:
+        return "all GPUs"
     if request.least == request.most:
         return f"{request.least} GPU{'' if request.least == 1 else 's'}"
     return f"{request.least} to {request.most} GPUs"

@@ -280,7 +280,7 @@ def _holder(claim: Claim, uuid: str) -> Holder:
     lease, share = claim.lease, claim.share_of(uuid)
     return Holder(
         None if lease is None else lease_name(lease),
-        claim.user,
+        plain(claim.holder, LONGEST_COMMAND),
         None if lease is None else lease.until,
         None if share is None else share.memory_bytes,
         claim.state,

@@ -134,9 +134,17 @@ def nearest(
     process: Process, leases: Iterable[Lease], kin: Mapping[int, Kin], here: Here
 ) -> Lease | None:
     """The lease that a process most certainly belongs to; the latest of several."""
-    bonds = [(bond(lease, kin.get(process.pid), here), lease.since, lease) for lease in leases]
+    bonds = [
+        (bond(lease, kin.get(process.pid), here) or _is_for(lease, process), lease.since, lease)
+        for lease in leases
+    ]
     strength, _, lease = max(bonds, key=lambda b: b[:2], default=(0, 0.0, None))
     return lease if strength else None
+
+
+def _is_for(lease: Lease, process: Process) -> int:
+    """A process of the user for whom the lease is held is no stranger there."""
+    return BY_WORD if lease.whom and process.user == lease.whom else 0
 
 
 def _claim(entry: BookEntry, state: LeaseState) -> Claim:

@@ -30,6 +30,7 @@ def lease_row(
     return LeaseRow(
         id=_of(lease, lambda one: one.id),
         user=claim.user,
+        whom=_of(lease, lambda one: one.whom or None),
         uid=claim.uid,
         state=claim.state,
         kind=_of(lease, lambda one: one.kind),

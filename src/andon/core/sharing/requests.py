@@ -11,6 +11,7 @@ from andon.model.work import MOST_PRIORITY, DeviceRequest, PlacementOrder
 from andon.units import parse_bytes
 
 MOST_GPUS = 1024
+ALL = "all"
 LONGEST_WAIT_SECONDS = 30.0  # for a network caller, which keeps a connection open
 SHORTEST_REMOTE_SECONDS, LONGEST_REMOTE_SECONDS = 10.0, 7 * 86_400.0
 DEFAULT_WAIT_SECONDS = 300.0
@@ -62,7 +63,9 @@ class RequestOption(NamedTuple):
 class RequestOptions:
     """The devices that are requested, as written; its fields are the rows of the table."""
 
-    gpus: Annotated[Count, OptionText("Number of GPUs, or a range.", "N|N..M", short="-g")] = 1
+    gpus: Annotated[
+        Count, OptionText("Number of GPUs, a range, or all.", "N|N..M|all", short="-g")
+    ] = 1
     memory: Annotated[
         Size, OptionText("Minimum free memory per GPU, e.g. 20GiB.", "SIZE", short="-m")
     ] = None
@@ -75,7 +78,7 @@ class RequestOptions:
         Names, OptionText("Only GPUs with these labels.", "NAME,…", rest="labels")
     ] = ()
     devices: Annotated[
-        Names, OptionText("Only these GPUs: index, 3:0 or UUID.", "D,…", short="-d")
+        Names, OptionText("Only these GPUs: index, 3:0, UUID or its beginning.", "D,…", short="-d")
     ] = ()
     exclude: Annotated[Names, OptionText("Not these GPUs.", "D,…", short="-x")] = ()
     prefer: Annotated[Names, OptionText("Prefer these: model, label or device.", "D,…")] = ()
@@ -106,6 +109,7 @@ class RequestOptions:
                 balanced=not self.unbalanced,
                 even_if_used=self.even_if_used,
                 priority=self.priority,
+                every=_is_all(self.gpus),
             )
         )
 
@@ -168,14 +172,21 @@ def options_from_rest(given: Mapping[str, Any]) -> RequestOptions:
 
 
 def parse_count(value: Count) -> tuple[int, int]:
-    """`2` is (2, 2), `2..4` is (2, 4)."""
+    """`2` is (2, 2), `2..4` is (2, 4), `all` is at least one."""
+    if _is_all(value):
+        return 1, MOST_GPUS
     match = _COUNT.fullmatch(str(value).strip())
     least, most = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
     if isinstance(value, bool) or not 0 <= least <= most <= MOST_GPUS:
         raise Invalid(
-            f"{str(value)[:_SHOWN]!r} is not a number of GPUs", hint="use 1, or 2..4 for a range"
+            f"{str(value)[:_SHOWN]!r} is not a number of GPUs",
+            hint="use 1, 2..4 for a range, or all",
         )
     return least, most
+
+
+def _is_all(value: Count) -> bool:
+    return str(value).strip().lower() == ALL
 
 
 def parse_memory(value: object) -> int | None:

@@ -23,12 +23,12 @@ class Scenario:
 SCENARIOS = {
     "mixed": Scenario((
         ("H200", Workload.TRAINING),
-        ("L40S", Workload.INFERENCE),
+        ("T4", Workload.IDLE),  # of two devices one is free: `andon run --simulate 2` works
         ("A100", Workload.HELD),
         ("RTX 4090", Workload.OVERHEATING),
         ("H100", Workload.POWER_CAPPED),
         ("L4", Workload.LEAKING),
-        ("T4", Workload.IDLE),
+        ("L40S", Workload.INFERENCE),
         ("MI300X", Workload.TRAINING),
         ("RTX 3090", Workload.INFERENCE),
         ("RTX 4070 Laptop", Workload.IDLE),

@@ -1,7 +1,8 @@
 """A simulated history, generated quickly: an hour and a day are simulated, then repeated."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from andon.core.history.codec import SeriesRow, pack_points, pack_rows, point, shifted
 from andon.core.history.intervals import UsageInterval
@@ -33,7 +34,8 @@ Columns = dict[Key, tuple[list[int], list[int]]]
 class Pattern:
     """The blocks of one period of a series, and how much a counter rises in it."""
 
-    blocks: tuple[bytes, ...]
+    blocks: tuple[bytes | None, ...]
+    """None where a series has no point, such as one of a throttle reason."""
     rise: int
 
 
@@ -55,11 +57,12 @@ def blocks(
     hour = _columns(devices, int(now * 1000) // HOUR_MS * HOUR_MS - HOUR_MS, HOUR_MS, 1000)
     step = 60_000 // SAMPLES_PER_MINUTE
     day = _columns(devices, int(now * 1000) // DAY_MS * DAY_MS - DAY_MS, DAY_MS, step)
-    for key in hour:
+    for key in {**hour, **day}:
+        often, seldom = hour.get(key, ([], [])), day.get(key, ([], []))
         for tier, pattern, period in (
-            (Tier.RAW, _raw(hour[key]), HOUR_MS),
-            (Tier.MINUTE, _minutes(day[key]), DAY_MS),
-            (Tier.HOUR, _hours(day[key], key[1] in COUNTERS), 10 * DAY_MS),
+            (Tier.RAW, _raw(often), HOUR_MS),
+            (Tier.MINUTE, _minutes(seldom), DAY_MS),
+            (Tier.HOUR, _hours(seldom, key[1] in COUNTERS), 10 * DAY_MS),
         ):
             seconds = min(days * DAY_SECONDS, retention.of(tier))
             yield from _repeated(key, tier, pattern, period, now, seconds)
@@ -96,9 +99,9 @@ def _longer(known: UsageInterval | None, use: UsageInterval) -> UsageInterval:
 
 
 def _status(specimen: Specimen, at: float) -> DeviceStatus:
-    return DeviceStatus(
-        behaviour.describe(specimen), State.OK, at, sample=behaviour.sample(specimen, at)
-    )
+    lacks = dict.fromkeys(specimen.model.lacks)
+    sample = replace(behaviour.sample(specimen, at), **lacks)  # type: ignore[arg-type]
+    return DeviceStatus(behaviour.describe(specimen), State.OK, at, sample=sample)
 
 
 def _columns(devices: Sequence[Specimen], begin_ms: int, length_ms: int, step_ms: int) -> Columns:
@@ -115,41 +118,43 @@ def _columns(devices: Sequence[Specimen], begin_ms: int, length_ms: int, step_ms
 
 def _raw(column: tuple[list[int], list[int]]) -> Pattern:
     times, values = column
-    size = WINDOW_MS[Tier.RAW] // 1000
-    made = [
-        pack_points(list(range(0, WINDOW_MS[Tier.RAW], 1000)), values[at : at + size])
-        for at in range(0, len(times) - 1, size)
-    ]
-    return Pattern(tuple(made), values[-1] - values[0])
+    made = []
+    for begin in range(0, HOUR_MS, WINDOW_MS[Tier.RAW]):
+        end = bisect_left(times, begin + WINDOW_MS[Tier.RAW])
+        here = slice(bisect_left(times, begin), end)
+        since = [at - begin for at in times[here]]
+        made.append(pack_points(since, values[here]) if since else None)
+    return Pattern(tuple(made), _rise(values))
 
 
 def _minutes(column: tuple[list[int], list[int]]) -> Pattern:
-    rows = _minute_rows(column)
-    size = WINDOW_MS[Tier.MINUTE] // 60_000
-    groups = [rows[at : at + size] for at in range(0, len(rows), size)]
-    made = [
-        pack_rows([row._replace(at_ms=row.at_ms % WINDOW_MS[Tier.MINUTE]) for row in group])
-        for group in groups
-    ]
-    return Pattern(tuple(made), column[1][-1] - column[1][0])
+    length, parts = WINDOW_MS[Tier.MINUTE], dict[int, list[SeriesRow]]()
+    for row in _minute_rows(column):
+        found = parts.setdefault(row.at_ms // length, [])
+        found.append(row._replace(at_ms=row.at_ms % length))
+    made = [pack_rows(parts[n]) if n in parts else None for n in range(DAY_MS // length)]
+    return Pattern(tuple(made), _rise(column[1]))
 
 
 def _hours(column: tuple[list[int], list[int]], is_counter: bool) -> Pattern:
     """Ten days, equal except for counters, in one block."""
-    day, rise = rolled(_minute_rows(column), Tier.HOUR), column[1][-1] - column[1][0]
+    day, rise = rolled(_minute_rows(column), Tier.HOUR), _rise(column[1])
     rows = [
         SeriesRow(at + number * DAY_MS, count, low + more, high + more, total + count * more)
         for number in range(10)
         for more in (number * rise if is_counter else 0,)
         for at, count, low, high, total in day
     ]
-    return Pattern((pack_rows(rows),), 10 * rise)
+    return Pattern((pack_rows(rows) if rows else None,), 10 * rise)
 
 
 def _minute_rows(column: tuple[list[int], list[int]]) -> list[SeriesRow]:
-    times, values = column
-    points = [point(at, v) for at, v in zip(times[:-1], values[:-1], strict=True)]
+    points = [point(at, v) for at, v in zip(*column, strict=True) if at < DAY_MS]
     return rolled(points, Tier.MINUTE)
+
+
+def _rise(values: Sequence[int]) -> int:
+    return values[-1] - values[0] if values else 0
 
 
 def _repeated(
@@ -160,6 +165,8 @@ def _repeated(
     first = window(tier, now_ms - int(seconds * 1000)) + length
     for begin in range(first, window(tier, now_ms), length):
         body = pattern.blocks[begin // length % len(pattern.blocks)]
+        if body is None:
+            continue
         if key[1] in COUNTERS:
             body = shifted(body, (begin // period_ms - here) * pattern.rise)
         yield (*key, tier, begin, body)

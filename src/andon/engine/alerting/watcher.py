@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from andon.core.alerting.past import Query
 from andon.core.conditions.condition import READINGS, SERVED, Precondition
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.notifying.messages import trial_notice
-from andon.core.notifying.outbox import Delivery, Outbox, SavedAlerts
+from andon.core.notifying.outbox import Acceptance, Delivery, Outbox, SavedAlerts
 from andon.core.notifying.routes import Offset, Route, resolved
 from andon.core.sharing.broken_devices import reported_broken
 from andon.core.sharing.holders import BLANK, BookView
@@ -25,7 +25,7 @@ from andon.engine.listeners import Listeners
 from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Notice, Phase, Silence
-from andon.model.device import Snapshot
+from andon.model.device import SAMPLER, Fault, Snapshot
 from andon.ports import AlertStore, Notifier
 
 log = logging.getLogger("andon.watcher")
@@ -34,12 +34,14 @@ OPENING_SECONDS = 5.0
 COMMIT_SECONDS = 5.0
 SAVE_SECONDS = 30.0  # changes that are not news, such as values, are written this often
 SILENT_SECONDS = 10.0
+NO_READINGS = Fault(SAMPLER, "no reading has come")
 LEAVING_SECONDS = 2.0
 TEST_SECONDS = 45.0
 TURN_SECONDS = 1.0
 
 Listener = Callable[[tuple[Alert, ...]], None]
 RoutedNotifier = tuple[Notifier, Route]
+Rendered = tuple[AlertState, Outbox, tuple[Alert, ...]]
 
 
 class Watcher:
@@ -68,7 +70,7 @@ class Watcher:
         self._lock = threading.Lock()
         self._state: AlertState = alerting.EMPTY
         self._outbox = Outbox()
-        self._rendered: tuple[AlertState, tuple[Alert, ...]] = (self._state, ())
+        self._rendered: Rendered = (self._state, self._outbox, ())
         self._last: Snapshot | None = None
         self._heard = self._written = time.monotonic()
         self._caught_up = False
@@ -99,10 +101,11 @@ class Watcher:
 
     def alerts(self) -> tuple[Alert, ...]:
         """Pending and firing alerts, with the numbers of the last sample, worst first."""
-        state, rendered = self._state, self._rendered
-        if rendered[0] is not state:  # rendered on request, not for every sample
-            rendered = self._rendered = (state, alerting.current(state))
-        return rendered[1]
+        state, box, rendered = self._state, self._outbox, self._rendered
+        if rendered[0] is not state or rendered[1] is not box:  # on request, not for every sample
+            found = tuple(map(box.shown, alerting.current(state)))
+            rendered = self._rendered = (state, box, found)
+        return rendered[2]
 
     def broken_devices(self) -> dict[str, str]:
         """Devices that must not be leased because of errors they reported."""
@@ -250,11 +253,11 @@ class Watcher:
         return max(SILENT_SECONDS, 5 * self._follower.session.interval_seconds)
 
     def _without_readings(self) -> Snapshot | None:
-        """The sampler delivers nothing: every device without a reading, neither good nor bad."""
+        """The sampler delivers nothing: nothing is known of a device or a driver."""
         if self._last is None:
             return None
         blind = tuple(replace(one, sample=None, processes=()) for one in self._last.devices)
-        return replace(self._last, at=time.time(), devices=blind, faults=())
+        return replace(self._last, at=time.time(), devices=blind, faults=(NO_READINGS,))
 
     def _troubles(self) -> list[OwnTrouble]:
         found = [
@@ -274,7 +277,7 @@ class Watcher:
     def _act(self, decide: Callable[[AlertState, Moment], StepResult], number: str) -> Alert:
         outcome = self._apply_by(decide)
         changed = [alert for alert in outcome.changed if alert.id == number]
-        return changed[0] if changed else self.find(number)
+        return self._outbox.shown(changed[0]) if changed else self.find(number)
 
     def _apply_by(
         self,
@@ -285,7 +288,7 @@ class Watcher:
         with self._lock:
             moment = now()
             outcome = decide(self._state, moment)
-            news = tuple(filter(is_news, outcome.changed))
+            news = tuple(self._outbox.shown(one) for one in outcome.changed if is_news(one))
             self._state = outcome.state
             box = self._outbox.add(
                 outcome.notices, self._routes_to(outcome), moment.wall, self._offset
@@ -312,7 +315,11 @@ class Watcher:
     def _write(self, box: Outbox, changed: Sequence[Alert] = ()) -> None:
         """Write the whole state; the caller holds the lock."""
         self._written = time.monotonic()
-        state = {"alerting": alerting.dump(self._state), "informed": dict(box.informed)}
+        state = {
+            "alerting": alerting.dump(self._state),
+            "informed": dict(box.informed),
+            "accepted": {alert: list(accepted) for alert, accepted in box.accepted.items()},
+        }
         self._writer.write(state, changed, box.deliveries)
 
     def _save(self) -> None:
@@ -324,14 +331,16 @@ class Watcher:
             return
         self._caught_up = True
         state, informed = alerting.EMPTY, dict[str, tuple[str, ...]]()
+        accepted: dict[str, Acceptance] = {}
         try:
             informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
+            accepted = _accepted(saved.state.get("accepted", {}))
             state = alerting.restore(saved.state["alerting"], now(), self._boot)
-        except (AndonError, KeyError, TypeError, AttributeError) as exc:
+        except (AndonError, KeyError, TypeError, AttributeError, ValueError) as exc:
             log.warning("the stored alerts are discarded: %s", exc)
         with self._lock:
             self._state = state
-            box = Outbox(tuple(saved.deliveries), informed)
+            box = Outbox(tuple(saved.deliveries), informed, accepted=accepted)
             self._outbox = box.pruned(time.time(), self._workers)
         for worker in self._workers.values():
             worker.wake()
@@ -367,8 +376,9 @@ class Watcher:
 
     def _delivered(self, deliveries: Sequence[Delivery]) -> None:
         with self._lock:
-            box = self._outbox.done({delivery.key for delivery in deliveries})
-            self._write(box)
+            box = self._outbox.done({delivery.key for delivery in deliveries}, time.time())
+            ended = [box.shown(one.notice.alert) for one in deliveries if one.is_end]
+            self._write(box, ended)  # what has ended is kept with how often it was sent
             self._outbox = box
 
     def _trial_notice(self) -> Notice:
@@ -380,6 +390,13 @@ class Watcher:
 def _has_fired(alert: Alert) -> bool:
     """Pending alerts are shown on request but not reported."""
     return alert.fired is not None
+
+
+def _accepted(saved: Mapping[str, Sequence[Any]]) -> dict[str, Acceptance]:
+    return {
+        str(alert): Acceptance(int(count), None if at is None else float(at), tuple(latest))
+        for alert, (count, at, latest) in saved.items()
+    }
 
 
 def now() -> Moment:

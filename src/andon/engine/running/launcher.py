@@ -51,9 +51,14 @@ class Launcher:
         hold: Hold | None = None,
         interactive: bool = False,
         tapped: bool = False,
+        asked_by: Callable[[], str | None] = lambda: None,
+        shell: bool = False,
     ) -> None:
+        """`asked_by` says who asked this process to end, when SIGTERM arrives; `shell`: the command
+        is a person's shell."""
         self._command, self._environment = list(command), dict(environment)
         self._hold, self._interactive = hold, interactive
+        self._asked_by, self._shell = asked_by, shell
         self._tap = Tap() if tapped else None
         self._process: subprocess.Popen[bytes] | None = None
         self._pending: list[int] = []
@@ -123,8 +128,7 @@ class Launcher:
                 self._ended_for = self._ended_for or check()
                 if self._ended_for is not None and kill_at is None:
                     self._notify(f"{self._ended_for}: stopping the command")
-                    # An interactive shell ignores SIGTERM.
-                    self._ask_to_end(signal.SIGHUP if self._interactive else signal.SIGTERM)
+                    self._ask_to_end(self._stopping())
                     kill_at = time.monotonic() + GRACE_SECONDS
                 elif kill_at is not None and time.monotonic() >= kill_at:
                     self._send(signal.SIGKILL)
@@ -162,6 +166,10 @@ class Launcher:
         self._send(number)
         self._send(signal.SIGCONT)
 
+    def _stopping(self) -> signal.Signals:
+        """An interactive shell ignores SIGTERM."""
+        return signal.SIGHUP if self._shell else signal.SIGTERM
+
     def _forward(self, number: int, frame: FrameType | None) -> None:
         self._send(number)
 
@@ -169,9 +177,13 @@ class Launcher:
         """The first signal is passed on; the second one kills the command."""
         self._asked += 1
         if self._asked == 1:
-            self._ask_to_end(number)
+            sent = self._stopping() if number == signal.SIGTERM else number
+            self._ask_to_end(sent)
             if number == signal.SIGINT:
                 self._notify("stopping the command; press Ctrl-C again to kill it")
+            elif (who := self._asked_by()) is not None:
+                what = "shell" if self._shell else "command"
+                self._notify(f"{who}; your {what} was sent {signal.Signals(sent).name}")
         else:
             self._send(signal.SIGKILL)
 

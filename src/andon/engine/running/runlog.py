@@ -40,12 +40,18 @@ class RunLog:
     """Writes one run's record. A write error is reported once and never stops the run."""
 
     def __init__(
-        self, path: Path, uuids: Sequence[str], notify: Callable[[str], None] = lambda message: None
+        self,
+        path: Path,
+        uuids: Sequence[str],
+        notify: Callable[[str], None] = lambda message: None,
+        also: Callable[[Snapshot], None] | None = None,
     ) -> None:
-        self.path, self._notify = path, notify
+        """`also` gets each snapshot, to write it in another form."""
+        self.path, self._notify, self._also = path, notify, also
         self.tallies = RunTallies(frozenset(uuids))
         self._began = time.monotonic()
         self._file: int | None = None
+        self._complete = False
         self._lock = threading.Lock()
         self._follower: Follower | None = None
         try:
@@ -54,6 +60,11 @@ class RunLog:
             self._file = os.open(path, flags, 0o600)
         except OSError as exc:
             self._give_up(exc)
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is a record."""
+        return self._file is not None or self._complete
 
     def begin(self, lease: Lease | None, facts: dict[str, Any]) -> None:
         held = None if lease is None else lease.id
@@ -78,6 +89,8 @@ class RunLog:
             "sample",
             {"sampled_at": snapshot.at, "devices": {s.device.uuid: _short(s) for s in counted}},
         )
+        if self._also is not None:
+            self._also(snapshot)
 
     def latest_of_run(self) -> list[DeviceStatus]:
         """The devices as last read; none where they were read only before the run."""
@@ -100,7 +113,7 @@ class RunLog:
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
-                self._file = None
+                self._file, self._complete = None, True
 
     def write(self, event: str, facts: dict[str, Any]) -> None:
         """One line in one write: a reader sees all of it or nothing."""

@@ -14,7 +14,7 @@ from andon.core.sampling.roster import Roster
 from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
-from andon.model.device import Device, Fault, Reading
+from andon.model.device import Device, Fault, FaultCode, Reading
 from andon.model.request import ReaderRequest
 from andon.units import human_seconds
 
@@ -253,7 +253,7 @@ class Vendor:
         self.roster.settle(at, now, silent_since)
         if silent_since is not None and now - silent_since >= self.roster.deadline_seconds:
             reason = f"the driver has not responded for {human_seconds(now - silent_since)}"
-            self.fault = Fault(self.name, reason, STUCK_HINT)
+            self.fault = Fault(self.name, reason, STUCK_HINT, FaultCode.NOT_RESPONDING)
 
     def close(self, timeout_seconds: float = 0.5) -> None:
         if self._reader is not None:
@@ -284,7 +284,7 @@ class Vendor:
             self._reader = ReaderProcess(choice.backend, choice.options, self._hand_over)
         except AndonError as error:
             self._attempts = reader_backoff.failed(self._attempts, 0.0, now)
-            self.fault = Fault(self.name, error.reason, error.hint)
+            self.fault = Fault(self.name, error.reason, error.hint, FaultCode.READER_ENDED)
             return
         self._life, self._born, self._before = Life(ReaderPhase.STARTING, now, now), now, {}
         self._names_due, self._said_why = {}, False
@@ -367,7 +367,7 @@ class Vendor:
         if error:
             reason = f"{reason} ({error})"
         hint = CRASH_HINT if code is not None and code < 0 else BROKEN_HINT
-        self.fault = Fault(self.name, reason, hint)
+        self.fault = Fault(self.name, reason, hint, FaultCode.READER_ENDED)
         self.roster.reader_ended(reason, hint)
         self._start(now)
 
@@ -388,7 +388,8 @@ class Vendor:
             return None
         backend = self._choices[self._chosen].backend.replace("_", "-")
         first = self._first_fault
-        return Fault(self.name, f"{first.reason}; using {backend} instead", first.hint)
+        reason = f"{first.reason}; using {backend} instead"
+        return Fault(self.name, reason, first.hint, FaultCode.OTHER_BACKEND)
 
     def _reap(self) -> None:
         self._stuck = [reader for reader in self._stuck if reader.ended() is None]

@@ -22,7 +22,7 @@ from andon.engine.sampling.readers import (
     Vendor,
 )
 from andon.errors import Invalid
-from andon.model.device import Device, DeviceStatus, Fault, Host, Snapshot
+from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snapshot
 from andon.ports import EventSource, HostSource
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class Sampler:
             simulated=any(status.device.vendor == "sim" for status in self._latest),
             boot=self._node.boot,
             devices=self._latest,
-            faults=(Fault("sampler", reason, REPORT_HINT),),
+            faults=(Fault(SAMPLER, reason, REPORT_HINT),),
         )
 
     def _wait_for_due(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from andon.core.sampling.masks import visibility
 from andon.core.sharing.capacity import DeviceCapacity, Surroundings, Weights, capacities
 from andon.core.sharing.choice import DeviceChoice, choose, rank
-from andon.core.sharing.eligibility import Labels, need_of, obstacles_of, preferred
+from andon.core.sharing.eligibility import Labels, need_of, no_gpu, obstacles_of, preferred
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
@@ -180,6 +180,8 @@ class Availability:
         request that does not wait, `memory` holds what this user's earlier requests saw.
         """
         statuses = view.snapshot.devices
+        if not statuses:
+            raise no_gpu(view.snapshot.faults)
         found = obstacles_of(statuses, request, self.labels)
         need = need_of(statuses, request, found)
         spaces = self.capacities(view, pages)

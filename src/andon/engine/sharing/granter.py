@@ -34,6 +34,7 @@ class Terms:
     seconds: float | None = None
     owner: Owner | None = None  # the holder, where it is not this process
     work: Work | None = None
+    whom: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,9 @@ class Granter:
         candidates = self._candidates(attempt, pages)
         self._sweep(attempt, pages, candidates)
         if candidates.choice.chosen:
-            held = self._book.write_lease(self._lease(attempt, candidates, pages))
+            lease = self._lease(attempt, candidates, pages)
+            for_other = lease.owner.uid if lease.owner.uid != os.getuid() else None
+            held = self._book.write_lease(lease, for_other)
             self._park(attempt)
             return candidates, held
         if attempt.hold is None and self._may_wait(attempt):
@@ -294,6 +297,7 @@ class Granter:
             simulated=candidates.snapshot.simulated,
             even_if_used=request.even_if_used,
             fence=next_fence(time.time_ns() // 1000, fences),
+            whom=terms.whom,
         )
 
     def _ticket(self, attempt: _Attempt, candidates: Candidates) -> Ticket:

@@ -4,7 +4,7 @@ import time
 
 from andon.core.sharing.choice import Candidate
 from andon.core.sharing.eligibility import count_words
-from andon.core.sharing.obstacles import Obstacle, ObstacleKind
+from andon.core.sharing.obstacles import HEALTH, Obstacle, ObstacleKind
 from andon.engine.sharing.availability import Candidates
 from andon.errors import Conflict, TimedOut
 from andon.model.naming import device_labels, title, titles
@@ -12,6 +12,22 @@ from andon.model.work import DeviceRequest
 from andon.units import human_bytes, human_seconds
 
 DAY_SECONDS = 86_400.0
+HELD = frozenset(
+    {
+        ObstacleKind.LEASED,
+        ObstacleKind.ORPHANED,
+        ObstacleKind.UNREADABLE,
+        ObstacleKind.RESERVED,
+        ObstacleKind.FULL,
+    }
+)
+USED = frozenset(
+    {
+        ObstacleKind.UNLEASED_PROCESS,
+        ObstacleKind.BUSY,
+        ObstacleKind.UNATTRIBUTED_MEMORY,
+    }
+)
 SIMULATED_WORK = frozenset({ObstacleKind.UNLEASED_PROCESS, ObstacleKind.BUSY})
 
 
@@ -32,14 +48,25 @@ def refusal(
         asked += f" with {human_bytes(request.memory_bytes)}"
     summary = candidates.choice.reason or f"{asked} requested, {free} available"
     lines = tuple(device_lines(candidates))
-    hint = "see who holds them: andon leases"
-    if is_hopeless(candidates):
-        hint = "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
-    hint = note_hint or hint
+    hint = note_hint or hint_of(candidates)
     if waited_seconds is None:
         return Conflict(note or summary, hint=hint, mistakes=lines)
-    reason = f"{summary} after {human_seconds(waited_seconds)}"
+    reason = f"{summary} after waiting {human_seconds(waited_seconds)}"
     return TimedOut(f"{reason}: {note}" if note else reason, hint=hint, mistakes=lines)
+
+
+def hint_of(candidates: Candidates) -> str:
+    """What helps against what is in the way: a lease, a process, or a device in trouble."""
+    if is_hopeless(candidates):
+        return "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
+    if candidates.choice.reason is not None:
+        return "--unbalanced allows different free memory"
+    kinds = {c.obstacle.kind for c in candidates.choice.candidates if c.obstacle is not None}
+    if kinds & HELD:
+        return "see who holds them: andon leases"
+    if kinds & USED:
+        return "see who uses them: andon ps; --even-if-used takes them anyway"
+    return "andon why says what is wrong with them" if kinds & HEALTH else ""
 
 
 def is_hopeless(candidates: Candidates) -> bool:

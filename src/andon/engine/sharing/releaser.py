@@ -14,6 +14,8 @@ from andon.host.kin import here, user_name
 from andon.leases.book import Book
 from andon.leases.holders import LockTable, described, is_stopped, open_holder, strangers
 from andon.leases.places import LEASES
+from andon.leases.release_notes import left_note
+from andon.model.release_note import release_note
 from andon.model.work import Claim, Lease, LeaseState
 
 RELEASE_SECONDS = 12.0
@@ -37,24 +39,33 @@ def release(
     check: Check = no_check,
     timeout_seconds: float = RELEASE_SECONDS,
     insist: bool = True,
+    note: str = "",
+    by: str | None = None,
+    for_uid: int | None = None,
 ) -> Lease:
     """Ask a lease's holder to end it, and wait until it has left the book.
 
-    With `insist` the holder is asked a second time, and then kills what is still running.
+    With `insist` the holder is asked a second time, and then kills what is still running. It reads
+    who asked (`by`, else this process's user) and the note. A server does it for a user: both must
+    be allowed to.
     """
-    folder, claim, lease = _find(book, name, check)
+    folder, claim, lease = _find(book, name, check, for_uid)
     if left := strangers(folder.parent, claim.file, lease, claim.uid, here(), LockTable()):
         return _remove(book, folder, claim, left)
-    for _ in range(2 if insist else 1):
-        ask(lease, folder / claim.file, claim.uid)
-        if _is_released(book, claim.file, timeout_seconds):
-            return lease
+    said = release_note(by or user_name(os.getuid()), note)
+    with left_note(folder, claim.file, said):
+        for _ in range(2 if insist else 1):
+            ask(lease, folder / claim.file, claim.uid)
+            if _is_released(book, claim.file, timeout_seconds):
+                return lease
     raise _still_held(lease, insist)
 
 
-def extend(book: Book, name: str, seconds: float, check: Check = no_check) -> Lease:
+def extend(
+    book: Book, name: str, seconds: float, check: Check = no_check, for_uid: int | None = None
+) -> Lease:
     """Move the end of a lease to `seconds` from now; returns the new lease."""
-    folder, claim, lease = _find(book, name, check)
+    folder, claim, lease = _find(book, name, check, for_uid)
     if lease.until is None:
         raise Conflict(
             f"lease {lease.id} has no end time to change", hint="it ends with its command"
@@ -125,12 +136,12 @@ def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> L
     return lease
 
 
-def _find(book: Book, name: str, check: Check) -> tuple[Path, Claim, Lease]:
-    path, found, lease = book.find(name, os.getuid())
+def _find(book: Book, name: str, check: Check, for_uid: int | None) -> tuple[Path, Claim, Lease]:
+    path, found, lease = book.find(name, os.getuid() if for_uid is None else for_uid)
     claim = Claim(lease, LeaseState.HELD, found.uid, user_name(found.uid), found.name)
-    bar = barred(claim, asker())
-    if bar is not None:
-        raise bar
+    for one in (asker(),) if for_uid is None else (Asker(for_uid, here()), asker()):
+        if (bar := barred(claim, one)) is not None:
+            raise bar
     check(lease)
     return path / LEASES, claim, lease
 

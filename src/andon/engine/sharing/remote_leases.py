@@ -2,6 +2,7 @@
 
 import logging
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,11 +23,11 @@ from andon.engine.sharing.lease_listing import LeaseListing, book_row, listing, 
 from andon.engine.sharing.overdue import overdue
 from andon.engine.sharing.reaper import Reaper
 from andon.engine.sharing.refusal import refusal
-from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
+from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.kin import myself, user_name
 from andon.leases import places
 from andon.leases.book import Book
-from andon.leases.holder import Keeper
+from andon.leases.holder import Account, Keeper
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.work import Claim, Cordon, DeviceRequest, Lease, LeaseKind, LeaseState, Owner
@@ -35,6 +36,7 @@ log = logging.getLogger("andon.remote_leases")
 
 MOST_LENT = 64  # each has its own process
 HANDOVER_SECONDS = 10.0
+_TAKE = "andon lease --gpus 1 --for 2h"
 RELEASE_SECONDS = 5.0  # a caller waits no longer; the holder has been asked anyway
 
 Listener = Callable[[LeaseList], None]
@@ -114,21 +116,26 @@ class RemoteLeases:
         wait_seconds: float = 0.0,
         command: str = "",
         waiting: Callable[[], None] = lambda: None,
+        account: Account | None = None,
+        whom: str = "",
     ) -> RemoteLease:
-        """A lease, as soon as one is available; what `waiting` raises ends the wait."""
+        """A lease, as soon as one is available; what `waiting` raises ends the wait.
+
+        A user's lease is theirs in the book, which only root's server can arrange.
+        """
 
         def still_waiting(progress: Progress) -> None:
             waiting()
 
         book = self._made()
         timeout = min(wait_seconds, self._longest_wait_seconds)
-        self._refuse_many(book)
+        _refuse_for_others(account)
+        self._refuse_many(book, os.getuid() if account is None else account.uid)
         self._refuse_hopeless(book, request, timeout)
-        keeper = self._keeper()
+        keeper = self._keeper(account)
         try:
-            terms = Terms(
-                LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, _holder(keeper)
-            )
+            holder, purpose = _holder(keeper, account), redact(tuple(command.split(" ")))
+            terms = Terms(LeaseKind.NETWORK, purpose, seconds, holder, whom=whom)
             grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
             self._hand_over(grant, keeper, waiting)
         finally:
@@ -136,29 +143,41 @@ class RemoteLeases:
         self.changed()
         return RemoteLease(self._row(grant.held.lease), _environment(grant))
 
-    def renew(self, name: str, seconds: float, fence: int | None) -> LeaseRow:
-        """Move the end of a lease to `seconds` from now."""
+    def renew(
+        self, name: str, seconds: float, fence: int | None, for_uid: int | None = None
+    ) -> LeaseRow:
+        """Move the end of a lease to `seconds` from now; for a user, only of their own."""
         lease = releaser.extend(
-            self._current(), name, seconds, lambda found: _check(found, name, fence)
+            self._current(), name, seconds, lambda found: _check(found, name, fence), for_uid
         )
         self.changed()
         return self._row(lease)
 
-    def release(self, name: str, fence: int | None) -> Lease:
-        """End a lease."""
+    def release(
+        self,
+        name: str,
+        fence: int | None,
+        note: str = "",
+        by: str | None = None,
+        for_uid: int | None = None,
+    ) -> Lease:
+        """End a lease; its holder reads the note, and by whom. For a user, only their own."""
         lease = releaser.release(
             self._current(),
             name,
             lambda found: _check(found, name, fence),
             RELEASE_SECONDS,
             insist=False,
+            note=note,
+            by=by,
+            for_uid=for_uid,
         )
         self.changed()
         return lease
 
-    def cordon(self, uuid: str, reason: str) -> None:
+    def cordon(self, uuid: str, reason: str, by: str = "") -> None:
         """Take a device out of service."""
-        self._made().cordon(Cordon(uuid, time.time(), user_name(os.getuid()), reason))
+        self._made().cordon(Cordon(uuid, time.time(), by or user_name(os.getuid()), reason))
         self.changed()
 
     def uncordon(self, uuid: str) -> None:
@@ -219,13 +238,16 @@ class RemoteLeases:
         claim = Claim(lease, LeaseState.HELD, uid, lease.owner.user)
         return lease_row(claim, 0, None, releaser.asker())
 
-    def _keeper(self) -> Keeper:
+    def _keeper(self, account: Account | None) -> Keeper:
         try:
-            keeper = Keeper(detached=True)
-        except OSError as exc:
+            keeper = Keeper(detached=True, account=account)
+        except (OSError, subprocess.SubprocessError) as exc:
+            reason = exc.strerror if isinstance(exc, OSError) else str(exc)
             raise Unavailable(
-                f"a holder for the lease cannot be started: {exc.strerror}",
-                hint="check whether memory or processes have run out",
+                f"a holder for the lease cannot be started: {reason}",
+                hint="check whether memory or processes have run out"
+                if account is None
+                else f"{account.name} may not run this andon; in a terminal: {_TAKE}",
             ) from exc
         self._reaper.watch(keeper.process)
         return keeper
@@ -243,8 +265,7 @@ class RemoteLeases:
             raise
         grant.held.hold.close()
 
-    def _refuse_many(self, book: Book) -> None:
-        uid = os.getuid()
+    def _refuse_many(self, book: Book, uid: int) -> None:
         lent = [
             entry
             for entry in book.entries()
@@ -291,9 +312,19 @@ def _is_network(lease: Lease | None) -> bool:
     return lease is not None and lease.kind is LeaseKind.NETWORK
 
 
-def _holder(keeper: Keeper) -> Owner:
+def _holder(keeper: Keeper, account: Account | None) -> Owner:
     """It leads its own session: other processes in the server's are not part of the lease."""
-    return replace(myself(keeper.pid), session=keeper.pid)
+    owner = replace(myself(keeper.pid), session=keeper.pid)
+    return owner if account is None else replace(owner, uid=account.uid, user=account.name)
+
+
+def _refuse_for_others(account: Account | None) -> None:
+    if account is None or os.getuid() in (0, account.uid):
+        return
+    raise Denied(
+        f"this server runs as {user_name(os.getuid())} and cannot take a lease for {account.name}",
+        hint=f"in a terminal: {_TAKE}",
+    )
 
 
 def _environment(grant: Grant) -> Mapping[str, str]:

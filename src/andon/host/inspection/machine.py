@@ -15,6 +15,7 @@ from pathlib import Path
 from andon.core.doctor.facts import Clock, Kernel, MachineFacts, PciCard
 from andon.core.sampling.masks import VARIABLES
 from andon.host.inspection import access as access
+from andon.host.inspection.cards import card_folders, driver_of
 from andon.host.inspection.containers import read_containers
 from andon.host.inspection.files import names_in, read_bytes, read_text
 from andon.host.inspection.library import find_libraries
@@ -22,7 +23,6 @@ from andon.host.kernel_log import KernelLog
 from andon.model.vendors import VENDORS
 
 _MODULES = tuple(name for vendor in VENDORS for name in vendor.modules)
-_BY_PCI_ID = {vendor.pci_id: vendor for vendor in VENDORS}
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _UNSYNCHRONISED = 0x40  # STA_UNSYNC of adjtimex(2)
 _STATUS_AT = 40  # offset of its status word, on 64-bit systems
@@ -113,30 +113,16 @@ def _log_closed(root: Path) -> str | None:
 
 def read_cards(root: Path) -> tuple[PciCard, ...]:
     """Display and compute controllers of the known vendors, as the kernel lists them."""
-    folder = root / "sys/bus/pci/devices"
-    found = (_card(folder / name) for name in names_in(folder))
-    return tuple(card for card in found if card is not None)
-
-
-def _card(folder: Path) -> PciCard | None:
-    vendor = _BY_PCI_ID.get(read_text(folder / "vendor").strip())
-    kind = read_text(folder / "class").strip()[:4]
-    if vendor is None or kind not in vendor.pci_classes or (folder / "physfn").is_symlink():
-        return None  # a virtual function belongs to a virtual machine
-    return PciCard(
-        folder.name,
-        vendor.name,
-        _link_name(folder / "driver"),
-        read_text(folder / "power/runtime_status").strip(),
-        read_text(folder / "power/control").strip(),
+    return tuple(
+        PciCard(
+            folder.name,
+            vendor.name,
+            driver_of(folder),
+            read_text(folder / "power/runtime_status").strip(),
+            read_text(folder / "power/control").strip(),
+        )
+        for folder, vendor in card_folders(root)
     )
-
-
-def _link_name(path: Path) -> str | None:
-    try:
-        return path.readlink().name
-    except OSError:
-        return None
 
 
 # The clock.

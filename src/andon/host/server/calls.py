@@ -98,6 +98,23 @@ def call(target: Target, asked: Asked, limits: CallLimits) -> Answer:
         return _exchange(connection, target, asked, limits)._replace(doubt=doubt)
 
 
+def call_and_peer(target: Target, asked: Asked, limits: CallLimits) -> tuple[Answer, Peer]:
+    """One request without a key, and who listens there as far as this machine knows."""
+    with closing(_connect(target, limits)) as connection:
+        peer = _peer(connection.sock, False)
+        return _exchange(connection, target, asked, limits), peer
+
+
+def call_as(url: str, secret: str | None, uid: int, asked: Asked, limits: CallLimits) -> Answer:
+    """A request with a session's secret, or with a code in its body, to a server of this user."""
+    target = Target(url)
+    with closing(_connect(target, limits)) as connection:
+        if set(_peer(connection.sock, False).listeners) != {uid}:
+            raise Denied(f"{url} now belongs to another user", hint="check the server's address")
+        headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
+        return _exchange(connection, target, asked, limits, headers)
+
+
 def users_at(url: str, timeout_seconds: float) -> Set[int] | None:
     """The users who listen at a URL of this machine, as far as known; None if none does."""
     place = urlsplit(url)

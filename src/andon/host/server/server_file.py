@@ -37,10 +37,7 @@ class Announced:
 
 def announce(folder: Path, url: str, address: str) -> None:
     """Write the server's address; failures are ignored."""
-    scheme, _, place = url.partition("://")
-    port = place.rpartition(":")[2]
-    host = _EVERYWHERE.get(address, address)
-    said = _myself(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+    said = _myself(local_url(url, address))
     draft = folder / f".{NAME}"
     with suppress(OSError):
         draft.unlink(missing_ok=True)  # left by a server that was killed while writing
@@ -49,6 +46,14 @@ def announce(folder: Path, url: str, address: str) -> None:
             json.dump(asdict(said), file)
         draft.chmod(PRIVATE_FILE)
         draft.replace(folder / NAME)
+
+
+def local_url(url: str, address: str) -> str:
+    """Where the server is reached on its own machine."""
+    scheme, _, place = url.partition("://")
+    port = place.rpartition(":")[2]
+    host = _EVERYWHERE.get(address, address)
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def withdraw(folder: Path) -> None:

@@ -4,10 +4,11 @@ A machine's own state lies below it: see node_folder.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import Denied, Unavailable
-from andon.host.folders import expanded, make_private, others_may_write
+from andon.host.folders import PRIVATE_FOLDER, expanded, make_private, others_may_write
 from andon.host.private_files import NotRegular, open_regular
 
 TOKEN = "token"  # noqa: S105 (a file's name)
@@ -37,7 +38,16 @@ def open_state_folder() -> Path:
             hint="make it writable, or set XDG_STATE_HOME to a folder of your own",
         ) from exc
     refuse_foreign(folder)
+    _close_to_others(folder)
     return folder
+
+
+def _close_to_others(folder: Path) -> None:
+    """Another program, or a umask, may have made it readable; the files in it are private anyway,
+    so a file system that has no modes is no reason to stop."""
+    if folder.stat().st_mode & 0o077:
+        with suppress(OSError):
+            folder.chmod(PRIVATE_FOLDER)
 
 
 def refuse_foreign(folder: Path) -> None:

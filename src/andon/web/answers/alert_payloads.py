@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from andon.core.access.roles import Sight
 from andon.core.alerting.lamps import DeviceLamp, LampBoard
-from andon.core.conditions.catalogue import RULES
+from andon.core.alerting.listing import counts, entries, listed
+from andon.core.conditions.catalogue import CONDITIONS, RULES
 from andon.core.conditions.condition import (
     READINGS,
     Condition,
@@ -16,8 +18,9 @@ from andon.core.conditions.condition import (
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.stated import stated
 from andon.core.sharing.holders import Holder
-from andon.model.alert import Alert
+from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Device, DeviceStatus
+from andon.model.lamp import Lamp
 from andon.model.naming import device_labels
 from andon.model.shapes import names_of, plain, to_json
 from andon.model.thresholds import Thresholds
@@ -33,11 +36,12 @@ Labelled = tuple[Device, str]
 """A device and what it is called."""
 
 
-def for_anonymous(alert: Alert) -> Alert:
-    """Without command lines: callers without the token see only program names."""
-    if all(party.command is None for party in alert.affected):
+def seen_by(sight: Sight, alert: Alert) -> Alert:
+    """Without the command lines that this caller may not see; program names stay."""
+    if all(party.command is None or sight.shows(party.user) for party in alert.affected):
         return alert
-    return replace(alert, affected=tuple(replace(party, command=None) for party in alert.affected))
+    shown = (p if sight.shows(p.user) else replace(p, command=None) for p in alert.affected)
+    return replace(alert, affected=tuple(shown))
 
 
 def board_to_json(
@@ -46,48 +50,104 @@ def board_to_json(
     holders: Mapping[str, Sequence[Holder]] | None = None,
     holders_note: str | None = None,
     verdicts: Iterable[DeviceVerdict] = (),
+    alerts: Iterable[Alert] = (),
 ) -> Json:
     """The lamp, the lease holders and the availability of every device."""
     known = {one.uuid: one for one in verdicts}
+    alerts = list(alerts)
+    lights = {(one.subject, one.rule): one for one in alerts if one.state is Phase.FIRING}
+    soon = {one.subject: one for one in reversed(listed(alerts)) if _is_soon(one)}
     found = schemas.Board(
         node=node,
         at=board.at,
         simulated=board.simulated,
         headline=board.headline,
+        headline_alert=board.headline_alert,
         lamp=board.lamp,
-        devices=tuple(_on_board(one, known.get(one.uuid)) for one in board.devices),
+        devices=tuple(
+            _on_board(
+                one,
+                lights.get((one.uuid, one.rule or "")),
+                soon.get(one.uuid) if one.lamp is Lamp.GREEN else None,
+                known.get(one.uuid),
+            )
+            for one in board.devices
+        ),
         holders={uuid: list(on) for uuid, on in (holders or {}).items()},
         holders_note=holders_note,
     )
     return {"schema": BOARD_SCHEMA, **to_json(found)}
 
 
-def _on_board(lamp: DeviceLamp, verdict: DeviceVerdict | None) -> schemas.BoardDevice:
-    return schemas.BoardDevice(**plain(lamp, names_of(DeviceLamp)), verdict=verdict)
+def entries_to_json(alerts: Iterable[Alert]) -> Json:
+    """The lines of the list and their counts: one order and one count on every surface."""
+    found = entries(alerts)
+    lines = [
+        schemas.AlertEntry(one.alert.id, one.level, [other.id for other in one.related])
+        for one in found
+    ]
+    return {
+        "entries": [to_json(line) for line in lines],
+        "counts": to_json(schemas.AlertCounts(*counts(found))),
+    }
+
+
+def _on_board(
+    lamp: DeviceLamp, alert: Alert | None, soon: Alert | None, verdict: DeviceVerdict | None
+) -> schemas.BoardDevice:
+    return schemas.BoardDevice(
+        **plain(lamp, names_of(DeviceLamp)),
+        lit_by=None if alert is None else _lit_by(alert),
+        soon=None if soon is None else schemas.Soon(soon.id, soon.message, soon.fires_in_seconds),
+        verdict=verdict,
+    )
+
+
+def _is_soon(alert: Alert) -> bool:
+    return alert.state is Phase.PENDING and alert.level is not Level.INFO
+
+
+def _lit_by(alert: Alert) -> schemas.LitBy:
+    seen = alert.acknowledged
+    return schemas.LitBy(
+        id=alert.id,
+        rule=alert.rule,
+        since=alert.since,
+        advice=alert.advice,
+        users=list(dict.fromkeys(party.user for party in alert.affected if party.user)),
+        acknowledged_by=None if seen is None else seen.by,
+        silenced_until=alert.silenced_until,
+    )
 
 
 def rules_to_json(
     rulebook: Rulebook, statuses: Sequence[DeviceStatus], awake: frozenset[Precondition] = READINGS
 ) -> Json:
     """All rules, with the thresholds in effect here."""
-    rulebook.learn_labels(statuses)
-    labels = device_labels(statuses)
-    devices = [(status.device, labels[status.device.uuid]) for status in statuses]
+    devices = labelled(rulebook, statuses)
     return {
         "schema": RULES_SCHEMA,
         "rules": [
             _rule_to_json(stated(rule, rulebook.thresholds), rulebook, devices, awake)
             for rule in RULES
         ],
+        "explained_only": [
+            plain(one, names_of(schemas.ConditionRow)) for one in CONDITIONS if not one.rungs
+        ],
     }
+
+
+def labelled(rulebook: Rulebook, statuses: Sequence[DeviceStatus]) -> list[Labelled]:
+    """The devices and what they are called; the rulebook learns it too."""
+    rulebook.learn_labels(statuses)
+    labels = device_labels(statuses)
+    return [(status.device, labels[status.device.uuid]) for status in statuses]
 
 
 def _rule_to_json(
     rule: Condition, rulebook: Rulebook, devices: Sequence[Labelled], awake: frozenset[Precondition]
 ) -> Json:
-    reason = inactive_reason(rule, awake) or (
-        "disabled in the settings" if rule.name in rulebook.thresholds.off else None
-    )
+    reason = inactive_here(rule, rulebook, awake)
     found = schemas.RuleRow(
         name=rule.name,
         title=rule.title,
@@ -102,14 +162,31 @@ def _rule_to_json(
         active=reason is None,
         inactive_reason=reason,
         levels=list(rule.rungs),
-        devices=[_on_device(rule, *one, rulebook) for one in _judged(rule, devices)],
+        devices=on_devices(rule, devices, rulebook),
     )
-    return {**to_json(found), "levels": [plain(rung, _RUNG) for rung in rule.rungs]}
+    return {**to_json(found), "levels": rungs_to_json(rule)}
 
 
-def _judged(rule: Condition, devices: Iterable[Labelled]) -> Iterable[Labelled]:
+def rungs_to_json(rule: Condition) -> list[Json]:
+    return [plain(rung, _RUNG) for rung in rule.rungs]
+
+
+def inactive_here(
+    rule: Condition, rulebook: Rulebook, awake: frozenset[Precondition]
+) -> str | None:
+    """Why it cannot become an alert here; None if it can."""
+    if rule.name in rulebook.thresholds.off:
+        return "disabled in the settings"
+    return inactive_reason(rule, awake)
+
+
+def on_devices(
+    rule: Condition, devices: Iterable[Labelled], rulebook: Rulebook
+) -> list[schemas.OnDevice]:
     """The devices whose readings are compared with a threshold."""
-    return devices if rule.subject_kind is Subject.DEVICE and rule.threshold is not None else ()
+    if rule.subject_kind is not Subject.DEVICE or rule.threshold is None:
+        return []
+    return [_on_device(rule, *one, rulebook) for one in devices]
 
 
 def _on_device(rule: Condition, device: Device, label: str, rulebook: Rulebook) -> schemas.OnDevice:

@@ -5,10 +5,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from andon.core.conditions.node.drivers import is_absent
 from andon.engine.sampling.sampler import Costs
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.model import wire
-from andon.model.device import Snapshot, State
+from andon.model.device import Fault, FaultCode, Snapshot, State
 from andon.model.shapes import to_json
 from andon.version import __version__
 from andon.web.answers.payloads import why_not
@@ -93,18 +94,26 @@ def _backends(snapshot: Snapshot) -> list[BackendHealth]:
     return [_backend(name, snapshot, faults) for name in names]
 
 
-def _backend(name: str, snapshot: Snapshot, faults: Mapping[str, object]) -> BackendHealth:
+def _backend(name: str, snapshot: Snapshot, faults: Mapping[str, Fault]) -> BackendHealth:
     states = [s.state for s in snapshot.devices if s.device.vendor == name]
     fault = faults.get(name)
     silent = [state for state in states if state in (State.STALE, State.LOST)]
-    state = "failing" if fault is not None else "degraded" if silent else "ok"
     return BackendHealth(
         name=name,
-        state=state,
-        reason=getattr(fault, "reason", None) or (_silent(silent) if silent else None),
-        hint=getattr(fault, "hint", None),
+        state=_backend_state(fault, snapshot, bool(silent)),
+        reason=fault.reason if fault is not None else _silent(silent) if silent else None,
+        hint=None if fault is None else fault.hint,
         devices={str(one): states.count(one) for one in State if one in states},
     )
+
+
+def _backend_state(fault: Fault | None, snapshot: Snapshot, silent: bool) -> str:
+    """As alerts judge it: read in another way it is degraded, without cards it is absent."""
+    if fault is None:
+        return "degraded" if silent else "ok"
+    if is_absent(fault, snapshot):
+        return "absent"
+    return "degraded" if fault.code == FaultCode.OTHER_BACKEND else "failing"
 
 
 def _silent(silent: Sequence[State]) -> str:

@@ -1,22 +1,22 @@
-"""Payloads about leases, with and without what only callers with the token may see."""
+"""Payloads about leases, each as its caller may see it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from andon.core.access.roles import Action, Identity, Role, refusal_for
 from andon.model.lease_list import LeaseList, LeaseRow, list_to_json, row_to_json
 from andon.model.wire import Json, dumps
 from andon.web.answers.payloads import iso
 
 
-def for_anonymous(found: LeaseList) -> LeaseList:
-    """Without commands, and without the fences that prove ownership."""
-    shown = tuple(replace(row, command=None, fence=None) for row in found.leases)
-    return replace(found, leases=shown)
+def shown_to(who: Identity, found: LeaseList, server_user: str | None = None) -> LeaseList:
+    """Without the commands of others, and without the fences that prove ownership."""
+    return replace(found, leases=tuple(_shown(who, row, server_user) for row in found.leases))
 
 
-def leases(found: LeaseList, trusted: bool) -> Json:
+def leases(found: LeaseList) -> Json:
     """`andon.leases/1`."""
-    return list_to_json(found if trusted else for_anonymous(found), iso(found.at))
+    return list_to_json(found, iso(found.at))
 
 
 def grant(row: LeaseRow, environment: Mapping[str, str]) -> Json:
@@ -24,9 +24,25 @@ def grant(row: LeaseRow, environment: Mapping[str, str]) -> Json:
     return {**row_to_json(row), "environment": dict(environment)}
 
 
-def text(found: LeaseList, trusted: bool) -> str:
+def text(found: LeaseList) -> str:
     """As JSON. A lease file may contain invalid UTF-8: that must not break a response."""
-    return sendable(leases(found, trusted))
+    return sendable(leases(found))
+
+
+def _shown(who: Identity, row: LeaseRow, server_user: str | None) -> LeaseRow:
+    own = who.uid is not None and who.uid == row.uid
+    if refusal_for(who, Action.SEE_COMMANDS, own) is not None:
+        row = replace(row, command=None, fence=None)
+    if who.role is not Role.USER:
+        return row  # whether the server itself can end it
+    refused = refusal_for(who, Action.RELEASE, own, row.user)
+    if refused is not None:
+        reason = f"{refused.reason}: {refused.hint}"
+        return replace(row, releasable=False, not_releasable_reason=reason)
+    if row.releasable or row.id is None:
+        return row
+    reason = f"{server_user or 'another user'} runs this server and cannot end it: andon release "
+    return replace(row, not_releasable_reason=reason + row.id)
 
 
 def sendable(value: Json) -> str:

@@ -23,7 +23,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Lifetime = Annotated[float, Field(ge=SHORTEST_REMOTE_SECONDS, le=LONGEST_REMOTE_SECONDS)]
 Fence = Annotated[int, Field(ge=0, lt=2**63)]
 _GPUS = {"type": "integer", "minimum": 1, "maximum": MOST_GPUS}
-_RANGE = {"type": "string", "pattern": r"^[0-9]{1,4}(\.\.[0-9]{1,4})?$"}
+_RANGE = {"type": "string", "pattern": r"^([0-9]{1,4}(\.\.[0-9]{1,4})?|all)$"}
 _SIZE = {"type": "string", "maxLength": 40, "pattern": r"^[0-9]+(\.[0-9]+)? ?[A-Za-z]+$"}
 _PRIORITY = {"type": "integer", "minimum": -MOST_PRIORITY, "maximum": MOST_PRIORITY}
 
@@ -59,7 +59,8 @@ class LeaseBody(_Options):  # type: ignore[misc] # its fields are the rows of a 
     """The requested devices, for how long, and how long to wait for them."""
 
     model_config = ConfigDict(extra="forbid")
-    command: Annotated[str, Field(max_length=400)] = ""
+    command: Annotated[str, Field(max_length=400, description="what it is for")] = ""
+    whom: Annotated[str, Field(max_length=60, description="for whom it is held")] = ""
 
 
 class RenewRequest(BaseModel):

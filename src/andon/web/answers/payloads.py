@@ -1,16 +1,19 @@
 """Payloads of routes and events, built from snapshots; pure, so that golden files can test them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
+from andon.core.alerting.lamps import board
+from andon.core.alerting.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain import explain, explain_absence
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.core.settings.resolution import Settings
 from andon.core.sharing.placement import score
 from andon.model import wire
+from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, Snapshot, State
-from andon.model.naming import device_labels, device_named, titles
+from andon.model.naming import device_labels, device_named, titles, unread_words
 from andon.model.shapes import names_of, plain
 from andon.units import MIB
 from andon.web.answers.schemas import About
@@ -114,7 +117,9 @@ def gpu_processes(snapshot: Snapshot) -> wire.Json:
         for p in s.processes
     ]
     hidden = next((s.missing["command"] for s in snapshot.devices if "command" in s.missing), None)
-    note = None if hidden is None else f"command lines are {hidden}"
+    silent = unread_words(snapshot.devices, "its processes are", "their processes are")
+    notes = (silent and f"{silent} not listed", hidden and f"command lines are {hidden}")
+    note = "; ".join(one for one in notes if one) or None
     return {**about(snapshot), "processes": found, "note": note}
 
 
@@ -175,14 +180,21 @@ def device(snapshot: Snapshot, name: str) -> wire.Json:
     return {**about(snapshot), "device": wire.status_to_json(found, label)}
 
 
-def why(snapshots: Sequence[Snapshot], name: str, rulebook: Rulebook | None = None) -> wire.Json:
-    """`andon.why/1` of one device, from the last minutes."""
+def why(
+    snapshots: Sequence[Snapshot],
+    name: str,
+    rulebook: Rulebook | None = None,
+    alerts: Iterable[Alert] | None = None,
+) -> wire.Json:
+    """`andon.why/1` of one device, from the last minutes; its lamp by the alerts, if there are."""
     latest = snapshots[-1]
     status = device_named(name, latest.devices)
     reasons = explain(snapshots, status.device.uuid, rulebook)
+    now = board_now(latest, rulebook or Rulebook()) if alerts is None else board(latest, alerts)
+    lit = next(lamp for lamp in now.devices if lamp.uuid == status.device.uuid)
     found = Explained(
         latest.at - snapshots[0].at,
-        (ExplainedDevice.of(status.device, tuple(reasons)),),
+        (ExplainedDevice.of(status.device, tuple(reasons), lit),),
         () if latest.devices else tuple(explain_absence(snapshots)),
     )
     return {"schema": WHY, **about(latest), **explained_to_json(found)}

@@ -54,7 +54,7 @@ class ProblemFormatter:
     async def _send_problem(self, start: Message) -> None:
         status = start["status"]
         text = self._text[:_LONGEST].decode("utf-8", "replace").strip().strip('"')
-        body = problem(status, text or HTTPStatus(status).phrase, "see docs/server.md")
+        body = problem(status, text or HTTPStatus(status).phrase, "/openapi.json lists every route")
         replaced = {b"content-type": _JSON, b"content-length": str(len(body)).encode()}
         kept = [(k, v) for k, v in start.get("headers", ()) if k.lower() not in replaced]
         await self._send({**start, "headers": [*kept, *replaced.items()]})

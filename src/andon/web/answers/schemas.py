@@ -105,7 +105,22 @@ class Charts:
     until: float
     at: list[float]
     series: Mapping[str, ChartBand]
-    throttle: list[list[str]]
+    throttle: Mapping[str, list[float | None]]
+    """By reason, the share of each span in which it applied; null if there is no reading."""
+    readings: list[int]
+    """How many readings each span has."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCharts:
+    """One reading of every device over time, in columns."""
+
+    metric: str
+    since: float
+    until: float
+    at: list[float]
+    devices: Mapping[str, ChartBand]
+    """By uuid."""
 
 
 USAGE_WITHOUT = ("device",)  # the same for all
@@ -137,6 +152,21 @@ class Features:
 
     version: str
     features: Mapping[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """Who the caller is, and what they may do here: `no`, `own` or `all` for each action."""
+
+    role: str  # anonymous, user or owner
+    user: str | None
+    uid: int | None
+    by_token: bool  # a token proves no person: names are typed
+    reads: bool
+    expires_in_seconds: float | None
+    may: Mapping[str, str]
+    server_user: str | None  # who runs the server
+    sign_in: str | None  # the socket at which this machine's users get their links
 
 
 # Alerts.
@@ -175,16 +205,123 @@ class RuleRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ConditionRow:
+    """A condition that is never an alert: only `andon why` mentions it."""
+
+    name: str
+    title: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class RuleList:
     """andon.rules/1."""
 
     rules: list[RuleRow]
+    explained_only: Annotated[
+        list[ConditionRow], Doc("conditions that are never alerts: only `andon why` mentions them")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRow:
+    """A threshold of a rule, its value in force, and the setting that changes it."""
+
+    name: str
+    setting: Annotated[str, Doc("its place in the file: alerts.thermal_celsius")]
+    variable: str
+    help: str
+    value: Annotated[float | None, Doc("null if it is off")]
+    default: float
+    least: float
+    most: float
+    can_be_off: bool
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideRow:
+    """A threshold that is different for one device, and the table that sets it."""
+
+    uuid: str
+    label: str
+    figure: str
+    value: Annotated[float | None, Doc("null if the rule is off for it")]
+    place: Annotated[str, Doc('[[alerts.override]] model = "H200"')]
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonRow:
+    """A reason that `andon why` may give."""
+
+    code: str
+    means: str
+    problem: Annotated[bool, Doc("whether something is wrong then")]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRow:
+    """One level in PromQL, and the name of its alert in the rule file."""
+
+    alert: str
+    level: Level
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class RulePage:
+    """andon.rule/1: everything about one condition, with the thresholds in effect here."""
+
+    name: str
+    title: str
+    group: str
+    subject_kind: str
+    level: Annotated[Level | None, Doc("the highest it can reach; null if it is never an alert")]
+    label: Annotated[str, Doc("the word under its lamp; empty if it lights none")]
+    why: str
+    advice: str
+    active: bool
+    inactive_reason: str | None
+    levels: list[Rung]
+    behind: Annotated[list[str], Doc("rules that explain it: while one fires, it is not sent")]
+    figures: list[FigureRow]
+    devices: list[OnDevice]
+    overrides: list[OverrideRow]
+    reasons: list[ReasonRow]
+    queries: list[QueryRow]
+    no_query_reason: Annotated[str | None, Doc("why PromQL cannot express it")]
+
+
+@dataclass(frozen=True, slots=True)
+class LitBy:
+    """The alert that lights a lamp, as far as a tile shows it."""
+
+    id: str
+    rule: str
+    since: float
+    advice: str
+    users: Annotated[list[str], Doc("whose work is affected")]
+    acknowledged_by: Annotated[str | None, Doc("null if no one has; empty if without a name")]
+    silenced_until: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Soon:
+    """A pending alert of more than information."""
+
+    id: str
+    message: str
+    fires_in_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class BoardDevice(DeviceLamp):
-    """One device on the board: its lamp, and whether it is available."""
+    """One device on the board: its lamp, what lights it, and whether it is available."""
 
+    lit_by: LitBy | None = None
+    soon: Annotated[Soon | None, Doc("what fires if it lasts, while nothing lights the lamp")] = (
+        None
+    )
     verdict: Annotated[DeviceVerdict | None, Doc("whether it is available; null if unknown")] = None
 
 
@@ -196,6 +333,7 @@ class Board:
     at: float
     simulated: bool
     headline: str
+    headline_alert: Annotated[str | None, Doc("the alert that the headline is about")]
     lamp: Lamp
     devices: tuple[BoardDevice, ...]
     holders: Annotated[Mapping[str, list[Holder]], Doc("by the device's uuid")]
@@ -225,6 +363,25 @@ class Ended:
     """Whether it has ended."""
 
     ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlertEntry:
+    """One line of the list: an alert, and those that it explains, by their ids."""
+
+    id: str
+    level: Annotated[Level, Doc("the worst of them, as people see it")]
+    related: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AlertCounts:
+    """How many lines there are; the first three fire. The same in `andon alerts`."""
+
+    critical: int
+    warning: int
+    info: int
+    pending: int
 
 
 # Leases.

@@ -12,9 +12,18 @@ from andon.model.alert_wire import ALERTS, AlertList
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
 from andon.model.lease_list import LEASES, LeaseList, LeaseRow
 from andon.model.shapes import JsonShape, Member, members_of, shape_of
-from andon.model.wire import COMPUTED, PROCESS_ORDER, SAMPLE_ORDER, SHARES, SNAPSHOT, STATUS_ORDER
+from andon.model.wire import (
+    COMPUTED,
+    PROCESS_ORDER,
+    PROGRAM,
+    SAMPLE_ORDER,
+    SHARES,
+    SNAPSHOT,
+    STATUS_ORDER,
+)
 from andon.web.answers import schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
+from andon.web.answers.rule_page import RULE_SCHEMA
 
 STATUS = shape_of(DeviceStatus, more={**members_of(Device), **COMPUTED}, order=STATUS_ORDER)
 KNOWN: dict[type, JsonShape] = {
@@ -22,7 +31,7 @@ KNOWN: dict[type, JsonShape] = {
         Sample, more={name: share.member for name, share in SHARES.items()}, order=SAMPLE_ORDER
     ),
     DeviceStatus: STATUS,
-    Process: shape_of(Process, order=PROCESS_ORDER),
+    Process: shape_of(Process, more={"program": PROGRAM}, order=PROCESS_ORDER),
     Reason: REASON_SHAPE,
     UsageInterval: shape_of(UsageInterval, "UsageRow", without=schemas.USAGE_WITHOUT),
     Rung: shape_of(Rung, without=RUNG_WITHOUT),
@@ -41,7 +50,11 @@ ALERT, SILENCE = shape_of(Alert), shape_of(Silence)
 ALERT_LIST = shape_of(
     AlertList,
     schema=ALERTS,
-    more={"note": Member(str | None, "why past alerts are missing, if they are")},
+    more={
+        "entries": Member(list[schemas.AlertEntry], "the alerts as people list and count them"),
+        "counts": Member(schemas.AlertCounts, "of the entries; resolved ones are not counted"),
+        "note": Member(str | None, "why past alerts are missing, if they are"),
+    },
 )
 LEASE_LIST = shape_of(
     LeaseList,
@@ -57,13 +70,16 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/snapshot"): SNAPSHOT_SHAPE,
     ("get", "/api/health"): HEALTH,
     ("get", "/api/features"): shape_of(schemas.Features),
+    ("get", "/api/session"): shape_of(schemas.SessionState),
     ("get", "/api/recent"): shape_of(schemas.Recent),
     ("get", "/api/devices/{device}/why"): WHY_SHAPE,
     ("get", "/api/devices/{device}/charts"): shape_of(schemas.Charts),
+    ("get", "/api/charts"): shape_of(schemas.NodeCharts),
     ("get", "/api/devices/{device}/usage"): shape_of(schemas.Usage),
     ("get", "/api/board"): shape_of(schemas.Board, "BoardShape", schema=BOARD_SCHEMA),
     ("get", "/api/alerts"): ALERT_LIST,
     ("get", "/api/alerts/rules"): shape_of(schemas.RuleList, schema=RULES_SCHEMA),
+    ("get", "/api/alerts/rules/{name}"): shape_of(schemas.RulePage, schema=RULE_SCHEMA),
     ("get", "/api/alerts/{alert}"): ALERT,
     ("post", ACKNOWLEDGED): ALERT,
     ("delete", ACKNOWLEDGED): ALERT,

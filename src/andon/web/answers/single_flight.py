@@ -3,19 +3,21 @@
 import threading
 from collections.abc import Callable
 
+from andon.core.access.roles import Sight
 from andon.model.device import Snapshot
 
 
 class SingleFlight:
-    """The last answer with and without the token; concurrent callers wait for it."""
+    """The last answer for each sight; concurrent callers wait for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[bool, tuple[Snapshot, bytes]] = {}
+        self._kept: dict[Sight, tuple[Snapshot, bytes]] = {}
 
-    def answer(self, latest: Snapshot, trusted: bool, make: Callable[[], bytes]) -> bytes:
+    def answer(self, latest: Snapshot, sight: Sight, make: Callable[[], bytes]) -> bytes:
         with self._lock:
-            known = self._kept.get(trusted)
+            known = self._kept.get(sight)
             if known is None or known[0] is not latest:
-                known = self._kept[trusted] = (latest, make())
+                self._kept = {s: one for s, one in self._kept.items() if one[0] is latest}
+                known = self._kept[sight] = (latest, make())
             return known[1]

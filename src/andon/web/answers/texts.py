@@ -1,14 +1,19 @@
 """`andon.snapshot/1` as text: encoded once for every client, and only where something changed."""
 
 import json
+from collections import OrderedDict
 from collections.abc import Iterable
 from functools import cache
 from math import isfinite
 
+from andon.core.access.roles import Sight
 from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.naming import device_labels
-from andon.web.answers.anonymous import HIDDEN, without_commands
+from andon.web.answers.sights import hides, narrowed, why_hidden, without_commands
+
+MOST_SIGHTS = 16
+"""Of different users at once; one that is dropped is encoded anew."""
 
 
 class MemberTexts:
@@ -32,10 +37,10 @@ class MemberTexts:
 
 
 class DeviceTexts:
-    """One device's part of the text, for callers with or without the token."""
+    """One device's part of the text, for callers who see the same."""
 
-    def __init__(self, trusted: bool) -> None:
-        self._trusted = trusted
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
         self._state, self._sample = MemberTexts(), MemberTexts()
         self._facts: tuple[object, ...] = ()
         self._facts_text = ""
@@ -59,7 +64,8 @@ class DeviceTexts:
         """All that `wire.state_to_json` reads, compared before it is built."""
         facts = (
             status.device, status.state, status.since, status.reason, status.hint, status.visible,
-            status.cuda_index, status.memory_unattributed_bytes, label,
+            status.cuda_index, status.memory_unattributed_bytes, status.band, status.last_users,
+            label,
         )  # fmt: skip
         if facts != self._facts:
             self._facts, self._facts_text = facts, self._state.of(wire.state_to_json(status, label))
@@ -72,7 +78,7 @@ class DeviceTexts:
     def _encode_missing(self, status: DeviceStatus) -> str:
         missing = wire.missing_with_shares(status)
         if self._hides:
-            missing["command"] = HIDDEN
+            missing["command"] = why_hidden(self._sight)
         if missing != self._missing:
             self._missing, self._missing_text = missing, wire.dumps(missing)
         return self._missing_text
@@ -80,46 +86,60 @@ class DeviceTexts:
     def _encode_processes(self, processes: tuple[Process, ...]) -> str:
         """A list that did not change is the same object in the next snapshot."""
         if processes is not self._processes:
-            self._hides = not self._trusted and any(p.command is not None for p in processes)
-            shown = without_commands(processes) if self._hides else processes
+            self._hides = hides(self._sight, processes)
+            shown = without_commands(self._sight, processes) if self._hides else processes
             self._processes_text = wire.dumps([wire.process_to_json(one) for one in shown])
             self._processes = processes
         return self._processes_text
+
+
+class SightTexts:
+    """The text of the latest snapshot for callers who see the same."""
+
+    def __init__(self, sight: Sight) -> None:
+        self._sight, self._node = sight, MemberTexts()
+        self._devices: dict[str, DeviceTexts] = {}
+        self._latest: tuple[Snapshot, str] | None = None
+
+    def of(self, snapshot: Snapshot) -> str:
+        if self._latest is None or self._latest[0] is not snapshot:
+            self._latest = snapshot, self._encoded(snapshot)
+        return self._latest[1]
+
+    def _encoded(self, snapshot: Snapshot) -> str:
+        self._devices = {  # devices that were removed are forgotten
+            status.device.uuid: self._devices.get(status.device.uuid) or DeviceTexts(self._sight)
+            for status in snapshot.devices
+        }
+        names = device_labels(snapshot.devices)
+        devices = [
+            self._devices[status.device.uuid].of(status, names[status.device.uuid])
+            for status in snapshot.devices
+        ]
+        parts = (
+            self._node.of(wire.node_to_json(snapshot)),
+            member("devices", joined_array(devices)),
+            member("faults", wire.dumps([wire.fault_to_json(one) for one in snapshot.faults])),
+        )
+        return _sendable(joined_object(parts))
 
 
 class SnapshotTexts:
     """Caches the text of the latest snapshot. For one thread: the server's event loop."""
 
     def __init__(self) -> None:
-        self._latest: dict[bool, tuple[Snapshot, str]] = {}
-        self._nodes = {trusted: MemberTexts() for trusted in (False, True)}
-        self._devices: dict[bool, dict[str, DeviceTexts]] = {False: {}, True: {}}
+        self._texts: OrderedDict[Sight, SightTexts] = OrderedDict()
 
-    def of(self, snapshot: Snapshot, trusted: bool) -> str:
-        """The same as `wire.snapshot_to_json`; without the token, no command lines."""
-        latest = self._latest.get(trusted)
-        if latest is None or latest[0] is not snapshot:
-            latest = self._latest[trusted] = (snapshot, self._encoded(snapshot, trusted))
-        return latest[1]
-
-    def _encoded(self, snapshot: Snapshot, trusted: bool) -> str:
-        known = self._devices[trusted]
-        present = {
-            status.device.uuid: known.get(status.device.uuid) or DeviceTexts(trusted)
-            for status in snapshot.devices
-        }
-        self._devices[trusted] = present  # devices that were removed are forgotten
-        names = device_labels(snapshot.devices)
-        devices = [
-            present[status.device.uuid].of(status, names[status.device.uuid])
-            for status in snapshot.devices
-        ]
-        parts = (
-            self._nodes[trusted].of(wire.node_to_json(snapshot)),
-            member("devices", joined_array(devices)),
-            member("faults", wire.dumps([wire.fault_to_json(one) for one in snapshot.faults])),
-        )
-        return _sendable(joined_object(parts))
+    def of(self, snapshot: Snapshot, sight: Sight) -> str:
+        """The same as `wire.snapshot_to_json`, without the command lines that are hidden."""
+        sight = narrowed(sight, snapshot)
+        texts = self._texts.get(sight)
+        if texts is None:
+            texts = self._texts[sight] = SightTexts(sight)
+        self._texts.move_to_end(sight)
+        while len(self._texts) > MOST_SIGHTS:
+            self._texts.popitem(last=False)
+        return texts.of(snapshot)
 
 
 def encoded(value: object) -> str:

@@ -12,6 +12,7 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 
 from andon.core.access.lockout import Lockout
 from andon.core.access.policy import LIVE, ShownKey
+from andon.core.access.roles import ANONYMOUS, Sight, sight_of
 from andon.core.sampling import cadence
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError
@@ -40,8 +41,6 @@ UPDATE_SECONDS = 5.0
 MOST_ALERTS = 512  # waiting to be sent; /api/alerts has them all
 SLOW_END = "disconnecting a slow client"
 EVERYONE = "everyone"
-TRUST = {False: "anonymous", True: "trusted"}
-ROOMS = {False: "snapshot", True: "snapshot with commands"}
 
 
 @dataclass(slots=True)
@@ -54,6 +53,10 @@ class LiveClient:
     @property
     def trusted(self) -> bool:
         return self.visitor.trusted
+
+    @property
+    def sight(self) -> Sight:
+        return sight_of(self.visitor.who)
 
 
 class Live:
@@ -178,14 +181,14 @@ class Live:
     async def _publish_alerts(self) -> None:
         while self._alerts:
             alert = self._alerts.popleft()
-            await self._emit("alert", alert_to_json(alert), TRUST[True])
-            shown = alert_payloads.for_anonymous(alert)
-            await self._emit("alert", alert_to_json(shown), TRUST[False])
+            for sight in {client.sight for client in self._clients.values()}:
+                shown = alert_payloads.seen_by(sight, alert)
+                await self._emit("alert", alert_to_json(shown), _room("alerts", sight))
 
     async def _publish_leases(self) -> None:
         found, self._leases = self._leases, None
         if found is not None and self._clients:
-            text = lease_payloads.text(found, trusted=False)
+            text = lease_payloads.text(lease_payloads.shown_to(ANONYMOUS, found))
             await self._emit("leases", Prepared(text), EVERYONE)
 
     async def _publish(self, snapshot: Snapshot) -> None:
@@ -199,9 +202,9 @@ class Live:
             await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
         if risen:
             await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, risen), EVERYONE)
-        for trusted, room in ROOMS.items():
-            if any("snapshot" in c.wants and c.trusted == trusted for c in self._clients.values()):
-                await self._emit("snapshot", Prepared(self._texts.of(snapshot, trusted)), room)
+        for sight in {c.sight for c in self._clients.values() if "snapshot" in c.wants}:
+            text = self._texts.of(snapshot, sight)
+            await self._emit("snapshot", Prepared(text), _room("snapshot", sight))
 
     async def _drop_the_slow(self) -> None:
         self._troubles.pop(SLOW_END, None)
@@ -256,11 +259,11 @@ class Live:
         """Check the key in Socket.IO's connect packet; a wrong one is refused and counted."""
         shown = auth.get("token") if isinstance(auth, dict) else None
         secret = shown if isinstance(shown, str) else None
-        key = self._keys.grade(secret)
+        key, who = self._keys.identify(secret)
         if key is ShownKey.TOKEN or (
             key is ShownKey.SESSION and self._transport.tie(visitor, secret or "")
         ):
-            self._visitors.trust(visitor)
+            self._visitors.trust(visitor, who)
         elif key is not ShownKey.NONE:
             self._refuse_key(visitor.address)
 
@@ -276,7 +279,7 @@ class Live:
         if client is None:
             return
         await self._server.enter_room(sid, EVERYONE)
-        await self._server.enter_room(sid, TRUST[client.trusted])
+        await self._server.enter_room(sid, _room("alerts", client.sight))
         with suppress(AndonError):  # no snapshot yet: the first update will have it
             snapshot = self._feed.latest()
             await self._emit("gpu_status", self._summary(snapshot), sid)
@@ -306,10 +309,17 @@ class Live:
             reason = "no such event to subscribe to"
             return {"error": {"kind": "gone", "reason": reason, "hint": "snapshot"}}
         (client.wants.add if wanted else client.wants.discard)("snapshot")
-        room = ROOMS[client.trusted]
+        room = _room("snapshot", client.sight)
         change = self._server.enter_room if wanted else self._server.leave_room
         await change(sid, room)
         return {"subscribed": sorted(client.wants)}
+
+
+def _room(what: str, sight: Sight) -> str:
+    """Clients who see the same get the same text."""
+    if sight.everything:
+        return f"{what} with all commands"
+    return what if sight.user is None else f"{what} with the commands of {sight.user}"
 
 
 def _risen(before: frozenset[str], busy: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:

@@ -29,7 +29,7 @@ from andon.web.live.requests import (
 from andon.web.live.tally import LiveTally
 from andon.web.live.visitors import Visitor, Visitors
 from andon.web.transport.asgi import Message, Receive, Scope, Send
-from andon.web.transport.auth import TRUSTED, shown_key
+from andon.web.transport.auth import TRUSTED, caller_of, shown_key
 from andon.web.transport.keys import Keys
 
 SILENT_SECONDS = 10.0
@@ -38,9 +38,7 @@ RETRY_SECONDS = 10.0
 
 BAD_QUERY = Refusal(400, "not a Socket.IO request", "use EIO=4 and transport=polling or websocket")
 BAD_METHOD = Refusal(405, "live events accept only GET and POST", "use a Socket.IO client")
-BAD_PACKET = Refusal(
-    400, "malformed Socket.IO packet", "docs/server.md lists what clients can send"
-)
+BAD_PACKET = Refusal(400, "malformed Socket.IO packet", "use a Socket.IO client")
 UNKNOWN = Refusal(400, "unknown live connection", "connect again")
 OVERLAP = Refusal(400, "this live connection is already in use", "poll once at a time")
 ENDED = Refusal(401, "the session has ended", "run: andon open")
@@ -110,8 +108,8 @@ class Transport:
     # Handshakes.
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> Visitor | None:
-        trusted = bool(scope.get(TRUSTED))
-        visitor = self._visitors.admit((scope.get("client") or (None,))[0], trusted)
+        trusted, who = bool(scope.get(TRUSTED)), caller_of(scope)
+        visitor = self._visitors.admit((scope.get("client") or (None,))[0], who)
         if visitor is None:
             self._tally.refuse()
             await turn_away(scope, receive, send, FULL, wait_seconds=RETRY_SECONDS)

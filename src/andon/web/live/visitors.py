@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from andon.core.access.peers import peer_of
+from andon.core.access.roles import ANONYMOUS, Identity, Role
 from andon.web.bindings.client_socket import ClientSocket
 
 MOST = 1000
@@ -19,6 +20,7 @@ class Visitor:
     address: str | None
     peer: str
     trusted: bool = False
+    who: Identity = ANONYMOUS
     sessions: set[bytes] = field(default_factory=set)  # if one of them ends, so does the connection
     connection: str | None = None  # the library's name for it
     line: ClientSocket | None = None  # its WebSocket
@@ -41,9 +43,10 @@ class Visitors:
     def __len__(self) -> int:
         return len(self._all)
 
-    def admit(self, address: str | None, trusted: bool) -> Visitor | None:
+    def admit(self, address: str | None, who: Identity = ANONYMOUS) -> Visitor | None:
         """A new visitor, or None if the limit is reached."""
-        visitor = Visitor(address, peer_of(address), trusted)
+        trusted = who.role is not Role.ANONYMOUS
+        visitor = Visitor(address, peer_of(address), trusted, who)
         if len(self._all) >= self._most:
             return None
         if not trusted:
@@ -63,8 +66,9 @@ class Visitors:
     def of_session(self, session: bytes) -> list[Visitor]:
         return [one for one in self._all if session in one.sessions]
 
-    def trust(self, visitor: Visitor) -> None:
+    def trust(self, visitor: Visitor, who: Identity) -> None:
         """It has sent a valid key and no longer counts as anonymous."""
+        visitor.who = who
         if not visitor.trusted:
             visitor.trusted = True
             self._forget_anonymous(visitor)

@@ -3,28 +3,37 @@
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from andon.core.alerting import lamps
+from andon.core.access.roles import Action, Role, check_silence, refusal_for, signature
+from andon.core.alerting import lamps, listing
 from andon.core.alerting.past import Query as Wanted
 from andon.core.alerting.past import matches
+from andon.core.conditions.catalogue import condition_named
 from andon.core.sharing.holders import holders
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
-from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.model import wire
 from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
-from andon.web.answers.alert_payloads import board_to_json, for_anonymous, rules_to_json
+from andon.web.answers.alert_payloads import (
+    board_to_json,
+    entries_to_json,
+    rules_to_json,
+    seen_by,
+)
 from andon.web.answers.alert_requests import (
     AcknowledgeRequest,
     NotifierTestRequest,
     SilenceRequest,
 )
-from andon.web.transport.auth import TRUSTED
+from andon.web.answers.rule_page import RuleContext, rule_to_json
+from andon.web.transport.auth import caller_of, sight_in
 
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
@@ -81,6 +90,13 @@ def _reading(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
         statuses = feed.latest().devices
         return _json(rules_to_json(watching().rulebook, statuses, watching().awake))
 
+    @router.get("/api/alerts/rules/{name}", tags=["explain"])
+    def rule(name: Annotated[str, Path(max_length=100)]) -> Response:
+        """andon.rule/1: one condition in full, with the thresholds in effect here."""
+        prefix, devices = feed.settings.exporter_prefix, feed.latest().devices
+        here = RuleContext(watching().rulebook, devices, watching().awake, prefix)
+        return _json(rule_to_json(condition_named(name), here))
+
     @router.get("/api/alerts/{alert}", tags=["explain"])
     def alert(request: Request, alert: Named) -> Response:
         """One alert, current or past."""
@@ -98,19 +114,20 @@ def _board(
     def board() -> Response:
         """andon.board/1: a lamp, the holders and the availability of each device; a headline."""
         snapshot = feed.latest()
-        lit = lamps.board(snapshot, watching().alerts())
+        alerts = watching().alerts()
+        lit = lamps.board(snapshot, alerts)
         page = None if leases is None else leases.page()
         uuids = [status.device.uuid for status in snapshot.devices]
         held = {} if page is None else holders(page, uuids)
         note = None if leases is None else leases.why_not()
         verdicts = () if remote_leases is None else remote_leases.listed().devices
-        return _json(board_to_json(lit, snapshot.node, held, note, verdicts))
+        return _json(board_to_json(lit, snapshot.node, held, note, verdicts, alerts))
 
 
 def _changing(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
     @router.post("/api/alerts/test", tags=["explain"])
     def test(given: NotifierTestRequest) -> Response:
-        """Send a test message; needs the token."""
+        """Send a test message; only for the server's owner and root."""
         outcomes = watching().test(given.notifier)
         results = [_outcome(name, error) for name, error in outcomes.items()]
         note = None if results else "no notifier is configured: see [[alerts.notifier]]"
@@ -118,12 +135,21 @@ def _changing(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
 
     @router.post("/api/alerts/{alert}/acknowledge", tags=["explain"])
     def acknowledge(request: Request, alert: Named, given: AcknowledgeRequest) -> Response:
-        """Acknowledge: no more notifications unless it gets worse; needs the token."""
-        return _json(_shown(request, watching().acknowledge(alert, given.by, given.note)))
+        """Acknowledge: no more notifications unless it gets worse; needs a key."""
+        who = caller_of(request.scope)
+        by, earlier = signature(who, given.by), watching().find(alert).acknowledged
+        if earlier is not None and who.role is Role.USER and earlier.by != by:
+            raise Conflict(
+                f"this alert is already acknowledged by {earlier.by or 'another'}",
+                hint=f"ask {earlier.by or 'root'}, or root",
+            )
+        return _json(_shown(request, watching().acknowledge(alert, by, given.note)))
 
     @router.delete("/api/alerts/{alert}/acknowledge", tags=["explain"])
     def unacknowledge(request: Request, alert: Named) -> Response:
-        """Remove the acknowledgement; needs the token."""
+        """Remove the acknowledgement; needs a key. A user removes only their own."""
+        found = watching().find(alert).acknowledged
+        _refuse(request, Action.UNACKNOWLEDGE, "" if found is None else found.by)
         return _json(_shown(request, watching().unacknowledge(alert)))
 
 
@@ -134,14 +160,21 @@ def _silences(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
         return _json({"silences": [silence_to_json(one) for one in watching().silences()]})
 
     @router.post("/api/silences", tags=["explain"])
-    def silence(given: SilenceRequest) -> Response:
-        """Silence notifications for a while; needs the token."""
-        made = _silence(given, feed.latest())
+    def silence(request: Request, given: SilenceRequest) -> Response:
+        """Silence notifications for a while; needs a key."""
+        who = caller_of(request.scope)
+        made = replace(_silence(given, feed.latest()), by=signature(who, given.by))
+        refused = check_silence(who, given.seconds, (made.rule or made.subject) is not None)
+        if refused is not None:
+            raise refused
         return _json(silence_to_json(watching().silence(made)))
 
     @router.delete("/api/silences/{silence}", tags=["explain"])
-    def unsilence(silence: Annotated[str, Path(max_length=100)]) -> Response:
-        """End a silence; needs the token."""
+    def unsilence(request: Request, silence: Annotated[str, Path(max_length=100)]) -> Response:
+        """End a silence; needs a key. A user ends only their own."""
+        for one in watching().silences():
+            if one.id == silence:
+                _refuse(request, Action.UNSILENCE, one.by)
         watching().unsilence(silence)
         return _json({"ended": True})
 
@@ -177,14 +210,16 @@ def _subject(snapshot: Snapshot, device: str) -> str:
 def _listed(
     request: Request, watcher: "Watcher", found: list[Alert], snapshot: Snapshot, note: str | None
 ) -> wire.Json:
-    shown = found if _trusted(request) else [for_anonymous(alert) for alert in found]
+    shown = [seen_by(sight_in(request.scope), alert) for alert in found]
     at = time.time()
-    listed = alerts_to_json(shown, watcher.silences(), snapshot.node, at, snapshot.simulated)
-    return {**listed, "note": note}
+    listed = alerts_to_json(
+        shown, watcher.silences(), snapshot.node, at, snapshot.simulated, worst=listing.worst(found)
+    )
+    return {**listed, **entries_to_json(shown), "note": note}
 
 
 def _shown(request: Request, alert: Alert) -> wire.Json:
-    return alert_to_json(alert if _trusted(request) else for_anonymous(alert))
+    return alert_to_json(seen_by(sight_in(request.scope), alert))
 
 
 def _outcome(name: str, error: AndonError | None) -> wire.Json:
@@ -214,8 +249,12 @@ def _silence(given: SilenceRequest, snapshot: Snapshot) -> Silence:
     )
 
 
-def _trusted(request: Request) -> bool:
-    return bool(request.scope.get(TRUSTED))
+def _refuse(request: Request, action: Action, by: str) -> None:
+    """Raise Denied unless the caller may do it to what was done under this name."""
+    who = caller_of(request.scope)
+    refused = refusal_for(who, action, bool(by) and by == who.user, by)
+    if refused is not None:
+        raise refused
 
 
 def _json(value: wire.Json) -> Response:

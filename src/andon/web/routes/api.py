@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from andon.core.access import server_proof
-from andon.core.access.policy import ShownKey
+from andon.core.access.roles import BLIND, Sight
 from andon.core.history.series import HOST, HOST_METRICS
 from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
@@ -23,17 +22,17 @@ from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.naming import FORMS, device_named
 from andon.web.answers import payloads
-from andon.web.answers.anonymous import all_for_anonymous, for_anonymous
 from andon.web.answers.health import HealthPart, health
-from andon.web.answers.problems import problem
+from andon.web.answers.sights import all_seen_by, narrowed, seen_by
 from andon.web.answers.single_flight import SingleFlight
 from andon.web.answers.texts import SnapshotTexts
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.leases import lease_routes
+from andon.web.routes.sessions import session_routes
 from andon.web.server_history import METRICS, ServerHistory
-from andon.web.transport.auth import TRUSTED
-from andon.web.transport.keys import CODE_SECONDS, SESSION_SECONDS, Keys
+from andon.web.transport.auth import sight_in
+from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:  # locks are not on every system
     from andon.engine.sharing.lease_tracker import LeaseTracker
@@ -60,6 +59,8 @@ class AppState:
     watcher: Watcher | None = None
     remote_leases: "RemoteLeases | None" = None
     leases: "LeaseTracker | None" = None
+    sign_in: str | None = None
+    """The name of the socket at which this machine's users get their links."""
     past: HistoryReader = field(default_factory=HistoryReader)
     """For requests that read the store."""
     minutes: HistoryReader = field(default_factory=HistoryReader)
@@ -72,6 +73,7 @@ class AppState:
         return there | {
             "alerts": self.watcher is not None,
             "leases": self.remote_leases is not None,
+            "nodes": False,  # a list of one: a server monitors only its own node
         }
 
 
@@ -92,19 +94,12 @@ class Problems(BaseModel):
     error: Problem
 
 
-class Code(BaseModel):
-    """The one-time code of a sign-in link."""
-
-    model_config = ConfigDict(extra="forbid")
-    code: Annotated[str, Field(min_length=1, max_length=200)]
-
-
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problems, "description": text}
     for status, text in {
         400: "The request is malformed.",
-        401: "The token is missing or wrong.",
-        403: "The Host or Origin is not this server's.",
+        401: "The key is missing or wrong.",
+        403: "The Host or Origin is not this server's, or the caller may not do this.",
         404: "Not found.",
         409: "The current state does not allow this.",
         422: "A parameter is invalid.",
@@ -125,9 +120,9 @@ def routes(state: AppState) -> APIRouter:
     _devices(router, state)
     _past(router, state)
     alert_routes(router, state.feed, state.watcher, state.leases, state.remote_leases)
-    lease_routes(router, state.feed, state.remote_leases)
+    lease_routes(router, state.feed, state.remote_leases, state.keys.owner.user)
     _later(router, state)
-    _sessions(router, state)
+    session_routes(router, state.keys, state.sign_in)
     _machines(router, state)
     return router
 
@@ -161,23 +156,22 @@ def _devices(router: APIRouter, state: AppState) -> None:
     async def snapshot(request: Request) -> Response:
         """andon.snapshot/1: the whole node at one instant."""
         # In the event loop: the text is mostly cached, and a thread would cost more.
-        text = state.texts.of(state.feed.latest(), _trusted(request))
+        text = state.texts.of(state.feed.latest(), sight_in(request.scope))
         return Response(text, media_type="application/json")
 
     @router.get("/api/snapshots", tags=["watch"])
     async def snapshots(request: Request) -> Response:
         """The snapshots of the last two minutes, oldest first."""
-        past, trusted = state.feed.past(), _trusted(request)
+        past = state.feed.past()
+        sight = _sight_over(request, past)
 
         def made() -> bytes:
-            shown = past if trusted else all_for_anonymous(past)
+            shown = all_seen_by(sight, past)
             return wire.dumps({"items": [wire.snapshot_to_json(one) for one in shown]}).encode()
 
-        key = ("snapshots", past[-1].at, trusted)
+        key = ("snapshots", past[-1].at, sight)
         return sent(
-            await state.minutes.read(
-                request, key, lambda: expensive.answer(past[-1], trusted, made)
-            )
+            await state.minutes.read(request, key, lambda: expensive.answer(past[-1], sight, made))
         )
 
     @router.get("/api/system", tags=["watch"])
@@ -198,14 +192,17 @@ def _devices(router: APIRouter, state: AppState) -> None:
     @router.get("/api/devices/{device}/why", tags=["explain"])
     async def why(request: Request, device: DeviceName) -> Response:
         """andon.why/1: why it is hot, slow, full or idle, from the last two minutes."""
-        past, trusted = state.feed.past(), _trusted(request)
+        past = state.feed.past()
+        sight = _sight_over(request, past)
         uuid = device_named(device, past[-1].devices).device.uuid
         book = state.watcher.rulebook if state.watcher else None
 
         def made() -> bytes:
-            return dumped(payloads.why(past if trusted else all_for_anonymous(past), uuid, book))
+            shown = all_seen_by(sight, past)
+            alerts = state.watcher.alerts() if state.watcher else None
+            return dumped(payloads.why(shown, uuid, book, alerts))
 
-        return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, trusted), made))
+        return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, sight), made))
 
     @router.get("/api/processes", tags=["watch"])
     async def processes(request: Request) -> Response:
@@ -272,44 +269,6 @@ def _to_come(router: APIRouter, name: str, tag: str) -> None:
         return _json(payloads.to_come(name))
 
 
-def _sessions(router: APIRouter, state: AppState) -> None:
-    @router.get(server_proof.PATH, tags=["access"])
-    async def proof(
-        request: Request,
-        nonce: Annotated[str, Query(pattern="^[0-9a-f]{64}$", max_length=64)],
-    ) -> Response:
-        """Proof that this server knows the token: an HMAC over the nonce and its address."""
-        address, port = request.scope.get("server") or ("", 0)
-        said = state.keys.prove(bytes.fromhex(nonce), server_proof.place_of(address, port or 0))
-        answer = _json({"address": said.place, "proof": said.proof})
-        answer.headers["cache-control"] = "no-store"
-        return answer
-
-    @router.post("/api/links", tags=["access"])
-    async def new_link() -> Response:
-        """A one-time code for a browser; needs the token."""
-        return _json({"code": state.keys.new_code(), "expires_in_seconds": CODE_SECONDS})
-
-    @router.post("/api/session", tags=["access"])
-    async def new_session(given: Code) -> Response:
-        """Exchange a one-time code for a session's secret."""
-        secret = state.keys.exchange(given.code)
-        if secret is None:
-            body = problem(
-                401, "the link has expired or was already used", "for a new one: andon open"
-            )
-            return Response(body, 401, media_type="application/json")
-        return _json({"secret": secret, "expires_in_seconds": SESSION_SECONDS})
-
-    @router.delete("/api/session", tags=["access"])
-    async def end_session(request: Request) -> Response:
-        """End the session whose secret is sent."""
-        secret = request.headers.get("authorization", "").partition(" ")[2].strip()
-        if state.keys.grade(secret) is not ShownKey.SESSION or not state.keys.end_session(secret):
-            raise Gone("no such session", hint="send a session's secret, not the token")
-        return _json({"ended": True})
-
-
 def _machines(router: APIRouter, state: AppState) -> None:
     @router.get("/healthz", tags=["machines"])
     async def healthz() -> Response:
@@ -325,12 +284,13 @@ def _machines(router: APIRouter, state: AppState) -> None:
 
 
 def _seen(request: Request, state: AppState) -> Snapshot:
-    latest = state.feed.latest()
-    return latest if _trusted(request) else for_anonymous(latest)
+    return seen_by(sight_in(request.scope), state.feed.latest())
 
 
-def _trusted(request: Request) -> bool:
-    return bool(request.scope.get(TRUSTED))
+def _sight_over(request: Request, past: list[Snapshot]) -> Sight:
+    """Who has no process in any of the snapshots sees what anyone sees, and shares the answer."""
+    sight = sight_in(request.scope)
+    return next((sight for one in past if narrowed(sight, one) == sight), BLIND)
 
 
 def _span(start: float | None, end: float | None) -> tuple[float, float]:

@@ -8,14 +8,23 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import Bucket, throttle_reasons
+from andon.core.history.series import Bucket
+from andon.core.history.throttle_shares import throttle_shares
 from andon.errors import Invalid
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.shapes import names_of, plain, to_json
 from andon.ports import Store
 from andon.version import __version__
-from andon.web.answers.schemas import USAGE_WITHOUT, ChartBand, Charts, Features, Recent, Usage
+from andon.web.answers.schemas import (
+    USAGE_WITHOUT,
+    ChartBand,
+    Charts,
+    Features,
+    NodeCharts,
+    Recent,
+    Usage,
+)
 from andon.web.routes.api import (
     DAY_SECONDS,
     ERRORS,
@@ -33,6 +42,7 @@ DRAWN = (
     "sm_clock_mhz", "memory_clock_mhz",
 )  # fmt: skip
 MOST_POINTS = 2_000
+MOST_POINTS_OF_ALL = 400
 MOST_METRICS = 16
 MOST_USES = 1_000
 _USAGE_ROW = names_of(UsageInterval, without=USAGE_WITHOUT)
@@ -60,6 +70,27 @@ def routes(state: AppState) -> APIRouter:
 
         key = ("charts", device, tuple(names), since, until, points)
         return sent(await state.past.read(request, key, made))
+
+    @router.get("/api/charts")
+    async def every_chart(
+        request: Request,
+        metric: Annotated[str, Query(max_length=60)] = "utilization_percent",
+        start: Annotated[Moment, Query(alias="since")] = None,
+        end: Annotated[Moment, Query(alias="until")] = None,
+        points: Annotated[int, Query(ge=1, le=MOST_POINTS_OF_ALL)] = 120,
+    ) -> Response:
+        """One reading of every device over time, in columns."""
+        names, (since, until) = _names(metric), _span(start, end)
+
+        def made() -> bytes:
+            uuids = [status.device.uuid for status in state.feed.latest().devices]
+            return dumped(
+                drawn_of_all(state.history.store(), uuids, names[0], since, until, points)
+            )
+
+        return sent(
+            await state.past.read(request, ("charts", names[0], since, until, points), made)
+        )
 
     @router.get("/api/devices/{device}/usage")
     async def usage(
@@ -99,17 +130,32 @@ def drawn(
 ) -> wire.Json:
     """Readings in columns, as a chart needs them."""
     found = {name: store.history(uuid, name, since, until, points) for name in names}
-    masks = store.history(uuid, "throttle", since, until, points)
+    counts, shares = throttle_shares(store, uuid, since, until, points)
     charts = Charts(
         device=uuid,
         since=since,
         until=until,
-        at=[round(bucket.since, 3) for bucket in masks],
+        at=_starts(since, until, points),
         series={name: _columns(buckets) for name, buckets in found.items()},
-        throttle=[_reasons(bucket) for bucket in masks],
+        throttle=shares,
+        readings=counts,
     )
     series = {name: plain(band, names_of(ChartBand)) for name, band in charts.series.items()}
     return {**plain(charts, names_of(Charts)), "series": series}
+
+
+def drawn_of_all(
+    store: Store, uuids: Sequence[str], metric: str, since: float, until: float, points: int
+) -> wire.Json:
+    """The same reading of each device, in spans of the same times."""
+    found = {
+        uuid: plain(
+            _columns(store.history(uuid, metric, since, until, points)), names_of(ChartBand)
+        )
+        for uuid in uuids
+    }
+    charts = NodeCharts(metric, since, until, _starts(since, until, points), {})
+    return {**plain(charts, names_of(NodeCharts)), "devices": found}
 
 
 def used(store: Store, uuid: str, since: float, until: float) -> wire.Json:
@@ -147,13 +193,9 @@ def _columns(buckets: Sequence[Bucket]) -> ChartBand:
     )
 
 
-def _reasons(bucket: Bucket) -> list[str]:
-    """The reasons in the lowest and the highest mask of a span: both were read."""
-    if bucket.min is None or bucket.max is None:
-        return []
-    masks = int(bucket.min), int(bucket.max)
-    found = dict.fromkeys(reason for mask in masks for reason in throttle_reasons(mask))
-    return list(found)
+def _starts(since: float, until: float, points: int) -> list[float]:
+    """When each span begins."""
+    return [round(since + (until - since) * place / points, 3) for place in range(points)]
 
 
 def _short(value: float | None) -> float | None:

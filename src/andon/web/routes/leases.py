@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from andon.core.access.roles import Identity, Role, signature
 from andon.core.sharing.requests import options_from_rest
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
-from andon.errors import Unavailable
+from andon.errors import Denied, Unavailable
 from andon.model import wire
 from andon.model.lease_list import row_to_json
 from andon.model.naming import FORMS, device_named
+from andon.model.release_note import MOST_NOTE
+from andon.model.work import DeviceRequest
 from andon.web.answers import lease_payloads
 from andon.web.answers.lease_requests import (
     CordonRequest,
@@ -19,10 +22,11 @@ from andon.web.answers.lease_requests import (
     RenewRequest,
 )
 from andon.web.blocking_pool import BlockingPool
-from andon.web.transport.auth import NOTES, TRUSTED
+from andon.web.transport.auth import NOTES, caller_of
 
 if TYPE_CHECKING:  # locks are not on every system
     from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.leases.holder import Account
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
 Device = Annotated[str, Path(max_length=200, description=FORMS)]
@@ -30,7 +34,10 @@ Available = Callable[[], "RemoteLeases"]
 
 
 def lease_routes(
-    router: APIRouter, feed: SnapshotFeed, remote_leases: "RemoteLeases | None"
+    router: APIRouter,
+    feed: SnapshotFeed,
+    remote_leases: "RemoteLeases | None",
+    server_user: str | None = None,
 ) -> None:
     """All of /api/leases, and the cordons of devices."""
     pool = BlockingPool()
@@ -40,29 +47,36 @@ def lease_routes(
             raise Unavailable("leases are not available on this server", hint="start: andon serve")
         return remote_leases
 
-    _reading(router, available)
+    _reading(router, available, server_user)
     _asking(router, available, pool)
     _keeping(router, available, pool)
     _cordons(router, feed, available, pool)
 
 
-def _reading(router: APIRouter, available: Available) -> None:
+def _reading(router: APIRouter, available: Available, server_user: str | None) -> None:
     @router.get("/api/leases", tags=["share"])
     def leases(request: Request) -> Response:
         """andon.leases/1: leases with their actual use, the queue and the cordons."""
-        trusted = bool(request.scope.get(TRUSTED))
-        return _json(lease_payloads.leases(available().listed(), trusted))
+        who, found = caller_of(request.scope), available().listed()
+        return _json(lease_payloads.leases(lease_payloads.shown_to(who, found, server_user)))
 
 
 def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None:
     @router.post("/api/leases", tags=["share"], status_code=201)
     async def lend(request: Request, given: LeaseBody) -> Response:
-        """Request a lease; needs the token. It outlives the server."""
+        """Request a lease; needs a key. It outlives the server; a user's is that user's."""
         wanted, leases = options_from_rest(dict(given)).request(), available()
+        account = _account(caller_of(request.scope), wanted)
         granted = await pool.do(
             request,
             lambda visit: leases.lend(
-                wanted, given.seconds, given.wait_seconds, given.command, visit.go_on
+                wanted,
+                given.seconds,
+                given.wait_seconds,
+                given.command,
+                visit.go_on,
+                account,
+                "" if account else given.whom,
             ),
             given.wait_seconds,
         )
@@ -74,20 +88,24 @@ def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None
 def _keeping(router: APIRouter, available: Available, pool: BlockingPool) -> None:
     @router.post("/api/leases/{lease}/renew", tags=["share"])
     async def renew(request: Request, lease: Named, given: RenewRequest) -> Response:
-        """Extend a lease, counted from now; needs the token and its fence."""
-        leases = available()
-        row = await pool.do(request, lambda _: leases.renew(lease, given.seconds, given.fence))
+        """Extend a lease, counted from now; needs a key and its fence."""
+        leases, uid = available(), _only_of(caller_of(request.scope))
+        row = await pool.do(request, lambda _: leases.renew(lease, given.seconds, given.fence, uid))
         _note(request, lease=row.id, seconds=given.seconds)
         return _json(row_to_json(row))
 
     @router.delete("/api/leases/{lease}", tags=["share"])
     async def release(
-        request: Request, lease: Named, fence: Annotated[Fence | None, Query()] = None
+        request: Request,
+        lease: Named,
+        fence: Annotated[Fence | None, Query()] = None,
+        note: Annotated[str, Query(max_length=MOST_NOTE, description="its holder reads it")] = "",
     ) -> Response:
-        """Release a lease and stop its job; needs the token and its fence."""
-        leases = available()
-        ended = await pool.do(request, lambda _: leases.release(lease, fence))
-        _note(request, lease=ended.id)
+        """Release a lease and stop its job; needs a key and its fence."""
+        who = caller_of(request.scope)
+        leases, uid, by = available(), _only_of(who), signature(who, "") or None
+        ended = await pool.do(request, lambda _: leases.release(lease, fence, note, by, uid))
+        _note(request, lease=ended.id, note=note)
         return _json({"id": ended.id, "released": True})
 
 
@@ -98,7 +116,9 @@ def _cordons(
     async def cordon(request: Request, device: Device, given: CordonRequest) -> Response:
         """Take a device out of service; needs the token and a server of the book's owner."""
         uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
-        await pool.do(request, lambda _: leases.cordon(uuid, given.reason))
+        by = signature(caller_of(request.scope), "")
+        await pool.do(request, lambda _: leases.cordon(uuid, given.reason, by))
+        _note(request, device=uuid)
         return _json({"uuid": uuid, "cordoned": True})
 
     @router.delete("/api/devices/{device}/cordon", tags=["share"])
@@ -106,7 +126,32 @@ def _cordons(
         """Return a device to service; needs the token and a server of the book's owner."""
         uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
         await pool.do(request, lambda _: leases.uncordon(uuid))
+        _note(request, device=uuid)
         return _json({"uuid": uuid, "cordoned": False})
+
+
+def _only_of(who: Identity) -> int | None:
+    """The user whose leases alone may be changed; None for an owner, who may change any."""
+    return None if who.role is Role.OWNER else who.uid
+
+
+def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":
+    """The user for whom a lease is taken; None for the server's own."""
+    if who.role is Role.OWNER or who.uid is None:
+        return None
+    if wanted.priority > 0:
+        raise Denied(
+            f"{who.user} may not use a priority above 0", hint="use 0 or less; or ask root"
+        )
+    import pwd
+
+    from andon.leases.holder import Account
+
+    try:
+        found = pwd.getpwuid(who.uid)
+    except KeyError as exc:
+        raise Denied(f"{who.user} has no account here any more", hint="sign in again") from exc
+    return Account(found.pw_uid, found.pw_gid, found.pw_name)
 
 
 def _note(request: Request, **facts: object) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from andon.errors import Unavailable
 from andon.host.private_files import open_regular
+from andon.host.server.audit_file import EARLIER, NAME
 
-NAME = "audit.jsonl"
 MOST_BYTES = 10_000_000  # then it is rotated; one earlier file is kept
 MOST_WAITING = 64
 DEADLINE_SECONDS = 3.0
@@ -32,7 +32,7 @@ class Audit:
         most_bytes: int = MOST_BYTES,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
-        self.path, self.earlier = folder / NAME, folder / f"{NAME}.1"
+        self.path, self.earlier = folder / NAME, folder / EARLIER
         self._most_bytes, self._deadline = most_bytes, deadline_seconds
         self._waiting: queue.Queue[_Line] = queue.Queue(MOST_WAITING)
         self._lock = threading.Lock()

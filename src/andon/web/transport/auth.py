@@ -16,13 +16,16 @@ from andon.core.access.policy import (
     Refusal,
     Rules,
     ShownKey,
+    allowed_origin,
     changes,
     is_loopback,
     is_open,
     is_proxy_header,
     judge,
+    may_read,
 )
 from andon.core.access.repeats import RepeatLimiter
+from andon.core.access.roles import ANONYMOUS, Identity, Sight, action_of, sight_of
 from andon.core.access.server_proof import PATH as PROOF
 from andon.errors import AndonError
 from andon.web.answers.problems import UNEXPECTED, ProblemFormatter, problem, problem_of
@@ -35,6 +38,10 @@ ALWAYS = frozenset({"/healthz", PROOF})
 """Answered even when all connections are in use: owners of a token request the proof first."""
 TRUSTED = "andon.trusted"
 """The key in an ASGI scope for whether the caller sent a valid key."""
+CALLER = "andon.caller"
+"""The key in an ASGI scope for who the caller is."""
+READS = "andon.reads"
+"""The key in an ASGI scope for whether the caller may see readings."""
 NOTES = "andon.notes"
 """The key in an ASGI scope for what the audit log adds to a change's result."""
 _POLICY = (
@@ -50,6 +57,7 @@ SECURITY_HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 MAX_BODY_BYTES = 64_000
+PREFLIGHT_SECONDS = 600
 _NO_STORE = (b"cache-control", b"no-store")
 
 
@@ -63,6 +71,17 @@ class GateConfig:
     lockout: Lockout
     is_admitted: Callable[[str], bool] = lambda _connection: False
     clock: Callable[[], float] = time.monotonic
+
+
+def caller_of(scope: Scope) -> Identity:
+    """Who sent a request that the gate has admitted."""
+    found = scope.get(CALLER)
+    return found if isinstance(found, Identity) else ANONYMOUS
+
+
+def sight_in(scope: Scope) -> Sight:
+    """Whose command lines the sender of a request may see."""
+    return sight_of(caller_of(scope))
 
 
 class Gate:
@@ -92,7 +111,8 @@ class Gate:
 
     async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = self._call(scope)
-        guarded = _guarded(send)
+        origin = allowed_origin(call, self._config.rules)
+        guarded = _guarded(send) if origin is None else _shared_with(origin, send)
         refusal = judge(call, self._config.rules) or _too_large(scope["headers"])
         if _is_exchange(call) and refusal is None:
             call, receive = await self._with_code(call, receive)
@@ -100,20 +120,32 @@ class Gate:
         if waiting:
             await refuse(scope, receive, guarded, _TOO_OFTEN, waiting)
             return
-        if refusal is not None:
-            if call.key is ShownKey.WRONG:
-                self._lockout.failed(call.peer, self._config.clock())
-            await refuse(scope, receive, guarded, refusal)
+        if origin is not None and _is_preflight(call, scope["headers"]):
+            await _answer_preflight(guarded, scope["headers"])
             return
-        scope[TRUSTED] = call.key.is_right
+        if refusal is not None:
+            await self._turn_down(call, scope, receive, guarded, refusal)
+            return
+        scope[TRUSTED], scope[CALLER] = call.key.is_right, call.who
+        scope[READS] = may_read(call, self._config.rules)
         if not _seated(call, scope):
             await refuse(scope, receive, guarded, FULL, FULL_SECONDS)
             return
         await self._pass(call, scope, receive, guarded)
 
+    async def _turn_down(
+        self, call: AccessRequest, scope: Scope, receive: Receive, send: Send, refusal: Refusal
+    ) -> None:
+        if call.key is ShownKey.WRONG:
+            self._lockout.failed(call.peer, self._config.clock())
+        elif refusal.status == 403 and call.key.is_right and changes(call):
+            await self._note_refusal(call)
+        await refuse(scope, receive, send, refusal)
+
     def _call(self, scope: Scope) -> AccessRequest:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         websocket = scope["type"] == "websocket"
+        key, who = self._config.keys.identify(shown_key(headers))
         site, mode = (_texts(headers, name) for name in (b"sec-fetch-site", b"sec-fetch-mode"))
         return AccessRequest(
             method="GET" if websocket else scope["method"],
@@ -125,7 +157,8 @@ class Gate:
             fetch_mode=mode[0] if mode else None,
             forwarded=any(is_proxy_header(name.decode("latin-1")) for name, _ in headers),
             admitted=self._is_admitted(scope),
-            key=self._config.keys.grade(shown_key(headers)),
+            key=key,
+            who=who,
         )
 
     def _is_admitted(self, scope: Scope) -> bool:
@@ -151,9 +184,8 @@ class Gate:
     ) -> tuple[AccessRequest, Receive]:
         """The code is in the body. A valid one is a key like others: it is never delayed."""
         body, receive = await _read(receive)
-        if call.key is ShownKey.NONE and self._config.keys.knows_code(_code(body)):
-            call = replace(call, key=ShownKey.CODE)
-        return call, receive
+        who = self._config.keys.code_owner(_code(body)) if call.key is ShownKey.NONE else None
+        return (call if who is None else replace(call, key=ShownKey.CODE, who=who)), receive
 
     async def _pass(self, call: AccessRequest, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_open(call) or call.path == "/":
@@ -168,9 +200,8 @@ class Gate:
             await self._app(scope, receive, send)
             return
         number = secrets.token_hex(4)
-        facts = {"id": number, "method": call.method, "path": call.path[:200]}
         try:
-            await self._config.audit.record("requested", **facts, peer=call.peer, key=str(call.key))
+            await self._config.audit.record("requested", id=number, **_facts(call))
         except AndonError as error:
             await _answer(send, error.http_status, problem_of(error))
             return
@@ -187,6 +218,14 @@ class Gate:
         if count is not None:
             with suppress(AndonError):
                 await self._config.audit.record("wrong_code", peer=call.peer, count=count)
+
+    async def _note_refusal(self, call: AccessRequest) -> None:
+        """Someone known tried what they may not: once a minute for each person and action."""
+        action = action_of(call.method, call.path)
+        count = self._guesses.happened((call.who, action), self._config.clock())
+        if count is not None:
+            with suppress(AndonError):
+                await self._config.audit.record("refused", count=count, **_facts(call))
 
     def _noting(self, number: str, notes: dict[str, object], send: Send) -> Send:
         """Log the result of a change."""
@@ -206,6 +245,51 @@ FULL_SECONDS = 10.0
 _TOO_OFTEN = Refusal(
     429, "too many wrong tokens from this address", "wait, then use the correct one"
 )
+
+
+def _facts(call: AccessRequest) -> dict[str, object]:
+    """What the audit log says of a request: who, from where, and what."""
+    return {
+        "user": call.who.user,
+        "uid": call.who.uid,
+        "action": str(action_of(call.method, call.path)),
+        "method": call.method,
+        "path": call.path[:200],
+        "peer": call.peer,
+        "key": str(call.key),
+    }
+
+
+def _is_preflight(call: AccessRequest, headers: list[tuple[bytes, bytes]]) -> bool:
+    return call.method == "OPTIONS" and bool(_texts(headers, b"access-control-request-method"))
+
+
+async def _answer_preflight(send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+    """What a page of an allowed origin may send; the request itself is judged when it comes."""
+    more = [
+        (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, DELETE"),
+        (b"access-control-allow-headers", b"authorization, content-type"),
+        (b"access-control-max-age", str(PREFLIGHT_SECONDS).encode()),
+        (b"content-length", b"0"),
+        _NO_STORE,
+    ]
+    if _texts(headers, b"access-control-request-private-network"):
+        more.append((b"access-control-allow-private-network", b"true"))
+    await send({"type": "http.response.start", "status": 204, "headers": more})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _shared_with(origin: str, send: Send) -> Send:
+    """Let one other origin, which the settings name, read the answer."""
+    private = tuple(pair for pair in SECURITY_HEADERS if not pair[0].startswith(b"cross-origin"))
+    allowed = (
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-allow-credentials", b"true"),
+        (b"access-control-expose-headers", b"retry-after"),
+        (b"cross-origin-resource-policy", b"cross-origin"),
+        (b"vary", b"Origin"),
+    )
+    return _with_headers(send, (*private, *allowed))
 
 
 def _is_exchange(call: AccessRequest) -> bool:

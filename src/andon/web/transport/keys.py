@@ -8,19 +8,26 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from andon.core.access import server_proof
 from andon.core.access.policy import ShownKey
+from andon.core.access.roles import ANONYMOUS, Identity, Role
+from andon.core.access.saved_sessions import SavedSession
 from andon.core.access.server_proof import Statement
 from andon.engine.failure_log import FailureLog
 from andon.engine.listeners import Listeners
 from andon.errors import Denied
+from andon.host.kin import account_name, user_name
 from andon.host.server.state_folder import TOKEN, read_token
+from andon.web.transport.session_file import SessionFile
 
 CODE_SECONDS = 120.0
 SESSION_SECONDS = 12 * 3600.0
+BRIEF_SECONDS = 60.0  # of a command, which ends it itself
 KEPT = 256  # sessions, and codes; the oldest are dropped first
+KEPT_EACH = 16  # of one user who is not an owner: one account cannot displace the others
 _TOKEN_BYTES = 32
 
 
@@ -55,89 +62,181 @@ def _write(path: Path, text: str) -> None:
 class Keys:
     """Checks keys. Secrets are stored as hashes and compared in constant time."""
 
-    def __init__(self, token: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        token: str,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        file: SessionFile | None = None,
+    ) -> None:
         self._token, self._proof_key = _digest(token), server_proof.proof_key(token)
-        self._clock = clock
-        self._codes: OrderedDict[bytes, float] = OrderedDict()
-        self._sessions: OrderedDict[bytes, float] = OrderedDict()
+        self._clock, self._wall, self._file = clock, wall, file
+        uid = os.getuid() if hasattr(os, "getuid") else 0
+        self.owner = Identity(Role.OWNER, uid, user_name(uid))
+        self._by_token = Identity(Role.OWNER, uid, self.owner.user, by_token=True)
+        self._codes: OrderedDict[bytes, _Issued] = OrderedDict()
+        self._sessions: OrderedDict[bytes, _Issued] = OrderedDict()
         self._lock = threading.Lock()
         self._listeners: Listeners[[bytes]] = Listeners(
             FailureLog("andon.web", "a session could not be ended everywhere")
         )
+        self._restore()
 
     def grade(self, shown: str | None) -> ShownKey:
+        return self.identify(shown)[0]
+
+    def identify(self, shown: str | None) -> tuple[ShownKey, Identity]:
+        """The kind of key, and whose it is."""
         if shown is None:
-            return ShownKey.NONE
+            return ShownKey.NONE, ANONYMOUS
         digest = _digest(shown)
         if hmac.compare_digest(digest, self._token):
-            return ShownKey.TOKEN
+            return ShownKey.TOKEN, self._by_token
         with self._lock:
-            return (
-                ShownKey.SESSION
-                if _is_valid(self._sessions, digest, self._clock())
-                else ShownKey.WRONG
-            )
+            found = _valid(self._sessions, digest, self._clock())
+        return (ShownKey.WRONG, ANONYMOUS) if found is None else (ShownKey.SESSION, found.who)
 
     def prove(self, nonce: bytes, place: str) -> Statement:
         """Prove to a client that has not sent the token yet that this server knows it."""
         return server_proof.prove(self._proof_key, nonce, place)
 
-    def new_code(self) -> str:
-        """For a link: valid once, and only for a short time."""
-        return self._new(self._codes, CODE_SECONDS)
+    def new_code(self, who: Identity | None = None) -> str:
+        """For a link: valid once, and only for a short time; it makes this person's session.
 
-    def knows_code(self, code: str) -> bool:
-        """Whether a code is valid now; this does not use it up."""
+        A person with another name under the same uid has taken over the number: what the earlier
+        one had ends.
+        """
+        who = who or self.owner
+        for name in self._names(lambda one: one.who.uid == who.uid and one.who.user != who.user):
+            self._end(name)
+        return self._new(self._codes, who, CODE_SECONDS)
+
+    def code_owner(self, code: str) -> Identity | None:
+        """Whose session a code makes, if it is valid now; this does not use it up."""
         with self._lock:
-            return _is_valid(self._codes, _digest(code), self._clock())
+            found = _valid(self._codes, _digest(code), self._clock())
+        return None if found is None else found.who
 
-    def exchange(self, code: str) -> str | None:
+    def exchange(self, code: str, brief: bool = False) -> str | None:
         """A session's secret for a code, which is used up."""
         digest = _digest(code)
         with self._lock:
-            valid = _is_valid(self._codes, digest, self._clock())
+            found = _valid(self._codes, digest, self._clock())
             self._codes.pop(digest, None)
-        return self._new(self._sessions, SESSION_SECONDS) if valid else None
+        if found is None:
+            return None
+        seconds = BRIEF_SECONDS if brief else SESSION_SECONDS
+        made = self._new(self._sessions, found.who, seconds, brief)
+        if not brief:
+            self._save()
+        return made
 
     def session(self, secret: str) -> tuple[bytes, float] | None:
         """The name of a session, which is not secret, and its remaining seconds."""
         name, now = _digest(secret), self._clock()
         with self._lock:
-            return (
-                (name, self._sessions[name] - now) if _is_valid(self._sessions, name, now) else None
-            )
+            found = _valid(self._sessions, name, now)
+            return None if found is None else (name, found.until - now)
 
     def listen(self, listener: Callable[[bytes], None]) -> None:
         """Call this with the name of each session that ends early, from any thread."""
         self._listeners.add(listener)
 
     def end_session(self, secret: str) -> bool:
-        name = _digest(secret)
+        return self._end(_digest(secret))
+
+    def revoke(self, uid: int | None) -> int:
+        """End all sessions of a user, or of everyone; how many, without those of commands."""
+        brief = set(self._names(lambda one: one.brief))
+        ended = self._names(lambda one: uid is None or one.who.uid == uid)
+        return sum(self._end(name) and name not in brief for name in ended)
+
+    def _names(self, wanted: Callable[["_Issued"], bool]) -> list[bytes]:
+        with self._lock:
+            return [name for name, one in self._sessions.items() if wanted(one)]
+
+    def _end(self, name: bytes) -> bool:
         with self._lock:
             ended = self._sessions.pop(name, None) is not None
         if ended:
             self._listeners.notify(name)
+            self._save()
         return ended
 
-    def _new(self, table: OrderedDict[bytes, float], seconds: float) -> str:
+    def _new(
+        self,
+        table: "OrderedDict[bytes, _Issued]",
+        who: Identity,
+        seconds: float,
+        brief: bool = False,
+    ) -> str:
         secret = secrets.token_urlsafe(_TOKEN_BYTES)
-        dropped = list[bytes]()
         with self._lock:
-            table[_digest(secret)] = self._clock() + seconds
-            while len(table) > KEPT:
-                dropped.append(table.popitem(last=False)[0])
+            table[_digest(secret)] = _Issued(self._clock() + seconds, who, brief)
+            dropped = _excess(table, who)
+            for name in dropped:
+                del table[name]
         for name in dropped:
             self._listeners.notify(name)
         return secret
 
+    # Across restarts.
 
-def _is_valid(table: OrderedDict[bytes, float], digest: bytes, now: float) -> bool:
+    def _restore(self) -> None:
+        if self._file is None or self.owner.uid is None:
+            return
+        wall, now = self._wall(), self._clock()
+        found = self._file.load(wall, SESSION_SECONDS, self.owner.uid, _name_of)
+        for one in found[-KEPT:]:
+            self._sessions[one.name] = _Issued(now + one.until - wall, one.who)
+
+    def _save(self) -> None:
+        if self._file is None:
+            return
+        wall, now = self._wall(), self._clock()
+        with self._lock:
+            kept = [
+                SavedSession(name, one.who, wall + one.until - now)
+                for name, one in self._sessions.items()
+                if one.until > now and not one.brief
+            ]
+            self._file.save_soon(kept)  # in order: a list that is saved later is newer
+
+
+@dataclass(frozen=True, slots=True)
+class _Issued:
+    """A code or a session: until when, and for whom."""
+
+    until: float
+    who: Identity
+    brief: bool = False  # of one command, and not kept
+
+
+def _valid(table: OrderedDict[bytes, _Issued], digest: bytes, now: float) -> _Issued | None:
     """The time of a lookup by hash reveals nothing about the secret."""
-    until = table.get(digest)
-    if until is not None and until <= now:
+    found = table.get(digest)
+    if found is not None and found.until <= now:
         del table[digest]
-        return False
-    return until is not None
+        return None
+    return found
+
+
+def _excess(table: OrderedDict[bytes, _Issued], who: Identity) -> list[bytes]:
+    """What has to go: a user's own beyond their share, those that end first; else the oldest, and
+    an owner's last."""
+    if who.role is not Role.OWNER:
+        mine = [name for name, one in table.items() if one.who.uid == who.uid]
+        if len(mine) > KEPT_EACH:
+            return sorted(mine[:-1], key=lambda name: table[name].until)[: len(mine) - KEPT_EACH]
+    beyond = len(table) - KEPT
+    if beyond <= 0:
+        return []
+    return sorted(table, key=lambda name: table[name].who.role is Role.OWNER)[:beyond]
+
+
+def _name_of(uid: int) -> str:
+    """As a person was called when the session was made, if the uid is still theirs."""
+    return account_name(uid) or str(uid)
 
 
 def _digest(secret: str) -> bytes:

@@ -2,20 +2,21 @@
 
 import getpass
 import time
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from andon.cli import alert_source
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
-from andon.cli.commands.watch.status import as_json_text
-from andon.cli.options import chosen, duration, elsewhere, shared
+from andon.cli.commands.watch.status import NO_DEVICE, as_json_text
+from andon.cli.options import DEVICE_OPTION, chosen, duration, elsewhere, shared
 from andon.cli.show.alert import render_alert
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import AlertOverview, render_alerts
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal, notice
-from andon.errors import AndonError, Gone, Invalid
+from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Level
 from andon.model.alert_wire import alert_to_json, alerts_to_json
 from andon.units import human_seconds
@@ -43,6 +44,12 @@ def _silence_ids(context: click.Context, parameter: click.Parameter, incomplete:
     return [one.id for one in page.silences if one.id.startswith(incomplete)]
 
 
+def _rule_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from andon.core.conditions.catalogue import BY_NAME
+
+    return sorted(name for name in BY_NAME if name.startswith(incomplete))
+
+
 _ID = click.argument("alert", shell_complete=_names)
 
 
@@ -57,6 +64,7 @@ _ID = click.argument("alert", shell_complete=_names)
     metavar="S",
     help="Also show alerts resolved within this time: 10m, 7d.",
 )
+@click.option("--all", "everything", is_flag=True, help="Also show which devices are in use.")
 @click.option(
     "--exit-code",
     "by_level",
@@ -67,12 +75,18 @@ _ID = click.argument("alert", shell_complete=_names)
 @shared
 @click.pass_context
 def alerts(
-    context: click.Context, as_json: bool, follow: bool, since: float, by_level: bool
+    context: click.Context,
+    as_json: bool,
+    follow: bool,
+    since: float,
+    everything: bool,
+    by_level: bool,
 ) -> int | None:
     """Show active alerts, whom they affect and what to do.
 
     A server on this machine is found automatically. Without one this node is sampled once and
-    checked by the same rules. Name an alert as in the list (thermal@3) or by its id.
+    checked by the same rules. Name an alert as in the list (thermal@3) or by its id. The exit code
+    is 3 if there are devices and none can be read.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -80,16 +94,20 @@ def alerts(
     if follow:
         from andon.cli.commands.explain.alerts_follow import follow_alerts
 
-        return follow_alerts(source, terminal, chosen(), as_json)
-    page = source.page(time.time() - since)
+        return follow_alerts(source, terminal, chosen(), as_json, everything)
+    page = replace(source.page(time.time() - since), everything=everything)
     terminal.show(_list(page, terminal, as_json))
-    return EXIT_CODES[page.worst] if by_level else 0
+    if by_level:
+        return EXIT_CODES[page.worst]
+    return NO_DEVICE if page.nothing_readable else 0
 
 
 def _list(page: AlertOverview, terminal: Terminal, as_json: bool) -> str:
     if not as_json:
         return render_alerts(page, terminal.width, terminal.color)
-    payload = alerts_to_json(page.alerts, page.silences, page.node, page.at, page.simulated)
+    payload = alerts_to_json(
+        page.listed, page.silences, page.node, page.at, page.simulated, worst=page.worst
+    )
     return as_json_text({**payload, "note": page.note}, terminal.live)
 
 
@@ -133,7 +151,7 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
 @alerts.command()
 @click.argument("what", nargs=-1, required=True, metavar="[ALERT] HOW_LONG", shell_complete=_names)
 @click.option("--rule", "-r", metavar="RULE", help="Every alert of this rule.")
-@click.option("--device", "-d", metavar="DEVICE", help="Every alert of this device.")
+@click.option(*DEVICE_OPTION, "device", metavar="DEVICE", help="Every alert of this device.")
 @click.option("--everything", is_flag=True, help="All alerts.")
 @click.option("--by", default=None, metavar="NAME", help="Who asks for it [default: you].")
 @click.option("--note", "-m", default="", metavar="TEXT", help="Why.")
@@ -185,23 +203,25 @@ def unsilence(silence_id: str) -> int:
 
 
 @alerts.command()
-@click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print andon.rules/1.")
+@click.argument("name", required=False, shell_complete=_rule_names)
+@click.option("--all", "everything", is_flag=True, help="Also what only andon why mentions.")
+@click.option("--json", "as_json", is_flag=True, help="Print andon.rules/1, or andon.rule/1.")
 @elsewhere
 @shared
-def rules(name: str | None, as_json: bool) -> int:
-    """List the rules with the thresholds in force, or show one in detail."""
-    found, terminal = source_of(chosen()).rules(), Terminal.of(chosen())
-    if name is not None:
-        found = [rule for rule in found if rule["name"] == name] or _no_rule(name, found)
-    if as_json:
-        from andon.web.answers.alert_payloads import RULES_SCHEMA
+def rules(name: str | None, everything: bool, as_json: bool) -> int:
+    """List the rules with the thresholds in force, or show one in full.
 
-        terminal.show(as_json_text({"schema": RULES_SCHEMA, "rules": found}, terminal.live))
+    A rule's page says what it means and what to do, at which thresholds it fires and which
+    settings change them, what andon why says about it, and its query for Prometheus.
+    """
+    source, terminal = source_of(chosen()), Terminal.of(chosen())
+    found = source.rules() if name is None else source.rule(name)
+    if as_json:
+        terminal.show(as_json_text(found, terminal.live))
     elif name is not None:
-        terminal.show(render_rule(found[0], terminal.width, terminal.color))
+        terminal.show(render_rule(found, terminal.width, terminal.color))
     else:
-        terminal.show(render_rules(found, terminal.width, terminal.color))
+        terminal.show(render_rules(found, terminal.width, terminal.color, everything))
     return 0
 
 
@@ -240,14 +260,6 @@ def _find(source: alert_source.Source, name: str) -> Alert:
 
 def _said(what: str, alert: Alert) -> None:
     notice(f"{what}: {alert.message}", chosen())
-
-
-def _no_rule(name: str, rules: list[Any]) -> list[Any]:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, [rule["name"] for rule in rules], n=1)
-    hint = f"did you mean {near[0]}?" if near else "to list them: andon alerts rules"
-    raise Invalid(f"there is no rule {name!r}", hint=hint)
 
 
 def _me() -> str:

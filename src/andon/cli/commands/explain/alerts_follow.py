@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 from andon.cli.alert_source import FOLLOW_SECONDS, FromSampling, FromServer
 from andon.cli.show.alert import render_change
@@ -18,11 +19,16 @@ Seen = dict[str, tuple[object, ...]]
 
 
 def follow_alerts(
-    source: FromServer | FromSampling, terminal: Terminal, choices: Choices, as_json: bool
+    source: FromServer | FromSampling,
+    terminal: Terminal,
+    choices: Choices,
+    as_json: bool,
+    everything: bool = False,
 ) -> int:
     """Follow until Ctrl-C; if the server goes down, wait for it."""
     seen: Seen | None = None
-    for page in _pages(source, choices):
+    for found in _pages(source, choices):
+        page = replace(found, everything=everything)
         if seen is None and not as_json:
             terminal.show(render_alerts(page, terminal.width, terminal.color, ended=False))
             if isinstance(source, FromSampling):
@@ -48,11 +54,12 @@ def changes(
 
     Leaves out pending ones, and those that ended before they were seen.
     """
-    now = {a.id: _mark(a) for a in page.alerts if a.state is not Phase.PENDING}
+    listed = page.listed
+    now = {a.id: _mark(a) for a in listed if a.state is not Phase.PENDING}
     known = before or {}
     if before is None and silent_first:
         return [], now
-    found = [a for a in page.alerts if a.id in now and known.get(a.id) != now[a.id]]
+    found = [a for a in listed if a.id in now and known.get(a.id) != now[a.id]]
     found = [a for a in found if a.state is Phase.FIRING or a.id in known]
     found.sort(key=lambda a: a.resolved if a.resolved is not None else a.fired or a.since)
     # An alert that ended stays known, so that it is reported once.

@@ -6,6 +6,7 @@ from andon.cli import snapshot_source
 from andon.cli.terminal import Choices
 from andon.core.notifying.messages import trial_notice
 from andon.errors import AndonError, Gone
+from andon.host.system import node_name
 from andon.model.wire import Json
 from andon.ports import Notifier
 
@@ -29,7 +30,7 @@ def trial(choices: Choices, name: str | None) -> Json:
 def _sent(notifier: Notifier) -> Json:
     error: AndonError | None = None
     try:
-        notifier.send([trial_notice(time.time())], [])
+        notifier.send([trial_notice(time.time(), node_name())], [])
     except AndonError as exc:
         error = exc
     finally:

@@ -3,12 +3,14 @@
 import sys
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
-from andon.cli.options import chosen, duration, elsewhere, shared
+from andon.cli.lamp_source import LampSource, watching_server
+from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.cli.sources import rulebook_of
@@ -17,6 +19,9 @@ from andon.model.device import Snapshot
 from andon.model.naming import device_named
 from andon.units import human_seconds
 
+if TYPE_CHECKING:
+    from andon.cli.alert_source import FromServer
+
 SAMPLED_SECONDS = "2"
 REMEMBERED_SECONDS = 120.0  # a server keeps these in memory
 GRACE_SECONDS = 10.0
@@ -24,7 +29,7 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
 
 
 @click.command()
-@click.argument("device", required=False)
+@with_devices("The GPU to explain: index, 3:0, UUID or its beginning.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.why/1: UTC, bytes.")
 @click.option(
     "--seconds",
@@ -36,15 +41,20 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
 )
 @elsewhere
 @shared
-def why(device: str | None, as_json: bool, seconds: float) -> int:
+def why(devices: list[str], as_json: bool, seconds: float) -> int:
     """Say why a device is hot, slow, full, loud, idle or silent, and what to do.
 
     Without DEVICE (index, 3:0, UUID or its beginning, PCI address) the one that most needs
     attention is explained, and the others get a line each. Each reason comes with its evidence;
     a value that cannot be read counts as unknown.
     """
-    snapshots = sampled(chosen(), seconds, device)
-    found = answer(snapshots, _one(snapshots[-1], device), rulebook_of(chosen()))
+    if len(devices) > 1:
+        raise click.UsageError("name one GPU: each is explained by itself")
+    device = devices[0] if devices else None
+    server = watching_server(chosen())
+    snapshots = sampled(chosen(), server, seconds, device)
+    lamps = LampSource(chosen(), server).of(snapshots[-1])
+    found = answer(snapshots, _one(snapshots[-1], device), rulebook_of(chosen()), lamps)
     terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(answer_to_json(found), terminal.live))
@@ -53,10 +63,15 @@ def why(device: str | None, as_json: bool, seconds: float) -> int:
     return exit_code(snapshots[-1])
 
 
-def sampled(choices: Choices, seconds: float, device: str | None = None) -> list[Snapshot]:
-    """Samples over this many seconds; one is enough if there is no device."""
-    if choices.url is not None and seconds <= REMEMBERED_SECONDS:
-        return snapshot_source.server_of(choices, choices.url).past()
+def sampled(
+    choices: Choices, server: "FromServer | None", seconds: float, device: str | None = None
+) -> list[Snapshot]:
+    """The past that a server remembers, or samples over this many seconds; one is enough if there
+    is no device."""
+    if server is not None and seconds <= REMEMBERED_SECONDS:
+        from andon.cli.remote import Remote
+
+        return Remote(server.server).past()
     with (
         snapshot_source.following(choices) as sampler,
         sampler.subscribe(INTERVAL_SECONDS, watching=True) as snapshots,

@@ -170,6 +170,8 @@ def _shown(resolved: Resolved, row: SettingRow) -> str:
         return "off"
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"  # as in the file
     return '""' if value == "" else f"{value:g}" if isinstance(value, float) else str(value)
 
 

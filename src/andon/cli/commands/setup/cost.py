@@ -16,9 +16,8 @@ from andon.cli.show.entries import unreal
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal
-from andon.errors import Unavailable
+from andon.core.sharing.eligibility import no_gpu
 from andon.model import wire
-from andon.model.device import Snapshot
 
 SCHEMA = "andon.cost/1"
 QUERY = (
@@ -27,7 +26,6 @@ QUERY = (
     "--format=csv,noheader",
 )
 DEADLINE_SECONDS = 10.0
-TRY = "try: andon cost --simulate 4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +84,8 @@ class CostReport:
 def cost(count: int, interval: float | None, as_json: bool) -> int:
     """Measure what one sample costs: CPU and wall time, andon's own and its reader's.
 
+    andon bench is the same command.
+
     nvidia-smi is run as often, where it is installed. Takes N times the interval: samples
     in a tight loop would be answered from the driver's caches and seem cheaper than they are.
     The exit code is 3 if there is no device to sample.
@@ -107,7 +107,7 @@ def measure(choices: Choices, count: int, interval: float) -> CostReport:
         samples = iter(snapshots)
         first = next(samples)  # starting the reader is not part of the cost
         if not first.devices:
-            raise _nothing_there(first)
+            raise no_gpu(first.faults)
         before = sampler.costs()
         for _ in islice(samples, count):
             pass
@@ -127,14 +127,6 @@ def measure(choices: Choices, count: int, interval: float) -> CostReport:
     return CostReport(
         taken, len(first.devices), bool(unreal(first)), interval, tuple(parts), peer, why
     )
-
-
-def _nothing_there(snapshot: Snapshot) -> Unavailable:
-    """Why there is nothing to measure, and what to do first."""
-    reasons = "; ".join(f"{fault.source}: {fault.reason}" for fault in snapshot.faults)
-    hints = [fault.hint for fault in snapshot.faults if fault.hint]
-    text = f"no GPU can be read on this node: {reasons}" if reasons else "no GPU found here"
-    return Unavailable(text, hint=hints[0] if hints else TRY)
 
 
 def _peer(count: int) -> tuple[Cost | None, str | None]:
@@ -183,13 +175,17 @@ def _verdict(report: CostReport) -> Text:
     if report.peer is None:
         return say(report.why_no_peer or "", "dim")
     text = [
-        _ratio(getattr(report.peer, name) / max(getattr(report.total, name), 1e-9), word)
+        _ratio(getattr(report.total, name), getattr(report.peer, name), word)
         for name, word in (("cpu_seconds", "CPU time"), ("wall_seconds", "wall time"))
     ]
     return say(f"andon takes {text[0]} and {text[1]} than nvidia-smi")
 
 
-def _ratio(times: float, word: str) -> str:
+def _ratio(ours: float, theirs: float, word: str) -> str:
+    """What is too short for the clock has no ratio."""
+    if ours <= 0 or theirs <= 0:
+        return f"{'more' if ours > theirs else 'no more'} {word}"
+    times = theirs / ours
     return f"{times:.3g} times less {word}" if times >= 1 else f"{1 / times:.3g} times more {word}"
 
 

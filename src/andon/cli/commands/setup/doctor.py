@@ -110,18 +110,17 @@ def look_of(settings: "Settings") -> "SampleTrial":
 def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) -> "Installation":
     from andon import app
     from andon.core.doctor.facts import Installation
-    from andon.core.settings.resolution import Settings, describe
     from andon.host.inspection.access import read_books
     from andon.leases.places import book_path
 
-    terminal, path, plain = Terminal.of(choices), app.config_path(choices.config), Settings()
+    terminal, path = Terminal.of(choices), app.config_path(choices.config)
     return Installation(
         version=__version__,
         python=platform.python_version(),
         packages={name: _version(name) for name in PACKAGES},
         old_pynvml=_old_pynvml(),
         config=None if path is None else str(path),
-        changed=sum(getattr(settings, r.name) != getattr(plain, r.name) for r in describe()),
+        changed=_changed(settings),
         mistakes=mistakes,
         state=_state(),
         books=read_books(Path("/"), book_places()),
@@ -130,6 +129,15 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
         columns=terminal.width,
         color=terminal.color,
     )
+
+
+def _changed(settings: "Settings") -> int:
+    """How many settings differ from their defaults; each threshold counts."""
+    from andon.core.settings.table import FIELDS, Settings
+
+    plain = Settings()
+    own = [one for one in FIELDS if getattr(settings, one.name) != getattr(plain, one.name)]
+    return len(own) + len(settings.alerts_figures)
 
 
 def security_of(own: "Installation", stored: "Mapping[str, Path]") -> "Security":

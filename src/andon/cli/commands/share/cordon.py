@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.options import chosen, shared
+from andon.cli.options import DEVICE_FORMS, chosen, shared, with_devices
 from andon.cli.show.text import say
 from andon.cli.snapshot_source import chosen_uuids, take_snapshot
 from andon.cli.terminal import Terminal
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("devices", metavar="DEVICE…", nargs=-1, required=True)
+@with_devices(f"The GPUs: {DEVICE_FORMS}.", required=True)
 @click.option("--reason", default="", metavar="TEXT", help="Reason shown to users.")
 @shared
-def cordon(devices: tuple[str, ...], reason: str) -> int:
+def cordon(devices: list[str], reason: str) -> int:
     """Take a GPU out of service; a current holder keeps it until the lease ends.
 
     Only for root and the owner of the lease book. A reboot, which empties /run, removes it.
@@ -41,9 +41,9 @@ def cordon(devices: tuple[str, ...], reason: str) -> int:
 
 
 @click.command()
-@click.argument("devices", metavar="DEVICE…", nargs=-1, required=True)
+@with_devices(f"The GPUs: {DEVICE_FORMS}.", required=True)
 @shared
-def uncordon(devices: tuple[str, ...]) -> int:
+def uncordon(devices: list[str]) -> int:
     """Return a GPU to service."""
     from andon.leases.book import Book
 

@@ -8,57 +8,62 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.availability_source import candidates_here, offer_here, offer_there
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.device_request import (
     availability_of,
     queue_options,
+    request_devices,
     request_from,
     request_options,
     wait_seconds,
 )
-from andon.cli.options import chosen, shared
-from andon.cli.show.text import say
+from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.show.offer import offer_to_json, render_offer
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
-from andon.cli.terminal import Choices, Terminal, notice
+from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from andon.engine.sharing.availability import Candidates
     from andon.model.work import DeviceRequest
 
 POLL_SECONDS = 1.0
-CONFLICT = 6
+NOT_AVAILABLE = 1
 
 
 @click.command()
+@request_devices
 @request_options
-@click.option("--json", "as_json", is_flag=True, help="Print every device with the reason.")
+@click.option("--json", "as_json", is_flag=True, help="Print andon.free/1: why, for every device.")
+@elsewhere
 @shared
 def free(as_json: bool, **asked: Any) -> int:
-    """Print which GPUs are available now, and why the others are not.
+    """Print which GPUs are free to use now, and why the others are not.
 
-    This does not reserve anything: another user may take them before you do. The exit code
-    is 0 if the request can be met, else 6.
+    With --gpus 2 the first line answers yes or no. This does not reserve anything: another user
+    may take them before you do. The exit code is 0 if the request can be met, 1 if not, and 3 if
+    no GPU can be read.
     """
-    from andon.engine.sharing.refusal import device_lines
-
-    candidates = _candidates(chosen(), request_from(asked))
-    terminal = Terminal.of(chosen())
+    choices, request = chosen(), request_from(asked)
+    _refuse_nothing(request)
+    found = offer_here(choices, request) if choices.url is None else offer_there(choices, request)
+    terminal = Terminal.of(choices)
     if as_json:
-        terminal.show(as_json_text(_as_json(candidates), terminal.live))
-        return 0 if candidates.choice.chosen else CONFLICT
-    if candidates.snapshot.simulated:
-        terminal.say(say("SIMULATED", "reverse"))
-    names = [c.obstacle is None for c in candidates.choice.candidates]
-    for is_free, line in zip(names, device_lines(candidates), strict=True):
-        terminal.say(say("● " if is_free else "○ ", "green" if is_free else "dim") + say(line))
-    if candidates.choice.reason and not candidates.choice.chosen:
-        terminal.say(say(candidates.choice.reason, "yellow"))
-    return 0 if candidates.choice.chosen else CONFLICT
+        terminal.show(as_json_text(offer_to_json(found), terminal.live))
+    else:
+        asks = _is_given("gpus") or _is_given("memory")
+        terminal.show(render_offer(found, asks, terminal.width, terminal.color))
+    return 0 if found.available else NOT_AVAILABLE
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is click.core.ParameterSource.COMMANDLINE
 
 
 @click.command()
+@request_devices
 @request_options
 @queue_options
 @shared
@@ -97,6 +102,7 @@ def wait(**asked: Any) -> int:
 
 
 @click.command()
+@request_devices
 @request_options
 @click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
 @shared
@@ -117,7 +123,8 @@ def env(lease_id: str | None, **asked: Any) -> int:
         everyone = [status.device for status in found.snapshot.devices]
         variables = environment(found.devices, everyone, found.lease.id)
     else:
-        candidates = _candidates(choices, request)
+        _refuse_nothing(request)
+        candidates = candidates_here(choices, request)
         if not candidates.choice.chosen:
             from andon.engine.sharing.refusal import refusal
 
@@ -130,38 +137,6 @@ def env(lease_id: str | None, **asked: Any) -> int:
     return 0
 
 
-def _candidates(choices: Choices, request: "DeviceRequest") -> "Candidates":
-    from andon.leases.book import Book
-
-    _refuse_nothing(request)
-    with sampling_ahead(choices) as sampler:
-        return availability_of(choices, sampler).offer(Book(make=False), request)
-
-
 def _refuse_nothing(request: "DeviceRequest") -> None:
     if request.most == 0:
         raise Invalid("0 GPUs are always available", hint="to hide all GPUs: andon run --gpus 0")
-
-
-def _as_json(candidates: "Candidates") -> dict[str, Any]:
-    from andon.model.verdict import verdict_to_json
-
-    return {
-        "schema": "andon.free/1",
-        "at": candidates.snapshot.at,
-        "simulated": candidates.snapshot.simulated,
-        "requested": candidates.need.least,
-        "available": bool(candidates.choice.chosen),
-        "chosen": [capacity.uuid for capacity in candidates.choice.chosen],
-        "reason": candidates.choice.reason,
-        "devices": [
-            {
-                **verdict_to_json(verdict),
-                "free_bytes": c.free_bytes,
-                "utilization_percent": c.utilization_percent,
-                "score": None if c.score is None else round(c.score, 4),
-                "chosen": c.chosen,
-            }
-            for c, verdict in zip(candidates.choice.candidates, candidates.verdicts, strict=True)
-        ],
-    }

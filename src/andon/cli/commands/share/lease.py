@@ -67,7 +67,7 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
             from andon.engine.sharing.granter import Granter, Terms
             from andon.leases.book import Book
 
-            running = Running(choices, wanted, sampler, interactive=True)
+            running = Running(choices, wanted, sampler, interactive=True, shell=not command)
             line = WaitingLine(choices)
             try:
                 terms = Terms(command=running.words, seconds=length)

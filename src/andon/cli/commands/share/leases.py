@@ -2,14 +2,15 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.device_request import availability_of
-from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.snapshot_source import connected
@@ -17,6 +18,8 @@ from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
+from andon.model.naming import may_mean, title
+from andon.model.release_note import MOST_NOTE
 from andon.model.work import LeaseState
 from andon.model.work_wire import LONGEST_ID
 from andon.units import human_bytes, human_seconds
@@ -27,24 +30,26 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@with_devices()
 @click.option("--json", "as_json", is_flag=True, help="Print andon.leases/1: UTC, bytes.")
 @click.option("--mine", is_flag=True, help="Only your own.")
 @elsewhere
 @shared
-def leases(as_json: bool, mine: bool) -> int:
+def leases(devices: list[str], as_json: bool, mine: bool) -> int:
     """Print every lease: who holds what, since when, until when, and what is actually used.
 
     An orphaned lease has lost its `andon run`, but its job is still running; the GPUs stay
     reserved until it ends.
     """
-    (found, remarks), terminal = _list(chosen(), mine), Terminal.of(chosen())
+    (everyone, remarks), terminal = _list(chosen(), mine), Terminal.of(chosen())
+    found = on_devices(everyone, devices)
     if as_json:
         from andon.web.answers.lease_payloads import leases as to_json
 
-        terminal.show(as_json_text(to_json(found, trusted=True), terminal.live))
+        terminal.show(as_json_text(to_json(found), terminal.live))
         return 0
     if not found.leases:
-        terminal.say(say(found.note or "you have no leases", "dim"))
+        terminal.say(say(_no_lease(found, devices), "dim"))
     else:
         labels = {one.uuid: one.label for one in found.devices}
         columns = _columns(found.at, labels)
@@ -62,32 +67,66 @@ def leases(as_json: bool, mine: bool) -> int:
 
 @click.command()
 @click.argument("lease_ids", metavar="ID…", nargs=-1, required=True)
+@click.option("--note", "-m", default="", metavar="TEXT", help="Why; its holder reads it.")
 @elsewhere
 @shared
-def release(lease_ids: tuple[str, ...]) -> int:
-    """Release leases: their holders are asked to stop, and with them their commands."""
+def release(lease_ids: tuple[str, ...], note: str) -> int:
+    """Release leases: their holders are asked to stop, and with them their commands.
+
+    A holder reads on its terminal who released its lease, and the note.
+    """
     choices = chosen()
+    if len(note) > MOST_NOTE:
+        raise Invalid(f"the note has {len(note)} characters", hint=f"at most {MOST_NOTE}")
     for name in lease_ids:
-        ended = _release_here(name) if choices.url is None else _release_there(choices, name)
+        here = choices.url is None
+        ended = _release_here(name, note) if here else _release_there(choices, name, note)
         Terminal.of(choices).say(say(f"released lease {ended}"))
     return 0
 
 
-def _release_here(name: str) -> str:
+def _release_here(name: str, note: str) -> str:
     from andon.engine.sharing import releaser
     from andon.leases.book import Book
 
-    return releaser.release(Book(make=False), name).id
+    return releaser.release(Book(make=False), name, note=note).id
 
 
-def _release_there(choices: Choices, name: str) -> str:
-    from urllib.parse import quote
+def _release_there(choices: Choices, name: str, note: str) -> str:
+    from urllib.parse import quote, urlencode
 
     server = connected(choices, choices.url or "")
     row = row_of(there(server), name)
-    asked = "" if row.fence is None else f"?fence={row.fence}"
-    server.delete(f"/api/leases/{quote(row.id or '', safe='')}{asked}")
+    given = {"fence": row.fence, "note": note or None}
+    asked = urlencode({key: value for key, value in given.items() if value is not None})
+    place = f"/api/leases/{quote(row.id or '', safe='')}"
+    server.delete(f"{place}?{asked}" if asked else place)
     return row.id or ""
+
+
+def on_devices(found: LeaseList, names: Sequence[str]) -> LeaseList:
+    """The leases on the named devices; one that cannot be read may be on any."""
+    if not names:
+        return found
+    uuids: set[str] = set()
+    for name in names:
+        meant = {one.uuid for one in found.devices if may_mean(name, one.uuid, one.label)}
+        if not meant:
+            known = ", ".join(one.label for one in found.devices) or "none"
+            raise Gone(f"there is no device {name[:40]!r}", hint=f"devices here: {known}")
+        uuids |= meant
+    rows = tuple(
+        row
+        for row in found.leases
+        if not row.devices or uuids.intersection(share.uuid for share in row.devices)
+    )
+    return replace(found, leases=rows)
+
+
+def _no_lease(found: LeaseList, devices: Sequence[str]) -> str:
+    if devices:
+        return f"no lease on {title(', '.join(devices))}"
+    return found.note or "you have no leases"
 
 
 def row_of(found: LeaseList, name: str) -> LeaseRow:
@@ -111,8 +150,6 @@ def there(server: "Server") -> LeaseList:
 
 def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
     """The list, and what was ignored; a server does not report that."""
-    from dataclasses import replace
-
     if choices.url is not None:
         if mine:
             raise Invalid("--mine and --url cannot be combined", hint="a server has its own users")
@@ -142,7 +179,7 @@ def read_leases(choices: Choices) -> "LeaseListing":
 def _columns(at: float, labels: Mapping[str, str]) -> tuple[TableColumn[LeaseRow], ...]:
     return (
         TableColumn("LEASE", _id, lead=True),
-        TableColumn("USER", lambda row: say(row.user), elastic=6),
+        TableColumn("USER", lambda row: say(row.holder), elastic=6),
         TableColumn("GPU", lambda row: _devices(row, labels), right=True),
         TableColumn("SINCE", lambda row: _since(row, at), rank=1, right=True),
         TableColumn("UNTIL", _until, rank=1),
@@ -179,8 +216,12 @@ def _until(row: LeaseRow) -> Text:
 
 
 def _memory(row: LeaseRow) -> Text:
-    used = human_bytes(row.used_bytes)
-    return say(f"{used} of {human_bytes(row.reserved_bytes)}" if row.reserved_bytes else used)
+    """A lease that uses more than it reserved is marked."""
+    used, most = human_bytes(row.used_bytes), row.reserved_bytes
+    if most is None:
+        return say(used)
+    over = row.used_bytes > most
+    return say(f"{used} of {human_bytes(most)}") + say(" over" if over else "", "bold red")
 
 
 def _busy(row: LeaseRow) -> Text:

@@ -19,7 +19,7 @@ from andon.cli.options import chosen, shared, whole
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, notice, report
-from andon.errors import AndonError
+from andon.errors import AndonError, Conflict, Unavailable
 
 if TYPE_CHECKING:
     from andon.cli.running import Running
@@ -65,9 +65,11 @@ class RunCommand(click.Command):
     metavar="N",
     help="On GPU out-of-memory, retry up to N times with more.",
 )
+@click.option("--name", metavar="NAME", help="Name of the run record [default: the command's].")
 @click.option(
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
+@click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV, beside it.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 @shared
 def run(
@@ -75,14 +77,17 @@ def run(
     length: float | None,
     lease_id: str | None,
     retry_oom: int | None,
+    name: str | None,
     telemetry_dir: str | None,
+    as_csv: bool,
     **asked: Any,
 ) -> int:
     """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
 
-    Waits for them if need be, sets the environment so that the command sees only these,
-    releases them when it ends, and records what it used. The exit code is the command's; 125 is
-    ours, 126 and 127 mean that it could not be started.
+    Waits for them if need be, sets the environment so that the command sees only these, and
+    releases them when it ends. At the end one line on standard error says what it used and where
+    the record is; -q leaves it out. The exit code is the command's; 125 is ours, 126 and 127 mean
+    that it could not be started.
     """
     choices = chosen()
     try:
@@ -90,7 +95,9 @@ def run(
 
         try:
             find(command)
-            return _run(choices, command, length, lease_id, retry_oom or 0, telemetry_dir, asked)
+            folder = None if telemetry_dir is None else Path(telemetry_dir)
+            kept = (name, folder, as_csv)
+            return _run(choices, command, length, lease_id, retry_oom or 0, kept, asked)
         except CannotStart as error:
             report(error)
             return error.code
@@ -105,18 +112,17 @@ def _run(
     length: float | None,
     lease_id: str | None,
     retries: int,
-    telemetry_dir: str | None,
+    kept: tuple[str | None, Path | None, bool],
     asked: dict[str, Any],
 ) -> int:
     request = request_from(asked)
     if request.most == 0:
         return _without_device(command)
-    folder = None if telemetry_dir is None else Path(telemetry_dir)
     with sampling_ahead(choices) as sampler:
-        from andon.cli.running import Running, attached
+        from andon.cli.running import RecordOptions, Running, attached
 
         availability = availability_of(choices, sampler)
-        running = Running(choices, command, sampler, folder)
+        running = Running(choices, command, sampler, RecordOptions(*kept))
         lease = lease_id or os.environ.get("ANDON_LEASE")
         if lease:
             return _ended(running.on_lease(attached(lease, availability.view(), request)), choices)
@@ -139,16 +145,24 @@ def _granted(
     from andon.engine.sharing.granter import Granter, Terms
     from andon.leases.book import Book
 
+    before: tuple[int, Verdict] | None = None
     while True:
         line = WaitingLine(choices)
         try:
             terms = Terms(command=running.words, seconds=seconds)
             grant = Granter(Book(), availability).grant(request, terms, timeout_seconds, line)
+        except (Conflict, Unavailable) as error:
+            if before is None:
+                raise
+            why = f" ({error.mistakes[0]})" if error.mistakes else ""
+            notice(f"cannot retry with more memory: {error.reason}{why}", choices)
+            return _ended(before, choices)  # the command ran: its exit code counts
         finally:
             line.clear()
-        code, verdict = running.on_grant(grant)
+        before = running.on_grant(grant)
+        verdict = before[1]
         if verdict.end is not CommandEnding.DEVICE_OUT_OF_MEMORY or retries < 1:
-            return _ended((code, verdict), choices, OOM_HINT)
+            return _ended(before, choices, OOM_HINT)
         retries -= 1
         request = larger(request, grant)
         notice(f"{verdict.words}: retrying with more memory", choices)

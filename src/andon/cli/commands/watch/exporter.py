@@ -53,8 +53,8 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
 
     On this machine's own address, port 26367, unless a flag or a setting says otherwise.
     The devices are read at the interval, however often Prometheus scrapes; the age of the values
-    is a metric too. A device that does not respond has a state and no readings. All names are in
-    docs/metrics.md.
+    is a metric too. A device that does not respond has a state and no readings. /metrics itself
+    lists every name with its meaning.
     """
     from andon.exporter.exposition import Exposition
 

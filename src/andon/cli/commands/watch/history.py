@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,18 +13,18 @@ import click
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
-from andon.cli.options import chosen, elsewhere, shared, whole
+from andon.cli.options import DEVICE_FORMS, chosen, elsewhere, shared, whole, with_devices
 from andon.cli.show import history as history_text
 from andon.cli.show import history_parquet
-from andon.cli.show.history import HistoryLine
+from andon.cli.show.history import HistoryLine, Shares, throttle_lines
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import HOST, HOST_METRICS, METRICS, Bucket
+from andon.core.history.series import HOST, HOST_METRICS, METRICS, Bucket, summary
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
-from andon.units import parse_seconds
+from andon.units import has_unit, parse_seconds
 
 if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
@@ -60,10 +61,20 @@ class Past(Protocol):
     def close(self) -> None: ...
 
 
+THROTTLE = "throttle"
+TOPS = {
+    "memory_used_bytes": ("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes"),
+    "power_watts": ("power_limit_watts",),
+}
+"""The readings that say how far another one can go."""
 SHOWN = ("utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
 SHOWN_HOST = ("cpu_percent", "memory_used_bytes", "load_1m")
 FILE_POINTS = 300
 MOST_POINTS = 100_000
+READINGS = (
+    f"Readings of a GPU: {', '.join(METRICS)}. Of host: {', '.join(HOST_METRICS)}. The beginning "
+    "of a name will do."
+)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -72,7 +83,11 @@ def moment(text: str) -> float:
     if text == "now":
         return time.time()
     with suppress(ValueError):
-        return time.time() - parse_seconds(text)
+        seconds = parse_seconds(text)
+        if not has_unit(text):
+            number = text.strip()[:40]
+            raise click.BadParameter(f"{number!r} has no unit: use {number}h, or a time")
+        return time.time() - seconds
     try:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError) as exc:
@@ -81,9 +96,9 @@ def moment(text: str) -> float:
 
 
 def metric_names(text: str) -> tuple[str, ...]:
-    """Names of readings, separated by commas."""
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    """Names of readings or their beginnings, separated by commas."""
     known = {*METRICS, *HOST_METRICS}
+    names = tuple(_whole_name(name.strip(), known) for name in text.split(",") if name.strip())
     wrong = [name for name in names if name not in known]
     if wrong:
         from difflib import get_close_matches
@@ -94,16 +109,37 @@ def metric_names(text: str) -> tuple[str, ...]:
     return names
 
 
-@click.command()
-@click.argument("device", required=False)
+def _whole_name(name: str, known: AbstractSet[str]) -> str:
+    """`util` is utilization_percent, if only one reading begins so."""
+    found = [one for one in sorted(known) if one.startswith(name)]
+    return found[0] if len(found) == 1 and name not in known else name
+
+
+@click.command(epilog=READINGS)
+@with_devices(f"Only these GPUs: {DEVICE_FORMS}; or host.")
 @click.option(
-    "--metric", "-m", "metrics", type=metric_names, metavar="NAME,…", help="Which readings."
+    "--metric",
+    "-m",
+    "metrics",
+    type=metric_names,
+    metavar="NAME,…",
+    help="Which readings [default: utilisation, memory, temperature and power].",
 )
 @click.option(
-    "--since", default="24h", type=moment, metavar="WHEN", help="Start: 24h ago, or a time."
+    "--since",
+    default="24h",
+    show_default=True,
+    type=moment,
+    metavar="WHEN",
+    help="Start: 24h ago, or a time such as 2026-11-15T03:00.",
 )
 @click.option(
-    "--until", default="now", type=moment, metavar="WHEN", help="End: now, 2h ago, or a time."
+    "--until",
+    default="now",
+    show_default=True,
+    type=moment,
+    metavar="WHEN",
+    help="End: 2h ago, or a time.",
 )
 @click.option("--points", "-n", type=whole, metavar="N", help="Number of intervals.")
 @click.option("--who", is_flag=True, help="Who used the device, and when.")
@@ -114,7 +150,7 @@ def metric_names(text: str) -> tuple[str, ...]:
 @elsewhere
 @shared
 def history(
-    device: str | None,
+    devices: list[str],
     metrics: tuple[str, ...] | None,
     since: float,
     until: float,
@@ -126,8 +162,9 @@ def history(
     """Print past readings, or with --who, who used the devices.
 
     DEVICE is an index, 6:0, a UUID or its beginning, a PCI address, or "host" for the node itself;
-    by default all devices are shown. Charts run from the earliest to the latest; a gap is time in
-    which nothing was recorded. `andon serve` records; --url shows a server's history.
+    by default all devices are shown. Charts run from the earliest to the latest, from zero to the
+    value under OF; a gap is time in which nothing was recorded. -m throttle shows the share of
+    time of each reason. `andon serve` records; --url shows a server's history.
     """
     if since >= until:
         raise click.UsageError("--since must be earlier than --until")
@@ -142,7 +179,7 @@ def history(
     past = _opened(settings, chosen())
     try:
         known = list(past.devices())
-        found = _devices(known, device)
+        found = _devices(known, devices)
         if who:
             text = _who(_uses(past, found, shown), known, shown)
         else:
@@ -163,13 +200,11 @@ def _opened(settings: "Settings", choices: Choices) -> Past:
     return app.open_past(settings)
 
 
-def _devices(known: Sequence[Device], name: str | None) -> list[Device | None]:
+def _devices(known: Sequence[Device], names: Sequence[str]) -> list[Device | None]:
     """The devices that match; None is the node itself."""
-    if name == HOST:
-        return [None]
-    if name is None:
+    if not names:
         return [*known] or [None]
-    return [_recorded(known, name)]
+    return [None if name == HOST else _recorded(known, name) for name in names]
 
 
 def _recorded(known: Sequence[Device], name: str) -> Device:
@@ -193,10 +228,35 @@ def _lines(
     out = []
     for device in devices:
         uuid = HOST if device is None else device.uuid
+        span = (shown.since, shown.until, points or shown.points)
         for metric in metrics or (SHOWN_HOST if device is None else SHOWN):
-            found = past.history(uuid, metric, shown.since, shown.until, points or shown.points)
-            out.append(HistoryLine(device, uuid, metric, found))
+            if metric == THROTTLE:
+                out += throttle_lines(device, uuid, _throttled(past, uuid, *span), *span)
+                continue
+            found = past.history(uuid, metric, *span)
+            out.append(HistoryLine(device, uuid, metric, found, _top(past, uuid, metric, span)))
     return out
+
+
+def _throttled(past: Past, uuid: str, since: float, until: float, points: int) -> Shares:
+    from andon.cli.remote_history import RemoteHistory
+    from andon.core.history.throttle_shares import throttle_shares
+
+    if isinstance(past, RemoteHistory):
+        return past.throttle_shares(uuid, since, until, points)
+    return throttle_shares(past, uuid, since, until, points)
+
+
+def _top(past: Past, uuid: str, metric: str, span: tuple[float, float, int]) -> float | None:
+    """The top of a chart's scale: all of the memory, the power limit; None where it is fixed."""
+    parts = TOPS.get(metric, ()) if uuid != HOST else ()
+    wholes = [summary(past.history(uuid, part, *span)) for part in parts]
+    values = [whole.max for whole in wholes if whole is not None and whole.max is not None]
+    if metric != "memory_used_bytes" or not parts:
+        return max(values, default=None)
+    # Used and free memory add up at every instant; their extremes do not.
+    means = [whole.mean for whole in wholes if whole is not None and whole.mean is not None]
+    return sum(means) if len(means) == len(parts) else None
 
 
 def _uses(past: Past, devices: Sequence[Device | None], shown: Shown) -> list[UsageInterval]:

@@ -11,7 +11,6 @@ import click
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Unavailable
-from andon.model import wire
 
 URL = "http://127.0.0.1:26366"
 PAGE = "open.html"
@@ -20,30 +19,43 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{16,256}")
 
 @click.command("open")
 @click.option("--url", help=f"The server; else the one that you started here, or {URL}.")
-@click.option("--token-file", metavar="FILE", help="Its token, if it is not your own server's.")
+@click.option("--token-file", metavar="FILE", help="Its token, if it is on another machine.")
 @click.option(
     "--print", "only_print", is_flag=True, help="Print the link instead of opening a browser."
 )
+@click.option("--revoke", is_flag=True, help="End all your sessions instead.")
+@click.option("--revoke-all", is_flag=True, help="End everyone's sessions (root, server's owner).")
 @shared
-def open_(url: str | None, token_file: str | None, only_print: bool) -> int:
+def open_(
+    url: str | None, token_file: str | None, only_print: bool, revoke: bool, revoke_all: bool
+) -> int:
     """Open the server's page, signed in; or print the link if there is no browser.
 
-    The link works once, within two minutes. Its code stays in the browser's tab: no proxy sees
-    it, and no cookie is set.
+    On the server's own machine you are signed in as yourself, whoever runs it. The link works
+    once, within two minutes. Its code stays in the browser's tab: no proxy sees it, and no cookie
+    is set.
     """
-    from andon.cli.remote import signing_in
+    from andon.cli import signing_in
 
-    server = signing_in(url, token_file, lambda text: notice(text, chosen()))
-    link = f"{server.url}/#code={_code(server.post('/api/links'))}"
+    def notify(text: str) -> None:
+        notice(text, chosen())
+
+    if revoke or revoke_all:
+        ended = signing_in.revoke(url, token_file, revoke_all)
+        notify(f"{ended} session{'s' * (ended != 1)} ended")
+        return 0
+    found = signing_in.sign_in_link(url, token_file, notify)
+    link = f"{found.url}/#code={_code(found.code)}"
+    if found.user is not None:
+        notify(f"signed in as {found.user} with the server of {found.server_user}")
     if only_print or not _opened(link):
         Terminal.of(chosen()).show(f"{link}\n")
         notice("open it within two minutes; it works once", chosen())
     return 0
 
 
-def _code(answer: wire.Json) -> str:
+def _code(found: object) -> str:
     """The code of a link, checked because it is printed and opened."""
-    found = answer.get("code")
     if not isinstance(found, str) or not _CODE.fullmatch(found):
         hint = "check that it is an andon server"
         raise Unavailable("the server's answer contains no code", hint=hint)

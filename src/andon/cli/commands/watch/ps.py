@@ -7,37 +7,30 @@ import click
 
 from andon.cli import process_counters, snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
-from andon.cli.options import chosen, shared
+from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.process_rows import (
     SORTS,
     ProcessFilter,
     ProcessRow,
-    render_tree,
-    render_uses,
     uses,
     uses_to_csv,
     uses_to_json,
 )
+from andon.cli.show.process_table import NO_PROCESS, render_by_device, render_tree, render_uses
 from andon.cli.show.render import paragraph, render_status
 from andon.cli.show.tree import Branch, forest
-from andon.cli.snapshot_source import chosen_uuids, only, split_devices
+from andon.cli.snapshot_source import narrowed
 from andon.cli.terminal import Terminal
 from andon.model.device import NAMES_MISSING, Process, Snapshot
+from andon.model.naming import unread_words
 
 SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolution
 
 
 @click.command()
+@with_devices()
 @click.option("--user", "-u", metavar="USER", help="Only this user's processes.")
-@click.option(
-    "--device",
-    "-d",
-    "names",
-    multiple=True,
-    metavar="D,…",
-    help="Only these devices: index, 3:0, UUID or its beginning.",
-)
 @click.option("--container", "-c", metavar="NAME", help="Only in this container: name or id.")
 @click.option("--job", "-j", metavar="JOB", help="Only of this job: 42, slurm:42.0, a unit's name.")
 @click.option(
@@ -51,10 +44,11 @@ SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolu
 @click.option("--tree", "-t", is_flag=True, help="Show processes under those that started them.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.processes/1: UTC, bytes.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per process.")
+@elsewhere
 @shared
 def ps(
+    devices: list[str],
     user: str | None,
-    names: tuple[str, ...],
     container: str | None,
     job: str | None,
     sort: str,
@@ -62,37 +56,54 @@ def ps(
     as_json: bool,
     as_csv: bool,
 ) -> int:
-    """Print the processes that use the devices, the largest first.
+    """Print the processes that use the devices.
 
-    C is compute, G is graphics. CPU is the host's, where 100 % is one core. Memory not accounted
-    for by any process has its own row: a crashed process, another container, or the driver.
+    On a terminal they are grouped by GPU with a sum each; in a pipe the largest comes first.
+    TYPE is C for compute, G for graphics. CPU is the host's, where 100 % is one core. Memory not
+    accounted for by any process has its own row: a crashed process, another container, or the
+    driver.
     """
     if as_json + as_csv + tree > 1:
         raise click.UsageError("--json, --csv and --tree cannot be combined")
+    there = chosen().url is not None
+    if there and tree:
+        raise click.UsageError("--url and --tree cannot be combined: run andon ps there")
     snapshot = snapshot_source.take_snapshot(chosen(), watched=True)
     root = snapshot_source.settings_of(chosen()).root
-    hosts = process_counters.host_use(_pids(snapshot), SAMPLE_SECONDS, root)
-    devices = split_devices(names)
-    shown = only(snapshot, chosen_uuids(snapshot, devices)) if devices else snapshot
-    ids = _container_ids(_pids(shown), root) if container else {}
-    found = uses(shown, hosts, ProcessFilter(user, container, job, ids), sort)
+    # A server's processes are not in this machine's /proc.
+    pids = set() if there else _pids(snapshot)
+    hosts = process_counters.host_use(pids, SAMPLE_SECONDS, root)
+    shown = narrowed(snapshot, devices)
+    ids = _container_ids(pids & _pids(shown), root) if container else {}
+    wanted = ProcessFilter(user, container, job, ids)
+    found = uses(shown, hosts, wanted, sort)
     terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(uses_to_json(shown, found), terminal.live))
     elif as_csv:
         terminal.show(uses_to_csv(shown, found))
-    elif not snapshot.devices:
-        terminal.show(render_status(snapshot, terminal.width, terminal.color, time.time()))
-    else:
+    elif not snapshot.devices or (not found and exit_code(shown)):
+        terminal.show(render_status(shown, terminal.width, terminal.color, time.time()))
+    elif tree:
+        branches, ancestors = _family(found, _pids(shown), root)
         width, color, mark = terminal.width, terminal.color, unreal(shown)
-        if tree:
-            branches, ancestors = _family(found, _pids(shown), root)
-            text = render_tree(found, branches, ancestors, width, color, mark)
-        else:
-            text = render_uses(found, width, color, mark)
-        terminal.show(text)
+        terminal.show(render_tree(found, branches, ancestors, width, color, mark))
+        _say_what_is_missing(shown, terminal)
+    else:
+        render = render_by_device if terminal.live else render_uses
+        width, color, mark = terminal.width, terminal.color, unreal(shown)
+        terminal.show(render(found, width, color, mark, _no_process(shown, wanted)))
         _say_what_is_missing(shown, terminal)
     return exit_code(shown)
+
+
+def _no_process(snapshot: Snapshot, wanted: ProcessFilter) -> str:
+    """What is said where no row is shown; processes of others are no secret."""
+    if wanted.everybody:
+        return NO_PROCESS
+    others = len({p.pid for status in snapshot.devices for p in status.processes})
+    rest = f"; {others} other{'s' * (others != 1)} use{'s' * (others == 1)} one" if others else ""
+    return f"no process {wanted.words()} is using a GPU{rest}"
 
 
 def _pids(snapshot: Snapshot) -> set[int]:
@@ -127,4 +138,9 @@ def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     reasons = [s.missing.get(key) for s in snapshot.devices for key in ("processes", NAMES_MISSING)]
     for reason in dict.fromkeys(reason for reason in reasons if reason):
         for line in paragraph(f"– processes: {reason}", terminal.width, "dim"):
+            terminal.say(line)
+    if (
+        unread := unread_words(snapshot.devices, "its processes are", "their processes are")
+    ) is not None:
+        for line in paragraph(f"{unread} not listed", terminal.width, "yellow"):
             terminal.say(line)

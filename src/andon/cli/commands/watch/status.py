@@ -5,14 +5,15 @@ import time
 import click
 
 from andon.cli import snapshot_source
-from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.availability_source import free_line
+from andon.cli.lamp_source import LampSource
+from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
-from andon.cli.show.render import render_status
-from andon.cli.show.text import say
-from andon.cli.snapshot_source import mask_of
+from andon.cli.show.render import paragraph, render_status
+from andon.cli.snapshot_source import mask_of, narrowed
 from andon.cli.sources import rulebook_of
-from andon.cli.terminal import Choices, Terminal
+from andon.cli.terminal import Terminal
 from andon.model import wire
 from andon.model.device import Snapshot, State
 
@@ -21,34 +22,35 @@ HINT = "Next: andon watch (live), andon ps (processes), andon --help"
 
 
 @click.command()
+@with_devices()
 @click.option("--json", "as_json", is_flag=True, help="Print andon.snapshot/1: UTC, bytes.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per device.")
 @click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")
 @click.option("--verbose", "-v", is_flag=True, help="Say why each missing value is missing.")
 @elsewhere
 @shared
-def status(as_json: bool, as_csv: bool, only_visible: bool, verbose: bool) -> int:
+def status(
+    devices: list[str], as_json: bool, as_csv: bool, only_visible: bool, verbose: bool
+) -> int:
     """Print one line per device: utilisation, memory, temperature, power, and who uses it.
 
-    A dash is a value that the device does not report; 0 % is a reading. Wider terminals show
-    more columns. The exit code is 0 if a device responds or is asleep, else 3.
+    The last line says which GPUs are free to use. A dash is a value that the device does not
+    report; 0 % is a reading. Wider terminals show more columns. The exit code is 0 if a device
+    responds or is asleep, else 3.
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv cannot be combined")
     snapshot = snapshot_source.take_snapshot(chosen())
-    shown = keep_visible(snapshot) if only_visible else snapshot
-    form = "json" if as_json else "csv" if as_csv else "table"
-    _show(shown, snapshot, form, Terminal.of(chosen()), verbose)
+    named = narrowed(snapshot, devices)
+    shown = keep_visible(named) if only_visible else named
+    terminal = Terminal.of(chosen())
+    if as_json:
+        terminal.show(as_json_text(wire.snapshot_to_json(shown), terminal.live))
+    elif as_csv:
+        terminal.show(csv_rows.header() + "".join(csv_rows.device_rows(shown)))
+    else:
+        _show(shown, named, snapshot, terminal, verbose)
     return exit_code(shown)
-
-
-def overview(choices: Choices) -> int:
-    """`andon` alone: the status and a line of hints."""
-    snapshot, terminal = snapshot_source.take_snapshot(choices), Terminal.of(choices)
-    _show(snapshot, snapshot, "table", terminal, verbose=False)
-    if terminal.live and not choices.quiet and snapshot.devices:
-        terminal.say(say(HINT, "dim"))
-    return exit_code(snapshot)
 
 
 def exit_code(snapshot: Snapshot) -> int:
@@ -61,14 +63,26 @@ def as_json_text(value: wire.Json, live: bool) -> str:
     return wire.dumps(value, indented=live) + "\n"
 
 
-def _show(shown: Snapshot, whole: Snapshot, form: str, terminal: Terminal, verbose: bool) -> None:
-    if form == "json":
-        terminal.show(as_json_text(wire.snapshot_to_json(shown), terminal.live))
-    elif form == "csv":
-        terminal.show(csv_rows.header() + "".join(csv_rows.device_rows(shown)))
-    else:
-        mask = mask_of(whole, len(whole.devices) - len(shown.devices), chosen().url)
-        book, now = rulebook_of(chosen()), time.time()
-        terminal.show(
-            render_status(shown, terminal.width, terminal.color, now, verbose, mask, book)
+def _show(
+    shown: Snapshot, named: Snapshot, whole: Snapshot, terminal: Terminal, verbose: bool
+) -> None:
+    choices = chosen()
+    mask = mask_of(whole, len(named.devices) - len(shown.devices), choices.url)
+    book, now = rulebook_of(choices), time.time()
+    terminal.show(
+        render_status(
+            shown,
+            terminal.width,
+            terminal.color,
+            now,
+            verbose,
+            mask,
+            book,
+            LampSource(chosen()).of(whole),
         )
+    )
+    if shown.devices and (line := free_line(choices, whole, shown)) is not None:
+        terminal.say(line.fit(terminal.width))
+    if choices.bare and terminal.live and not choices.quiet and shown.devices:
+        for text in paragraph(HINT, terminal.width, "dim"):
+            terminal.say(text)

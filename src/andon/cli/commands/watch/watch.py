@@ -9,12 +9,15 @@ import click
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import NO_DEVICE, exit_code
-from andon.cli.options import chosen, duration, elsewhere, shared, whole
+from andon.cli.lamp_source import LampSource
+from andon.cli.live_screen import LiveScreen, is_capable
+from andon.cli.options import chosen, duration, elsewhere, shared, whole, with_devices
 from andon.cli.outfile import LineFile
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
+from andon.cli.show.live import LiveTable
 from andon.cli.show.stream import Stream
-from andon.cli.snapshot_source import chosen_uuids, only, split_devices
+from andon.cli.snapshot_source import chosen_uuids, only
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices, Terminal, notice, size
 from andon.errors import Invalid
@@ -27,6 +30,7 @@ Lines = Callable[[Snapshot], list[str]]
 
 
 @click.command()
+@with_devices()
 @click.option(
     "--interval",
     "-i",
@@ -49,39 +53,35 @@ Lines = Callable[[Snapshot], list[str]]
     metavar="FILE",
     help="Append to FILE too; .jsonl or .csv, else in --format.",
 )
-@click.option(
-    "--device",
-    "-d",
-    "names",
-    multiple=True,
-    metavar="D,…",
-    help="Only these: index, 3:0, UUID or its beginning.",
-)
+@click.option("--lines", is_flag=True, help="Print lines instead of redrawing, as in a pipe.")
 @click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")
 @elsewhere
 @shared
 def watch(
+    devices: list[str],
     interval: float | None,
     count: int | None,
     form: str,
     out: Path | None,
-    names: tuple[str, ...],
+    lines: bool,
     only_visible: bool,
 ) -> int:
-    """Print a line per device at every interval, until Ctrl-C.
+    """Show one line per device, live, until q or Ctrl-C.
 
-    With --out the same samples are appended to a file, whole lines only: an incomplete last line
-    from a crash is ended first, and a full disk is reported once while sampling continues. JSONL
-    lines are andon.snapshot/1. The exit code is 3 if no device responded or slept in COUNT samples.
+    On a terminal the table is redrawn in place. In a pipe, or with --lines, each sample adds its
+    lines. With --out the same samples are appended to a file, whole lines only: an incomplete
+    last line from a crash is ended first, and a full disk is reported once while sampling
+    continues. JSONL lines are andon.snapshot/1. The exit code is 3 if no device responded or
+    slept in COUNT samples.
     """
-    choices, wanted = chosen(), DeviceFilter(split_devices(names), only_visible)
+    choices, wanted = chosen(), DeviceFilter(devices, only_visible)
     choices.interval_seconds = interval
     settings = snapshot_source.settings_of(choices)
     with ExitStack() as stack:
         sinks = [] if out is None else [_file(out, form, stack)]
         if out is None or not choices.quiet:
             taken = out is not None and _by_name(out) is None  # the format is the file's
-            sinks.append(_screen("table" if taken else form, choices))
+            sinks.append(_screen("table" if taken else form, choices, lines, stack))
         return _follow(choices, settings.interval_seconds, count, wanted, sinks)
 
 
@@ -128,21 +128,28 @@ def _pour(snapshots: Iterable[Snapshot], sinks: list[Callable[[Snapshot], None]]
     return answered
 
 
-def _screen(form: str, choices: Choices) -> Callable[[Snapshot], None]:
+def _screen(
+    form: str, choices: Choices, lines_only: bool, stack: ExitStack
+) -> Callable[[Snapshot], None]:
     terminal = Terminal.of(choices)
     if form == "table":
-        book = rulebook_of(choices)
+        book, lamps = rulebook_of(choices), LampSource(choices)
+        if terminal.live and not lines_only and is_capable():
+            screen, live = stack.enter_context(LiveScreen()), LiveTable(terminal.color, book)
+            return lambda snapshot: screen.draw(
+                live.frame(snapshot, *screen.size(), lamps.of(snapshot))
+            )
         stream = Stream(terminal.width, terminal.height, terminal.color, book)
-        return lambda snapshot: _show_tick(snapshot, stream, terminal)
+        return lambda snapshot: _show_tick(snapshot, stream, terminal, lamps)
     header, lines = _machine(form)
     heads = chain([header], repeat(""))
     return lambda snapshot: terminal.show(next(heads) + "".join(lines(snapshot)))
 
 
-def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal) -> None:
+def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal, lamps: LampSource) -> None:
     """The size is checked every time, because windows are resized."""
     stream.resize(*size())
-    terminal.show(stream.tick(snapshot))
+    terminal.show(stream.tick(snapshot, lamps.of(snapshot)))
 
 
 def _file(path: Path, form: str, stack: ExitStack) -> Callable[[Snapshot], None]:

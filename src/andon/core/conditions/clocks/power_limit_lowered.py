@@ -8,8 +8,10 @@ from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.core.evidence.view import View
 from andon.model.throttling import POWER_CAP
 
-POWER_LIMIT_LOWERED = ReasonKind("power_limit_lowered", "below the card's default", 60, mild=7)
-"""It ranks above power_cap, which it causes; milder: it costs little."""
+POWER_LIMIT_LOWERED = ReasonKind(
+    "power_limit_lowered", "its power limit is below the card's default", 60, mild=7
+)
+"""It ranks above power_cap, which it causes. Milder: it costs little."""
 
 
 def explain(view: View) -> Reason | None:

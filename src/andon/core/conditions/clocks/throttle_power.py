@@ -23,25 +23,16 @@ from andon.model.thresholds import Figure, Thresholds
 from andon.model.throttling import POWER_CAP as POWER_CAP_REASON
 
 LOSS_PERCENT = Figure(
-    "clock_loss_percent",
-    20.0,
-    "how much of the clock a power limit may cost",
-    1,
-    100,
-    switch=True,
+    "clock_loss_percent", 20.0, "how much of the clock a power limit may cost", 1, 100, switch=True
 )
 LOSS_DEFAULT_LIMIT_PERCENT = Figure(
-    "clock_loss_default_limit_percent",
-    35.0,
-    "the same at the device's default power limit",
-    1,
-    100,
+    "clock_loss_default_limit_percent", 35.0, "the same at the device's default power limit", 1, 100
 )
 CLEAR_PERCENT = 5
 BUSY_PERCENT = 50
 DESIGNED_SHARE = 0.98  # of its design power limit
 CAP = POWER_CAP_REASON.name
-POWER_CAP = ReasonKind("power_cap", "the cap costs more than 20 % of the clock", 58)
+POWER_CAP = ReasonKind("power_cap", "the cap costs more of the clock than full load does", 58)
 RAISE = "Raise the limit to the card's default, if power and cooling allow."
 NEEDS_MORE = "The work needs more power than the limit allows; only a higher limit would help."
 
@@ -49,7 +40,7 @@ CAPPED = (CAP,)
 
 
 def judge(seen: DeviceView) -> Judgement | None:
-    """The power cap costs a busy device more than 20 % of its clock; 35 % at its default limit."""
+    """The power cap costs a busy device much of its clock; at its default limit more is normal."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
         return UNKNOWN

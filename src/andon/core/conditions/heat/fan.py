@@ -15,12 +15,7 @@ from andon.core.evidence.view import View
 from andon.model.thresholds import Figure, Thresholds
 
 CELSIUS = Figure(
-    "fan_celsius",
-    70.0,
-    "the temperature from which the fan must run",
-    0,
-    150,
-    switch=True,
+    "fan_celsius", 70.0, "the temperature from which the fan must run", 0, 150, switch=True
 )
 CLEAR_CELSIUS = 10
 FAN_FAILED = ReasonKind("fan_failed", "hot, and the fan has stopped", 95)

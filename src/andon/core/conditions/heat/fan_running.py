@@ -17,7 +17,8 @@ RUNS_PERCENT = 25
 LOUD_PERCENT = 36  # some cards idle at a third
 LOAD_PERCENT = 30
 ASKED_PERCENT = 70  # loud enough that people ask
-FAN = ReasonKind("fan", "heat or load explains the fan", 14, mild=6)  # milder: it is not loud
+FAN = ReasonKind("fan", "heat or load explains the fan", 14, mild=6)
+"""Milder: it is not loud."""
 FAN_IDLE = ReasonKind("fan_idle", "the fan runs although the device is idle and cool", 24)
 NORMAL = "Nothing to do: this is normal. Less load or a lower power limit makes it quieter."
 SET_BY_HAND = "Check for a fan speed set by hand in the driver settings or the firmware."

@@ -22,11 +22,7 @@ CELSIUS = Figure(
     switch=True,
 )
 MARGIN_CELSIUS = Figure(
-    "thermal_margin_celsius",
-    5.0,
-    "how far below its own slowdown temperature to notify",
-    0,
-    50,
+    "thermal_margin_celsius", 5.0, "how far below its own slowdown temperature to notify", 0, 50
 )
 NOTIFY_CELSIUS = Figure(
     "thermal_notify_celsius",
@@ -36,8 +32,8 @@ NOTIFY_CELSIUS = Figure(
     150,
 )
 CRITICAL_CELSIUS = Figure(
-    "thermal_critical_celsius", 95.0, "critical temperature for such a device", 0, 150,
-)  # fmt: skip
+    "thermal_critical_celsius", 95.0, "critical temperature for such a device", 0, 150
+)
 
 _SW, _HW, _SLOWDOWN = SW_THERMAL.name, HW_THERMAL.name, HW_SLOWDOWN.name
 _BRAKE, _LIMIT = POWER_BRAKE.name, TEMPERATURE_LIMIT.name

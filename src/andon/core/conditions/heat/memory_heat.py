@@ -53,5 +53,6 @@ CONDITION = Condition(
     subject_kind=Subject.DEVICE,
     why="The memory can be hotter than the chip, and throttle a device whose chip is cool.",
     advice=ADVICE,
+    explains=("throttle_thermal",),
     reasons=(Explanation(explain, (MEMORY_HEAT,)),),
 )

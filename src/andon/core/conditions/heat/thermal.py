@@ -48,7 +48,8 @@ from andon.model.throttling import HW_THERMAL
 
 CLEAR_CELSIUS, CRITICAL_CLEAR_CELSIUS = 5, 3
 SOON_SECONDS = 3600.0
-HOT = ReasonKind("hot", "near its limits", 62, mild=35)  # milder: warm, but far from its own limit
+HOT = ReasonKind("hot", "near its limits", 62, mild=35)
+"""Milder: warm, but far from its own limit."""
 
 
 class Heat(NamedTuple):

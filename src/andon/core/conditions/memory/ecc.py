@@ -18,6 +18,8 @@ from andon.core.evidence.measures import ecc_rise
 from andon.core.evidence.phrasing import CERTAIN, Clause, conclude, say
 from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.core.evidence.view import View
+from andon.model.device import DeviceStatus
+from andon.model.lamp import Lamp
 
 KNOWN_BEFORE, ROSE = (EVENT, CALM), (CALM, EVENT)
 ECC = ReasonKind("ecc", "the memory returned wrong data that could not be corrected", 80)
@@ -50,6 +52,12 @@ def judge_ecc_count(before: int | None, count: int) -> Counted:
 def judge_ecc_event(detail: str | None) -> Judgement:
     """The driver reports errors on its own, without their count."""
     return Judgement(ROSE, about=Errors(detail))
+
+
+def present(status: DeviceStatus) -> Judgement | None:
+    """The errors since the driver was loaded: the device is withheld until it is reset."""
+    count = status.sample.ecc_uncorrected if status.answered and status.sample else None
+    return Judgement(KNOWN_BEFORE, count, about=Errors()) if count else None
 
 
 def sentence(told: Told) -> str:
@@ -88,15 +96,19 @@ CONDITION = Condition(
     advice="Stop the work on it and reset the device; if the errors return, have it replaced.",
     judged=OnEvents(),
     rungs=(
-        Rung(INFO, "errors from before andon first saw it", 0, CLEARS, DAY_SECONDS, notify=False),
+        Rung(
+            INFO, "errors from before andon first saw it",
+            0, CLEARS, DAY_SECONDS, notify=False, lamp=Lamp.AMBER,
+        ),
         Rung(CRITICAL, "the count of uncorrected errors rose", 0, CLEARS, DAY_SECONDS),
     ),
     label="memory errors",
     headline="has memory errors",
     sentence=sentence,
+    present=present,
     unit="errors",
     weight=15,
     momentary=True,
     reasons=(Explanation(explain, (ECC,)),),
     promql=(None, _rose),
-)
+)  # fmt: skip

@@ -10,7 +10,8 @@ from andon.units import MIB
 
 DESKTOP_BYTES = 128 * MIB
 DESKTOP_SHARE, DESKTOP_MUCH = 0.1, 0.25
-GRAPHICS = ReasonKind("graphics", "a desktop uses memory", 15, mild=3)  # milder: it uses little
+GRAPHICS = ReasonKind("graphics", "a desktop uses memory", 15, mild=3)
+"""Milder: it uses little."""
 ADVICE = "Nothing to do unless memory is short; then log out of the desktop, or move it."
 
 

@@ -8,9 +8,8 @@ from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.core.evidence.view import View
 from andon.model.device import Process
 
-IDLE_MEMORY = ReasonKind(
-    "idle_memory", "memory held by an idle process", 46, mild=38
-)  # milder: there is memory left
+IDLE_MEMORY = ReasonKind("idle_memory", "memory held by an idle process", 46, mild=38)
+"""Milder: there is memory left."""
 ADVICE = "Ask its owner whether it is still needed; stopping it frees the memory."
 
 

@@ -27,9 +27,8 @@ PERCENT = Figure(
 )
 CLEAR_PERCENT = 3
 TIGHT_BYTES = GIB  # less than this may not be enough for another allocation
-MEMORY_FULL = ReasonKind(
-    "memory_full", "nearly full, held by busy processes", 16, mild=8
-)  # milder: there is room for another allocation
+MEMORY_FULL = ReasonKind("memory_full", "nearly full, held by busy processes", 16, mild=8)
+"""Milder: there is room for another allocation."""
 
 
 def judge(seen: DeviceView) -> Judgement | None:

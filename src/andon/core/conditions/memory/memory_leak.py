@@ -31,9 +31,8 @@ CLEAR_TIMES = 2.0
 SURELY_SECONDS = 600.0  # a shorter past cannot show a trend
 SOON_SECONDS = 3600.0
 LONG_SECONDS = 300.0
-LEAK = ReasonKind(
-    "memory_leak", "memory rises steadily", 65, mild=47
-)  # milder: more than an hour until it is full
+LEAK = ReasonKind("memory_leak", "memory rises steadily", 65, mild=47)
+"""Milder: more than an hour until it is full."""
 ADVICE = "Save the work before memory runs out, and check what is kept at each step."
 
 

@@ -10,9 +10,7 @@ from andon.core.conditions.wording import valued, was
 from andon.model.device import Snapshot
 from andon.model.thresholds import Figure, Thresholds
 
-PERCENT = Figure(
-    "node_cpu_percent", 95.0, "how busy the node's CPU may be", 1, 100, switch=True,
-)  # fmt: skip
+PERCENT = Figure("node_cpu_percent", 95.0, "how busy the node's CPU may be", 1, 100, switch=True)
 CLEAR_PERCENT = 5
 
 

@@ -21,8 +21,8 @@ from andon.model.thresholds import Figure, Thresholds
 from andon.units import GIB
 
 PERCENT = Figure(
-    "node_disk_percent", 90.0, "how full a disk of the node may be", 1, 100, switch=True,
-)  # fmt: skip
+    "node_disk_percent", 90.0, "how full a disk of the node may be", 1, 100, switch=True
+)
 SMALLEST_GIB = 8
 CLEAR_PERCENT = 2
 FREE_GIB, CLEAR_FREE_GIB = 100, 120

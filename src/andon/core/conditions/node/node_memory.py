@@ -18,8 +18,8 @@ from andon.model.device import Snapshot
 from andon.model.thresholds import Figure, Thresholds
 
 PERCENT = Figure(
-    "node_memory_percent", 95.0, "how full the node's own memory may be", 1, 100, switch=True,
-)  # fmt: skip
+    "node_memory_percent", 95.0, "how full the node's own memory may be", 1, 100, switch=True
+)
 CLEAR_PERCENT, CRITICAL_CLEAR_PERCENT = 3, 2
 CRITICAL_PERCENT = 3  # above the first threshold
 

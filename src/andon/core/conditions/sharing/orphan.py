@@ -22,8 +22,8 @@ from andon.core.conditions.sharing.phrases import (
     lasting,
     lease_evidence,
     named,
-    program,
 )
+from andon.core.evidence.blame import program
 from andon.model.thresholds import Figure, Thresholds
 
 SECONDS = Figure(

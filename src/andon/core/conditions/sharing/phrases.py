@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from andon.core.conditions.condition import Told
 from andon.core.conditions.observation import HeldDevices
-from andon.model.alert import Party
-from andon.model.device import Process
 from andon.units import human_seconds
 
 MOST_NAMED = 3
@@ -28,19 +26,6 @@ def lease_evidence(held: HeldDevices, pids: Iterable[int] = ()) -> Mapping[str, 
         out["user"] = held.user
     named = list(pids) or [party.pid for party in held.who if held.orphaned]
     return {**out, "pids": ", ".join(map(str, named))} if named else out
-
-
-def program(party: Party) -> str:
-    """A process's name for people: the script it runs, or its name."""
-    for word in (party.command or "").split():
-        base = word.rpartition("/")[2]
-        if base.endswith((".py", ".sh", ".ipynb")):
-            return base
-    return party.name or f"process {party.pid}"
-
-
-def party_of(process: Process) -> Party:
-    return Party(process.pid, process.user, process.name, process.command, process.started)
 
 
 def named(holders: tuple[HeldDevices, ...]) -> str:

@@ -21,9 +21,8 @@ from andon.core.conditions.sharing.phrases import (
     lasting,
     lease_evidence,
     named,
-    party_of,
-    program,
 )
+from andon.core.evidence.blame import program
 from andon.model.device import Process, State
 from andon.model.thresholds import Figure
 
@@ -66,7 +65,7 @@ def sentence(told: Told) -> str:
     if not isinstance(about, OutsideUse):
         return lasting(f"{told.it} is used outside its lease", told)
     first, others = about.strangers[0], len(about.strangers) - 1
-    who = ", ".join(word for word in (first.user, program(party_of(first))) if word)
+    who = ", ".join(word for word in (first.user, program(first)) if word)
     more = f" and {others} more" if others else ""
     by = f"by pid {first.pid} ({who}){more}"
     return lasting(f"{told.it}: used outside {named(about.holders)} {by}", told)

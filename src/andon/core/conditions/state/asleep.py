@@ -1,4 +1,4 @@
-"""The device is suspended, and not sampled: that would wake it."""
+"""The device is suspended, and not sampled to let it sleep; only `why` mentions it."""
 
 from andon.core.conditions.condition import Condition, Subject
 from andon.core.conditions.state.phrases import because, lasting, state_evidence

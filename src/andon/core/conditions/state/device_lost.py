@@ -3,14 +3,12 @@
 from andon.core.conditions.condition import CRITICAL, Condition, Rung, Subject
 from andon.core.conditions.judgement import ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnState
+from andon.core.conditions.node.drivers import fault_behind
 from andon.core.conditions.promql import PromTerms
 from andon.core.conditions.state.phrases import (
+    FAULT_KINDS,
     FIND_CAUSE,
     LOST,
-    NO_DEVICE,
-    NO_DRIVER,
-    NO_PERMISSION,
-    VERSION_MISMATCH,
     as_sentence,
     because,
     kind_of,
@@ -35,8 +33,8 @@ def judge(status: DeviceStatus) -> Judgement | None:
 def explain(view: View) -> Reason | None:
     """The driver reports it as lost; or the driver itself is missing or unusable."""
     status = view.status
-    if status.state is not State.LOST:
-        return None
+    if status.state is not State.LOST or fault_behind(status, view.snapshot) is not None:
+        return None  # the driver's own condition explains it
     kind = kind_of(status.reason or "", LOST)
     text = say("Lost") + lasting(view) + because(view)
     if kind is not LOST:
@@ -63,6 +61,6 @@ CONDITION = Condition(
     sentence=reported("{it} is lost"),
     advise=hinted,
     weight=19,
-    reasons=(Explanation(explain, (LOST, VERSION_MISMATCH, NO_PERMISSION, NO_DRIVER, NO_DEVICE)),),
+    reasons=(Explanation(explain, (LOST, *FAULT_KINDS)),),
     promql=(_query,),
 )

@@ -1,11 +1,12 @@
-"""A board is divided into MIG instances, or the device is such an instance."""
+"""A board is divided into MIG instances, or the device is one of them; only `why` mentions it."""
 
 from andon.core.conditions.condition import Condition, Subject
 from andon.core.evidence.phrasing import CERTAIN, Clause, conclude, say
 from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.core.evidence.view import View, part_of_whole
 
-PARTITIONED = ReasonKind("partitioned", "MIG", 18, mild=5)  # milder: its utilisation is still known
+PARTITIONED = ReasonKind("partitioned", "divided into MIG instances, or one of them", 18, mild=5)
+"""Milder: its utilisation is still known."""
 OF_BOARD = "For memory and processes, ask about an instance."
 OF_INSTANCE = "Ask about the board: what slows or heats it also affects this instance."
 

@@ -4,7 +4,7 @@ from andon.core.evidence.measures import measured, memory_percent, state_seconds
 from andon.core.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
 from andon.core.evidence.reasons import Evidence, Reason, ReasonKind
 from andon.core.evidence.view import View, after_colon, part_of_whole
-from andon.model.device import Fault, Process, ProcessKind, Snapshot
+from andon.model.device import Fault, Process, ProcessKind
 
 FIND_CAUSE = "Find the cause: sudo dmesg | grep -i -e xid -e nvrm"
 HEALTH = ("utilization_percent", "temperature_celsius")
@@ -16,6 +16,7 @@ VERSION_MISMATCH = ReasonKind(
 NO_PERMISSION = ReasonKind("no_permission", "andon may not read it", 98)
 NO_DRIVER = ReasonKind("no_driver", "its driver is not installed or not loaded", 97)
 NO_DEVICE = ReasonKind("no_device", "the node has none", 20)
+FAULT_KINDS = (VERSION_MISMATCH, NO_PERMISSION, NO_DRIVER, NO_DEVICE)
 HEALTHY = ReasonKind("healthy", "nothing is wrong", 10)
 
 
@@ -24,20 +25,18 @@ def healthy(view: View) -> Reason | None:
     known = [name for name in HEALTH if view.read(name) is not None]
     if not known:
         return None
-    holder = view.worker() if view.works else view.holder(view.processes)
+    holder = None if view.works else view.holder(view.processes)
+    whom = view.worker() or holder
     complete = len(known) == len(HEALTH) and view.sample.throttle is not None
     confidence = CERTAIN if complete else LIKELY
-    more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(holder)]
-    return conclude(HEALTHY, confidence, say("OK") + _readings(view, holder), more, holder)
+    more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(whom)]
+    return conclude(HEALTHY, confidence, say("OK") + _readings(view, holder), more, whom)
 
 
-def absence(snapshot: Snapshot | None) -> tuple[Reason, ...]:
-    """Why a node shows no device: what each backend reported."""
-    faults = snapshot.faults if snapshot else ()
-    if not faults:
-        advice = "Check whether there is one: lspci | grep -i -e vga -e 3d -e display"
-        return (conclude(NO_DEVICE, LIKELY, say("No GPU found on this node"), advice=advice),)
-    return tuple(_of_fault(fault, snapshot.at if snapshot else None) for fault in faults)
+def nothing_found() -> Reason:
+    """Why a node shows no device where no backend reported anything."""
+    advice = "Check whether there is one: lspci | grep -i -e vga -e 3d -e display"
+    return conclude(NO_DEVICE, LIKELY, say("No GPU found on this node"), advice=advice)
 
 
 def vanished(uuid: str, seen_at: float, at: float) -> Reason:
@@ -92,11 +91,21 @@ def as_sentence(text: str) -> str:
     return text if not text or text[-1] in ".!?" else f"{text}."
 
 
-def _of_fault(fault: Fault, at: float | None) -> Reason:
+def kind_of_fault(fault: Fault) -> ReasonKind:
+    """By its code; by its words where a backend gives none."""
+    if fault.cards == 0:
+        return NO_DEVICE
+    known = {kind.code: kind for kind in FAULT_KINDS}
+    return known.get(fault.code) or kind_of("" if fault.code else fault.reason, NO_DRIVER)
+
+
+def of_fault(fault: Fault, at: float | None) -> Reason:
+    """What a backend reported."""
     source, reason = Evidence("source", fault.source), Evidence("fault", fault.reason, "", at)
     text = say("{source}: {reason}", source=source, reason=reason)
     advice = as_sentence(fault.hint) or "Run andon doctor for details."
-    return conclude(kind_of(fault.reason, NO_DRIVER), CERTAIN, text, advice=advice)
+    more = [None if fault.cards is None else Evidence("cards", fault.cards, "", at)]
+    return conclude(kind_of_fault(fault), CERTAIN, text, more, advice=advice)
 
 
 def _readings(view: View, holder: Process | None) -> Clause:

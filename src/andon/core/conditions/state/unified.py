@@ -1,4 +1,4 @@
-"""The device shares the system's memory: not all of what is used is its own."""
+"""The device shares the system's memory, so not all of it is its own; only `why` mentions it."""
 
 from andon.core.conditions.condition import Condition, Subject
 from andon.core.evidence.phrasing import CERTAIN, Clause, conclude, say
@@ -6,7 +6,8 @@ from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.core.evidence.view import View, part_of_whole
 from andon.model.device import MemoryKind
 
-UNIFIED = ReasonKind("unified", "shares the system's memory", 17, mild=4)  # milder: usage is known
+UNIFIED = ReasonKind("unified", "shares the system's memory", 17, mild=4)
+"""Milder: how much is used is known."""
 ADVICE = "Nothing to do: this chip shares system memory by design."
 
 

@@ -1,4 +1,4 @@
-"""Important values of a device cannot be read."""
+"""Important values of a device cannot be read; only `why` mentions it."""
 
 from andon.core.conditions.condition import Condition, Subject
 from andon.core.evidence.phrasing import CERTAIN, Clause, conclude, listed, say
@@ -16,8 +16,8 @@ VALUES = {
 }
 JUDGED_BY = ("utilization_percent", "memory_used_bytes")
 HELD_SHARE = 0.1
-# milder: enough can be read to judge it
 UNREADABLE = ReasonKind("unreadable", "important values cannot be read", 42, mild=6)
+"""Milder: enough can be read to judge it."""
 ADVICE = "andon status --verbose lists every reason; andon doctor suggests fixes."
 
 

@@ -50,6 +50,7 @@ CONDITION = Condition(
     why="It is in use: worth knowing before you start.",
     advice="Nothing to do: this is normal.",
     judged=OnReading(judge),
+    listed=False,
     rungs=(
         Rung(INFO, "utilisation above {high_usage_percent} %", 60, "{clear} %", 60, notify=False),
     ),

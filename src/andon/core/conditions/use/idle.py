@@ -29,12 +29,7 @@ from andon.model.device import Process
 from andon.model.thresholds import Figure
 
 SECONDS = Figure(
-    "idle_seconds",
-    300.0,
-    "how long a device may be occupied but idle",
-    1,
-    31_536_000,
-    switch=True,
+    "idle_seconds", 300.0, "how long a device may be occupied but idle", 1, 31_536_000, switch=True
 )
 IN_USE: Final = Judgement((CALM,))
 IDLE_HELD = ReasonKind("idle_held", "held but idle", 33)
@@ -108,8 +103,9 @@ CONDITION = Condition(
     judged=OnHeld(judge),
     rungs=(
         Rung(
-            WARNING, "held by a lease, job or run, and its utilisation is 0", 300,
-            "in use for 30 s, or no longer held", 30, for_figure="idle_seconds",
+            WARNING,
+            "held by a lease, job or run, and its utilisation is 0",
+            300, "in use for 30 s, or no longer held", 30, for_figure=SECONDS.name,
         ),
     ),
     label="held but idle",

@@ -1,34 +1,8 @@
-"""Utilisation in one word, and one mean for several devices."""
+"""One mean utilisation for several devices."""
 
-import math
 from collections.abc import Iterable
-from enum import StrEnum
 
-from andon.core.sampling.idleness import ZERO_READING
 from andon.model.device import DeviceStatus
-
-LIGHT_TO_PERCENT = 25.0
-MODERATE_TO_PERCENT = 75.0
-
-
-class Band(StrEnum):
-    """A utilisation in one word."""
-
-    IDLE = "idle"
-    LIGHT = "light"
-    MODERATE = "moderate"
-    HEAVY = "heavy"
-
-
-def band(utilization_percent: float | None) -> Band | None:
-    """None means "no data"; 0 % is a real reading, and the only one that is idle."""
-    if utilization_percent is None or math.isnan(utilization_percent):
-        return None
-    if utilization_percent <= ZERO_READING:
-        return Band.IDLE
-    if utilization_percent <= LIGHT_TO_PERCENT:
-        return Band.LIGHT
-    return Band.MODERATE if utilization_percent <= MODERATE_TO_PERCENT else Band.HEAVY
 
 
 def mean_utilization(statuses: Iterable[DeviceStatus]) -> float | None:

@@ -1,0 +1,87 @@
+/** What is drawn of a device: the readings of each chart, their units, scales and limits. */
+import type { Device } from "../api/types";
+import { known } from "../lib/format";
+import type { Metric } from "../live/rings";
+import type { Summary } from "./data";
+import { GIB } from "./data";
+
+export interface Limit {
+  label: string;
+  value: number;
+}
+
+export interface ChartKind {
+  title: string;
+  lines: { label: string; metric: Metric; colour: string }[];
+  unit: string;
+  digits: number;
+  /** The top of the scale where the device does not say it; else from the data. */
+  top: number | null;
+  limit: (device: Device) => Limit | null;
+}
+
+const limitOf = (label: string, value: number | null | undefined): Limit | null => (known(value) ? { label, value } : null);
+
+const watts = (device: Device): number | null => device.sample?.power_limit_watts ?? device.limits.power_default_watts;
+
+export const KINDS: ChartKind[] = [
+  {
+    title: "Utilisation", unit: "%", digits: 0, top: 100, limit: () => null,
+    lines: [{ label: "utilisation", metric: "utilization_percent", colour: "--chart-1" }],
+  },
+  {
+    title: "Memory", unit: "GiB", digits: 1, top: null,
+    limit: (device) => limitOf("total", known(device.memory_total_bytes) ? device.memory_total_bytes / GIB : null),
+    lines: [{ label: "memory", metric: "memory_used_bytes", colour: "--chart-2" }],
+  },
+  {
+    title: "Temperature", unit: "°C", digits: 0, top: 100,
+    limit: (device) => limitOf("slowdown", device.limits.slowdown_celsius),
+    lines: [{ label: "temperature", metric: "temperature_celsius", colour: "--chart-3" }],
+  },
+  {
+    title: "Power", unit: "W", digits: 0, top: null, limit: (device) => limitOf("power limit", watts(device)),
+    lines: [{ label: "power", metric: "power_watts", colour: "--chart-4" }],
+  },
+  {
+    title: "Clocks", unit: "MHz", digits: 0, top: null,
+    limit: (device) => limitOf("max SM clock", device.limits.sm_clock_mhz),
+    lines: [
+      { label: "SM", metric: "sm_clock_mhz", colour: "--chart-1" },
+      { label: "memory", metric: "memory_clock_mhz", colour: "--chart-2" },
+    ],
+  },
+];
+
+/** The readings of the page with all GPUs, by name. */
+export const CHOICES: { metric: Metric; title: string; kind: ChartKind; colour: string }[] = KINDS.flatMap((kind) =>
+  kind.lines.map((line) => ({
+    metric: line.metric, kind, colour: line.colour,
+    title: kind.lines.length > 1 ? `${line.label} clock` : kind.title.toLowerCase(),
+  })),
+);
+
+export function text(kind: ChartKind, value: number): string {
+  return `${value.toFixed(kind.digits)} ${kind.unit}`;
+}
+
+/** "mean 63 % (10–99)"; one value where least and most are the same. */
+export function spread(kind: ChartKind, found: Summary | null): string {
+  if (!found) return "no reading";
+  const [low, high] = [found.min.toFixed(kind.digits), found.max.toFixed(kind.digits)];
+  const mean = text(kind, found.mean);
+  return low === high ? mean : `mean ${mean} (${low}–${high})`;
+}
+
+/** The reading of this instant, as the rest of the page shows it. */
+export function nowOf(device: Device, metric: Metric): number | null {
+  const value = device.state === "ok" ? device.sample?.[metric] : null;
+  if (!known(value)) return null;
+  return metric === "memory_used_bytes" ? value / GIB : value;
+}
+
+/** The end of the scale: above the limit, so that its line and its name have room. */
+export function topOf(kind: ChartKind, limit: Limit | null): number | null {
+  if (limit === null) return kind.top;
+  return Math.max(kind.top ?? 0, limit.value * 1.12);
+}

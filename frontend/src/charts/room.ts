@@ -1,0 +1,74 @@
+/** The time range that all charts of a page share, in the address: Back undoes a zoom. */
+import { useCallback, useEffect, useMemo, useRef } from "react";
+import type { Span } from "../api/queries";
+import { keep, push } from "../lib/router";
+import { useLive } from "../live/store";
+import { chosen, fetchSpan, moved, pointsOf, queryOf, reset, selected, type View, viewOf, zoomed } from "./span";
+
+export interface Room {
+  view: View;
+  now: number;
+  since: number;
+  until: number;
+  /** What to fetch. */
+  asked: Span;
+  points: number;
+  choose: (seconds: number) => void;
+  select: (since: number, until: number) => void;
+  /** `again`: one of many steps of one gesture, which Back undoes together. */
+  zoom: (factor: number, around?: number | null, again?: boolean) => void;
+  move: (share: number) => void;
+  reset: () => void;
+  /** Up to now. */
+  follow: () => void;
+}
+
+const ONE_GESTURE_MS = 900;
+
+export function useRoom(query: URLSearchParams, pointedAt: () => number | null, most?: number, step?: number): Room {
+  const now = useLive((n) => n.snapshot?.at ?? 0);
+  const view = useMemo(() => viewOf(query), [query]);
+  const points = pointsOf(view.seconds, most);
+  const { since: first, until: last } = fetchSpan(view, now, points, step);
+  const asked = useMemo(() => ({ since: first, until: last }), [first, last]);
+  const until = view.until ?? now;
+  const latest = useRef({ view, now, query });
+  latest.current = { view, now, query };
+  const zoomedAt = useRef(0);
+  const acts = useMemo(() => {
+    const show = (next: View, put = push) => put(queryOf(next, latest.current.query));
+    return {
+      choose: (seconds: number) => show(chosen(seconds)),
+      select: (since: number, end: number) => show(selected(latest.current.view, since, end)),
+      zoom: (factor: number, around: number | null = null, again = false) => {
+        const soon = again && performance.now() - zoomedAt.current < ONE_GESTURE_MS;
+        zoomedAt.current = performance.now();
+        show(zoomed(latest.current.view, latest.current.now, factor, around), soon ? keep : push);
+      },
+      move: (share: number) => show(moved(latest.current.view, latest.current.now, share), keep),
+      reset: () => show(reset(latest.current.view)),
+      follow: () => show({ ...latest.current.view, until: null }),
+    };
+  }, []);
+  const room = { view, now, since: until - view.seconds, until, asked, points, ...acts };
+  useKeys(acts, pointedAt);
+  return room;
+}
+
+type Acts = Pick<Room, "zoom" | "move" | "reset">;
+
+/** Keys: [ and ] move, + and - zoom (around the cursor), 0 resets. */
+function useKeys(acts: Acts, pointedAt: () => number | null): void {
+  const pressed = useCallback((event: KeyboardEvent) => {
+    if ((event.target as HTMLElement).closest?.("input, textarea, select, dialog") || event.ctrlKey || event.metaKey) return;
+    if (event.key === "[") acts.move(-0.5);
+    else if (event.key === "]") acts.move(0.5);
+    else if (event.key === "+" || event.key === "=") acts.zoom(0.5, pointedAt());
+    else if (event.key === "-") acts.zoom(2, pointedAt());
+    else if (event.key === "0") acts.reset();
+  }, [acts, pointedAt]);
+  useEffect(() => {
+    window.addEventListener("keydown", pressed);
+    return () => window.removeEventListener("keydown", pressed);
+  }, [pressed]);
+}

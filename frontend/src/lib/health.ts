@@ -1,0 +1,97 @@
+/** What the server says of its parts, in words with units. */
+import { bytes, count, dateOf, duration, known, words } from "./format";
+
+export type Facts = Record<string, unknown>;
+
+interface About {
+  /** Since the server started. */
+  uptime: number;
+}
+
+type Say = (value: number, facts: Facts, about: About) => string | null;
+
+const NAMES: Record<string, string> = {
+  sampler: "Sampling", store: "History", alerts: "Alerts", leases: "Leases", live: "Live connections",
+};
+
+/** The name of a part, as a person would call it. */
+export function partName(name: string): string {
+  return NAMES[name] ?? words(name);
+}
+
+const readings = (number: number) => count(number, "reading");
+
+/** By part and fact; null says nothing, because it is as it should be. */
+const SAY: Record<string, Record<string, Say>> = {
+  sampler: {
+    age_seconds: (value) => `last reading ${value < 10 ? value.toFixed(1) : value.toFixed(0)} s ago`,
+    interval_seconds: (value) => `one reading every ${value} s`,
+    snapshots: (value, _, { uptime }) => `${readings(value)} since the start ${duration(uptime)} ago`,
+    missed: (value, facts, { uptime }) => (value ? missed(value, Number(facts["snapshots"] ?? 0), uptime) : "no reading missed"),
+    sampler_cpu_seconds: (value, _, { uptime }) => `CPU of the sampling loop: ${share(value, uptime)}`,
+    reader_cpu_seconds: (value, _, { uptime }) => `CPU of the driver readers: ${share(value, uptime)}`,
+  },
+  store: {
+    buffered_snapshots: (value) => (value ? `${readings(value)} not written yet` : "nothing waits to be written"),
+    dropped_snapshots: (value) => (value ? `${readings(value)} lost: they could not be written in time` : "no reading lost"),
+    written_snapshots: (value) => `${readings(value)} written`,
+    flushed: (value) => `last written ${dateOf(value)}`,
+    since: (value) => `failing since ${dateOf(value)}`,
+  },
+  alerts: {
+    firing: (value) => (value ? `${count(value, "alert")} firing` : "no alert is firing"),
+    waiting: (value) => (value ? `${count(value, "notification")} not sent yet` : "no notification waits to be sent"),
+    dropped: (value) => (value ? `${count(value, "notification")} given up` : null),
+  },
+  leases: { count: (value) => `${count(value, "lease")} held` },
+  live: {
+    clients: (value) => `${count(value, "client")} connected`,
+    dropped: (value) => (value ? `${count(value, "client")} dropped: too slow` : null),
+    refused: (value) => (value ? `${count(value, "connection")} refused` : null),
+    malformed: (value) => (value ? `${count(value, "message")} not understood` : null),
+    errors: (value) => (value ? `${count(value, "internal error")}` : "no errors"),
+  },
+};
+
+/** "6 readings missed in 5 min (2 %)". */
+export function missed(number: number, read: number, uptime: number): string {
+  const part = (100 * number) / Math.max(1, number + read);
+  const percent = part < 1 ? part.toFixed(1) : part.toFixed(0);
+  return `${readings(number)} missed in ${duration(uptime)} (${percent} %)`;
+}
+
+function share(seconds: number, uptime: number): string {
+  return `${((100 * seconds) / Math.max(1, uptime)).toFixed(2)} % of one core`;
+}
+
+/** Sentences about a part; what has no words here is named with its unit. */
+export function sentences(part: string, facts: Facts, about: About): string[] {
+  return Object.entries(facts).flatMap(([name, value]) => {
+    const say = SAY[part]?.[name];
+    if (say) return known(value as number) ? (say(value as number, facts, about) ?? []) : [];
+    if (value === null || value === undefined || typeof value === "object") return [];
+    if (name === "path") return [`lease directory ${String(value)}`];
+    if (name === "owner") return [`it belongs to ${String(value)}`];
+    if (name === "readable") return [value ? "the lease directory can be read" : "the lease directory cannot be read"];
+    return [`${words(name.replace(/_(seconds|bytes)$/, ""))}: ${plain(name, value)}`];
+  });
+}
+
+function plain(name: string, value: unknown): string {
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value !== "number") return String(value);
+  if (name.endsWith("_seconds")) return value < 120 ? `${value.toFixed(value < 10 ? 2 : 0)} s` : duration(value);
+  if (name.endsWith("_bytes")) return bytes(value);
+  return value.toLocaleString();
+}
+
+const STATES: Record<string, string> = {
+  ok: "responding", stale: "not responding", lost: "lost", asleep: "asleep",
+};
+
+/** "8 GPUs: 6 responding, 2 lost". */
+export function devicesText(states: Record<string, number>): string {
+  const all = Object.values(states).reduce((a, b) => a + b, 0);
+  const parts = Object.entries(states).map(([state, number]) => `${number} ${STATES[state] ?? state}`);
+  return `${count(all, "GPU")}: ${parts.join(", ") || "none"}`;
+}

@@ -1,0 +1,164 @@
+"""Which devices are free: the verdict of this node's lease book, or of a server."""
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.sources import sampling_ahead, settings_of
+from andon.cli.terminal import Choices
+from andon.errors import AndonError, Invalid
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.naming import device_labels, range_of
+from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.units import human_bytes
+
+if TYPE_CHECKING:
+    from andon.cli.show.offer import Offer, OfferRow
+    from andon.engine.sharing.availability import Candidates
+    from andon.model.lease_list import LeaseList
+    from andon.model.work import DeviceRequest
+
+
+def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+    """Whether each device of a snapshot is available for a request of one whole device."""
+    if choices.url is not None:
+        return server_leases(choices).devices
+    from andon.app import open_availability
+    from andon.engine.sharing.availability import BookPages
+    from andon.leases.book import Book
+
+    # No server reports on simulated devices.
+    broken = dict if snapshot.simulated else None
+    availability = open_availability(
+        settings_of(choices), lambda: snapshot, simulated=True, broken=broken
+    )
+    view = availability.view_of(snapshot)
+    pages = BookPages.of(Book(make=False))
+    capacities = availability.capacities(view, pages)
+    return availability.verdicts(snapshot, capacities, pages, snapshot.at)
+
+
+def server_leases(choices: Choices) -> "LeaseList":
+    """The leases and verdicts of the server that --url names."""
+    from andon.cli.commands.share.leases import there
+    from andon.cli.snapshot_source import connected
+
+    return there(connected(choices, choices.url or ""))
+
+
+def free_line(choices: Choices, snapshot: Snapshot, shown: Snapshot) -> Text | None:
+    """`free: GPU 4, 6`; None where nothing can be leased: a recording, or no kernel locks."""
+    if "replay" in snapshot.versions or sys.platform == "win32":
+        return None
+    try:
+        found = {verdict.uuid: verdict for verdict in verdicts_of(choices, snapshot)}
+    except (AndonError, OSError) as error:
+        reason = error.reason if isinstance(error, AndonError) else str(error)
+        return say("free: ", "dim") + say(f"not known: {reason}", "yellow")
+    labels = device_labels(shown.devices)
+    known = [label for uuid, label in labels.items() if uuid in found]
+    free = [
+        label
+        for uuid, label in labels.items()
+        if uuid in found and found[uuid].kind is VerdictKind.FREE
+    ]
+    if labels and not known:
+        return say("free: ", "dim") + say("not known: the server does not say", "yellow")
+    if not free:
+        return say("free: ", "dim") + say("none") + say("  (andon free says why)", "dim")
+    return say("free: ", "dim") + say(f"GPU {range_of(free)}", "bold green")
+
+
+def candidates_here(choices: Choices, request: "DeviceRequest") -> "Candidates":
+    """What a request would get on this node now."""
+    from andon.cli.device_request import availability_of
+    from andon.leases.book import Book
+
+    with sampling_ahead(choices) as sampler:
+        return availability_of(choices, sampler).offer(Book(make=False), request)
+
+
+def offer_here(choices: Choices, request: "DeviceRequest") -> "Offer":
+    from andon.cli.show.offer import Offer, OfferRow
+
+    found = candidates_here(choices, request)
+    models = {s.device.uuid: s.device.name for s in found.snapshot.devices}
+    rows = tuple(
+        OfferRow(
+            verdict,
+            models[one.uuid],
+            one.free_bytes,
+            one.utilization_percent,
+            one.score,
+            one.chosen,
+        )
+        for one, verdict in zip(found.choice.candidates, found.verdicts, strict=True)
+    )
+    snapshot, least = found.snapshot, found.need.least
+    return Offer(snapshot.at, snapshot.simulated, _asked(request), least, rows, found.choice.reason)
+
+
+def offer_there(choices: Choices, request: "DeviceRequest") -> "Offer":
+    """The same from a server: its verdict on each device, narrowed to what was asked."""
+    from andon.cli.show.offer import Offer, OfferRow
+    from andon.cli.snapshot_source import server_of
+    from andon.core.sharing.eligibility import need_of, no_gpu, obstacles_of
+    from andon.core.sharing.verdict import verdict
+
+    if request.shared or request.labels or request.prefer or request.even_if_used:
+        hint = "a server answers --gpus, --memory, --model, --devices and --exclude"
+        raise Invalid("--url cannot be combined with these options", hint=hint)
+    snapshot = server_of(choices, choices.url or "").once()
+    if not snapshot.devices:
+        raise no_gpu(snapshot.faults)
+    # A mask of this process does not apply to a server's devices.
+    statuses = tuple(replace(status, visible=True) for status in snapshot.devices)
+    never = obstacles_of(statuses, request, {})
+    need = need_of(statuses, request, never)
+    known, labels = {v.uuid: v for v in server_leases(choices).devices}, device_labels(statuses)
+    rows = []
+    for status in statuses:
+        uuid, bar = status.device.uuid, never[status.device.uuid]
+        found = known.get(uuid) if bar is None else verdict(status.device, labels[uuid], bar)
+        row = OfferRow(
+            found or _unknown(status, labels[uuid]),
+            status.device.name,
+            _free_bytes(status),
+            status.sample.utilization_percent if status.sample and status.answered else None,
+        )
+        rows.append(_if_large_enough(row, request.memory_bytes))
+    free = [place for place, row in enumerate(rows) if row.is_free]
+    if len(free) >= need.least:
+        for place in free[: need.most]:
+            rows[place] = replace(rows[place], chosen=True)
+    return Offer(snapshot.at, snapshot.simulated, _asked(request), need.least, tuple(rows))
+
+
+def _unknown(status: DeviceStatus, label: str) -> DeviceVerdict:
+    device, words = status.device, "the server does not say"
+    return DeviceVerdict(
+        device.uuid, device.index, label, VerdictKind.WITHHELD, code="unknown", reason=words
+    )
+
+
+def _if_large_enough(row: "OfferRow", size: int | None) -> "OfferRow":
+    """A free device with too little free memory is in use, by whatever has the rest."""
+    if size is None or not row.is_free or (row.free_bytes or 0) >= size:
+        return row
+    left = UNKNOWN if row.free_bytes is None else human_bytes(row.free_bytes)
+    reason = f"{left} free, {human_bytes(size)} requested"
+    return replace(
+        row, verdict=replace(row.verdict, kind=VerdictKind.IN_USE, code="full", reason=reason)
+    )
+
+
+def _free_bytes(status: DeviceStatus) -> int | None:
+    return status.sample.memory_free_bytes if status.sample and status.answered else None
+
+
+def _asked(request: "DeviceRequest") -> str:
+    from andon.core.sharing.eligibility import count_words
+
+    size = request.memory_bytes
+    return count_words(request) + ("" if size is None else f" with {human_bytes(size)}")

@@ -1,0 +1,70 @@
+"""`andon audit`: who changed what through the server."""
+
+import click
+
+from andon.cli.commands.watch.history import moment
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.options import chosen, shared
+from andon.cli.show.render import local_time
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import UNKNOWN, say
+from andon.cli.terminal import Terminal
+from andon.core.access.audit_trail import AuditRow, audit_rows
+from andon.errors import Gone
+
+SCHEMA = "andon.audit/1"
+
+
+@click.command()
+@click.option(
+    "--since", default="7d", type=moment, show_default=True, metavar="WHEN",
+    help="Start: 7d ago, or a time.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print andon.audit/1: UTC seconds.")
+@shared
+def audit(since: float, as_json: bool) -> int:
+    """Print who took, extended or released leases, acknowledged, silenced or cordoned.
+
+    Only what was done through the server, by whoever runs it: the log is in the machine's part of
+    that user's state folder, and no one else can read it.
+    """
+    from andon.host.server.audit_file import audit_lines
+    from andon.host.server.node_folder import node_folder
+
+    folder, terminal = node_folder(), Terminal.of(chosen())
+    lines = list(audit_lines(folder))
+    if not lines:
+        raise Gone(
+            f"there is no audit log in {folder}",
+            hint="a server writes it: ask the user who runs it, or root",
+        )
+    rows = audit_rows(lines, since)
+    if as_json:
+        terminal.show(as_json_text({"schema": SCHEMA, "items": list(map(_as_json, rows))}, False))
+    elif not rows:
+        terminal.say(say("nothing was changed through the server in this time", "dim"))
+    else:
+        for text in draw(COLUMNS, [TableRow(row) for row in rows], terminal.width):
+            terminal.say(text)
+    return 0
+
+
+def _as_json(row: AuditRow) -> dict[str, object]:
+    return {name: getattr(row, name) for name in AuditRow.__dataclass_fields__}
+
+
+def _result(row: AuditRow) -> str:
+    times = f" ({row.count} times)" if row.count > 1 else ""
+    failed = f" {row.status}" if row.result == "failed" and row.status else ""
+    return f"{row.result}{failed}{times}"
+
+
+COLUMNS: tuple[TableColumn[AuditRow], ...] = (
+    TableColumn("time", lambda row: say(local_time(row.at)), lead=True),
+    TableColumn("user", lambda row: say(row.user or UNKNOWN, "bold")),
+    TableColumn("action", lambda row: say(row.action.replace("_", " "))),
+    TableColumn("what", lambda row: say(row.subject or ""), elastic=12),
+    TableColumn("result", lambda row: say(_result(row))),
+    TableColumn("from", lambda row: say(row.peer or "", "dim"), rank=1),
+    TableColumn("key", lambda row: say(row.key or "", "dim"), rank=2),
+)

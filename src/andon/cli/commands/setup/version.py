@@ -1,0 +1,24 @@
+"""`andon version`: the version, as `andon --version` prints it."""
+
+import click
+
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.options import chosen, shared
+from andon.cli.terminal import Terminal
+from andon.version import __version__
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print andon.version/1, with Python's.")
+@shared
+def version(as_json: bool) -> int:
+    """Print the version of andon."""
+    terminal = Terminal.of(chosen())
+    if not as_json:
+        terminal.show(f"andon {__version__}\n")
+        return 0
+    from platform import python_version
+
+    value = {"schema": "andon.version/1", "version": __version__, "python": python_version()}
+    terminal.show(as_json_text(value, terminal.live))
+    return 0

@@ -1,0 +1,48 @@
+"""Where `status`, `watch` and `why` get their lamps: the server's alerts, else what holds now."""
+
+from typing import TYPE_CHECKING
+
+from andon.cli.sources import rulebook_of
+from andon.cli.terminal import Choices
+from andon.core.alerting.lamps import LampBoard, board
+from andon.core.alerting.standing import board_now
+from andon.errors import AndonError
+from andon.model.device import Snapshot
+
+if TYPE_CHECKING:
+    from andon.cli.alert_source import FromServer
+
+
+class LampSource:
+    """The lamps of snapshots, by the alerts of the server that watches these devices.
+
+    A server that stops answering, or watches other devices, is left aside.
+    """
+
+    def __init__(self, choices: Choices, server: "FromServer | None" = None) -> None:
+        self._rulebook = rulebook_of(choices)
+        self._server = server or watching_server(choices)
+
+    def of(self, snapshot: Snapshot) -> LampBoard:
+        return self._by_alerts(snapshot) or board_now(snapshot, self._rulebook)
+
+    def _by_alerts(self, snapshot: Snapshot) -> LampBoard | None:
+        if self._server is None or not snapshot.devices:
+            return None
+        try:
+            page = self._server.page()
+        except AndonError:
+            self._server = None
+            return None
+        same = (page.node, page.simulated) == (snapshot.node, snapshot.simulated)
+        return board(snapshot, page.alerts) if same else None
+
+
+def watching_server(choices: Choices) -> "FromServer | None":
+    """The named server, or the trusted one on this machine; None if there is none."""
+    if choices.url is None and (choices.simulate is not None or choices.replay is not None):
+        return None
+    from andon.cli.alert_source import FromServer, source_of
+
+    found = source_of(choices)
+    return found if isinstance(found, FromServer) else None

@@ -1,0 +1,130 @@
+"""Which devices are free, as the text and JSON of `andon free`; pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from andon.cli.show import cells
+from andon.cli.show.entries import short_model
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import Text, say
+from andon.engine.sharing.refusal import clock
+from andon.model.naming import range_of
+from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
+from andon.model.wire import Json
+
+SCHEMA = "andon.free/1"
+NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not asked about
+
+
+@dataclass(frozen=True, slots=True)
+class OfferRow:
+    """One device: the verdict on it, and what was read."""
+
+    verdict: DeviceVerdict
+    model: str
+    free_bytes: int | None
+    utilization_percent: float | None
+    score: float | None = None
+    chosen: bool = False
+
+    @property
+    def is_free(self) -> bool:
+        return self.verdict.kind is VerdictKind.FREE
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a request would get now, or why not; it reserves nothing."""
+
+    at: float
+    simulated: bool
+    requested: str  # `2 GPUs with 40.0 GiB`
+    least: int
+    rows: tuple[OfferRow, ...]
+    reason: str | None = None  # why nothing is chosen although devices are free
+
+    @property
+    def available(self) -> bool:
+        return any(row.chosen for row in self.rows)
+
+
+def render_offer(found: Offer, asks: bool, width: int, color: bool) -> str:
+    """The answer in the first line, then a table; `asks`: for more than any one GPU."""
+    lines = [say(" SIMULATED ", "bold reverse")] if found.simulated else []
+    rows = [row for row in found.rows if row.verdict.code != NOT_REQUESTED]
+    lines.append(_answer(found) if asks else _count(rows))
+    lines += draw(_columns(found.at), [TableRow(row) for row in rows], width)
+    return "".join(line.fit(width).paint(color) + "\n" for line in lines)
+
+
+def _count(rows: Sequence[OfferRow]) -> Text:
+    free = [row.verdict.label for row in rows if row.is_free]
+    text = f"{len(free)} of {len(rows)} free"
+    if not free:
+        return say(text, "bold")
+    return say(f"{text}: ", "bold") + say(f"GPU {range_of(free)}", "bold green")
+
+
+def _answer(found: Offer) -> Text:
+    """`yes: 2 GPUs are free: GPU 4, 6`."""
+    chosen = [row.verdict.label for row in found.rows if row.chosen]
+    if chosen:
+        one = found.requested.startswith("1 GPU")
+        words = f"{found.requested} {'is' if one else 'are'} free: "
+        return say("yes: ", "bold green") + say(words) + say(f"GPU {range_of(chosen)}", "bold")
+    free = sum(row.is_free for row in found.rows)
+    reason = found.reason or f"{found.requested} requested, {free} free"
+    return say("no: ", "bold yellow") + say(reason)
+
+
+def _columns(at: float) -> tuple[TableColumn[OfferRow], ...]:
+    return (
+        TableColumn("", _lamp),
+        TableColumn("GPU", lambda row: say(row.verdict.label, "bold"), gap=1),
+        TableColumn("MODEL", lambda row: say(short_model(row.model)), rank=2, elastic=6),
+        TableColumn("FREE GiB", lambda row: say(cells.gib(row.free_bytes)), rank=1, right=True),
+        TableColumn("WHY NOT", lambda row: say(why_not(row.verdict, at)), rank=1, elastic=12),
+    )
+
+
+def _lamp(row: OfferRow) -> Text:
+    return say("●", "green") if row.is_free else say("○", "dim")
+
+
+def why_not(verdict: DeviceVerdict, at: float) -> str:
+    """People first: `held by alice until 14:20 (lease k7qm2)`, `in use by bob without a lease`."""
+    if verdict.kind is VerdictKind.FREE:
+        return ""
+    reason = verdict.reason or "the reason is not known"
+    if verdict.kind is VerdictKind.HELD and verdict.lease is not None:
+        until = "" if verdict.until is None else f" until {clock(verdict.until, at)}"
+        more = "" if verdict.code == "leased" else f": {reason}"
+        return f"held by {verdict.by}{until} (lease {verdict.lease}){more}"
+    if verdict.kind is VerdictKind.IN_USE and verdict.by is not None:
+        alone = verdict.code == "unleased_process"  # `andon ps` has the details
+        return f"in use by {verdict.by}" + (" without a lease" if alone else f": {reason}")
+    return reason
+
+
+def offer_to_json(found: Offer) -> Json:
+    return {
+        "schema": SCHEMA,
+        "at": found.at,
+        "simulated": found.simulated,
+        "requested": found.least,
+        "available": found.available,
+        "free": [row.verdict.index for row in found.rows if row.is_free],
+        "chosen": [row.verdict.uuid for row in found.rows if row.chosen],
+        "reason": found.reason,
+        "devices": [
+            {
+                **verdict_to_json(row.verdict),
+                "name": row.model,
+                "free_bytes": row.free_bytes,
+                "utilization_percent": row.utilization_percent,
+                "score": None if row.score is None else round(row.score, 4),
+                "chosen": row.chosen,
+            }
+            for row in found.rows
+        ],
+    }

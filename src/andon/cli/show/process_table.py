@@ -1,0 +1,196 @@
+"""The table of `andon ps`: by size, by device with sums, or as a tree."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from andon.cli.show import cells
+from andon.cli.show.process_rows import ProcessRow
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import Text, join, say
+from andon.cli.show.tree import Branch
+from andon.core.processes.attribution import is_session
+from andon.model.device import Process, ProcessKind
+from andon.model.programs import short_command
+from andon.units import human_bytes
+
+NO_PROCESS = "no process is using a GPU"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLine:
+    """One row of the table: a process on a device, an ancestor that uses none, or a sum."""
+
+    use: ProcessRow | None
+    process: Process | None
+    depth: int = 0
+    first: bool = True  # of its device, where rows are grouped by device
+    summed: "ProcessSum | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSum:
+    """What the processes of one device use together."""
+
+    processes: int
+    users: int
+    memory_bytes: int | None
+
+
+def render_uses(
+    found: list[ProcessRow], width: int, color: bool, mark: str = "", empty: str = NO_PROCESS
+) -> str:
+    """The table of `andon ps`, in the order of the rows."""
+    return _render([ProcessLine(use, use.process) for use in found], width, color, mark, empty)
+
+
+def render_by_device(
+    found: list[ProcessRow], width: int, color: bool, mark: str = "", empty: str = NO_PROCESS
+) -> str:
+    """The same by device, each with its sum: what a person looks for."""
+    groups: dict[str, list[ProcessRow]] = {}
+    for use in sorted(found, key=lambda use: _place(use.entry.label)):
+        groups.setdefault(use.entry.label, []).append(use)
+    lines: list[ProcessLine] = []
+    for uses in groups.values():
+        lines += [
+            ProcessLine(use, use.process, first=number == 0) for number, use in enumerate(uses)
+        ]
+        if len(uses) > 1:
+            lines.append(ProcessLine(None, None, summed=_sum(uses)))
+    return _render(lines, width, color, mark, empty)
+
+
+def render_tree(
+    found: list[ProcessRow],
+    branches: list[Branch],
+    ancestors: Mapping[int, Process],
+    width: int,
+    color: bool,
+    mark: str = "",
+) -> str:
+    """The same, with every process under the one that started it."""
+    lines: list[ProcessLine] = []
+    for branch in branches:
+        own = [use for use in found if use.process and use.process.pid == branch.pid]
+        lines += [ProcessLine(use, use.process, branch.depth) for use in own]
+        if not own:
+            process = ancestors.get(branch.pid, Process(branch.pid))
+            lines.append(ProcessLine(None, process, branch.depth))
+    lines += [ProcessLine(use, None) for use in found if use.process is None]
+    return _render(lines, width, color, mark, NO_PROCESS)
+
+
+def _place(label: str) -> list[int]:
+    """`6:1` stands behind `6:0`, and both between 5 and 7."""
+    return [int(part) for part in label.split(":") if part.isdecimal()]
+
+
+def _sum(uses: Sequence[ProcessRow]) -> ProcessSum:
+    sizes = [use.memory_bytes for use in uses]
+    known = [size for size in sizes if size is not None]
+    processes = [use.process for use in uses if use.process]
+    users = len({process.user for process in processes if process.user})
+    return ProcessSum(len(processes), users, sum(known) if len(known) == len(sizes) else None)
+
+
+def _render(rows: list[ProcessLine], width: int, color: bool, mark: str, empty: str) -> str:
+    lines = [say(empty, "dim").fit(width)]
+    if rows:
+        styled = [TableRow(row, style=None if row.use else "dim") for row in rows]
+        lines = draw(_columns(rows), styled, width)
+    if mark:
+        lines.insert(0, say(f" {mark} ", "bold reverse"))
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def _columns(rows: list[ProcessLine]) -> list[TableColumn[ProcessLine]]:
+    shown = [row.process for row in rows if row.process]
+    columns: list[TableColumn[ProcessLine]] = [
+        TableColumn("GPU", _device, rank=0),
+        TableColumn("USER", lambda r: _word(r, "user"), rank=1, elastic=8),
+        TableColumn("PID", lambda r: _word(r, "pid"), rank=2, right=True),
+        TableColumn("TYPE", _kind, rank=9),
+        TableColumn("GPU MEM", _memory, rank=3, right=True),
+        TableColumn("UTIL", _of_use(_busy), rank=5, right=True, floor=4),
+        TableColumn("CPU", _of_use(lambda u: cells.percent(u.host.cpu_percent)), rank=7, right=True,
+               floor=4),
+        TableColumn("HOST MEM", _of_use(lambda u: size(u.host.memory_bytes)), rank=10, right=True),
+        TableColumn("TIME", _of_use(lambda u: elapsed(u.elapsed_seconds)), rank=8, right=True),
+        TableColumn("COMMAND", _command, rank=4, elastic=24),
+    ]  # fmt: skip
+    if any(map(places, shown)):
+        columns.insert(-1, TableColumn("CONTAINER/JOB", _within, rank=6, elastic=14))
+    return columns
+
+
+def places(process: Process) -> list[str]:
+    """Its container and its job. A login session is not worth a column."""
+    job = None if is_session(process.job) else process.job
+    return [place for place in (process.container, job) if place]
+
+
+def _of_use(cell: Callable[[ProcessRow], Text]) -> Callable[[ProcessLine], Text]:
+    """An ancestor that uses no device, and a sum, have empty device columns."""
+    return lambda row: cell(row.use) if row.use else Text()
+
+
+def _device(row: ProcessLine) -> Text:
+    return say(row.use.entry.label if row.use and row.first else "", "bold")
+
+
+def _memory(row: ProcessLine) -> Text:
+    if row.summed is not None:
+        return size(row.summed.memory_bytes)
+    return size(row.use.memory_bytes) if row.use else Text()
+
+
+def _word(row: ProcessLine, name: str) -> Text:
+    if row.summed is not None:
+        return Text()
+    value = getattr(row.process, name, None)
+    return cells.unknown() if value is None else say(str(value))
+
+
+def _within(row: ProcessLine) -> Text:
+    return join([say(place) for place in places(row.process)] if row.process else [], ", ")
+
+
+def _kind(row: ProcessLine) -> Text:
+    """C or G, as in nvidia-smi."""
+    if row.process is None or row.use is None:
+        return Text()
+    return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
+
+
+def _busy(use: ProcessRow) -> Text:
+    share = use.process.utilization_percent if use.process else None
+    return cells.percent(share, cells.load_style(share))
+
+
+def _command(row: ProcessLine) -> Text:
+    process = row.process
+    if row.summed is not None:
+        many = f"{row.summed.processes} process{'es' * (row.summed.processes != 1)}"
+        of = f" of {row.summed.users} users" if row.summed.users > 1 else ""
+        return say(f"sum: {many}{of}")
+    if process is None:
+        return say("unaccounted memory", "yellow")
+    command = short_command(process.command)
+    text = say(command or process.name or "–", "" if command else "dim")
+    return say("  " * (row.depth - 1) + "└ ", "dim") + text if row.depth else text
+
+
+def size(count: int | None) -> Text:
+    return cells.unknown() if count is None else say(human_bytes(count))
+
+
+def elapsed(seconds: float | None) -> Text:
+    """`3:20:05`, `2d04h`, as in ps and squeue."""
+    if seconds is None:
+        return cells.unknown()
+    whole = int(seconds)
+    days, rest = divmod(whole, 86400)
+    if days:
+        return say(f"{days}d{rest // 3600:02d}h")
+    hours, rest = divmod(rest, 3600)
+    return say(f"{hours}:{rest // 60:02d}:{rest % 60:02d}")

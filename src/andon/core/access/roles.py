@@ -1,0 +1,178 @@
+"""Who a caller is, and what each role may do: the one table that decides.
+
+On one machine a user is known by the kernel. The server's owner and root may do all; others what
+is theirs.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from andon.errors import Denied
+
+ROOT = 0
+LONGEST_USER_SILENCE_SECONDS = 86_400.0
+
+
+class Role(StrEnum):
+    """What a caller is to the server."""
+
+    ANONYMOUS = "anonymous"  # sent no key
+    USER = "user"  # an account of this machine
+    OWNER = "owner"  # the user who runs the server, or root
+
+
+class Action(StrEnum):
+    """What a role allows or not."""
+
+    SEE_COMMANDS = "see_commands"
+    TAKE = "take"
+    EXTEND = "extend"
+    RELEASE = "release"
+    ACKNOWLEDGE = "acknowledge"
+    UNACKNOWLEDGE = "unacknowledge"
+    SILENCE = "silence"
+    UNSILENCE = "unsilence"
+    CORDON = "cordon"
+    TEST_NOTIFIERS = "test_notifiers"
+    MAKE_LINK = "make_link"
+    SIGN_IN = "sign_in"  # with a code, whoever has it
+    SIGN_OUT = "sign_out"
+    REVOKE = "revoke"
+    OTHER = "other"  # a change that this table does not know
+
+
+class RightExtent(StrEnum):
+    """How far a right goes."""
+
+    NO = "no"
+    OWN = "own"  # only what belongs to the caller
+    ALL = "all"
+
+
+_USER: Mapping[Action, RightExtent] = {
+    Action.SEE_COMMANDS: RightExtent.OWN,
+    Action.TAKE: RightExtent.OWN,
+    Action.EXTEND: RightExtent.OWN,
+    Action.RELEASE: RightExtent.OWN,
+    Action.ACKNOWLEDGE: RightExtent.ALL,  # alerts belong to everyone; the name is the caller's
+    Action.UNACKNOWLEDGE: RightExtent.OWN,
+    Action.SILENCE: RightExtent.ALL,
+    Action.UNSILENCE: RightExtent.OWN,
+    Action.SIGN_IN: RightExtent.OWN,
+    Action.SIGN_OUT: RightExtent.OWN,
+    Action.REVOKE: RightExtent.OWN,
+}
+RIGHTS: Mapping[Role, Mapping[Action, RightExtent]] = {
+    Role.ANONYMOUS: dict.fromkeys(Action, RightExtent.NO),
+    Role.USER: {action: _USER.get(action, RightExtent.NO) for action in Action},
+    Role.OWNER: dict.fromkeys(Action, RightExtent.ALL),
+}
+
+_ROUTES = (
+    ("POST", r"/api/leases", Action.TAKE),
+    ("POST", r"/api/leases/[^/]+/renew", Action.EXTEND),
+    ("DELETE", r"/api/leases/[^/]+", Action.RELEASE),
+    ("POST", r"/api/alerts/[^/]+/acknowledge", Action.ACKNOWLEDGE),
+    ("DELETE", r"/api/alerts/[^/]+/acknowledge", Action.UNACKNOWLEDGE),
+    ("POST", r"/api/silences", Action.SILENCE),
+    ("DELETE", r"/api/silences/[^/]+", Action.UNSILENCE),
+    ("PUT", r"/api/devices/[^/]+/cordon", Action.CORDON),
+    ("DELETE", r"/api/devices/[^/]+/cordon", Action.CORDON),
+    ("POST", r"/api/alerts/test", Action.TEST_NOTIFIERS),
+    ("POST", r"/api/links", Action.MAKE_LINK),
+    ("POST", r"/api/session", Action.SIGN_IN),
+    ("DELETE", r"/api/session", Action.SIGN_OUT),
+    ("DELETE", r"/api/sessions", Action.REVOKE),
+)
+_COMPILED = tuple((method, re.compile(path), action) for method, path, action in _ROUTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A caller: the role, and the account where it is known. A token proves no person."""
+
+    role: Role = Role.ANONYMOUS
+    uid: int | None = None
+    user: str | None = None
+    by_token: bool = False
+
+
+ANONYMOUS = Identity()
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Whose command lines a caller sees: everyone's, one user's, or no one's."""
+
+    everything: bool = False
+    user: str | None = None
+
+    def shows(self, user: str | None) -> bool:
+        return self.everything or (self.user is not None and self.user == user)
+
+
+BLIND, ALL_SEEING = Sight(), Sight(everything=True)
+
+
+def identity_of(uid: int, user: str, server_uid: int) -> Identity:
+    """Who the kernel says it is: the server's own user and root are its owners."""
+    role = Role.OWNER if uid in (ROOT, server_uid) else Role.USER
+    return Identity(role, uid, user)
+
+
+def sight_of(who: Identity) -> Sight:
+    extent = RIGHTS[who.role][Action.SEE_COMMANDS]
+    if extent is RightExtent.ALL:
+        return ALL_SEEING
+    return Sight(user=who.user) if extent is RightExtent.OWN else BLIND
+
+
+def action_of(method: str, path: str) -> Action:
+    """What a request that changes something is."""
+    for known, pattern, action in _COMPILED:
+        if known == method and pattern.fullmatch(path):
+            return action
+    return Action.OTHER
+
+
+def refusal_for(who: Identity, action: Action, is_own: bool, whose: str = "") -> Denied | None:
+    """Why this caller may not do it to something that is theirs or another's."""
+    extent = RIGHTS[who.role][action]
+    if extent is RightExtent.ALL or (extent is RightExtent.OWN and is_own):
+        return None
+    if extent is RightExtent.OWN:
+        owner = f": it belongs to {whose}" if whose else ""
+        return Denied(
+            f"{who.user or 'this caller'} may not {_words(action)} this{owner}",
+            hint=f"ask {whose}, or root" if whose else "ask root",
+        )
+    return Denied(
+        f"{who.user or 'this caller'} may not {_words(action)} here",
+        hint="only root and the user who runs this server may",
+    )
+
+
+def signature(who: Identity, typed: str) -> str:
+    """The name under which something is done: the account's; only a token may type another."""
+    if who.by_token and typed:
+        return typed
+    return who.user or typed
+
+
+def check_silence(who: Identity, seconds: float, names_something: bool) -> Denied | None:
+    """A user's silence concerns everyone's notifications: it names what it is about, and ends."""
+    if who.role is Role.OWNER:
+        return None
+    if not names_something:
+        return Denied(
+            f"{who.user} may not silence every alert", hint="name a rule or a device; or ask root"
+        )
+    if seconds > LONGEST_USER_SILENCE_SECONDS:
+        return Denied(f"{who.user} may silence for at most 1 d", hint="ask root for longer")
+    return None
+
+
+def _words(action: Action) -> str:
+    return "do" if action is Action.OTHER else str(action).replace("_", " ")

@@ -1,0 +1,159 @@
+"""How alerts are listed on every surface: one order, one count, related ones in one entry."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from andon.core.conditions.catalogue import BY_NAME
+from andon.model.alert import Alert, Level, Phase
+from andon.model.lamp import Lamp
+from andon.model.naming import label_in
+
+_LAMPS = {Level.INFO: Lamp.GREEN, Level.WARNING: Lamp.AMBER, Level.CRITICAL: Lamp.RED}
+_LEVELS = {lamp: level for level, lamp in _LAMPS.items()}
+_PHASES = (Phase.FIRING, Phase.PENDING, Phase.RESOLVED)
+_NO_DEVICE = (1 << 30,)  # the node, leases and andon itself come after the devices
+
+Order = tuple[int, float, tuple[int, ...], str, str]
+
+
+class Entry(NamedTuple):
+    """One alert as people count it, with the alerts that it explains."""
+
+    alert: Alert
+    related: tuple[Alert, ...] = ()
+
+    @property
+    def level(self) -> Level:
+        """The worst level shown for any of them in the same phase."""
+        return max(map(shown_level, self._alike), key=lambda level: level.rank)
+
+    @property
+    def severity(self) -> int:
+        return max(alert.severity for alert in self._alike)
+
+    @property
+    def _alike(self) -> list[Alert]:
+        return [self.alert, *(one for one in self.related if one.state is self.alert.state)]
+
+
+class Counts(NamedTuple):
+    """How many entries there are; the first three fire."""
+
+    critical: int = 0
+    warning: int = 0
+    info: int = 0
+    pending: int = 0  # those of more than information
+
+    @property
+    def active(self) -> int:
+        """What needs attention: the number on every badge."""
+        return self.critical + self.warning
+
+
+def lamp_of(alert: Alert) -> Lamp:
+    """The lamp that an alert lights: that of its level, unless the rung has one of its own."""
+    rule = BY_NAME.get(alert.rule)
+    own = (one.lamp for one in (rule.rungs if rule else ()) if one.level is alert.level)
+    return next((lamp for lamp in own if lamp is not None), _LAMPS[alert.level])
+
+
+def shown_level(alert: Alert) -> Level:
+    """The level that people see: that of its lamp."""
+    return _LEVELS[lamp_of(alert)]
+
+
+def is_listed(alert: Alert) -> bool:
+    """Whether it is an alert to people: being in use is not."""
+    rule = BY_NAME.get(alert.rule)
+    return rule is None or rule.listed
+
+
+def listed(alerts: Iterable[Alert], everything: bool = False) -> list[Alert]:
+    """What is listed, in order; with `everything` also what is not an alert to people."""
+    return sorted((a for a in alerts if everything or is_listed(a)), key=order)
+
+
+def order(alert: Alert) -> Order:
+    """Firing before pending before resolved; the worst first, then by device and rule.
+
+    Of resolved ones the latest comes first.
+    """
+    past = alert.resolved if alert.state is Phase.RESOLVED else None
+    urgency = float(-alert.severity) if past is None else -past
+    return _PHASES.index(alert.state), urgency, _number(alert), alert.rule, alert.id
+
+
+def entries(alerts: Iterable[Alert], everything: bool = False) -> list[Entry]:
+    """The listed alerts, each with those it explains, in order; none appears twice."""
+    shown = listed(alerts, everything)
+    by_id = {alert.id: alert for alert in shown}
+    fronts = {alert.id: _front(alert, by_id) for alert in shown}
+    related: dict[str, list[Alert]] = {}
+    for alert in shown:
+        if fronts[alert.id] is not alert:
+            related.setdefault(fronts[alert.id].id, []).append(alert)
+    found = [
+        Entry(alert, tuple(related.get(alert.id, ())))
+        for alert in shown
+        if fronts[alert.id] is alert
+    ]
+    return sorted(found, key=_entry_order)
+
+
+def counts(found: Iterable[Entry]) -> Counts:
+    """One count for every surface: what is related is not counted apart."""
+    tally = dict.fromkeys(Counts._fields, 0)
+    for entry in found:
+        if entry.alert.state is Phase.FIRING:
+            tally[str(entry.level)] += 1
+        elif entry.alert.state is Phase.PENDING and entry.level is not Level.INFO:
+            tally["pending"] += 1
+    return Counts(**tally)
+
+
+def worst(alerts: Iterable[Alert]) -> Level | None:
+    """The highest level that fires, as people see it; None if nothing does."""
+    found = [shown_level(a) for a in alerts if a.state is Phase.FIRING and is_listed(a)]
+    return max(found, key=lambda level: level.rank, default=None)
+
+
+def summary(found: Counts) -> str:
+    """`2 critical · 1 warning · 3 informational · 1 pending`, or that there is none."""
+    parts = [*level_words(found)] or ["No active alerts"]
+    rest = ((found.info, "informational"), (found.pending, "pending"))
+    return " · ".join([*parts, *(f"{count} {word}" for count, word in rest if count)])
+
+
+def level_words(found: Counts) -> list[str]:
+    """`2 critical`, `1 warning`; without those of which there are none."""
+    warnings = f"{found.warning} warning{'s' * (found.warning != 1)}"
+    return [
+        *([f"{found.critical} critical"] if found.critical else []),
+        *([warnings] if found.warning else []),
+    ]
+
+
+def _front(alert: Alert, by_id: dict[str, Alert]) -> Alert:
+    """The alert of its entry: the one that explains it, unless that is only pending."""
+    seen = {alert.id: alert}
+    while (front := by_id.get(alert.inhibited_by or "")) is not None:
+        if _PHASES.index(front.state) > _PHASES.index(alert.state):
+            break
+        if front.id in seen:  # a circle: the worst of it
+            return min(seen.values(), key=order)
+        seen[front.id] = alert = front
+    return alert
+
+
+def _entry_order(entry: Entry) -> Order:
+    return order(replace(entry.alert, severity=entry.severity))
+
+
+def _number(alert: Alert) -> tuple[int, ...]:
+    """The parts of a device's number: 3, or 3 and 0 for its first instance."""
+    if alert.device is None:
+        return _NO_DEVICE
+    label = label_in(alert.where) or str(alert.device)
+    parts: Sequence[str] = label.split(":")
+    return tuple(map(int, parts)) if all(map(str.isdecimal, parts)) else (alert.device,)

@@ -1,0 +1,57 @@
+"""What holds now, judged from one sample by the same conditions: for where no server watches."""
+
+from dataclasses import replace
+
+from andon.core.alerting.commands import current
+from andon.core.alerting.lamps import LampBoard, board
+from andon.core.alerting.state import EMPTY, AlertState
+from andon.core.alerting.state_machine import step
+from andon.core.conditions.catalogue import BY_NAME
+from andon.core.conditions.condition import severity
+from andon.core.conditions.judgement import HOLDS
+from andon.core.conditions.judging import OnState
+from andon.core.conditions.observation import (
+    NOT_SHARED,
+    HeldDevices,
+    Moment,
+    Observation,
+    Sharing,
+)
+from andon.core.conditions.rulebook import Rulebook
+from andon.model.alert import Alert, Phase
+from andon.model.device import Snapshot
+
+
+def standing(
+    snapshot: Snapshot,
+    rulebook: Rulebook,
+    leases: tuple[HeldDevices, ...] | None = None,
+    sharing: Sharing = NOT_SHARED,
+) -> tuple[Alert, ...]:
+    """What would fire if it lasted, as firing alerts in order; without leases, nothing of them."""
+    seen = Observation(snapshot, snapshot.events, leases=leases, sharing=sharing)
+    state = step(EMPTY, seen, Moment(snapshot.at, 0.0), rulebook).state
+    since = {status.device.uuid: status.since for status in snapshot.devices}
+    return tuple(_firing(alert, state, since) for alert in current(state))
+
+
+def board_now(snapshot: Snapshot, rulebook: Rulebook) -> LampBoard:
+    """The lamps of one sample."""
+    return board(snapshot, standing(snapshot, rulebook))
+
+
+def _firing(alert: Alert, state: AlertState, since: dict[str, float]) -> Alert:
+    alert = replace(alert, state=Phase.FIRING, fires_in_seconds=None)
+    rule, begun = BY_NAME[alert.rule], since.get(alert.subject)
+    if not isinstance(rule.judged, OnState) or begun is None:
+        return alert
+    # How long a device has been in its state is known: as severe as a server would say.
+    rungs = state.findings[alert.subject][alert.rule].rungs
+    lasted = state.wall - begun
+    reached = [
+        rung.level
+        for rung, now in zip(rule.rungs, rungs, strict=True)
+        if now is HOLDS and lasted >= rung.for_seconds
+    ]
+    level = max([alert.level, *reached], key=lambda level: level.rank)
+    return replace(alert, level=level, severity=severity(level, rule), since=begun)

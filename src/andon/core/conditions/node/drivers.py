@@ -1,0 +1,62 @@
+"""Whether a vendor's cards are here and cannot be read: what its conditions and `health` share."""
+
+from andon.model.device import SAMPLER, DeviceStatus, Fault, FaultCode, Snapshot, State
+from andon.model.vendors import vendor_of_backend
+
+_TELLING = frozenset(
+    {
+        FaultCode.VERSION_MISMATCH, FaultCode.NO_PERMISSION, FaultCode.NOT_RESPONDING,
+        FaultCode.READER_ENDED,
+    }
+)  # fmt: skip
+"""Only a driver that is here fails in these ways, whatever the system shows of its cards."""
+
+
+def cannot_be_read(fault: Fault, snapshot: Snapshot) -> bool:
+    """Whether none of the vendor's cards can be read although they are here.
+
+    Cards that do not respond are not lost: they have a condition of their own.
+    """
+    if fault.code == FaultCode.OTHER_BACKEND or fault.source == SAMPLER:
+        return False
+    known = _devices(fault, snapshot)
+    if known:
+        return all(status.state is State.LOST for status in known)
+    return fault.code in _TELLING if fault.cards is None else fault.cards > 0
+
+
+def is_absent(fault: Fault, snapshot: Snapshot) -> bool:
+    """Whether the node has no card of the vendor, so that nothing is amiss."""
+    return fault.cards == 0 and not _devices(fault, snapshot)
+
+
+def has_none(snapshot: Snapshot) -> bool:
+    """Whether the node has no device, as far as can be told: that is not the same as unreadable."""
+    return not snapshot.devices and all(is_absent(fault, snapshot) for fault in snapshot.faults)
+
+
+def lacks_device_files(fault: Fault) -> bool:
+    """Whether andon runs in a container to which the host's cards were not given."""
+    return bool(fault.container) and fault.device_files is False and bool(fault.cards)
+
+
+def fault_behind(status: DeviceStatus, snapshot: Snapshot) -> Fault | None:
+    """The fault of its whole driver, if that is why a device is lost."""
+    if status.state is not State.LOST:
+        return None
+    return next((one for one in snapshot.faults if _explains(one, status, snapshot)), None)
+
+
+def _explains(fault: Fault, status: DeviceStatus, snapshot: Snapshot) -> bool:
+    mine = vendor_of_backend(fault.source).name == status.device.vendor
+    return mine and cannot_be_read(fault, snapshot)
+
+
+def readable(snapshot: Snapshot) -> int:
+    """How many devices can be read, or are asleep and were left alone."""
+    return sum(status.state in (State.OK, State.ASLEEP) for status in snapshot.devices)
+
+
+def _devices(fault: Fault, snapshot: Snapshot) -> list[DeviceStatus]:
+    vendor = vendor_of_backend(fault.source).name
+    return [status for status in snapshot.devices if status.device.vendor == vendor]

@@ -1,0 +1,89 @@
+"""Who is blamed for what a device does: by share of its time, else by memory; equals together."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from andon.model.alert import Party
+from andon.model.device import Process, ProcessKind
+from andon.model.programs import program_of
+
+ALIKE = 0.9  # of the largest share: what differs less is the noise of a reading
+MOST_USERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """The processes that are blamed: one, or several that use the device alike."""
+
+    processes: tuple[Process, ...]
+
+    @property
+    def one(self) -> Process | None:
+        """The process, if it is only one."""
+        return self.processes[0] if len(self.processes) == 1 else None
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """Their users, each once; without those that are unknown."""
+        return tuple(dict.fromkeys(p.user for p in self.processes if p.user))
+
+    @property
+    def words(self) -> str:
+        """`alice's train.py`, or `7 processes of dora, caroline and bob`."""
+        first = self.processes[0]
+        if self.one is not None:
+            return owned(first)
+        whose = listed_users(self.users, more=any(p.user is None for p in self.processes))
+        count = f"{len(self.processes)} processes"
+        return f"{count} of {whose}" if whose else count
+
+
+def blamed(processes: Iterable[Process]) -> Blame | None:
+    """Who is blamed; None if there is no process."""
+    ranked = ranked_processes(processes)
+    if not ranked:
+        return None
+    compute = [p for p in ranked if p.kind is ProcessKind.COMPUTE] or ranked
+    busy = [p for p in ranked if p.utilization_percent]
+    if busy:
+        return Blame(tuple(_most(busy, [p.utilization_percent or 0 for p in busy])))
+    sizes = [p.memory_bytes for p in compute]
+    if None in sizes:
+        return Blame(tuple(compute))  # which of them cannot be told
+    return Blame(tuple(_most(compute, [size or 0 for size in sizes])))
+
+
+def ranked_processes(processes: Iterable[Process]) -> list[Process]:
+    """Compute processes first, then by what they use: the first are blamed."""
+    return sorted(processes, key=_rank)
+
+
+def owned(one: Process | Party) -> str:
+    """`alice's train.py`, or without its user where that is unknown."""
+    return f"{one.user}'s {program(one)}" if one.user else program(one)
+
+
+def program(one: Process | Party) -> str:
+    """What people call a process."""
+    return program_of(one.command, one.name) or f"process {one.pid}"
+
+
+def listed_users(users: Sequence[str], more: bool = False) -> str:
+    """`dora, caroline and bob`; `more` says that there are others."""
+    shown, left = list(users[:MOST_USERS]), len(users) - MOST_USERS
+    if left > 0:
+        shown.append(f"{left} more")
+    elif more and shown:
+        shown.append("others")
+    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+def _most(processes: Sequence[Process], shares: Sequence[int]) -> Iterable[Process]:
+    least = ALIKE * max(shares)
+    return (one for one, share in zip(processes, shares, strict=True) if share >= least)
+
+
+def _rank(process: Process) -> tuple[bool, int, int, int]:
+    graphics = process.kind is not ProcessKind.COMPUTE
+    used, held = process.utilization_percent or 0, process.memory_bytes or 0
+    return graphics, -used, -held, process.pid

@@ -1,0 +1,46 @@
+"""How much of each span of time a throttle reason applied: a share, whatever the span."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from andon.core.history.series import Bucket, throttled_series
+from andon.model.throttling import IDLE, OTHER, REASONS
+
+NAMES = (*(reason.name for reason in REASONS if reason is not IDLE), OTHER)
+
+
+class BucketSource(Protocol):
+    """What can tell buckets of a series: a store, or a server's history."""
+
+    def history(
+        self, device: str, metric: str, since: float, until: float, points: int
+    ) -> Sequence[Bucket]: ...
+
+
+def throttle_shares(
+    past: BucketSource, device: str, since: float, until: float, points: int
+) -> tuple[list[int], dict[str, list[float | None]]]:
+    """The number of readings in each span, and by reason the share of them (0 to 1) in which it
+    applied; None where nothing was read. A reason that never applied is left out."""
+    read = past.history(device, "throttle", since, until, points)
+    counts = [bucket.count for bucket in read]
+    if not any(bucket.max for bucket in read):
+        return counts, {}
+    found = {
+        name: past.history(device, throttled_series(name), since, until, points) for name in NAMES
+    }
+    return counts, shares(counts, found)
+
+
+def shares(
+    counts: Sequence[int], found: Mapping[str, Sequence[Bucket]]
+) -> dict[str, list[float | None]]:
+    """Readings in which a reason applied, divided by all readings."""
+    return {
+        name: [
+            round(min(bucket.count, count) / count, 4) if count else None
+            for bucket, count in zip(buckets, counts, strict=True)
+        ]
+        for name, buckets in found.items()
+        if any(bucket.count for bucket in buckets)
+    }

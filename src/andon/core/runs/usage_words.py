@@ -1,0 +1,31 @@
+"""What a run used, in one line for the person who started it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from andon.units import human_bytes, human_joules, human_seconds
+
+
+def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]) -> str:
+    """`12 min on GPU 6: mean 87 %, peak 41.0 GiB, 0.09 kWh`; what is not known is left out.
+
+    `devices` is the summary of each of the run's devices. Utilisation is the mean over them,
+    memory the peak of any one, energy the sum of all.
+    """
+    began = f"{human_seconds(seconds)} on {where}"
+    means = _known(device["utilization_percent"]["mean"] for device in devices)
+    peaks = _known(device["peak_memory_bytes"] for device in devices)
+    joules = _known(device["energy_joules"] for device in devices)
+    parts = []
+    if means:
+        parts.append(f"mean {sum(means) / len(means):.0f} %")
+    if peaks:
+        each = " a GPU" if len(peaks) > 1 else ""
+        parts.append(f"peak {human_bytes(max(peaks))}{each}")
+    if joules and len(joules) == len(devices):  # a sum without some would be too small
+        parts.append(human_joules(sum(joules)))
+    return f"{began}: {', '.join(parts)}" if parts else f"{began}: nothing was read in this time"
+
+
+def _known(values: Any) -> list[float]:
+    return [value for value in values if value is not None]

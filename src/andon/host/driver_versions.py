@@ -1,0 +1,35 @@
+"""Which versions of a vendor's driver are loaded, and which its library on disk has.
+
+The library is the one that a program started now would load; it is not loaded here.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from andon.host.inspection.files import read_text
+from andon.model.device import DriverVersions
+from andon.model.vendors import NVIDIA
+
+
+def driver_versions(
+    root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.environ
+) -> tuple[DriverVersions, ...]:
+    """Those of the drivers that are loaded. Only NVIDIA's comes in parts that can differ.
+
+    What costs more than a few files is imported where a driver is loaded.
+    """
+    modules = _modules(root)
+    if NVIDIA.drivers[0] not in modules:
+        return ()
+    from andon.core.doctor.driver import loaders_choice, version_of
+    from andon.host.inspection.library import find_libraries
+
+    picked = loaders_choice(find_libraries(own, env))
+    return (DriverVersions(NVIDIA.name, modules, version_of(picked) if picked else None),)
+
+
+def _modules(root: Path) -> dict[str, str]:
+    names = (*NVIDIA.drivers, *NVIDIA.companions)
+    found = {name: read_text(root / "sys/module" / name / "version").strip() for name in names}
+    return {name: version for name, version in found.items() if version}

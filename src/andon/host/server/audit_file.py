@@ -1,0 +1,26 @@
+"""Reads the audit log of this user's server on this machine."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from andon.errors import Denied
+from andon.host.private_files import read_regular
+
+NAME = "audit.jsonl"
+EARLIER = f"{NAME}.1"
+LARGEST_BYTES = 20_000_000  # twice the size at which it is rotated
+
+
+def audit_lines(folder: Path) -> Iterator[str]:
+    """All lines, oldest first; none where no server has written any."""
+    for name in (EARLIER, NAME):
+        try:
+            content = read_regular(folder / name, LARGEST_BYTES)
+        except FileNotFoundError:
+            continue
+        except OSError as exc:
+            raise Denied(
+                f"{folder / name} cannot be read: {exc.strerror}",
+                hint="only the user who runs the server can read it",
+            ) from exc
+        yield from content.decode("utf-8", "replace").splitlines()

@@ -1,0 +1,143 @@
+"""Signs this user in with a server on this machine that another user may run, by its local socket.
+
+The socket's name comes from the server's port. Both ends must belong to the same user: the kernel
+says who listens on the port (/proc/net/tcp) and on the socket (SO_PEERCRED). The code is sent only
+to the address that the server itself gives over the socket.
+"""
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from andon.core.access.policy import SESSION
+from andon.core.access.sign_in import (
+    LARGEST_BYTES,
+    SignInAnswer,
+    announced_ports,
+    answer_doubt,
+    is_socket_name,
+    parse_answer,
+    socket_doubt,
+)
+from andon.errors import AndonError, Denied, Unavailable
+from andon.host.kin import user_name
+from andon.host.server.calls import (
+    FAILURES,
+    Answer,
+    Asked,
+    CallLimits,
+    Target,
+    call_and_peer,
+    call_as,
+)
+from andon.host.server.listeners import SYSTEM_UIDS, listeners
+from andon.host.server.peer_credentials import connect, is_known, peer_uid
+
+MOST_NAMED = 5
+UNIX_SOCKETS = Path("/proc/net/unix")
+LARGEST_TABLE = 4 << 20
+
+
+class NoLocalSignIn(Denied):
+    """The server is on another machine, or offers no sign-in for this machine's users."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSession:
+    """A short session of a command, as this user."""
+
+    url: str
+    secret: str
+    uid: int
+
+    def call(self, asked: Asked, limits: CallLimits) -> Answer:
+        return call_as(self.url, self.secret, self.uid, asked, limits)
+
+    def end(self, limits: CallLimits) -> None:
+        with suppress(AndonError, *FAILURES):  # it ends by itself soon
+            self.call(Asked("DELETE", SESSION), limits)
+
+
+def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
+    """A one-time code for this user, and the uid that runs the server.
+
+    Raises NoLocalSignIn where there is none, Denied where something is wrong with it, and what a
+    failed connection raises.
+    """
+    answer, peer = call_and_peer(Target(url), Asked("GET", SESSION), limits)
+    name = _socket_name(answer)
+    if name is None or not peer.listeners or not is_known():
+        raise NoLocalSignIn(
+            f"{url} does not sign in the users of its machine from here", hint="use its token"
+        )
+    with connect(name, limits.timeout_seconds) as connection:
+        uid = peer_uid(connection)
+        doubt = socket_doubt(-1 if uid is None else uid, peer.listeners)
+        if uid is None or doubt is not None:
+            raise Denied(f"{url} is not trusted: {doubt}", hint="check the server's address")
+        found = parse_answer(_read_all(connection))
+    if found is None:
+        raise Unavailable(f"{url} did not answer the sign-in", hint="upgrade the older andon")
+    if (doubt := answer_doubt(found, peer.port)) is not None:
+        raise Denied(f"{url} is not trusted: {doubt}", hint=f"andon open --url {found.url}")
+    if not found.code:
+        raise Denied(f"{found.url}: {found.reason}", hint=found.hint)
+    return found, uid
+
+
+def open_session(url: str, limits: CallLimits) -> LocalSession:
+    """Sign in for one command."""
+    found, uid = request_code(url, limits)
+    body = json.dumps({"code": found.code, "brief": True}).encode()
+    answer = call_as(found.url, None, uid, Asked("POST", SESSION, body), limits)
+    said = _parsed(answer)
+    secret = said.get("secret")
+    if answer.status != 200 or not isinstance(secret, str):
+        raise Unavailable(f"{found.url} did not accept its own code", hint="try again")
+    return LocalSession(found.url, secret, uid)
+
+
+def other_servers(root: Path = Path("/")) -> list[tuple[str, str]]:
+    """The URLs of servers on this machine's loopback, each with its user; those of the system
+    first. Only a hint: anyone may claim to be one."""
+    try:
+        with (root / UNIX_SOCKETS.relative_to("/")).open(encoding="latin-1") as table:
+            ports = set(announced_ports(table.read(LARGEST_TABLE)))
+    except OSError:
+        return []
+    owners = ((port, listeners("127.0.0.1", port, root)) for port in sorted(ports))
+    found = [(port, min(uids)) for port, uids in owners if len(uids) == 1]
+    found.sort(key=lambda one: (one[1] >= SYSTEM_UIDS, one[0]))
+    return [(f"http://127.0.0.1:{port}", user_name(uid)) for port, uid in found[:MOST_NAMED]]
+
+
+def is_trusted_user(uid: int) -> bool:
+    """Whether a server that nobody named may be used: this user's, or a system account's."""
+    return uid < SYSTEM_UIDS or uid == os.geteuid()
+
+
+def _socket_name(answer: Answer) -> str | None:
+    name = _parsed(answer).get("sign_in") if answer.status == 200 else None
+    return name if isinstance(name, str) and is_socket_name(name) else None
+
+
+def _parsed(answer: Answer) -> Mapping[str, object]:
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _read_all(connection: socket.socket) -> bytes:
+    content = b""
+    while len(content) <= LARGEST_BYTES:
+        part = connection.recv(LARGEST_BYTES)
+        if not part:
+            return content
+        content += part
+    return b""

@@ -1,0 +1,61 @@
+"""What callers do not see: the command lines of others."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from andon.core.access.roles import BLIND, Sight
+from andon.model.device import DeviceStatus, Process, Snapshot
+
+HIDDEN = "shown to callers with the token"
+HIDDEN_OTHERS = "those of others are shown to root and to the user who runs the server"
+
+
+def seen_by(sight: Sight, snapshot: Snapshot) -> Snapshot:
+    """Without the command lines that this caller may not see; program names stay."""
+    if sight.everything:
+        return snapshot
+    return replace(snapshot, devices=tuple(_seen(sight, one) for one in snapshot.devices))
+
+
+def all_seen_by(sight: Sight, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    return [seen_by(sight, snapshot) for snapshot in snapshots]
+
+
+def narrowed(sight: Sight, snapshot: Snapshot) -> Sight:
+    """The same sight as far as this snapshot goes: who has no process in it sees what anyone sees.
+
+    So that a signed-in user costs no encoding of their own most of the time.
+    """
+    if sight.everything or sight.user is None:
+        return sight
+    own = any(hides(BLIND, one.processes) and _has(sight, one) for one in snapshot.devices)
+    return sight if own else BLIND
+
+
+def hides(sight: Sight, processes: Sequence[Process]) -> bool:
+    """Whether any of the command lines is hidden."""
+    return not sight.everything and any(
+        one.command is not None and not sight.shows(one.user) for one in processes
+    )
+
+
+def without_commands(sight: Sight, processes: Sequence[Process]) -> tuple[Process, ...]:
+    return tuple(one if sight.shows(one.user) else replace(one, command=None) for one in processes)
+
+
+def why_hidden(sight: Sight) -> str:
+    return HIDDEN if sight.user is None else HIDDEN_OTHERS
+
+
+def _has(sight: Sight, status: DeviceStatus) -> bool:
+    return any(one.command is not None and sight.shows(one.user) for one in status.processes)
+
+
+def _seen(sight: Sight, status: DeviceStatus) -> DeviceStatus:
+    if not hides(sight, status.processes):
+        return status
+    return replace(
+        status,
+        processes=without_commands(sight, status.processes),
+        missing={**status.missing, "command": why_hidden(sight)},
+    )

@@ -1,0 +1,103 @@
+"""A machine of its own for a test with several users: `on_a_machine` runs a script as its root.
+
+Everything runs in mount and pid namespaces over a copy of the file system that is thrown away:
+nothing of this machine is written to, and nothing runs on when a script ends.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY, need
+
+NO_OVERLAY = 77
+MACHINE = rf"""
+set -e
+mount -t tmpfs -o mode=755 tmpfs /mnt
+mkdir /mnt/upper /mnt/work /mnt/root
+options=lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work
+mount -t overlay -o $options overlay /mnt/root || exit {NO_OVERLAY}
+mount -t proc proc /mnt/root/proc
+mount --rbind /dev /mnt/root/dev
+mount -t tmpfs -o mode=755 tmpfs /mnt/root/run
+mount -t tmpfs -o mode=1777 tmpfs /mnt/root/tmp
+for folder in $HIDDEN; do
+    mkdir -p /mnt/root$folder
+    mount --bind $folder /mnt/root$folder
+    mount -o remount,bind,ro /mnt/root$folder
+done
+exec chroot /mnt/root bash -c "$SCRIPT"
+"""
+PREPARE = r"""
+set -e
+for folder in $CLOSED; do chmod o+x $folder; done
+mkdir -p /etc/tmpfiles.d
+export HOME=/tmp/nowhere XDG_CONFIG_HOME=/tmp/nowhere XDG_STATE_HOME=/tmp/state TMPDIR=/tmp
+export ANDON_SIMULATE_SCENARIO=idle
+andon() { "$PYTHON" -P -m andon.cli "$@"; }
+user() {
+    uid=$1; shift
+    setpriv --reuid $uid --regid $uid --clear-groups env XDG_STATE_HOME=/tmp/state$uid "$@"
+}
+take() { user $1 "$PYTHON" -P -m andon.cli run --simulate 8 --no-wait -- true; }
+hold() {  # a lease of another user's that is held until the script ends
+    user $1 "$PYTHON" -P -m andon.cli run --simulate 2 -- sleep 60 &
+    for i in $(seq 400); do ls $2/leases 2>/dev/null | grep -q lease && return; sleep 0.05; done
+    false
+}
+book() {
+    mkdir -p $1/leases $1/tickets $1/cordons
+    chmod 755 $1 $1/cordons; chmod 1777 $1/leases $1/tickets
+}
+"""
+LOOPBACK = r"""
+"$PYTHON" -c 'import fcntl, socket, struct
+with socket.socket() as s: fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 0x1 | 0x40))'
+"""
+
+
+def closed_folders() -> str:
+    """The folders on the way to this interpreter and to andon that other users may not pass."""
+    above = {*Path(sys.base_prefix).parents, *Path(sys.prefix).parents, *REPOSITORY.parents}
+    return " ".join(str(path) for path in above if not path.stat().st_mode & 0o001)
+
+
+def hidden_folders() -> str:
+    """What of andon and its interpreter lies where that machine has folders of its own."""
+    needed = (Path(sys.base_prefix), Path(sys.prefix), REPOSITORY)
+    return " ".join(str(path) for path in needed if path.parts[1] in ("tmp", "run"))
+
+
+def on_a_machine(script: str, network: bool = False, **programs: str) -> str:
+    """Run a shell script as root of such a machine; what it printed. Programs are Python, started
+    by `user UID "$PYTHON" -P -c "$NAME"`. With a network of its own every port is free."""
+    if os.geteuid() != 0:
+        pytest.skip("other users and mounts need root")
+    need("unshare", "setpriv", "mount")
+    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", *(["--net"] * network)]
+    variables = {name: text for name, text in os.environ.items() if not name.startswith("ANDON_")}
+    done = subprocess.run(
+        [*apart, "bash", "-c", MACHINE],
+        capture_output=True,
+        text=True,
+        timeout=120.0,
+        cwd="/",
+        env={
+            **variables,
+            **programs,
+            "CLOSED": closed_folders(),
+            "HIDDEN": hidden_folders(),
+            "SCRIPT": PREPARE + (LOOPBACK if network else "") + script,
+            "PYTHON": sys.executable,
+            "PYTHONPATH": str(REPOSITORY / "src"),
+        },
+    )
+    if done.returncode == NO_OVERLAY:
+        pytest.skip("there is no overlay file system")
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "Traceback" not in said, said
+    return said

@@ -1,0 +1,98 @@
+"""Who am I here? What the board shows to people without a key, and to those who signed in."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from andon.host.kin import user_name
+from tests.integration.board import link, opened, sign_in, tiles, violations
+from tests.integration.browser import Window, chromium
+from tests.integration.parts import free_port
+from tests.integration.serving import Served, andon, serving
+
+ROUTES = ("#/", "#/processes", "#/alerts", "#/leases", "#/health", "#/device/SIM-0", "#/nodes")
+EMPTY = ("No GPU processes", "No active alerts", "No leases", "not responding", "Loading")
+ME = user_name(os.getuid())
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("outside")
+    with serving(folder, "--host", "0.0.0.0", "--no-history") as served:
+        yield served
+
+
+@pytest.fixture
+def seen(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_who_may_not_see_is_told_how_to_sign_in_on_every_page(
+    seen: Window, outside: Served, route: str
+) -> None:
+    page, url = seen.page, f"http://127.0.0.1:{outside.port}"
+    page.goto(f"{url}/{route}")
+    expect(page.get_by_role("heading", name="Sign in to see this node")).to_be_visible()
+    expect(page.get_by_text(f"andon open --url {url}", exact=True).first).to_be_visible()
+    shown = page.locator("body").inner_text()
+    assert not [words for words in EMPTY if words in shown], shown
+    assert violations(page) == []
+
+
+def test_one_who_signs_in_sees_the_page_that_was_asked_for(seen: Window, outside: Served) -> None:
+    page, url = seen.page, f"http://127.0.0.1:{outside.port}"
+    page.goto(f"{url}/#/processes")
+    expect(page.get_by_role("heading", name="Sign in to see this node")).to_be_visible()
+    done = andon(outside.state, "open", "--print", "--url", url)
+    assert done.code == 0, done.err
+    page.goto(done.out.strip())
+    expect(page.get_by_text(f"signed in as {ME}")).to_be_visible()
+    expect(tiles(page)).to_have_count(2)
+    page.get_by_role("button", name="sign out").click()
+    expect(page.get_by_role("heading", name="Sign in to see this node")).to_be_visible()
+
+
+def test_a_session_outlives_the_server_and_the_tab_need_not_sign_in_again(
+    seen: Window, tmp_path: Path
+) -> None:
+    port = free_port()
+    with serving(tmp_path, "--no-history", port=port) as served:
+        sign_in(seen.page, served)
+        expect(seen.page.get_by_text(f"signed in as {ME}")).to_be_visible()
+    with serving(tmp_path, "--no-history", port=port):
+        seen.page.reload()
+        expect(seen.page.get_by_text(f"signed in as {ME}")).to_be_visible()
+        assert andon(tmp_path, "open", "--revoke").code == 0
+        seen.page.reload()
+        expect(seen.page.get_by_text("your session has ended")).to_be_visible()
+        expect(seen.page.get_by_text(f"andon open --url http://127.0.0.1:{port}")).to_be_visible()
+
+
+def test_a_used_link_says_so_in_a_notice_that_can_be_closed(
+    browser: Browser, seen: Window, tmp_path: Path
+) -> None:
+    with serving(tmp_path, "--no-history") as served:
+        address = link(served)
+        with opened(browser) as first:
+            first.page.goto(address)
+            expect(first.page.get_by_text("signed in as")).to_be_visible()
+        seen.page.goto(address)
+        notice = seen.page.locator("section.notice.bad")
+        expect(notice).to_contain_text("the link has expired or was already used")
+        copy = notice.get_by_role("button", name=f"copy: andon open --url {served.url}")
+        expect(copy).to_be_visible()
+        notice.get_by_role("button", name="close this notice").click()
+        expect(notice).to_be_hidden()
+        seen.page.get_by_role("link", name="Processes").click()
+        expect(notice).to_be_hidden()

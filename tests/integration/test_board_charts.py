@@ -1,0 +1,282 @@
+"""Charts that answer: what stands at the cursor, zooming and its undo, limits, all GPUs at once."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from andon.cli.commands.watch.history import history
+from andon.core.history.series import NodeReadings, tick_of
+from andon.core.settings.store_url import parse_store_url
+from andon.core.simulation.seeding import specimens
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
+from andon.model.throttling import HW_SLOWDOWN
+from tests.integration.board import opened, tiles, uuids, violations
+from tests.integration.browser import Window, chromium
+from tests.integration.serving import Served, serving
+from tests.support.history_parts import kind_of
+
+DEVICES = 3
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("home"), simulate=DEVICES) as served:
+        yield served
+
+
+@pytest.fixture
+def seen(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+def device(page: Page, served: Served, query: str = "") -> None:
+    page.goto(served.url)
+    expect(tiles(page)).to_have_count(DEVICES)
+    page.goto(f"{served.url}/#/device/{quote(uuids(page)[0])}{query}")
+    expect(page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean"))).to_be_visible()
+
+
+def drag(page: Page, begin: float, end: float, place: int = 0) -> None:
+    """Over a chart, from one share of its width to another."""
+    box = page.locator(".surface").nth(place).bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + begin * box["width"], middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], middle, steps=4)
+    page.mouse.up()
+
+
+def test_one_readout_has_the_time_and_the_values_of_every_chart(seen: Window, home: Served) -> None:
+    device(seen.page, home)
+    surface = seen.page.locator(".surface").nth(2)
+    box = surface.bounding_box()
+    assert box is not None
+    surface.hover(position={"x": box["width"] - 2, "y": 20})
+    readout = seen.page.locator(".readout")
+    expect(readout.locator("b")).to_have_text(re.compile(r"\w+ \d+, \d\d:\d\d:\d\d"))
+    labels = ["utilisation", "memory", "temperature", "power", "SM clock", "memory clock"]
+    assert readout.locator("dt").all_inner_texts()[:6] == labels
+    expect(readout).to_contain_text(re.compile(r"\d+ °C"))
+    lines = "all => all.map(one => Math.round(parseFloat(getComputedStyle(one, '::after').left)))"
+    places = seen.page.locator(".chart .plot + .over .surface").evaluate_all(lines)
+    assert len(places) == 5
+    assert len(set(places)) == 1, "one line through all charts"
+    seen.page.mouse.move(5, 5)
+    expect(readout).to_have_count(0)
+
+
+def test_the_keyboard_reads_and_zooms_a_chart(seen: Window, home: Served) -> None:
+    device(seen.page, home)
+    chart = seen.page.get_by_role("slider", name="Power of GPU 0: instant")
+    chart.focus()
+    seen.page.keyboard.press("End")
+    expect(chart).to_have_attribute("aria-valuetext", re.compile(r"power (mean )?\d+ W"))
+    expect(seen.page.locator(".readout")).to_be_visible()
+    last = int(chart.get_attribute("aria-valuenow") or 0)
+    seen.page.keyboard.press("ArrowLeft")
+    assert int(chart.get_attribute("aria-valuenow") or 0) < last
+    seen.page.keyboard.press("Enter")
+    expect(seen.page).to_have_url(re.compile("seconds=150"))
+    seen.page.keyboard.press("-")
+    expect(seen.page).to_have_url(re.compile("seconds=300"))
+    seen.page.keyboard.press("+")
+    seen.page.keyboard.press("0")
+    expect(seen.page).to_have_url(re.compile(r"seconds=300$"))
+    seen.page.keyboard.press("Escape")
+    expect(seen.page.locator(".readout")).to_have_count(0)
+
+
+def test_back_undoes_each_zoom_and_a_double_click_all_of_them(seen: Window, home: Served) -> None:
+    page = seen.page
+    device(page, home, "?seconds=1800")
+    first = page.url
+    drag(page, 0.2, 0.8)
+    expect(page).to_have_url(re.compile(r"until=\d+"))
+    second = page.url
+    drag(page, 0.3, 0.6)
+    expect(page).not_to_have_url(second)
+    page.go_back()
+    expect(page).to_have_url(second)
+    page.go_back()
+    expect(page).to_have_url(first)
+    page.go_forward()
+    expect(page).to_have_url(second)
+    drag(page, 0.3, 0.6)
+    page.locator(".surface").first.dblclick()
+    expect(page).to_have_url(re.compile(r"seconds=1800$"))
+    page.go_back()
+    expect(page).to_have_url(re.compile(r"until=\d+"))
+    assert seen.complaints == []
+
+
+def test_a_drag_selects_what_it_covers(seen: Window, home: Served) -> None:
+    device(seen.page, home)
+    seen.page.goto(f"{seen.page.url}?seconds=1800&until=1794770000")
+    expect(seen.page.get_by_text("nothing was read in this range").first).to_be_visible()
+    drag(seen.page, 0.25, 0.75)
+    expect(seen.page).to_have_url(re.compile("range=1800"))
+    seconds = int(re.findall(r"seconds=(\d+)", seen.page.url)[0])
+    until = int(re.findall(r"until=(\d+)", seen.page.url)[0])
+    assert abs(seconds - 900) <= 15
+    assert abs(until - (1794770000 - 450)) <= 15
+
+
+def test_two_fingers_zoom_and_one_reads(browser: Browser, home: Served) -> None:
+    size = {"width": 390, "height": 844}
+    with opened(browser, viewport=size, has_touch=True, is_mobile=True) as seen:
+        device(seen.page, home, "?seconds=1800")
+        surface = seen.page.locator(".surface").first
+        surface.scroll_into_view_if_needed()
+        box = surface.bounding_box()
+        assert box is not None
+        touch = seen.page.context.new_cdp_session(seen.page)
+
+        def fingers(kind: str, *shares: float) -> None:
+            points = [
+                {"x": box["x"] + share * box["width"], "y": box["y"] + 50, "id": number}
+                for number, share in enumerate(shares)
+            ]
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        fingers("touchStart", 0.5)
+        expect(seen.page.locator(".readout")).to_be_visible()
+        fingers("touchEnd")
+        fingers("touchStart", 0.4, 0.6)
+        fingers("touchMove", 0.2, 0.8)
+        fingers("touchEnd")
+        expect(seen.page).to_have_url(re.compile("until="))
+        seconds = int(re.findall(r"seconds=(\d+)", seen.page.url)[0])
+        assert 500 <= seconds <= 700, "a third of half an hour"
+
+
+def test_the_command_beneath_gives_the_range_that_is_drawn(seen: Window, home: Served) -> None:
+    page = seen.page
+    device(page, home, "?seconds=7200")
+    for zoomed in (False, True):
+        if zoomed:
+            drag(page, 0.2, 0.7)
+            expect(page).to_have_url(re.compile("until="))
+        text = page.locator(".ranges .command code").inner_text()
+        words = text.split()
+        assert words[:3] == ["andon", "history", "0"]
+        given = history.make_context("history", words[2:]).params
+        seconds = int(re.findall(r"seconds=(\d+)", page.url)[0])
+        assert abs(given["until"] - given["since"] - seconds) < 1
+        if zoomed:
+            assert given["until"] == int(re.findall(r"until=(\d+)", page.url)[0])
+
+
+def test_a_title_tells_the_reading_of_now_from_the_mean_of_the_range(
+    seen: Window, home: Served
+) -> None:
+    device(seen.page, home)
+    caption = seen.page.locator("figure.chart figcaption").nth(1)
+    expect(caption).to_have_text(re.compile(r"Memory[\d.]+ GiB now · mean [\d.]+ GiB"))
+    shown = re.findall(r"([\d.]+) GiB now", caption.inner_text())[0]
+    strip = seen.page.locator(".strip.large div", has_text="memory").locator("dd").inner_text()
+    assert round(float(shown)) == round(float(strip.split(" / ")[0]))
+    swatches = seen.page.locator("figure.chart").nth(4).locator(".legend i")
+    colours = swatches.evaluate_all("all => all.map(one => getComputedStyle(one).backgroundColor)")
+    assert len(set(colours)) == 2, "SM and memory clock"
+    seen.page.get_by_role("button", name="earlier").click()
+    expect(caption).not_to_contain_text("now")
+
+
+def test_all_gpus_stand_on_one_page_by_a_reading(seen: Window, home: Served) -> None:
+    page = seen.page
+    page.goto(home.url)
+    page.get_by_role("link", name="all GPUs over time").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("All GPUs: utilisation")
+    expect(page.locator("figure.small")).to_have_count(DEVICES)
+    page.get_by_label("reading").select_option("power_watts")
+    expect(page.get_by_role("heading", level=1)).to_have_text("All GPUs: power")
+    expect(page.locator("figure.small .value").first).to_have_text(re.compile(r"\d+ W now"))
+    expect(page.locator("figure.small .limit")).to_have_count(DEVICES)
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_have_text("All GPUs: power")
+    drag(page, 0.2, 0.7)
+    expect(page).to_have_url(re.compile("until="))
+    expect(page.get_by_text(re.compile("andon history --metric power_watts --since .* --until")
+                            )).to_be_visible()  # fmt: skip
+    page.locator("figure.small a").first.click()
+    expect(page).to_have_url(re.compile(r"device/.*until="))
+    assert seen.complaints == []
+
+
+def test_64_gpus_are_readable_together(browser: Browser, tmp_path: Path) -> None:
+    size = {"width": 1920, "height": 1080}
+    with (
+        serving(tmp_path, simulate=64) as served,
+        opened(browser, viewport=size) as seen,
+    ):
+        seen.page.goto(f"{served.url}/#/charts")
+        expect(seen.page.locator("figure.small")).to_have_count(64)
+        boxes = seen.page.locator("figure.small .drawn").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect()).map(b => [b.width, b.height, b.bottom])"
+        )
+        assert all(
+            width > 140 and height >= 42 and bottom < 1080 for width, height, bottom in boxes
+        )
+        expect(seen.page.locator("figure.small path.line[d^=M]")).to_have_count(64)
+        assert violations(seen.page) == []
+        assert seen.complaints == []
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_board_of_few_shows_their_charts_processes_and_why(
+    browser: Browser, tmp_path: Path, devices: int
+) -> None:
+    with serving(tmp_path, simulate=devices) as served, opened(browser) as seen:
+        page = seen.page
+        page.goto(served.url)
+        expect(tiles(page)).to_have_count(devices)
+        expect(page.locator("canvas")).to_have_count(4 * devices)
+        for title in ("Why", "Processes now"):
+            expect(page.get_by_role("heading", name=title, exact=True)).to_have_count(devices)
+        drag(page, 0.2, 0.8)
+        expect(page).to_have_url(re.compile(r"#/\?seconds=\d+&until="))
+        page.go_back()
+        expect(page).not_to_have_url(re.compile("until="))
+        assert violations(page) == []
+        assert seen.complaints == []
+
+
+def test_a_share_of_time_is_the_same_share_at_every_range(seen: Window, tmp_path: Path) -> None:
+    """12 of every 21 readings were slowed down: 57 % of the time, however long that is."""
+    uuid, end = specimens(1)[0].uuid, int(time.time()) // 630 * 630 - 6300
+    store = kind_of("sqlite").open(parse_store_url(f"sqlite:{tmp_path}/history.db"))
+    times = range(end - 7 * 86_400, end, 30)
+    store.write([_slowed(uuid, float(at), at // 30 % 21 < 12) for at in times])
+    store.close()
+    with serving(tmp_path, simulate=1, ANDON_HISTORY=f"{tmp_path}/history.db") as served:
+        for seconds in (1_890, 86_400, 604_800):
+            seen.page.goto("about:blank")
+            seen.page.goto(f"{served.url}/#/device/{uuid}?seconds={seconds}&until={end}")
+            throttling = seen.page.get_by_role("figure", name=re.compile("^Throttling"))
+            expect(throttling).to_contain_text("hardware slowdown 57 % of the time")
+            heights = throttling.locator("rect").evaluate_all(
+                "all => all.map(one => one.getAttribute('height') / 16)"
+            )
+            assert max(heights) <= 1
+            if seconds == 604_800:
+                assert 0.4 < sum(heights) / len(heights) < 0.7, "drawn as its share, not solid"
+
+
+def _slowed(uuid: str, at: float, slowed: bool) -> NodeReadings:
+    reasons = (HW_SLOWDOWN.name,) if slowed else ()
+    sample = Sample(at, utilization_percent=50, throttle=reasons)
+    status = DeviceStatus(Device(uuid, 0, "sim", "X"), State.OK, at, sample=sample)
+    return tick_of(Snapshot("n", at, devices=(status,)))

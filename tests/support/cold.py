@@ -1,0 +1,61 @@
+"""The device is so cold that water may condense on it."""
+
+from andon.core.conditions.condition import WARNING, Condition, Rung, Subject, Told
+from andon.core.conditions.device_view import DeviceView
+from andon.core.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.core.conditions.judging import OnReading
+from andon.core.conditions.promql import PromTerms
+from andon.core.evidence.phrasing import CERTAIN, conclude, say
+from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.core.evidence.view import View
+from andon.model.thresholds import Figure
+
+CLEAR_CELSIUS = 3  # above the threshold
+HELP = "the temperature up to which a device is shown as too cold"
+COLD = ReasonKind("cold", "so cold that water may condense on it", 50)
+ADVICE = "Let it warm up before it is opened or moved, and look at the room's air."
+
+
+def judge(seen: DeviceView) -> Judgement | None:
+    now, most = seen.sample.temperature_celsius, seen.figures.cold_celsius
+    if not now:
+        return UNKNOWN  # 0 is what a broken sensor reads
+    if now >= most + CLEAR_CELSIUS:
+        return None
+    return Judgement(ONE, now, most) if now <= most else NEITHER
+
+
+def sentence(told: Told) -> str:
+    return f"{told.it} is too cold: {told.finding.value or 0:.0f} °C"
+
+
+def explain(view: View) -> Reason | None:
+    now = view.sample.temperature_celsius
+    if not now or now > view.figures.cold_celsius:
+        return None
+    text = say("Too cold: {t}", t=view.read("temperature_celsius"))
+    return conclude(COLD, CERTAIN, text, advice=ADVICE)
+
+
+def query(t: PromTerms, fires: str) -> str:
+    now, most = t.m("gpu_temperature_celsius"), t.figures.cold_celsius
+    return f"{now} <= {most:g} or ({now} < {most + CLEAR_CELSIUS:g} and {fires})"
+
+
+CONDITION = Condition(
+    name="cold",
+    title="Too cold",
+    subject_kind=Subject.DEVICE,
+    why="Water condenses on a card that is colder than the air around it.",
+    advice=ADVICE,
+    judged=OnReading(judge),
+    rungs=(Rung(WARNING, "at {cold_celsius} °C or less", 5, "3 °C above that", 60),),
+    label="too cold",
+    headline="is too cold",
+    sentence=sentence,
+    figures=(Figure("cold_celsius", 5.0, HELP, 0, 100, switch=True),),
+    unit="celsius",
+    weight=11,
+    reasons=(Explanation(explain, (COLD,)),),
+    promql=(query,),
+)

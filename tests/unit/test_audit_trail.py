@@ -1,0 +1,46 @@
+"""The audit log as it is read: a request and its result in one row."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.access.audit_trail import audit_rows
+
+LINES = [
+    {"at": 1.0, "event": "started", "address": "127.0.0.1", "port": 26366},
+    {"at": 2.0, "event": "requested", "id": "a", "user": "dora", "uid": 7, "action": "release",
+     "method": "DELETE", "path": "/api/leases/k7qm2", "peer": "127.0.0.1", "key": "session"},
+    {"at": 2.1, "event": "done", "id": "a", "status": 200, "lease": "k7qm2"},
+    {"at": 3.0, "event": "requested", "id": "b", "user": "dora", "uid": 7, "action": "extend",
+     "method": "POST", "path": "/api/leases/zz/renew", "peer": "127.0.0.1", "key": "session"},
+    {"at": 3.1, "event": "done", "id": "b", "status": 409},
+    {"at": 4.0, "event": "refused", "count": 3, "user": "dora", "uid": 7, "action": "cordon",
+     "method": "PUT", "path": "/api/devices/0/cordon", "peer": "127.0.0.1", "key": "session"},
+    {"at": 5.0, "event": "requested", "id": "c", "method": "POST", "path": "/api/session",
+     "action": "sign_in", "user": None, "uid": None, "peer": "127.0.0.1", "key": "code"},
+    {"at": 5.1, "event": "done", "id": "c", "status": 200, "user": "erik", "uid": 8},
+    {"at": 6.0, "event": "requested", "id": "d", "user": "root", "uid": 0, "action": "take",
+     "method": "POST", "path": "/api/leases", "peer": "10.0.0.7", "key": "token"},
+]  # fmt: skip
+TEXT = [json.dumps(line) for line in LINES]
+
+
+def test_a_request_and_its_result_are_one_row() -> None:
+    found = [(r.user, r.action, r.subject, r.result, r.count) for r in audit_rows(TEXT)]
+    assert found == [
+        (None, "started", "127.0.0.1:26366", "done", 1),
+        ("dora", "release", "k7qm2", "done", 1),
+        ("dora", "extend", "zz", "failed", 1),
+        ("dora", "cordon", "0", "refused", 3),
+        ("erik", "sign_in", None, "done", 1),
+        ("root", "take", None, "unfinished", 1),
+    ]
+    assert [row.action for row in audit_rows(TEXT, since=4.5)] == ["sign_in", "take"]
+
+
+@given(st.lists(st.text() | st.sampled_from(TEXT) | st.builds(lambda s, n: s[:n],
+       st.sampled_from(TEXT), st.integers(0, 80)), max_size=12))  # fmt: skip
+def test_a_torn_or_foreign_line_costs_only_itself(lines: list[str]) -> None:
+    whole = {line for line in lines if line in TEXT and '"done"' not in line}
+    assert len(audit_rows(lines)) >= len({json.loads(line).get("id", line) for line in whole})

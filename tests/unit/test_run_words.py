@@ -1,0 +1,127 @@
+"""What the person who runs a command reads: what it used, and who ended it."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.runs.usage_words import usage_words
+from andon.leases import files
+from andon.leases.hold import Hold
+from andon.leases.release_notes import left_note, read_note
+from andon.model.programs import short_command
+from andon.model.release_note import (
+    MOST_NOTE,
+    ReleaseNote,
+    release_from_json,
+    release_note,
+    release_to_json,
+)
+from andon.units import GIB, human_joules
+
+
+def used(mean: float | None, peak: int | None, joules: float | None) -> dict[str, Any]:
+    return {
+        "utilization_percent": {"mean": mean},
+        "peak_memory_bytes": peak,
+        "energy_joules": joules,
+    }
+
+
+@pytest.mark.parametrize(
+    ("devices", "words"),
+    [
+        ([used(87.2, 41 * GIB, 324_000.0)], "12 min on GPU 6: mean 87 %, peak 41.0 GiB, 0.09 kWh"),
+        (
+            [used(80.0, 41 * GIB, 3600.0), used(40.0, 2 * GIB, 3600.0)],
+            "12 min on GPU 6: mean 60 %, peak 41.0 GiB a GPU, 2.0 Wh",
+        ),
+        ([used(None, 41 * GIB, None)], "12 min on GPU 6: peak 41.0 GiB"),
+        ([used(5.0, None, 10.0), used(5.0, None, None)], "12 min on GPU 6: mean 5 %"),
+        ([], "12 min on GPU 6: nothing was read in this time"),
+    ],
+)
+def test_the_last_line_says_only_what_is_known(devices: list[dict[str, Any]], words: str) -> None:
+    assert usage_words("GPU 6", 725.0, devices) == words
+
+
+@pytest.mark.parametrize(
+    ("joules", "words"), [(0.0, "0 J"), (504.2, "504 J"), (7200.0, "2.0 Wh"), (3.6e6, "1.00 kWh")]
+)
+def test_energy_has_a_unit_that_fits(joules: float, words: str) -> None:
+    assert human_joules(joules) == words
+
+
+def test_a_note_says_who_and_why() -> None:
+    note = release_note("root", "maintenance\nat noon\x1b[2J")
+    assert note.words("k7qm2") == "root released lease k7qm2: maintenance at noon [2J"
+    assert release_note("root").words("k7qm2") == "root released lease k7qm2"
+
+
+@given(st.text(max_size=2000), st.text(max_size=2000))
+def test_whatever_is_written_is_one_short_harmless_line(by: str, note: str) -> None:
+    found = release_note(by, note)
+    assert (found.by + found.note).isprintable()
+    assert len(found.note) <= MOST_NOTE
+    assert release_from_json(release_to_json(found)) == found
+
+
+def held(folder: Path) -> Hold:
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = files.make(place, "k7qm2-abc.lease", "{}")
+    return Hold("k7qm2-abc.lease", descriptor, place)
+
+
+def test_a_holder_reads_the_note_while_it_is_asked(tmp_path: Path) -> None:
+    hold = held(tmp_path)
+    assert read_note(hold) is None
+    with left_note(tmp_path, hold.name, ReleaseNote("root", "maintenance")):
+        assert read_note(hold) == ReleaseNote("root", "maintenance")
+    assert read_note(hold) is None, "it is removed"
+    hold.close()
+
+
+def test_a_stranger_cannot_speak_for_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = held(tmp_path)
+    with left_note(tmp_path, hold.name, ReleaseNote("root", "maintenance")):
+        read = files.read_file
+
+        def as_stranger(folder: int, name: str) -> files.BookFile | None:
+            found = read(folder, name)
+            assert found is not None
+            return files.BookFile(
+                found.name, 12345, found.locked, found.modified, found.changed, found.size,
+                found.inode, found.text,
+            )  # fmt: skip
+
+        monkeypatch.setattr(files, "read_file", as_stranger)
+        assert read_note(hold) is None
+    hold.close()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "andon.release/1"}', "x" * 100_000])
+def test_a_note_that_is_none_is_ignored(tmp_path: Path, text: str) -> None:
+    hold = held(tmp_path)
+    (tmp_path / "k7qm2-abc.00.note").write_text(text)
+    assert read_note(hold) is None
+    hold.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "short"),
+    [
+        ("/usr/bin/python3 -S -E /home/a/train.py --lr 1", "train.py --lr 1"),
+        ("python -m vllm.entrypoints.api --port 1", "vllm.entrypoints.api --port 1"),
+        ("python -X dev -W ignore train.py", "train.py"),
+        ("python -c import-this", "python -c import-this"),
+        ("/usr/lib/xorg/Xorg :0", "Xorg :0"),
+        ("python3", "python3"),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_command_is_shown_without_its_interpreter(command: str | None, short: str | None) -> None:
+    assert short_command(command) == short
