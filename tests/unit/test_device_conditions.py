@@ -8,6 +8,7 @@ from andon.core import alerting
 from andon.core.alerting import EMPTY, AlertState, Moment, Observation
 from andon.core.conditions.clocks.narrow_link import Link
 from andon.core.conditions.open_files import openers_of
+from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.reasons import Reason
 from andon.core.explain import explain
 from andon.model.alert import Alert
@@ -15,10 +16,12 @@ from andon.model.device import Device, DeviceStatus, Limits, Sample, Setup, Snap
 from andon.units import GIB
 
 AT = 1_790_000_000.0
+BOOK = Rulebook()
 CARD = Limits(pcie_generation=5, pcie_width=16, sm_clock_mhz=1980)
 BUSY = Sample(
     AT, utilization_percent=98, temperature_celsius=60, sm_clock_mhz=1980, throttle=(),
-    pcie_generation=5, pcie_width=16, memory_used_bytes=0, performance_state=0,
+    pcie_generation=5, pcie_width=16, memory_used_bytes=0, performance_state=0, power_watts=500.0,
+    power_limit_watts=700.0,
 )  # fmt: skip
 
 
@@ -34,19 +37,22 @@ def why(status: DeviceStatus) -> dict[str, Reason]:
     return {r.code: r for r in explain([Snapshot("n", AT, devices=(status,))], "GPU-0")}
 
 
-def watched(
-    *statuses: tuple[float, DeviceStatus], state: AlertState = EMPTY
-) -> tuple[AlertState, list[Alert]]:
-    """The alerts after some looks, each so many seconds after the first."""
+def watched(*statuses: tuple[float, DeviceStatus]) -> AlertState:
+    """The state after some looks, each so many seconds after the first."""
+    state = EMPTY
     for after, status in statuses:
         snapshot = Snapshot("n", AT + after, boot="b", devices=(status,))
-        state, _ = alerting.step(state, Observation(snapshot), Moment(AT + after, 100 + after))
-    return state, alerting.current(state, snapshot)
+        moment = Moment(AT + after, 100 + after)
+        state = alerting.step(state, Observation(snapshot), moment, BOOK).state
+    return state
 
 
 def alert(status: DeviceStatus, rule: str, seconds: int = 400) -> Alert:
-    _, found = watched(*((float(after), status) for after in range(0, seconds + 1, 20)))
-    return next(one for one in found if one.rule == rule)
+    return of(watched(*((float(after), status) for after in range(0, seconds + 1, 20))), rule)
+
+
+def of(state: AlertState, rule: str) -> Alert:
+    return next(one for one in alerting.current(state) if one.rule == rule)
 
 
 # The link.
@@ -64,14 +70,10 @@ def test_the_link_of_an_alert_is_counted_out() -> None:
 def test_a_link_that_was_mended_says_how_it_was() -> None:
     narrow, whole = gpu(replace(BUSY, pcie_width=4)), gpu()
     looks = [(float(after), narrow) for after in range(0, 401, 20)]
-    _, [said] = [
-        (None, [one])
-        for one in watched(*looks, (410.0, whole))[1]
-        if one.rule == "narrow_link"
-    ][0]  # fmt: skip
+    said = of(watched(*looks, (410.0, whole)), "narrow_link")
     assert said.message == (
         "GPU 0 was on a slow PCIe link (75 % of its speed lost); now 0 % of its speed lost, "
-        "clears after 2 min"
+        "clears in 2 min"
     )
 
 
@@ -90,7 +92,7 @@ def test_an_old_reading_of_the_link_is_none() -> None:
     old = replace(BUSY, pcie_width=4, read_at={"pcie_width": AT - 61})
     later = [(float(n), gpu(replace(old, at=AT + n, read_at={"pcie_width": AT + n - 61})))
              for n in range(0, 400, 20)]  # fmt: skip
-    assert [one.rule for one in watched(*later)[1] if one.rule == "narrow_link"] == []
+    assert "narrow_link" not in {one.rule for one in alerting.current(watched(*later))}
 
 
 def test_a_slot_of_eight_lanes_is_a_fact_and_no_fault() -> None:
