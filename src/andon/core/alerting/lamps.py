@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from andon.core.alerting.listing import lamp_of, order
+from andon.core.alerting.listing import is_listed, lamp_of, order
 from andon.core.conditions.catalogue import BY_NAME, PRESENT
 from andon.core.conditions.condition import Condition, Told, severity
 from andon.core.conditions.judgement import CALM, Judgement
@@ -97,7 +97,7 @@ def _lit(status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
     lamp = _STATES.get(status.state, Lamp.GREEN)
     word = status.state.words if lamp is not Lamp.GREEN else _working(status)
     reason = status.reason if status.state is not State.OK else None
-    ids = tuple(alert.id for alert in alerts)
+    ids = tuple(alert.id for alert in alerts if is_listed(alert))
     if found is None or found.lamp.rank < lamp.rank:
         return DeviceLamp(device.uuid, device.index, lamp, word, reason, None, ids)
     users = _affected_users(status, found.affected)
