@@ -55,7 +55,7 @@ class FromServer:
         self.server = server
 
     def page(self, since: float | None = None) -> AlertOverview:
-        asked: dict[str, Any] = {"limit": MOST, "all": "true"}  # what is listed is decided here
+        asked: dict[str, Any] = {"limit": MOST}
         if since is not None:
             asked["since"] = max(0.0, since)
         return self._page(self.server.get(f"/api/alerts?{urlencode(asked)}"))

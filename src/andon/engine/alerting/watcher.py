@@ -9,6 +9,7 @@ from typing import Any
 
 from andon.core import alerting
 from andon.core.alerting import AlertState, Moment, Observation, OwnTrouble, StepResult
+from andon.core.alerting.listing import entries
 from andon.core.alerting.past import Query
 from andon.core.conditions.condition import READINGS, SERVED, Precondition
 from andon.core.conditions.rulebook import Rulebook
@@ -167,7 +168,7 @@ class Watcher:
             "state": "ok" if reason is None else "degraded" if failure is None else "failing",
             "reason": reason,
             "hint": hint or None,
-            "firing": sum(alert.state is Phase.FIRING for alert in self.alerts()),
+            "firing": sum(one.alert.state is Phase.FIRING for one in entries(self.alerts())),
             "waiting": len(box.deliveries),
             "dropped": box.dropped + self._follower.session.dropped + self._writer.dropped,
             "notifiers": notifiers,
