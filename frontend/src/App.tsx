@@ -170,7 +170,7 @@ function Foot() {
   const state = old ? "stale" : link === "live" ? "live" : link === "away" ? "reconnecting" : "connecting";
   return (
     <footer>
-      <span className={`link ${state}`}>{state}</span>
+      {session?.reads !== false && <span className={`link ${state}`}>{state}</span>}
       <span>
         {trusted ? (
           <>

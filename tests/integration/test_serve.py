@@ -226,7 +226,13 @@ def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
 
 def test_a_server_that_wants_the_token_denies(outside: Served, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{outside.port}"
-    assert andon(tmp_path, "status", "--url", url).code == 4
+    assert andon(tmp_path, "status", "--url", url).code == 0  # on its machine the kernel knows us
+    options = ("--host", "0.0.0.0", "--no-history")
+    with serving(tmp_path / "alone", *options, ANDON_SERVER_SIGN_IN="no") as strict:
+        closed = f"http://127.0.0.1:{strict.port}"
+        for words in (("status",), ("open", "--print")):
+            denied = andon(tmp_path, *words, "--url", closed)
+            assert (denied.code, "Traceback" in denied.err) == (4, False)
     wrong = andon(tmp_path, "status", "--url", url, ANDON_TOKEN="wrong")
     assert wrong.code == 4
     assert "token" in wrong.err
@@ -266,7 +272,7 @@ def test_open_prints_a_link_that_signs_in_once(home: Served) -> None:
     sent = {"body": json.dumps({"code": code}), "Content_Type": "application/json"}
     secret = home.ask("/api/session", "POST", **sent).json()["secret"]
     signed = {"Authorization": f"Bearer {secret}"}
-    assert home.ask("/api/links", "POST", **signed).status == 200
+    assert home.ask("/api/session", **signed).json()["role"] == "owner"
     assert home.ask("/api/session", "POST", **sent).status == 401
     log = (node_state(home.state) / "audit.jsonl").read_text()
     assert "/api/session" in log

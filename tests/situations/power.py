@@ -14,6 +14,7 @@ from tests.situations.story import (
     Situation,
     card,
     seen,
+    slotted,
     still,
     work,
 )
@@ -383,5 +384,21 @@ POWER = (
         expect="narrow_link",
         never=frozenset({"healthy", "low_clocks"}),
         mentions=("2", "5"),
+    ),
+    Situation(
+        name="A card of sixteen lanes works in a slot of eight",
+        source="how boards with two slots for graphics share the lanes of a processor",
+        snapshots=still(
+            seen(
+                slotted(card(RTX_3090), generation=4, width=8),
+                work(RTX_3090, utilization_percent=95, pcie_width=8),
+                job(RTX_3090),
+            ),
+            looks=5,
+        ),
+        device=card(RTX_3090).uuid,
+        expect="healthy",
+        also=frozenset({"narrow_slot"}),
+        never=frozenset({"narrow_link"}),
     ),
 )

@@ -1,6 +1,6 @@
 """The device or the driver does not answer."""
 
-from andon.model.device import Fault
+from andon.model.device import Fault, FaultCode
 from tests.situations.shared import job, part, training
 from tests.situations.story import (
     A100,
@@ -105,6 +105,45 @@ OUT = (
         expect="no_driver",
         never=frozenset({"healthy", "version_mismatch", "no_permission"}),
         mentions=("--gpus",),
+    ),
+    Situation(
+        name="A container has no device file, and the kernel lists the cards of its host",
+        source="github issues NVIDIA/nvidia-docker#464, #1548; the words are andon's own",
+        snapshots=still(
+            faults=(
+                Fault(
+                    "nvidia",
+                    "the NVIDIA driver is not loaded",
+                    "load it: sudo modprobe nvidia",
+                    FaultCode.NO_DRIVER,
+                    cards=8,
+                    device_files=False,
+                    container="docker",
+                ),
+            )
+        ),
+        device="",
+        expect="container_without_gpu",
+        never=frozenset({"healthy", "no_driver", "no_device"}),
+        mentions=("--gpus all",),
+    ),
+    Situation(
+        name="A laptop without a card, where NVIDIA's library is tried all the same",
+        source="the words are andon's own",
+        snapshots=still(
+            faults=(
+                Fault(
+                    "nvidia",
+                    "the NVIDIA library libnvidia-ml.so.1 was not found",
+                    "no NVIDIA driver is installed",
+                    FaultCode.NO_DRIVER,
+                    cards=0,
+                ),
+            )
+        ),
+        device="",
+        expect="no_device",
+        never=frozenset({"healthy", "no_driver", "container_without_gpu"}),
     ),
     Situation(
         name="The kernel was upgraded and the driver's module is not loaded",

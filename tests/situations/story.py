@@ -131,6 +131,12 @@ def card(model: Model, index: int = 0) -> Device:
     )
 
 
+def slotted(device: Device, generation: int, width: int) -> Device:
+    """The card in a slot that offers this link."""
+    limits = replace(device.limits, pcie_slot_generation=generation, pcie_slot_width=width)
+    return replace(device, limits=limits)
+
+
 class Values(TypedDict, total=False):
     """The readings that a story may set."""
 

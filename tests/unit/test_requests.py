@@ -155,7 +155,7 @@ def test_the_options_of_the_shell_and_the_fields_of_rest_are_those_of_the_table(
     assert {row.option for row in table if row.option} <= typed
     assert {row.short for row in table if row.short} <= typed
     fields_of_rest = {row.rest.name for row in table if row.rest is not None}
-    assert set(LeaseBody.model_fields) == fields_of_rest | {"command"}
+    assert set(LeaseBody.model_fields) == fields_of_rest | {"command", "whom"}
 
 
 def test_what_may_take_a_device_from_a_stranger_is_not_offered_over_the_network() -> None:

@@ -142,7 +142,9 @@ function Given({ holders }: { holders: Holder[] }) {
 }
 
 function Facts({ device }: { device: Device }) {
-  const { limits, sample } = device;
+  const { limits, sample, setup } = device;
+  const mode = (on: boolean | null) => (on === null ? DASH : on ? "on" : "off");
+  const later = setup.ecc_pending === null || setup.ecc_pending === setup.ecc ? "" : `, ${mode(setup.ecc_pending)} after a reboot`;
   const link = (generation: number | null | undefined, width: number | null | undefined) =>
     known(generation) && known(width) ? `gen ${generation} ×${width}` : DASH;
   const facts: [string, string][] = [
@@ -156,6 +158,9 @@ function Facts({ device }: { device: Device }) {
     ["max clock", withUnit(limits.sm_clock_mhz, "MHz")],
     ["PCIe link", link(sample?.pcie_generation, sample?.pcie_width)],
     ["max PCIe link", link(limits.pcie_generation, limits.pcie_width)],
+    ["slot's PCIe link", link(limits.pcie_slot_generation, limits.pcie_slot_width)],
+    ["persistence mode", mode(setup.persistence)],
+    ["ECC", mode(setup.ecc) + later],
     ["uncorrected ECC errors", known(sample?.ecc_uncorrected) ? String(sample?.ecc_uncorrected) : DASH],
     ["energy", known(sample?.energy_joules) ? `${((sample?.energy_joules ?? 0) / 3.6e6).toFixed(2)} kWh` : DASH],
   ];

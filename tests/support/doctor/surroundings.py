@@ -10,7 +10,7 @@ from andon.core.doctor.facts import (
     SampleTrial,
     Specification,
 )
-from andon.model.device import DeviceStatus, Fault, State
+from andon.model.device import DeviceStatus, Fault, Setup, State
 from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, seen
 from tests.support.doctor.machines import VERSION, amd, broken, container, server, snapshot
 from tests.support.snapshots import AT, h200, mig_board
@@ -185,6 +185,29 @@ def devices() -> Iterator[Case]:
         (C.SLOW_START, WARN),
         says="systemctl enable --now nvidia-persistenced",
     )
+    yield case(
+        "a slow start although the mode is on",
+        seen(slow, devices=with_setup(persistence=True)),
+        (C.SLOW_START, WARN),
+        says="4.2 s|andon cost|persistence mode keeps the driver loaded",
+    )
+    idle = kernel(server(), persistenced=False)
+    yield case(
+        "persistence mode is off",
+        seen(idle, devices=with_setup(persistence=False)),
+        says="persistence mode is off (8 of 8 devices)",
+    )
+    yield case("ECC is on", seen(server(), devices=with_setup(ecc=True)), says="ECC is on")
+    yield case(
+        "ECC is off",
+        seen(server(), devices=with_setup(ecc=False, ecc_pending=False)),
+        says="ECC is off (8 of 8 devices that support it)",
+    )
+    yield case(
+        "ECC waits for a reboot",
+        seen(server(), devices=with_setup(ecc=False, ecc_pending=True)),
+        says="8 will have it on after a reboot",
+    )
     made_up = seen(server(), simulated=True, devices=snapshot(4).devices)
     yield case("simulated", made_up, says="SIMULATED: 4 devices")
     refused = replace(
@@ -229,3 +252,10 @@ def masks() -> Iterator[Case]:
         says="export CUDA_DEVICE_ORDER=PCI_BUS_ID",
     )
     yield case("CUDA's order is set", replace(mixed, masks={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}))
+
+
+def with_setup(
+    persistence: bool | None = None, ecc: bool | None = None, ecc_pending: bool | None = None
+) -> tuple[DeviceStatus, ...]:
+    setup = Setup(persistence, ecc, ecc_pending)
+    return tuple(replace(s, device=replace(s.device, setup=setup)) for s in snapshot().devices)

@@ -47,7 +47,8 @@ def _block(entry: NamedDevice, masked: bool, width: int) -> list[Text]:
     if status.state is not State.OK:
         heading = heading + say(f"  {status.state.words}", "yellow")
         heading = heading + say(f" · {status.reason}" if status.reason else "", "dim")
-    rows = [_identity(status), _place(status, masked), [*_size(status), *_limits(status)]]
+    size = [*_size(status), *_limits(status), *_modes(status)]
+    rows = [_identity(status), _place(status, masked), size]
     facts = [flow([_fact(*fact) for fact in row], width - len(INDENT)) for row in rows if row]
     lines = [heading] + [say(INDENT) + line for row in facts for line in row]
     return [line.fit(width) for line in lines]
@@ -85,6 +86,8 @@ def _size(status: DeviceStatus) -> list[tuple[str, str]]:
         out.append((clock, f"{limits.sm_clock_mhz} MHz"))
     if limits.pcie_generation is not None and limits.pcie_width is not None:
         out.append(("max PCIe link", f"{limits.pcie_generation}×{limits.pcie_width}"))
+    if limits.pcie_slot_generation is not None and limits.pcie_slot_width is not None:
+        out.append(("slot", f"{limits.pcie_slot_generation}×{limits.pcie_slot_width}"))
     return out
 
 
@@ -95,6 +98,22 @@ def _limits(status: DeviceStatus) -> list[tuple[str, str]]:
     if limits.slowdown_celsius is not None:
         out.append(("slowdown temperature", f"{limits.slowdown_celsius} °C"))
     return out
+
+
+def _modes(status: DeviceStatus) -> list[tuple[str, str]]:
+    """Those that are known; the JSON gives the reasons for the others."""
+    setup, out = status.device.setup, []
+    if setup.persistence is not None:
+        out.append(("persistence mode", _word(setup.persistence)))
+    if setup.ecc is not None:
+        differs = setup.ecc_pending not in (None, setup.ecc)
+        later = f", {_word(not setup.ecc)} after a reboot" if differs else ""
+        out.append(("ECC", f"{_word(setup.ecc)}{later}"))
+    return out
+
+
+def _word(mode: bool) -> str:
+    return "on" if mode else "off"
 
 
 def devices_to_json(snapshot: Snapshot) -> wire.Json:

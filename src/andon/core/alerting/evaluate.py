@@ -93,7 +93,8 @@ class Evaluation:
         found: dict[str, Judgement] = {}
         for name, judge in DEVICE_JUDGES:
             finding = judge(seen)
-            if finding is not None and (name in on or finding.holds):
+            # One that cannot be judged has no rungs: the most frequent of those that are not calm.
+            if finding is not None and (name in on or (finding.rungs and finding.holds)):
                 found[name] = finding
         unused = held is not None and sample.utilization_percent == ZERO_READING
         if unused or (on and not HELD_RULES.isdisjoint(on)):

@@ -61,7 +61,9 @@ def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> Finding:
 
 def _slow(facts: MachineFacts) -> Finding:
     words = f"the first reading took {facts.trial.seconds:.1f} s: the driver is started each time"
-    held = facts.kernel.persistenced or facts.kernel.battery
+    modes = [d.device.setup.persistence for d in facts.devices]
+    persists = True in modes and False not in modes
+    held = persists or facts.kernel.persistenced or facts.kernel.battery
     fix = "andon cost" if held else "sudo systemctl enable --now nvidia-persistenced"
     return warning(Check.SLOW_START, words, fix, first_answer_seconds=round(facts.trial.seconds, 2))
 

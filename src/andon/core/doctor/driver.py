@@ -147,6 +147,9 @@ def _nvidia_modes(facts: MachineFacts) -> Iterator[Finding]:
     kernel = facts.kernel
     if kernel.persistenced:
         yield ok(Check.PERSISTENCE, "nvidia-persistenced keeps the driver loaded")
+    else:
+        yield from _persistence(facts)
+    yield from _ecc(facts)
     if kernel.counters_restricted:
         yield ok(
             Check.COUNTERS_RESTRICTED,
@@ -155,6 +158,30 @@ def _nvidia_modes(facts: MachineFacts) -> Iterator[Finding]:
         )
     elif kernel.counters_restricted is not None:
         yield ok(Check.COUNTERS_OPEN, "profiling counters are open to all users", restricted=False)
+
+
+def _persistence(facts: MachineFacts) -> Iterator[Finding]:
+    modes = [d.device.setup.persistence for d in facts.devices if d.device.parent is None]
+    on, off = modes.count(True), modes.count(False)
+    if off:
+        words = f"persistence mode is off ({off} of {on + off} devices)"
+        words += ": the driver stops while nothing uses them"
+        yield ok(Check.PERSISTENCE, words, off=off)
+    elif on:
+        yield ok(Check.PERSISTENCE, "persistence mode keeps the driver loaded", off=0)
+
+
+def _ecc(facts: MachineFacts) -> Iterator[Finding]:
+    """Devices without it do not count."""
+    setups = [d.device.setup for d in facts.devices if d.device.setup.ecc is not None]
+    off = [setup for setup in setups if not setup.ecc]
+    if off:
+        words = f"ECC is off ({len(off)} of {len(setups)} devices that support it)"
+        later = sum(setup.ecc_pending is True for setup in off)
+        words += f"; {later} will have it on after a reboot" if later else ""
+        yield ok(Check.ECC, words, off=len(off))
+    elif setups:
+        yield ok(Check.ECC, "ECC is on", off=0)
 
 
 # The library.

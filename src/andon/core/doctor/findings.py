@@ -58,6 +58,7 @@ class Check(Named):
     SUSPENDED = "suspended", "driver"
     KEPT_AWAKE = "kept_awake", "driver"
     PERSISTENCE = "persistence", "driver"
+    ECC = "ecc", "driver"
     COUNTERS_OPEN = "counters_open", "driver"
     COUNTERS_RESTRICTED = "counters_restricted", "driver"
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from andon.core.access.policy import SESSION
 from andon.core.access.sign_in import (
@@ -68,12 +69,15 @@ def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
     Raises NoLocalSignIn where there is none, Denied where something is wrong with it, and what a
     failed connection raises.
     """
+    nowhere = NoLocalSignIn(
+        f"{url} does not sign in the users of its machine from here", hint="use its token"
+    )
+    if not is_known() or not _is_this_machine(url):
+        raise nowhere
     answer, peer = call_and_peer(Target(url), Asked("GET", SESSION), limits)
     name = _socket_name(answer)
-    if name is None or not peer.listeners or not is_known():
-        raise NoLocalSignIn(
-            f"{url} does not sign in the users of its machine from here", hint="use its token"
-        )
+    if name is None or not peer.listeners:
+        raise nowhere
     with connect(name, limits.timeout_seconds) as connection:
         uid = peer_uid(connection)
         doubt = socket_doubt(-1 if uid is None else uid, peer.listeners)
@@ -118,6 +122,18 @@ def other_servers(root: Path = Path("/")) -> list[tuple[str, str]]:
 def is_trusted_user(uid: int) -> bool:
     """Whether a server that nobody named may be used: this user's, or a system account's."""
     return uid < SYSTEM_UIDS or uid == os.geteuid()
+
+
+def _is_this_machine(url: str) -> bool:
+    """Whether its address is one of ours: then it can be bound. Nothing is sent."""
+    try:
+        found = socket.getaddrinfo(urlsplit(url).hostname, 0, type=socket.SOCK_DGRAM)
+        family, kind, protocol, _, address = found[0]
+        with socket.socket(family, kind, protocol) as tried:
+            tried.bind(address)
+    except (OSError, UnicodeError):
+        return False
+    return True
 
 
 def _socket_name(answer: Answer) -> str | None:

@@ -31,6 +31,8 @@ from andon.errors import AndonError
 from andon.web.answers.problems import UNEXPECTED, ProblemFormatter, problem, problem_of
 from andon.web.transport.asgi import App, Message, Receive, Scope, Send
 from andon.web.transport.audit import Audit
+from andon.web.transport.cross_origin import answer_preflight, is_preflight, shared_with
+from andon.web.transport.headers import NO_STORE, SECURITY_HEADERS, texts, with_headers
 from andon.web.transport.keys import Keys
 from andon.web.transport.places import SEAT, Seat
 
@@ -44,21 +46,7 @@ READS = "andon.reads"
 """The key in an ASGI scope for whether the caller may see readings."""
 NOTES = "andon.notes"
 """The key in an ASGI scope for what the audit log adds to a change's result."""
-_POLICY = (
-    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    "object-src 'none'"
-)
-SECURITY_HEADERS = (
-    (b"content-security-policy", _POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-)
 MAX_BODY_BYTES = 64_000
-PREFLIGHT_SECONDS = 600
-_NO_STORE = (b"cache-control", b"no-store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +100,7 @@ class Gate:
     async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = self._call(scope)
         origin = allowed_origin(call, self._config.rules)
-        guarded = _guarded(send) if origin is None else _shared_with(origin, send)
+        guarded = _guarded(send) if origin is None else shared_with(origin, send)
         refusal = judge(call, self._config.rules) or _too_large(scope["headers"])
         if _is_exchange(call) and refusal is None:
             call, receive = await self._with_code(call, receive)
@@ -120,8 +108,8 @@ class Gate:
         if waiting:
             await refuse(scope, receive, guarded, _TOO_OFTEN, waiting)
             return
-        if origin is not None and _is_preflight(call, scope["headers"]):
-            await _answer_preflight(guarded, scope["headers"])
+        if origin is not None and is_preflight(call.method, scope["headers"]):
+            await answer_preflight(guarded, scope["headers"])
             return
         if refusal is not None:
             await self._turn_down(call, scope, receive, guarded, refusal)
@@ -146,13 +134,13 @@ class Gate:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         websocket = scope["type"] == "websocket"
         key, who = self._config.keys.identify(shown_key(headers))
-        site, mode = (_texts(headers, name) for name in (b"sec-fetch-site", b"sec-fetch-mode"))
+        site, mode = (texts(headers, name) for name in (b"sec-fetch-site", b"sec-fetch-mode"))
         return AccessRequest(
             method="GET" if websocket else scope["method"],
             path=scope["path"],
-            hosts=_texts(headers, b"host"),
+            hosts=texts(headers, b"host"),
             peer=(scope.get("client") or (None,))[0],
-            origins=_texts(headers, b"origin"),
+            origins=texts(headers, b"origin"),
             fetch_site=site[0] if site else None,
             fetch_mode=mode[0] if mode else None,
             forwarded=any(is_proxy_header(name.decode("latin-1")) for name, _ in headers),
@@ -189,7 +177,7 @@ class Gate:
 
     async def _pass(self, call: AccessRequest, scope: Scope, receive: Receive, send: Send) -> None:
         if not is_open(call) or call.path == "/":
-            send = _with_headers(send, (_NO_STORE,))
+            send = with_headers(send, (NO_STORE,))
         if call.method == "HEAD" and not call.path.startswith(LIVE):
             scope = {**scope, "method": "GET"}  # the server itself leaves the body out
         if not changes(call):
@@ -260,38 +248,6 @@ def _facts(call: AccessRequest) -> dict[str, object]:
     }
 
 
-def _is_preflight(call: AccessRequest, headers: list[tuple[bytes, bytes]]) -> bool:
-    return call.method == "OPTIONS" and bool(_texts(headers, b"access-control-request-method"))
-
-
-async def _answer_preflight(send: Send, headers: list[tuple[bytes, bytes]]) -> None:
-    """What a page of an allowed origin may send; the request itself is judged when it comes."""
-    more = [
-        (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, DELETE"),
-        (b"access-control-allow-headers", b"authorization, content-type"),
-        (b"access-control-max-age", str(PREFLIGHT_SECONDS).encode()),
-        (b"content-length", b"0"),
-        _NO_STORE,
-    ]
-    if _texts(headers, b"access-control-request-private-network"):
-        more.append((b"access-control-allow-private-network", b"true"))
-    await send({"type": "http.response.start", "status": 204, "headers": more})
-    await send({"type": "http.response.body", "body": b""})
-
-
-def _shared_with(origin: str, send: Send) -> Send:
-    """Let one other origin, which the settings name, read the answer."""
-    private = tuple(pair for pair in SECURITY_HEADERS if not pair[0].startswith(b"cross-origin"))
-    allowed = (
-        (b"access-control-allow-origin", origin.encode("latin-1")),
-        (b"access-control-allow-credentials", b"true"),
-        (b"access-control-expose-headers", b"retry-after"),
-        (b"cross-origin-resource-policy", b"cross-origin"),
-        (b"vary", b"Origin"),
-    )
-    return _with_headers(send, (*private, *allowed))
-
-
 def _is_exchange(call: AccessRequest) -> bool:
     return (call.method, call.path) == EXCHANGE
 
@@ -336,9 +292,9 @@ def _seated(call: AccessRequest, scope: Scope) -> bool:
 
 def _too_large(headers: list[tuple[bytes, bytes]]) -> Refusal | None:
     """Checked before the body is read, because it is held in memory."""
-    if _texts(headers, b"transfer-encoding"):
+    if texts(headers, b"transfer-encoding"):
         return Refusal(411, "the length of the body is missing", "send Content-Length")
-    sizes = _texts(headers, b"content-length")
+    sizes = texts(headers, b"content-length")
     if any(len(size) > 9 or not size.isdecimal() or int(size) > MAX_BODY_BYTES for size in sizes):
         return Refusal(
             413, "the request body is too large", f"the maximum is {MAX_BODY_BYTES} bytes"
@@ -376,7 +332,7 @@ async def _answer(
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        _NO_STORE,
+        NO_STORE,
         *more,
     ]
     await send({"type": f"{kind}.start", "status": status, "headers": headers})
@@ -384,27 +340,12 @@ async def _answer(
 
 
 def _guarded(send: Send) -> Send:
-    return _with_headers(send, SECURITY_HEADERS)
-
-
-def _with_headers(send: Send, more: Iterable[tuple[bytes, bytes]]) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] in ("http.response.start", "websocket.http.response.start"):
-            names = {name.lower() for name, _ in message.get("headers", ())}
-            added = [pair for pair in more if pair[0] not in names]
-            message = {**message, "headers": [*message.get("headers", ()), *added]}
-        await send(message)
-
-    return sending
-
-
-def _texts(headers: list[tuple[bytes, bytes]], name: bytes) -> tuple[str, ...]:
-    return tuple(value.decode("latin-1").strip() for key, value in headers if key == name)
+    return with_headers(send, SECURITY_HEADERS)
 
 
 def shown_key(headers: list[tuple[bytes, bytes]]) -> str | None:
     """The bearer token; another scheme or two headers count as a wrong key, not as none."""
-    authorization = _texts(headers, b"authorization")
+    authorization = texts(headers, b"authorization")
     if not authorization:
         return None
     scheme, _, secret = authorization[0].partition(" ")

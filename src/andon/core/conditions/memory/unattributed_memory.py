@@ -49,16 +49,18 @@ UNATTRIBUTED = ReasonKind("unattributed_memory", "memory held by no visible proc
 
 def judge(seen: DeviceView) -> Judgement | None:
     """Memory in use by no visible process; people are notified if the device is idle."""
-    total = seen.device.memory_total_bytes
+    total, used, figures = (
+        seen.device.memory_total_bytes,
+        seen.sample.memory_used_bytes,
+        seen.figures,
+    )
+    calm = CLEAR_SHARE * figures.unattributed_percent / 100 * (total or 0)
+    if used is not None and used <= calm:
+        return None  # even all of it would not be much
     if not owns_memory(seen.device, seen.divided):
         return None
-    used = seen.sample.memory_used_bytes
     if used is None or not total:
         return UNKNOWN
-    figures = seen.figures
-    calm = CLEAR_SHARE * figures.unattributed_percent / 100 * total
-    if used <= calm:
-        return None  # even all of it would not be much
     spare = seen.status.memory_unattributed_bytes
     if spare is None:
         return UNKNOWN
