@@ -31,9 +31,12 @@ def setup(nvidia: Nvidia) -> Setup:
     return nvidia.describe(nvidia.open()[0])[0].setup
 
 
-def test_modes_are_read_as_they_are_set(nvidia: Nvidia, standin: StandIn) -> None:
+def test_modes_are_read_as_they_are_set(nvidia: Nvidia, standin: StandIn, clock: Clock) -> None:
     assert setup(nvidia) == Setup(True, True, True, 0.0)
     standin.change(0, persistence=0, ecc_mode=0)
+    assert setup(nvidia).persistence is False
+    assert setup(nvidia).ecc is True, "read once an hour: only a reboot changes it"
+    clock.now += 3600
     assert setup(nvidia) == Setup(False, False, True, 0.0), "and on from the next reboot"
 
 

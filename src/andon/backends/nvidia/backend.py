@@ -74,7 +74,7 @@ class Nvidia:
         if self._is_left_alone(card):
             return [self._sleeping_device(card)]
         with self._in_session():
-            devices = _translated(lambda: self._board(card).devices())
+            devices = _translated(lambda: self._board(card).devices(self._clock()))
         self._known[card.key] = devices[0]
         return devices
 

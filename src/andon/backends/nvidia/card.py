@@ -17,7 +17,7 @@ from andon.backends.nvidia.probes import (
     Due,
     Gauges,
 )
-from andon.backends.nvidia.setup import read_setup
+from andon.backends.nvidia.setup import SetupReader
 from andon.backends.nvidia.trouble import Reach, survivable
 from andon.backends.sysfs import Tree
 from andon.model.device import (
@@ -61,7 +61,8 @@ class NvidiaCard:
     """One open card. Used by one thread at a time."""
 
     def __init__(self, handle: Handle, index: int, root: Path, start_seconds: float = 0.0) -> None:
-        self._handle, self._root, self._start_seconds = handle, root, start_seconds
+        self._handle, self._root = handle, root
+        self._setup = SetupReader(handle, start_seconds)
         self._gauges = Gauges()
         self._due = Due()
         self._activity = Activity()
@@ -103,9 +104,9 @@ class NvidiaCard:
             ),
         )
 
-    def devices(self) -> list[Device]:
+    def devices(self, now: float) -> list[Device]:
         """The board and its partitions; modes and layout are read again."""
-        setup = read_setup(self._handle, self._start_seconds)
+        setup = self._setup.read(now)
         if setup != self.device.setup:
             self.device = replace(self.device, setup=setup)
         self._instances = self._find_instances()

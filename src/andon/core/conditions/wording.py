@@ -27,6 +27,8 @@ def lately(about: object, reasons: Iterable[str]) -> str:
     if not isinstance(about, Track) or share is None:
         return ""
     known = about.readings[-1][0] - about.readings[0][0]
+    if known < 1:
+        return ""
     span = "hour" if known > 3500 else human_seconds(known)
     return f", {share:.0f} % of the last {span}"
 

@@ -89,7 +89,8 @@ def explain(view: View) -> Reason | None:
             return None
         text = Clause("ECC is on, and will be off after a reboot")
         return conclude(ECC_OFF, CERTAIN, text, more, mild=True)
-    text = Clause(f"ECC is off{_from_then_on(setup.ecc_pending)}: memory errors are not corrected")
+    later = _from_then_on(setup.ecc_pending)
+    text = Clause(f"ECC is off, so memory errors are not corrected{later}")
     advice = _advice(device, setup.ecc_pending) or ADVICE
     return conclude(ECC_OFF, CERTAIN, text, more, advice=advice)
 
