@@ -42,13 +42,13 @@ export function AlertRow({ entry, at, open, named }: Props) {
   const lit = alert.state === "firing";
   return (
     <li ref={row} className={`alert ${level} ${alert.state}${handled.length ? " handled" : ""}${isOpen ? " open" : ""}`} data-alert={alert.id}>
-      <h3>
+      <h2>
         <button type="button" className="line" aria-expanded={isOpen} onClick={toggle}>
           <Lamp colour={lit ? (LEVELS[level] ?? "grey") : "grey"} label={lit ? level : alert.state} />
           <span className="message">{alert.message}</span>
           <span className="when">{[...(lit ? [] : [level]), ...stateOf(alert, at)].join(" · ")}</span>
         </button>
-      </h3>
+      </h2>
       {handled.length > 0 && <p className="marks">{handled.map((mark) => <span key={mark}>{mark}</span>)}</p>}
       {isOpen && <Details entry={entry} at={at} />}
     </li>
