@@ -34,6 +34,7 @@ class Terms:
     seconds: float | None = None
     owner: Owner | None = None  # the holder, where it is not this process
     work: Work | None = None
+    uid: int | None = None  # the user whose lease it is, where that is not this process's
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,8 @@ class Granter:
         candidates = self._candidates(attempt, pages)
         self._sweep(attempt, pages, candidates)
         if candidates.choice.chosen:
-            held = self._book.write_lease(self._lease(attempt, candidates, pages))
+            lease = self._lease(attempt, candidates, pages)
+            held = self._book.write_lease(lease, attempt.terms.uid)
             self._park(attempt)
             return candidates, held
         if attempt.hold is None and self._may_wait(attempt):

@@ -134,7 +134,8 @@ class RemoteLeases:
         keeper = self._keeper(account)
         try:
             holder = _holder(keeper, account)
-            terms = Terms(LeaseKind.NETWORK, redact(tuple(command.split(" "))), seconds, holder)
+            shown, uid = redact(tuple(command.split(" "))), account and account.uid
+            terms = Terms(LeaseKind.NETWORK, shown, seconds, holder, uid=uid)
             grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
             self._hand_over(grant, keeper, waiting)
         finally:
