@@ -21,7 +21,9 @@ from andon.core.access.roles import Identity, Role
 OWNER = Identity(Role.OWNER, 0, "root")
 HOME = Rules(loopback=True)
 OUTSIDE = Rules(loopback=False, names=frozenset({"localhost", "node17", "gpu.example.org"}))
-LOCAL = AccessRequest("GET", "/api/snapshot", ("localhost:26366",))
+OWNER = Identity(Role.OWNER, 0, "root")  # it matters only with a key
+DORA = Identity(Role.USER, 1234, "dora")
+LOCAL = AccessRequest("GET", "/api/snapshot", ("localhost:26366",), who=OWNER)
 
 READS = ["/api/snapshot", "/api/health", "/metrics", "/openapi.json", "/socket.io/", "/nowhere"]
 CHANGES = [("POST", "/api/links"), ("DELETE", "/api/session"), ("PUT", "/api/leases"),
@@ -256,3 +258,19 @@ def test_what_is_remembered_of_guessers_is_bounded() -> None:
     for number in range(KEPT + 100):
         lockout.failed(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 0)
     assert len(lockout) == KEPT
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "found"),
+    [
+        ("DELETE", "/api/leases/x", 200),
+        ("PUT", "/api/devices/0/cordon", 403),
+        ("POST", "/api/links", 403),
+        ("POST", "/api/unheard-of", 403),
+        ("POST", "/api/session", 200),
+        ("GET", "/api/snapshot", 200),
+    ],
+)
+def test_a_users_session_opens_what_the_role_allows(method: str, path: str, found: int) -> None:
+    call = replace(LOCAL, method=method, path=path, key=ShownKey.SESSION, who=DORA)
+    assert status(call) == found

@@ -133,12 +133,12 @@ class Book:
 
     # Writing; with the book locked.
 
-    def write_lease(self, lease: Lease, for_uid: int | None = None) -> LeaseHold:
-        """A lease belongs to its file's owner, whatever it says; root may make one for a user."""
+    def write_lease(self, lease: Lease, uid: int | None = None) -> LeaseHold:
+        """A lease belongs to its file's owner, whatever it says; root may give it to a user."""
         name = f"{lease.id}-{os.urandom(8).hex()}{LEASE_SUFFIX}"
         text = wire.dumps(work_wire.lease_to_json(lease)) + "\n"
         with self._making(LEASES) as folder:
-            made = files.make(folder, name, text, lease.until, for_uid)
+            made = files.make(folder, name, text, lease.until, uid)
             return LeaseHold(lease, Hold(name, made, folder, place=self._place(LEASES, name)))
 
     def write_ticket(self, ticket: Ticket) -> TicketHold:

@@ -35,6 +35,7 @@ class Terms:
     owner: Owner | None = None  # the holder, where it is not this process
     work: Work | None = None
     whom: str = ""
+    uid: int | None = None  # the user whose lease it is, where that is not this process's
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +155,7 @@ class Granter:
         self._sweep(attempt, pages, candidates)
         if candidates.choice.chosen:
             lease = self._lease(attempt, candidates, pages)
-            for_other = lease.owner.uid if lease.owner.uid != os.getuid() else None
-            held = self._book.write_lease(lease, for_other)
+            held = self._book.write_lease(lease, attempt.terms.uid)
             self._park(attempt)
             return candidates, held
         if attempt.hold is None and self._may_wait(attempt):

@@ -135,7 +135,8 @@ class RemoteLeases:
         keeper = self._keeper(account)
         try:
             holder, purpose = _holder(keeper, account), redact(tuple(command.split(" ")))
-            terms = Terms(LeaseKind.NETWORK, purpose, seconds, holder, whom=whom)
+            uid = None if account is None else account.uid
+            terms = Terms(LeaseKind.NETWORK, purpose, seconds, holder, whom=whom, uid=uid)
             grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
             self._hand_over(grant, keeper, waiting)
         finally:
