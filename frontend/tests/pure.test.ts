@@ -408,6 +408,7 @@ test("a command says where it works: through a tunnel the page's node is not thi
   const far = "http://node17:8080";
   assert.deepEqual(located("andon why 3", "http://127.0.0.1:26366", "node17"), { text: "andon why 3", place: null });
   assert.deepEqual(located("andon why 3", far, "node17"), { text: `andon why 3 --url ${far}`, place: null });
+  assert.deepEqual(located(`andon open --url ${far}`, far, "node17"), { text: `andon open --url ${far}`, place: null });
   assert.deepEqual(located("andon", far, "node17"), { text: `andon --url ${far}`, place: null });
   assert.deepEqual(located("andon run -- python train.py", far, "node17"), { text: "andon run -- python train.py", place: "on node17:" });
   assert.deepEqual(located("andon lease --gpus 1", far, null), { text: "andon lease --gpus 1", place: null });

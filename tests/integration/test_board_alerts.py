@@ -18,7 +18,7 @@ from tests.integration.serving import Served, serving
 pytestmark = pytest.mark.timeout(150)
 
 
-TRAINING = {"ANDON_SIMULATE_SCENARIO": "training"}
+TRAINING: Any = {"ANDON_SIMULATE_SCENARIO": "training"}
 """Somebody is on every device."""
 
 

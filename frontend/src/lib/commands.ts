@@ -11,7 +11,7 @@ export interface Located {
 }
 
 export function located(command: string, origin: string, node: string | null): Located {
-  if (USUAL.test(origin)) return { text: command, place: null };
+  if (USUAL.test(origin) || command.includes(" --url ")) return { text: command, place: null };
   if (command === "andon" || ANYWHERE.test(command)) return { text: `${command} --url ${origin}`, place: null };
   return { text: command, place: node === null ? null : `on ${node}:` };
 }
