@@ -9,6 +9,8 @@ export class Problem extends Error {
     readonly status: number,
     readonly reason: string,
     readonly hint: string,
+    /** What is wrong with each part, such as each GPU. */
+    readonly details: string[] = [],
   ) {
     super(reason);
   }
@@ -127,8 +129,8 @@ async function ask<T>(path: string, init: RequestInit): Promise<T> {
 
 async function problemOf(answer: Response): Promise<Problem> {
   try {
-    const body = (await answer.json()) as { error: { reason: string; hint: string } };
-    return new Problem(answer.status, body.error.reason, body.error.hint);
+    const { error } = (await answer.json()) as { error: { reason: string; hint: string; details?: string[] } };
+    return new Problem(answer.status, error.reason, error.hint, error.details);
   } catch {
     return new Problem(answer.status, `the server answered ${answer.status}`, "");
   }

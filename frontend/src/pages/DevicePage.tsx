@@ -130,7 +130,7 @@ function Held({ holders, device, verdict }: { holders: Holder[]; device: Device;
         <p className="dim">{unknown ?? "No lease on this GPU."}</p>
       ) : <HeldBy holders={holders} at={at} links />}
       {holders.length > 0 && <Given holders={holders} />}
-      {verdict?.kind === "free" && <Take free={[device]} chosen={device.uuid} />}
+      <Take free={verdict?.kind === "free" ? [device] : []} />
     </section>
   );
 }

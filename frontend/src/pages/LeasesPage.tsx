@@ -65,14 +65,12 @@ function byDevice(leases: Lease[]): Lease[] {
 function FreeNow({ list }: { list: Leases }) {
   const free = list.devices.filter((one) => one.kind === "free").flatMap((one) => live.device(one.uuid) ?? []);
   return (
-    <p className="free-now">
-      {free.length === 0 ? <>No GPU is free now. <Command label="wait for one" text="andon run -- python train.py" /></> : (
-        <>
-          <span><b>Free now:</b> {free.map((one, place) => <span key={one.uuid}>{place > 0 && ", "}<a href={deviceLink(one.uuid)} aria-label={`GPU ${live.label(one.uuid)}`}>{live.label(one.uuid)}</a></span>)}</span>
-          <Take free={free} />
-        </>
+    <div className="free-now">
+      {free.length === 0 ? <span>No GPU is free now. <Command label="wait for one" text="andon run -- python train.py" /></span> : (
+        <span><b>Free now:</b> {free.map((one, place) => <span key={one.uuid}>{place > 0 && ", "}<a href={deviceLink(one.uuid)} aria-label={`GPU ${live.label(one.uuid)}`}>{live.label(one.uuid)}</a></span>)}</span>
       )}
-    </p>
+      <Take free={free} />
+    </div>
   );
 }
 

@@ -14,18 +14,18 @@ import { Command } from "./Command";
 
 const USUAL = "2h";
 
-/** The button, and the dialog behind it; nothing for those who may not, who get the command. */
-export function Take({ free, chosen }: { free: Device[]; chosen?: string }) {
+/** The button, and the dialog behind it; those who may not get the command. The dialog stays while
+ * what is free changes: by what it does itself, or by others. */
+export function Take({ free }: { free: Device[] }) {
   const trusted = useTrusted();
-  const [open, setOpen] = useState(false);
-  if (!free.length) return null;
-  const first = chosen ?? (free[0] as Device).uuid;
-  const command = `andon lease --devices ${live.label(first)} --for ${USUAL}`;
-  if (!trusted) return <Command label="to take it" text={command} />;
+  const [offered, setOffered] = useState<Device[] | null>(null);
+  const first = free[0];
+  const command = first && `andon lease --devices ${live.label(first.uuid)} --for ${USUAL}`;
+  if (!trusted) return command ? <Command label="to take it" text={command} /> : null;
   return (
     <>
-      <button type="button" className="main" onClick={() => setOpen(true)}>Take for {USUAL.replace(/\D/, " $&")}…</button>
-      {open && <TakeDialog free={free} first={first} onClose={() => setOpen(false)} />}
+      {first && <button type="button" className="main" onClick={() => setOffered(free)}>Take for {USUAL.replace(/\D/, " $&")}…</button>}
+      {offered && <TakeDialog free={offered} first={(offered[0] as Device).uuid} onClose={() => setOffered(null)} />}
     </>
   );
 }
@@ -84,7 +84,7 @@ function Form({ free, first, onGranted }: { free: Device[]; first: string; onGra
       <Field name="what for"><input value={purpose} onChange={(event) => setPurpose(event.target.value)} aria-label="what for" maxLength={200} placeholder="optional" /></Field>
       <p className="dim">A lease reserves the GPU until it ends or is given back: no andon command gives it to anyone else. It starts nothing.</p>
       {labels && <p><Command label="as a command" text={`andon lease --devices ${labels} --gpus ${chosen.length} --for ${length}`} /></p>}
-      {change.error && <p role="alert" className="wrong">{change.error.oneLine}</p>}
+      {change.error && <p role="alert" className="wrong">{[change.error.reason, ...change.error.details].join("; ")}</p>}
       <p className="end buttons">
         <button type="button" onClick={(event) => event.currentTarget.closest("dialog")?.close()}>Cancel</button>
         <button type="submit" className="main" disabled={!chosen.length || !(own || whom.trim()) || change.isPending}>
