@@ -61,6 +61,8 @@ def working(command: list[str], env: dict[str, str], **more: Any) -> Iterator[st
     try:
         assert process.stdout is not None
         said = process.stdout.readline().strip()
+        if said.startswith("andon: running on"):
+            said = process.stdout.readline().strip()
         if not said.startswith("started"):
             rest = process.stdout.read()[-200:] if process.poll() is not None else ""
             raise SkippedError(f"cannot compute here: {said} {rest}".strip())
