@@ -86,6 +86,7 @@ test("the word of a tile says whether it can be had, and its last line what is m
   assert.equal(availability("withheld", "root", "cordoned"), "cordoned");
   assert.equal(availability("withheld", null, "ecc"), "withheld");
   assert.equal(availability(null, null, null), null, "unknown is not free");
+  assert.equal(unheld("withheld", null, "alice"), "withheld · alice");
   assert.equal(unheld("free", null, "", true), "no processes");
   assert.equal(unheld("withheld", "cordoned by root: new fan", "", true), "cordoned by root: new fan");
   assert.equal(occupants("dora · train.py", "dora", "14:20", true), "until 14:20 · dora · train.py");

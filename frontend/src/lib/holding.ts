@@ -81,7 +81,7 @@ export function unheld(kind: Verdict["kind"] | null, why: string | null, who: st
     case "in_use":
       return who ? `in use by ${who}` : "in use";
     case "withheld":
-      return why === null ? "withheld" : `withheld: ${why}`;
+      return why === null ? ["withheld", who].filter(Boolean).join(" · ") : `withheld: ${why}`;
     default:
       return who || "no processes";
   }

@@ -1,8 +1,9 @@
 /** One device: its readings now and over time, why, its alerts, leases, processes and facts. */
 import { useAlerts, useBoard, useFeatures, useLeases } from "../api/queries";
-import type { Alert, Device, Holder, Verdict } from "../api/types";
+import type { Device, Holder, Verdict } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
+import { LEVELS, listed, marks } from "../lib/alerting";
 import { banner } from "../lib/banner";
 import { count, DASH, gib, known, percent, used, withUnit, words } from "../lib/format";
 import { verdictText } from "../lib/holding";
@@ -101,7 +102,7 @@ function Now({ device }: { device: Device }) {
 
 function DeviceAlerts({ uuid }: { uuid: string }) {
   const found = useAlerts();
-  const own = (found.data?.alerts ?? []).filter((one: Alert) => one.subject === uuid && one.state !== "resolved");
+  const own = (found.data ? listed(found.data) : []).flatMap((one) => [one.alert, ...one.related]).filter((one) => one.subject === uuid && one.state !== "resolved");
   return (
     <section className="panel">
       <h2>Alerts</h2>
@@ -109,8 +110,8 @@ function DeviceAlerts({ uuid }: { uuid: string }) {
       <ul className="plain">
         {own.map((one) => (
           <li key={one.id}>
-            <Lamp colour={one.level === "critical" ? "red" : one.level === "warning" ? "amber" : "green"} label={one.level} />{" "}
-            <a href={alertLink(one.id)}>{one.message}</a> <span className="dim">{one.acknowledged ? "acknowledged" : one.state}</span>
+            <Lamp colour={one.state === "firing" ? (LEVELS[one.level] ?? "grey") : "grey"} label={one.level} />{" "}
+            <a href={alertLink(one.id)}>{one.message}</a> <span className="dim">{marks(one).join(" · ") || one.state}</span>
           </li>
         ))}
       </ul>
