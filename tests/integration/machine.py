@@ -42,7 +42,7 @@ user() {
     uid=$1; shift
     setpriv --reuid $uid --regid $uid --clear-groups env XDG_STATE_HOME=/tmp/state$uid "$@"
 }
-take() { user $1 "$PYTHON" -P -m andon.cli run --simulate 8 --no-wait -- true; }
+take() { user $1 "$PYTHON" -P -m andon.cli run -q --simulate 8 --no-wait -- true; }
 hold() {  # a lease of another user's that is held until the script ends
     user $1 "$PYTHON" -P -m andon.cli run --simulate 2 -- sleep 60 &
     for i in $(seq 400); do ls $2/leases 2>/dev/null | grep -q lease && return; sleep 0.05; done

@@ -24,7 +24,12 @@ from tests.integration.prometheus import Prometheus, exporter, fetch, prometheus
 from tests.support.exposition import parse
 
 UNWATCHED = {"gpu_sm_active_ratio", "gpu_tensor_active_ratio"}
-UNKNOWN_HERE = {"node_disk_used_bytes", "node_disk_total_bytes"}
+UNKNOWN_HERE = {
+    "node_disk_used_bytes", "node_disk_total_bytes",
+    # What a card's own settings are, and its slot: a simulated one has none.
+    "gpu_driver_start_seconds", "gpu_ecc_enabled", "gpu_ecc_pending_enabled",
+    "gpu_persistence_enabled", "gpu_pcie_slot_generation_limit", "gpu_pcie_slot_width_limit",
+}  # fmt: skip
 
 
 def check_metrics(text: str) -> None:

