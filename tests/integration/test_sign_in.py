@@ -35,7 +35,7 @@ ended() {  # the server of a user
 }
 """
 ASKING = """
-import json, sys, urllib.error, urllib.request
+import json, sys, time, urllib.error, urllib.request
 URL = "http://127.0.0.1:26366"
 def ask(method, path, key=None, body=None, url=URL, **headers):
     data = None if body is None else json.dumps(body).encode()
@@ -286,8 +286,10 @@ URL = "http://127.0.0.1:31020"
 key = ask("POST", "/api/session", None, {"code": sys.argv[1].rpartition("code=")[2]}, URL)[1]
 key = key["secret"]
 out = {"me": ask("GET", "/api/session", key, None, URL)[1]}
-out["leases"] = ask("GET", "/api/leases", key, None, URL)[1]["leases"]
-[lease] = out["leases"]
+for _ in range(100):  # the server reads the book about once a second
+    out["leases"] = ask("GET", "/api/leases", key, None, URL)[1]["leases"]
+    if out["leases"]: break
+    time.sleep(0.1)
 out["taken"] = ask("POST", "/api/leases", key, {"gpus": 1, "seconds": 60}, URL)
 print(json.dumps(out))
 """,
