@@ -30,6 +30,10 @@ def scheme(request: pytest.FixtureRequest) -> str:
 class TestStores(StoreContract):
     """All of andon's own."""
 
+    test_a_share_of_time_is_a_share_at_every_range = pytest.mark.slow(
+        StoreContract.test_a_share_of_time_is_a_share_at_every_range
+    )
+
     @pytest.fixture
     def reopen(self, scheme: str, tmp_path: Path) -> Iterator[OpenStore]:
         """Opens the store; opened again, it is what another start of andon finds."""

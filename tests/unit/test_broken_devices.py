@@ -63,6 +63,7 @@ def test_an_error_of_no_device_withholds_none() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_broken_device_is_told_with_its_error_and_returned_when_that_is_over() -> None:
     """From the event itself, through the alerts, to the choice; and back after a day."""
     state, status, book = EMPTY, gpu(0), Rulebook()

@@ -138,6 +138,7 @@ def _texts(path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_no_text_names_a_file_that_the_package_does_not_have() -> None:
     named = [
         (path.name, text)
@@ -148,6 +149,7 @@ def test_no_text_names_a_file_that_the_package_does_not_have() -> None:
     assert named == []
 
 
+@pytest.mark.slow
 def test_every_command_that_a_text_offers_exists() -> None:
     wrong = [
         (path.name, word)

@@ -166,6 +166,7 @@ def test_a_client_that_dribbles_is_ended(start: Start, monkeypatch: pytest.Monke
         assert slow.recv(1) == b""
 
 
+@pytest.mark.slow
 def test_however_many_come_threads_and_connections_are_bounded(start: Start) -> None:
     ready = threading.Event()
 

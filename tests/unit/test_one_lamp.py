@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from andon.cli.show import cells
@@ -116,6 +117,7 @@ def test_in_every_situation() -> None:
                 assert_agreement(past, standing(past[-1], book), book)
 
 
+@pytest.mark.slow
 def test_at_the_end_of_timelines() -> None:
     for timeline in SHORT:
         player = Player(timeline, hurry=True)

@@ -76,6 +76,7 @@ def test_every_board_is_as_described(board: LampBoard, held: Mapping[str, list[H
     check(board_to_json(board, "n1", held), shapes.ANSWERS["get", "/api/board"])
 
 
+@pytest.mark.slow
 @SOME
 @given(st.lists(any_of(DeviceStatus), max_size=2))
 def test_every_rule_is_as_described(devices: list[DeviceStatus]) -> None:
