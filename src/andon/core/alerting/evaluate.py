@@ -1,6 +1,7 @@
 """Evaluates one sample: what each condition finds for each subject, if it finds anything."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from andon.core.alerting.events import judge_events
 from andon.core.alerting.lease_findings import lease_findings
@@ -13,7 +14,7 @@ from andon.core.conditions.memory.ecc import judge_ecc_count
 from andon.core.conditions.observation import HeldDevices, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state.driver_hung import hung
-from andon.core.conditions.track import Track, updated_track
+from andon.core.conditions.track import Reasons, Track, updated_track
 from andon.core.conditions.wording import Reported
 from andon.core.sampling.idleness import ZERO_READING
 from andon.model.device import SAMPLER, DeviceStatus, Sample
@@ -22,16 +23,32 @@ from andon.model.vendors import vendor_of_backend
 
 READERS = "reader:"
 LEAST_READERS = 2  # one device that does not respond says nothing about its vendor
-DEVICE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnReading))
+DEVICE_JUDGES = {r.name: r.judged for r in RULES if isinstance(r.judged, OnReading)}
 HELD_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnHeld))
 STATE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnState))
 NODE_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnNode))
 FAULT_JUDGES = tuple((r.name, r.judged.judge) for r in RULES if isinstance(r.judged, OnFault))
-READING_RULES = frozenset(name for name, _ in DEVICE_JUDGES)
+READING_RULES = frozenset(DEVICE_JUDGES)
+GATED = frozenset(name for name, judged in DEVICE_JUDGES.items() if judged.reasons is not None)
 HELD_RULES = frozenset(name for name, _ in HELD_JUDGES)
 FAULT_RULES = frozenset(name for name, _ in FAULT_JUDGES)
 
 Found = dict[str, dict[str, Judgement]]
+Judges = tuple[tuple[str, Callable[[DeviceView], Judgement | None]], ...]
+
+
+@lru_cache(maxsize=256)
+def judges_for(reasons: Reasons | None) -> Judges:
+    """The judges that can find something while these throttle reasons are active."""
+    return tuple(
+        (name, judged.judge)
+        for name, judged in DEVICE_JUDGES.items()
+        if judged.reasons is None or reasons is None or _may_hold(judged.reasons, reasons)
+    )
+
+
+def _may_hold(wanted: frozenset[str], reasons: Reasons) -> bool:
+    return not wanted.isdisjoint(reasons) if wanted else not reasons
 
 
 class Evaluation:
@@ -91,11 +108,13 @@ class Evaluation:
         figures = self.rulebook.for_device(status.device)
         seen = DeviceView(status, sample, figures, track, reasons, uuid in self._divided, held)
         found: dict[str, Judgement] = {}
-        for name, judge in DEVICE_JUDGES:
+        for name, judge in judges_for(reasons):
             finding = judge(seen)
             # One that cannot be judged has no rungs: the most frequent of those that are not calm.
             if finding is not None and (name in on or (finding.rungs and finding.holds)):
                 found[name] = finding
+        if on:
+            self._still_on(seen, on, found)
         unused = held is not None and sample.utilization_percent == ZERO_READING
         if unused or (on and not HELD_RULES.isdisjoint(on)):
             self._holding(seen, on, found)
@@ -104,6 +123,16 @@ class Evaluation:
         count = sample.ecc_uncorrected
         if count is not None and count != self.ecc.get(uuid):
             self._errors(uuid, count)
+
+    def _still_on(
+        self, seen: DeviceView, on: Mapping[str, Episode], found: dict[str, Judgement]
+    ) -> None:
+        """What has an alert is judged although its throttle reasons are gone."""
+        for name in on:
+            if name in GATED and name not in found:
+                finding = DEVICE_JUDGES[name].judge(seen)
+                if finding is not None:
+                    found[name] = finding
 
     def _holding(
         self, seen: DeviceView, on: Mapping[str, Episode], found: dict[str, Judgement]

@@ -44,7 +44,7 @@ def lease_findings(
         return
     yield from _of_leases(leases, about, statuses, episodes, figures)
     holders = _by_device(leases)
-    for uuid in {*holders, *sharing.former, *about}:
+    for uuid in {*sharing.strangers, *sharing.former, *about}:
         status, on = statuses.get(uuid), episodes.get(uuid, {})
         if status is not None:  # a device that is not listed has no data for any rule
             yield from _of_device(status, holders.get(uuid, ()), sharing, on, uuid in divided)
@@ -79,7 +79,7 @@ def _of_device(
     uuid = status.device.uuid
     former = sharing.former.get(uuid)
     for name, judge, after_lease in SHARING_JUDGES:
-        if (former is not None if after_lease else holders) or name in on:
+        if (former is not None if after_lease else uuid in sharing.strangers) or name in on:
             whose = _remembered(on[name].alert) if former is None and name in on else former
             finding = judge(SharedDevice(status, holders, sharing, whose, divided))
             if finding is not None:

@@ -34,6 +34,9 @@ class OnReading:
     """Judged by the readings of a device that answers; asleep, it is calm."""
 
     judge: Callable[[DeviceView], Judgement | None]
+    reasons: frozenset[str] | None = None
+    """The throttle reasons without which it cannot hold: it is judged while one is active, or
+    unknown. An empty set: it holds only while there is none."""
 
 
 @dataclass(frozen=True, slots=True)

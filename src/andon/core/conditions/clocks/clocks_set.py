@@ -129,7 +129,7 @@ CONDITION = Condition(
     "{clocks_set_percent} % of the clock.",
     advice="Restore the default clocks: sudo nvidia-smi -i N -rac for application clocks, "
     "sudo nvidia-smi -i N -rgc for locked ones.",
-    judged=OnReading(judge),
+    judged=OnReading(judge, reasons=frozenset(BY_SETTING)),
     rungs=(
         Rung(
             WARNING,

@@ -101,7 +101,7 @@ CONDITION = Condition(
     why="Its clock is far below the maximum although it is fully busy, and the driver gives no "
     "reason: someone may have locked the clocks, which no driver reports.",
     advice=ADVICE,
-    judged=OnReading(judge),
+    judged=OnReading(judge, reasons=frozenset()),
     rungs=(
         Rung(
             INFO,

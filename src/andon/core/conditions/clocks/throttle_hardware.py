@@ -95,7 +95,7 @@ CONDITION = Condition(
     why="A cable, a power supply or the board itself is slowing it down.",
     advice="Check its power cables and supplies first, then the cooling: "
     "sudo nvidia-smi -q -d PERFORMANCE",
-    judged=OnReading(judge),
+    judged=OnReading(judge, reasons=frozenset({BRAKE, SLOWDOWN})),
     rungs=(
         Rung(
             WARNING,

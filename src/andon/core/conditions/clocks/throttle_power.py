@@ -124,7 +124,7 @@ CONDITION = Condition(
     subject_kind=Subject.DEVICE,
     why="The power limit costs more clock speed than a full load normally does.",
     advice="Raise the limit to the device's default, if power and cooling allow.",
-    judged=OnReading(judge),
+    judged=OnReading(judge, reasons=frozenset(CAPPED)),
     rungs=(
         Rung(
             WARNING,

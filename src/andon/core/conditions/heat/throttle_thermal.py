@@ -97,7 +97,7 @@ CONDITION = Condition(
     subject_kind=Subject.DEVICE,
     why="Heat costs speed now, whatever the chip's temperature: its memory may be the cause.",
     advice=COOLING_IN_ALERTS,
-    judged=OnReading(judge),
+    judged=OnReading(judge, reasons=PERHAPS_HEAT),
     rungs=(
         Rung(
             WARNING,
