@@ -47,6 +47,9 @@ def judges_for(reasons: Reasons | None) -> Judges:
     )
 
 
+ALL_JUDGES = judges_for(None)
+
+
 def _may_hold(wanted: frozenset[str], reasons: Reasons) -> bool:
     return not wanted.isdisjoint(reasons) if wanted else not reasons
 
@@ -108,13 +111,13 @@ class Evaluation:
         figures = self.rulebook.for_device(status.device)
         seen = DeviceView(status, sample, figures, track, reasons, uuid in self._divided, held)
         found: dict[str, Judgement] = {}
-        for name, judge in judges_for(reasons):
+        # What has an alert is judged although its throttle reasons are gone.
+        gated = not on or GATED.isdisjoint(on)
+        for name, judge in judges_for(reasons) if gated else ALL_JUDGES:
             finding = judge(seen)
             # One that cannot be judged has no rungs: the most frequent of those that are not calm.
             if finding is not None and (name in on or (finding.rungs and finding.holds)):
                 found[name] = finding
-        if on:
-            self._still_on(seen, on, found)
         unused = held is not None and sample.utilization_percent == ZERO_READING
         if unused or (on and not HELD_RULES.isdisjoint(on)):
             self._holding(seen, on, found)
@@ -123,16 +126,6 @@ class Evaluation:
         count = sample.ecc_uncorrected
         if count is not None and count != self.ecc.get(uuid):
             self._errors(uuid, count)
-
-    def _still_on(
-        self, seen: DeviceView, on: Mapping[str, Episode], found: dict[str, Judgement]
-    ) -> None:
-        """What has an alert is judged although its throttle reasons are gone."""
-        for name in on:
-            if name in GATED and name not in found:
-                finding = DEVICE_JUDGES[name].judge(seen)
-                if finding is not None:
-                    found[name] = finding
 
     def _holding(
         self, seen: DeviceView, on: Mapping[str, Episode], found: dict[str, Judgement]

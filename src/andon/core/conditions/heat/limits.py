@@ -74,12 +74,25 @@ def hot_from(slowdown: float | None, figures: Thresholds) -> float:
     return notify if notify < shown else shown
 
 
+def notify_from(slowdown: float | None, figures: Thresholds) -> float:
+    """From which temperature people are notified of such a device."""
+    if slowdown is None:
+        return figures.thermal_notify_celsius
+    return slowdown - figures.thermal_margin_celsius
+
+
+def critical_from(slowdown: float | None, figures: Thresholds) -> float:
+    """From which temperature that is critical."""
+    return figures.thermal_critical_celsius if slowdown is None else slowdown
+
+
 def heat_limits(slowdown: float | None, figures: Thresholds) -> HeatLimits:
     """The limits of a device with this slowdown temperature."""
-    shown = hot_from(slowdown, figures)
-    if slowdown is None:
-        return HeatLimits(shown, figures.thermal_notify_celsius, figures.thermal_critical_celsius)
-    return HeatLimits(shown, slowdown - figures.thermal_margin_celsius, slowdown)
+    return HeatLimits(
+        hot_from(slowdown, figures),
+        notify_from(slowdown, figures),
+        critical_from(slowdown, figures),
+    )
 
 
 def heat_throttling(

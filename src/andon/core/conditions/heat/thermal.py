@@ -22,9 +22,10 @@ from andon.core.conditions.heat.limits import (
     NOT_THROTTLED,
     NOTIFY_CELSIUS,
     PERHAPS_HEAT,
-    heat_limits,
+    critical_from,
     heat_throttling,
     hot_from,
+    notify_from,
 )
 from andon.core.conditions.heat.phrases import (
     COOLING,
@@ -71,24 +72,23 @@ def judge(seen: DeviceView) -> Judgement | None:
     cool = now <= first - CLEAR_CELSIUS
     if cool and slowdown is not None and (not reasons or HEAT_REASONS.isdisjoint(reasons)):
         return None  # most devices, most of the time
-    _, notify_from, critical = heat_limits(slowdown, seen.figures)
-    slowed = NOT_THROTTLED
+    critical, slowed = critical_from(slowdown, seen.figures), NOT_THROTTLED
     if reasons and not PERHAPS_HEAT.isdisjoint(reasons):
         slowed = heat_throttling(reasons, now, slowdown, seen.figures)
-    hardware = slowed is BY_HARDWARE
+    hardware, throttled = slowed is BY_HARDWARE, slowed is not NOT_THROTTLED
     well_below = now <= critical - CRITICAL_CLEAR_CELSIUS and not hardware
     if cool and well_below:
         return None
     hot, calm = now >= first, CALM if cool else BETWEEN
     rungs = (
         HOLDS if hot else calm,
-        HOLDS if hot and (now >= notify_from or slowed > 0) else calm,
+        HOLDS if hot and (throttled or now >= notify_from(slowdown, seen.figures)) else calm,
         HOLDS if hot and (now >= critical or hardware) else CALM if well_below else BETWEEN,
     )
     if cool and now <= critical - CRITICAL_CLEAR_CELSIUS:
         return Judgement(rungs)  # throttled by the hardware although it is cool: no number to show
     trend = seen.track.heat_trend
-    about = (SLOWED if slowed else STEADY) if trend is None else Heat(slowed > 0, trend)
+    about = (SLOWED if throttled else STEADY) if trend is None else Heat(throttled, trend)
     return Judgement(rungs, now, first, slowdown, about)
 
 

@@ -9,6 +9,7 @@ from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.heat.limits import (
     BY_HARDWARE,
     HEAT_REASONS,
+    NOT_THROTTLED,
     PERHAPS_HEAT,
     heat_throttling,
 )
@@ -43,11 +44,9 @@ def judge(seen: DeviceView) -> Judgement | None:
     reasons = seen.reasons
     if not reasons:
         return None if reasons is not None else UNKNOWN
-    if PERHAPS_HEAT.isdisjoint(reasons):
-        return None
     now, limit = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
     slowed = heat_throttling(reasons, now, limit, seen.figures)
-    if not slowed:
+    if slowed is NOT_THROTTLED:
         return None
     rungs = _BOTH if slowed is BY_HARDWARE else _DRIVER_ONLY
     # The last hour counts only the reasons that mean heat whatever the temperature was then.
