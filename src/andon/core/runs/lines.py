@@ -1,0 +1,48 @@
+"""Reads a record piece by piece: whole lines only, each once, and foreign ones counted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from andon.errors import Invalid
+from andon.model.json_fields import Wrong
+from andon.model.run import MOST_LINE_BYTES, RunLine
+from andon.model.run_wire import line_from_json
+from andon.model.wire import loads
+
+
+@dataclass(slots=True)
+class RecordLines:
+    """Takes bytes as they are read; keeps a half-written last line for the next time."""
+
+    unreadable: int = 0
+    first_problem: str | None = None  # of the first line that could not be read
+    _rest: bytes = b""
+    _skipping: bool = field(default=False)  # inside a line that is too long
+
+    def feed(self, data: bytes) -> Iterator[RunLine]:
+        """The lines that are complete now."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        for line in whole:
+            if self._skipping:
+                self._skipping = False
+            elif line.strip() and (found := self._read(line)) is not None:
+                yield found
+        if len(self._rest) > MOST_LINE_BYTES:
+            self._reject("a line is too long")
+            self._rest, self._skipping = b"", True
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the end of the file is half a line."""
+        return bool(self._rest) or self._skipping
+
+    def _read(self, line: bytes) -> RunLine | None:
+        try:
+            return line_from_json(loads(line))
+        except (Wrong, Invalid, ValueError, RecursionError) as exc:
+            self._reject(str(exc))
+            return None
+
+    def _reject(self, problem: str) -> None:
+        self.unreadable += 1
+        self.first_problem = self.first_problem or problem[:200]
