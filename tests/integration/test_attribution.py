@@ -51,7 +51,10 @@ def slurm(
 
 
 def one(pid: int, names: ContainerNames) -> Process:
-    (found,) = ProcessTable(names=names).attribute([Process(pid)])
+    """The process as soon as its files were read; a loaded machine may need a second look."""
+    table = ProcessTable(names=names)
+    wait_until(lambda: table.attribute([Process(pid)])[0].name is not None, "its name")
+    (found,) = table.attribute([Process(pid)])
     return found
 
 
