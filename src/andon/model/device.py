@@ -344,12 +344,15 @@ class DeviceStatus:
     @property
     def memory_unattributed_bytes(self) -> int | None:
         """Used memory that no listed process accounts for; None if either side is unknown."""
-        used = self.sample.memory_used_bytes if self.sample else None
-        held = [process.memory_bytes for process in self.processes]
+        spare = self.sample.memory_used_bytes if self.sample else None
         unknown = "processes" in self.missing or self.state in (State.STALE, State.LOST)
-        if used is None or unknown or None in held:
+        if spare is None or unknown:
             return None
-        return max(0, used - sum(size for size in held if size is not None))
+        for process in self.processes:  # a plain loop: asked for every device in every sample
+            if process.memory_bytes is None:
+                return None
+            spare -= process.memory_bytes
+        return max(0, spare)
 
 
 @dataclass(frozen=True, slots=True)

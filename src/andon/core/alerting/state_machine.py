@@ -286,7 +286,8 @@ class _Step:
         now = self.moment.steady
         ended = {k: e for k, e in self.ended.items() if now - e.at <= FLAP_SECONDS}
         seconds = self.seconds
-        if len(seconds) > SOME_SECONDS:  # a clock set back further reuses no id
+        more = len(seconds) > len(self.state.seconds)
+        if more and len(seconds) > SOME_SECONDS:  # a clock set back further reuses no id
             old = self.moment.wall - OLD_SECONDS
             kept = [item for item in seconds.items() if item[1] > old]
             seconds = dict(kept[-MOST_SECONDS:])

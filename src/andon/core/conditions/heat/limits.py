@@ -107,10 +107,10 @@ def heat_throttling(
     slowdown without its cause: that is heat at the device's own slowdown temperature. AMD sets its
     temperature limiter on healthy cards too: that is heat where the device is hot.
     """
-    if PERHAPS_HEAT.isdisjoint(reasons):
-        return NOT_THROTTLED
     if _HW in reasons:
         return BY_HARDWARE
+    if PERHAPS_HEAT.isdisjoint(reasons):
+        return NOT_THROTTLED
     unexplained = _SLOWDOWN in reasons and _BRAKE not in reasons
     if unexplained and slowdown is not None and celsius is not None and celsius >= slowdown:
         return BY_HARDWARE

@@ -53,7 +53,7 @@ def judge(seen: DeviceView) -> Judgement | None:
         return None
     found = seen.track.memory_trend
     if found is None:
-        return _without_trend(seen.track)
+        return _without_trend(seen.track) if seen.track.unsure else None
     free = seen.sample.memory_free_bytes
     full = arrival(found, total - used if free is None else free)
     if full is None or full.seconds > CLEAR_TIMES * figures.leak_seconds:
@@ -64,10 +64,10 @@ def judge(seen: DeviceView) -> Judgement | None:
 
 
 def _without_trend(track: Track) -> Judgement | None:
-    """No trend means calm, unless earlier readings are missing and there are few since."""
+    """Where earlier readings are missing, no trend means calm only if there are many since."""
     points = track.memory
     short = not points or points[-1][0] - points[0][0] < SURELY_SECONDS
-    return UNKNOWN if short and track.unsure else None
+    return UNKNOWN if short else None
 
 
 def sentence(told: Told) -> str:
