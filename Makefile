@@ -26,7 +26,7 @@ check: setup
 	@$(BIN)/lint-imports
 	@$(BIN)/python frontend/build.py --check
 
-# Writes the golden files anew; look at the difference before you commit it.
+# Writes the golden files again; look at the difference before you commit it.
 golden: setup
 	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/integration/test_web_*.py
 

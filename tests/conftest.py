@@ -56,6 +56,26 @@ def _audited(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_audited)
 
 
+class _Failures:
+    """Writes the tests that failed to the file that `dev/test` names, once all have run."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._names = file, dict[str, None]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._names[report.nodeid] = None
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus == pytest.ExitCode.TESTS_FAILED:
+            self._file.write_text("".join(f"{name}\n" for name in self._names))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if file := os.environ.get("FAILED_TESTS"):
+        config.pluginmanager.register(_Failures(Path(file)))
+
+
 def _forget_surroundings() -> None:
     """No test sees this machine's configuration, masks or terminal. No fixture for it: as one it
     took as long as most of the tests."""

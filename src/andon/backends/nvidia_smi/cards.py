@@ -25,7 +25,7 @@ VENDOR: Final = "nvidia"
 BY_ADDRESS: Final = "nvidia_smi@"
 """Prefix for a device whose uuid is unknown: the roster drops it once the uuid is known."""
 INSTANCE: Final = Unknown("not reported for a MIG instance")
-NOT_MEASURED: Final = Unknown("not measured through nvidia-smi, which starts anew each time")
+NOT_MEASURED: Final = Unknown("not measured through nvidia-smi, which starts again each time")
 _INSTANCE_SETUP: Final = unknown_setup(INSTANCE.reason)
 TOO_MUCH: Final = Unknown("nvidia-smi reports more used than total memory")
 LOST_HINT: Final = "look for the cause: sudo dmesg | grep -i -e xid -e nvrm"

@@ -1,4 +1,4 @@
-"""The picture of `andon watch` on a terminal: as tall as the window, drawn anew at every sample."""
+"""The picture of `andon watch` on a terminal: as tall as the window, drawn again at every sample."""
 
 from collections import deque
 

@@ -50,7 +50,7 @@ def load_sessions(
 ) -> list[SavedSession] | None:
     """Those that are still valid; None if the file cannot be believed.
 
-    A role is decided anew. A uid that now belongs to another name is another person.
+    A role is decided again. A uid that now belongs to another name is another person.
     """
     body, _, proof = content.partition(b"\n")
     if not hmac.compare_digest(hmac.digest(key, body, "sha256").hex().encode(), proof.strip()):

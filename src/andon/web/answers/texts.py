@@ -13,7 +13,7 @@ from andon.model.naming import device_labels
 from andon.web.answers.sights import hides, narrowed, why_hidden, without_commands
 
 MOST_SIGHTS = 16
-"""Of different users at once; one that is dropped is encoded anew."""
+"""Of different users at once; one that is dropped is encoded again."""
 
 
 class MemberTexts:
