@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from andon.host.kin import user_name
+from andon.model.alert import Alert, Level, Party, Phase
+from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.integration.board import opened, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving
@@ -132,15 +135,31 @@ def test_a_lost_device_says_who_was_on_it_and_offers_no_lease(
     expect(page.get_by_role("main")).to_contain_text("GPU 1: not known: it is lost")
 
 
+def ended_before(file: Path) -> None:
+    """What an earlier server wrote: GPU 1 was lost for ten minutes, and ada worked on it."""
+    since = float(int(time.time()) - 3600)
+    over = Alert(
+        f"device_lost@GPU-1#{since:.0f}", "device_lost", "GPU-1", Level.CRITICAL, Phase.RESOLVED,
+        since, "GPU 1 (NVIDIA H200)", 1, fired=since, resolved=since + 600,
+        message="GPU 1 is lost: it has fallen off the bus", advice="Reset it, or reboot.",
+        affected=(Party(4242, "ada", "python"),),
+    )  # fmt: skip
+    store = SqliteAlertStore(file)
+    store.save({}, [over], ())
+    store.close()
+
+
 def test_an_alert_that_is_over_has_a_card(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "past.db"
+    ended_before(file)
     with (
-        serving(tmp_path, simulate=2, ANDON_SIMULATE_FAULTS="lost:1@8..30", **TRAINING) as served,
+        serving(tmp_path, simulate=2, ANDON_HISTORY=str(file), **TRAINING) as served,
         opened(browser) as seen,
     ):
         page = seen.page
         page.goto(f"{served.url}/#/alerts")
         over = page.locator("li.alert.resolved", has_text="GPU 1")
-        expect(over).to_be_visible(timeout=120_000)
+        expect(over).to_be_visible(timeout=30_000)
         over.get_by_role("button").click()
         expect(over).to_contain_text("ended")
         expect(over).to_contain_text("affected")
