@@ -247,6 +247,7 @@ def test_a_server_in_a_pid_namespace_of_its_own_is_found_from_outside(tmp_path: 
         assert json.loads(server_file(tmp_path).read_text())["pid"] == 1
         done = andon(tmp_path, "open", "--print")
         assert done.out.startswith(f"{served.url}/#code="), done.err
+        served.process.kill()  # unshare passes no SIGTERM on, but its child dies with it
 
 
 # Finding 28: a listener on another address of the same port is not the one that is asked.
