@@ -1,4 +1,4 @@
-"""The picture of `andon watch` on a terminal: as tall as the window, drawn again at every sample."""
+"""The picture of `andon watch` on a terminal: as tall as the window, redrawn at every sample."""
 
 from collections import deque
 
