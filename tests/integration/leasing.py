@@ -92,8 +92,8 @@ def kill(pid: int, number: int = signal.SIGKILL) -> None:
 
 
 def soon(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """As `wait_for`, for conditions that are dear to ask."""
+    """As `wait_for`, for conditions that are dear to ask: commands, mostly."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never came"
-        time.sleep(0.05)
+        time.sleep(0.3)
