@@ -40,6 +40,7 @@ from andon.model.run import (
     RunSeries,
     RunState,
 )
+from andon.model.run_use import spread_from_json, use_from_json
 from andon.model.shapes import to_json
 from andon.model.wire import Json, dumps
 
@@ -208,7 +209,7 @@ def _end(value: Json) -> RunEnd:
         state=choice_in(value, "state", RunState),
         duration_seconds=number_in(value, "duration_seconds", 0) or 0.0,
         samples=whole_in(value, "samples"),
-        summary={str(uuid): table_of(device) for uuid, device in summary.items()},
+        summary={str(uuid): use_from_json(table_of(device)) for uuid, device in summary.items()},
         exit_code=number_in(value, "exit_code"),
         signal=some_whole_in(value, "signal"),
         message=some_text_in(value, "message"),
@@ -217,6 +218,12 @@ def _end(value: Json) -> RunEnd:
         no_samples_reason=some_text_in(value, "no_samples_reason"),
         out_of_memory=inside(value, "out_of_memory", _out_of_memory),
         series=inside(value, "series", _series),
+        node={
+            str(name): spread_from_json(table_of(spread))
+            for name, spread in (inside(value, "node", lambda table: table) or {}).items()
+        },
+        released_by=some_text_in(value, "released_by", NAME),
+        release_note=some_text_in(value, "release_note"),
     )
 
 
