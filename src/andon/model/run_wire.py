@@ -11,6 +11,7 @@ from andon.model.json_fields import (
     each_in,
     flag_in,
     inside,
+    names_in,
     number_in,
     some_text_in,
     some_whole_in,
@@ -154,12 +155,19 @@ def _sample(value: Json) -> RunSample:
 
 
 def _readings(value: object) -> dict[str, Any]:
-    """Only numbers, lists of names and words: what a chart or a table can show."""
-    return {
-        str(name): found
-        for name, found in table_of(value).items()
-        if found is None or isinstance(found, int | float | str | list)
+    """Numbers, the state, and the reasons of a throttle."""
+    found = table_of(value)
+    out: dict[str, Any] = {
+        str(name): number_in(found, name) for name in found if name not in _WORDS
     }
+    out["state"] = some_text_in(found, "state", NAME)
+    if found.get("throttle") is not None:
+        out["throttle"] = list(names_in(found, "throttle", MOST_REASONS))
+    return out
+
+
+_WORDS = frozenset({"state", "throttle"})
+MOST_REASONS = 64
 
 
 def _logged(value: Json) -> RunLogged:
