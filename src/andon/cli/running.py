@@ -11,7 +11,7 @@ from andon.cli.run_csv import CsvBeside
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.core.processes.redaction import redact
-from andon.core.runs.oom import Strain, Verdict, memory_numbers, verdict
+from andon.core.runs.oom import Verdict, memory_numbers, verdict
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.runs.usage_words import usage_words
 from andon.core.sharing.launching import environment
@@ -154,7 +154,7 @@ class Running:
             end = launcher.run(_Check(held, self._notify), self._notify)
             if held is not None:
                 held.release()  # before anything else: others are waiting for it
-            strains, growth = _strains(recorder), recorder.growth()  # before its memory is free
+            strains, growth = recorder.strains(), recorder.growth()  # before its memory is free
             recorder.read_last()
             judged = verdict(
                 end.code,
@@ -304,18 +304,6 @@ def _name(command: Sequence[str]) -> str:
     if first.startswith("python") and len(command) > 1 and not command[1].startswith("-"):
         return Path(command[1]).name
     return first
-
-
-def _strains(recorder: RunRecorder) -> list[Strain]:
-    """Its devices as last read; none where they were read only when it began."""
-    if recorder.tallies.samples < 2:
-        return []
-    latest = recorder.tallies.latest
-    return [
-        Strain(one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes)
-        for one in recorder.begin.devices
-        if one.uuid in latest
-    ]
 
 
 def _host_kills() -> int:

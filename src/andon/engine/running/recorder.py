@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from andon.core.runs.oom import memory_growth
+from andon.core.runs.oom import Strain, memory_growth
 from andon.core.runs.sampled import sample_line
 from andon.core.runs.summary import RunTallies
 from andon.engine.failure_log import FailureLog
@@ -105,6 +105,11 @@ class RunRecorder:
     def path(self) -> Path:
         return self.file.path
 
+    @property
+    def is_own(self) -> bool:
+        """Whether this process made it; a forked child did not."""
+        return os.getpid() == self._pid
+
     def start(self, command: Sequence[str] | None = None) -> None:
         """Write the begin, sample from now on, and find out the rest beside it."""
         self.write(self.begin)
@@ -135,6 +140,15 @@ class RunRecorder:
             self._also(snapshot)
         for alert in () if self._alerts is None else self._alerts.take(snapshot):
             self.write(alert)
+
+    def strains(self) -> list[Strain]:
+        """Its devices as last read; none where they were read only when it began."""
+        latest = self.tallies.latest if self.tallies.samples > 1 else {}
+        return [
+            Strain(one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes)
+            for one in self.begin.devices
+            if one.uuid in latest
+        ]
 
     def growth(self) -> str | None:
         """Whether memory leaked or one step was too large, on the device that was fullest."""
