@@ -12,7 +12,7 @@ from andon.core.runs.energy import LONGEST_STEP_SECONDS, EnergyMeter
 from andon.core.runs.plateau import MemoryLevels
 from andon.core.runs.series import RunCurves
 from andon.core.runs.spells import DRIVER, SAMPLES, IdleTime
-from andon.core.runs.spread import TimedSpread
+from andon.core.runs.timed_spread import TimedSpread
 from andon.model.device import State
 from andon.model.run import SERIES, RunDevice, RunSample, RunSeries
 from andon.model.run_use import SPREADS, DeviceUse, RunSpread
