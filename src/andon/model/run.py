@@ -223,6 +223,7 @@ class RunEnd:
     no_samples_reason: str | None = None
     out_of_memory: OutOfMemory | None = None
     series: RunSeries | None = None
+    last_values: Mapping[str, float] = field(default_factory=dict)  # of `log`: the last of each
 
 
 RunLine = RunBegin | RunFacts | RunSample | RunLogged | RunEvent | RunItem | RunAlert | RunEnd
@@ -252,7 +253,7 @@ class RunRow:
     rank: int | None = None
     world_size: int | None = None
     simulated: bool = False
-    samples: int = 0
+    samples: int | None = None  # not known while it goes on
     no_samples_reason: str | None = None
     exit_code: int | None = None
     message: str | None = None
@@ -264,3 +265,6 @@ class RunRow:
     last_values: Mapping[str, float] = field(default_factory=dict)  # of `log`: the last of each
     tags: tuple[str, ...] = ()
     note: str | None = None
+    pid: int | None = None
+    boot: str | None = None
+    started: float | None = None  # with pid and boot: whether its process still runs

@@ -162,13 +162,15 @@ def _readings(value: object) -> dict[str, Any]:
 
 
 def _logged(value: Json) -> RunLogged:
-    values = inside(value, "values", lambda table: table) or {}
-    numbers = {str(name): number_in(values, name) for name in values}
     return RunLogged(
-        at=time_in(value, "at"),
-        values={name: number for name, number in numbers.items() if number is not None},
-        step=number_in(value, "step"),
+        at=time_in(value, "at"), values=_named(value, "values"), step=number_in(value, "step")
     )
+
+
+def _named(value: Json, name: str) -> dict[str, float]:
+    values = inside(value, name, lambda table: table) or {}
+    numbers = {str(one): number_in(values, one) for one in values}
+    return {one: number for one, number in numbers.items() if number is not None}
 
 
 def _event(value: Json) -> RunEvent:
@@ -217,6 +219,7 @@ def _end(value: Json) -> RunEnd:
         no_samples_reason=some_text_in(value, "no_samples_reason"),
         out_of_memory=inside(value, "out_of_memory", _out_of_memory),
         series=inside(value, "series", _series),
+        last_values=_named(value, "last_values"),
     )
 
 
