@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.spread import Order, RunSpread, change_of, order_of, spread_of
+from andon.core.runs.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
 
 NUMBERS = st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=9)
 
 
 def test_a_spread_is_of_what_is_known() -> None:
-    assert spread_of([3, None, 1, 2]) == RunSpread(3, 2, 1, 3)
+    assert spread_of([3, None, 1, 2]) == SpreadOfRuns(3, 2, 1, 3)
     assert spread_of([None]) is None
 
 

@@ -108,6 +108,7 @@ class RunBegin:
     candidates: tuple[RunCandidate, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    pid_namespace: str | None = None  # where its pid counts: a container has its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +266,3 @@ class RunRow:
     last_values: Mapping[str, float] = field(default_factory=dict)  # of `log`: the last of each
     tags: tuple[str, ...] = ()
     note: str | None = None
-    pid: int | None = None
-    boot: str | None = None
-    started: float | None = None  # with pid and boot: whether its process still runs

@@ -100,6 +100,7 @@ def _begin(value: Json) -> RunBegin:
         candidates=tuple(each_in(value, "candidates", _candidate)),
         params=inside(value, "params", dict) or {},
         tags=_texts(value, "tags"),
+        pid_namespace=some_text_in(value, "pid_namespace", NAME),
     )
 
 

@@ -154,9 +154,6 @@ def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool =
         params=begin.params,
         last_values=dict(fold.last_values),
         tags=begin.tags,
-        pid=begin.pid,
-        boot=begin.boot,
-        started=begin.started,
     )
 
 

@@ -19,7 +19,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RunSpread:
+class SpreadOfRuns:
     """A number over several runs."""
 
     count: int
@@ -28,13 +28,13 @@ class RunSpread:
     high: float
 
 
-def spread_of(values: Iterable[float | None]) -> RunSpread | None:
+def spread_of(values: Iterable[float | None]) -> SpreadOfRuns | None:
     """Without those that are not known; None where none is."""
     known = sorted(value for value in values if value is not None)
-    return RunSpread(len(known), median(known), known[0], known[-1]) if known else None
+    return SpreadOfRuns(len(known), median(known), known[0], known[-1]) if known else None
 
 
-def order_of(one: RunSpread | None, other: RunSpread | None) -> Order:
+def order_of(one: SpreadOfRuns | None, other: SpreadOfRuns | None) -> Order:
     """How the first lies to the second: only ranges that do not meet show a difference."""
     if one is None or other is None or min(one.count, other.count) < LEAST_RUNS:
         return Order.UNKNOWN
