@@ -86,7 +86,7 @@ def _begin(value: Json) -> RunBegin:
         pid=whole_in(value, "pid"),
         boot=some_text_in(value, "boot", NAME),
         started=number_in(value, "started", 0),
-        devices=tuple(each_in(value, "devices", _device)),
+        devices=tuple(each_in(value, "devices", device_from_json)),
         simulated=flag_in(value, "simulated"),
         command=some_text_in(value, "command"),
         working_directory=some_text_in(value, "working_directory"),
@@ -99,12 +99,12 @@ def _begin(value: Json) -> RunBegin:
         allocation_method=some_text_in(value, "allocation_method", NAME),
         candidates=tuple(each_in(value, "candidates", _candidate)),
         params=inside(value, "params", dict) or {},
-        tags=_texts(value, "tags"),
+        tags=short_texts(value, "tags"),
         pid_namespace=some_text_in(value, "pid_namespace", NAME),
     )
 
 
-def _device(value: Json) -> RunDevice:
+def device_from_json(value: Json) -> RunDevice:
     return RunDevice(
         uuid=text_in(value, "uuid", NAME),
         index=whole_in(value, "index"),
@@ -164,11 +164,11 @@ def _readings(value: object) -> dict[str, Any]:
 
 def _logged(value: Json) -> RunLogged:
     return RunLogged(
-        at=time_in(value, "at"), values=_named(value, "values"), step=number_in(value, "step")
+        at=time_in(value, "at"), values=named_numbers(value, "values"), step=number_in(value, "step")
     )
 
 
-def _named(value: Json, name: str) -> dict[str, float]:
+def named_numbers(value: Json, name: str) -> dict[str, float]:
     values = inside(value, name, lambda table: table) or {}
     numbers = {str(one): number_in(values, one) for one in values}
     return {one: number for one, number in numbers.items() if number is not None}
@@ -220,7 +220,7 @@ def _end(value: Json) -> RunEnd:
         no_samples_reason=some_text_in(value, "no_samples_reason"),
         out_of_memory=inside(value, "out_of_memory", _out_of_memory),
         series=inside(value, "series", _series),
-        last_values=_named(value, "last_values"),
+        last_values=named_numbers(value, "last_values"),
     )
 
 
@@ -255,7 +255,7 @@ def _numbers(value: Json, name: str) -> tuple[float | None, ...]:
     return tuple(number_in({name: one}, name) for one in found)
 
 
-def _texts(value: Json, name: str) -> tuple[str, ...]:
+def short_texts(value: Json, name: str) -> tuple[str, ...]:
     found = value.get(name) or []
     if not isinstance(found, list) or len(found) > MOST_ITEMS:
         raise Wrong(name, "is not a list of texts")
