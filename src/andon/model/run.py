@@ -256,6 +256,7 @@ class RunRow:
     simulated: bool = False
     samples: int | None = None  # not known while it goes on
     no_samples_reason: str | None = None
+    waited_seconds: float | None = None  # for its devices, before it began
     exit_code: int | None = None
     message: str | None = None
     mean_utilization_percent: float | None = None  # over its devices
