@@ -65,10 +65,10 @@ def test_a_finished_run_is_summed_up_by_its_own_end() -> None:
 def test_a_run_without_an_end_is_summed_up_from_its_samples() -> None:
     known = folded(*EVERY)
     used_so_far = known.summary()["GPU-a"]
-    assert used_so_far["utilization_percent"]["mean"] == 50.0
-    assert used_so_far["energy_joules"] == 600.0
+    assert used_so_far["utilization_percent"]["mean"] == 60.0  # by time
+    assert used_so_far["energy_joules"] == 900.0
     row = row_of(begin(), known, "/r.jsonl", alive=False)
-    assert (row.state, row.mean_utilization_percent) == (RunState.LOST, 50.0)
+    assert (row.state, row.mean_utilization_percent) == (RunState.LOST, 60.0)
     assert (row.duration_seconds, row.ended, row.samples) == (3.0, BEGAN + 3, 2)
 
 
@@ -106,7 +106,9 @@ def test_strange_readings_of_a_sample_count_as_unknown() -> None:
             "GPU-z": {"state": "ok", "utilization_percent": 99},  # not one of its devices
         },
     )
-    summary = folded(begin(), odd).summary()
+    known = RunFold()
+    known.add_all(RecordLines().feed(text_of([begin(), odd]).encode()))
+    summary = known.summary()
     assert set(summary) == {"GPU-a", "GPU-b"}
     assert summary["GPU-a"]["utilization_percent"]["mean"] is None
     assert summary["GPU-b"]["samples"] == 0

@@ -54,6 +54,7 @@ def row_from_json(value: Json) -> RunRow:
         simulated=flag_in(value, "simulated"),
         samples=some_whole_in(value, "samples"),
         no_samples_reason=some_text_in(value, "no_samples_reason"),
+        waited_seconds=number_in(value, "waited_seconds", 0),
         exit_code=number_in(value, "exit_code"),
         message=some_text_in(value, "message"),
         mean_utilization_percent=number_in(value, "mean_utilization_percent"),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from andon.model.json_fields import (
+    MOST,
     MOST_ITEMS,
     NAME,
     Wrong,
@@ -40,6 +41,7 @@ from andon.model.run import (
     RunSeries,
     RunState,
 )
+from andon.model.run_use import spread_from_json, use_from_json
 from andon.model.shapes import to_json
 from andon.model.wire import Json, dumps
 
@@ -154,17 +156,28 @@ def _sample(value: Json) -> RunSample:
 
 
 def _readings(value: object) -> dict[str, Any]:
-    """Only numbers, lists of names and words: what a chart or a table can show."""
+    """Finite numbers, the state, and the names of throttle reasons; the rest is not known."""
     return {
-        str(name): found
+        name: found
         for name, found in table_of(value).items()
-        if found is None or isinstance(found, int | float | str | list)
+        if (type(found) in _NUMBERS and -MOST <= found <= MOST)
+        or (name == "state" and type(found) is str)
+        or (name == "throttle" and _are_names(found))
     }
+
+
+_NUMBERS = (int, float)
+
+
+def _are_names(found: object) -> bool:
+    return type(found) is list and all(type(one) is str for one in found)
 
 
 def _logged(value: Json) -> RunLogged:
     return RunLogged(
-        at=time_in(value, "at"), values=named_numbers(value, "values"), step=number_in(value, "step")
+        at=time_in(value, "at"),
+        values=named_numbers(value, "values"),
+        step=number_in(value, "step"),
     )
 
 
@@ -211,7 +224,7 @@ def _end(value: Json) -> RunEnd:
         state=choice_in(value, "state", RunState),
         duration_seconds=number_in(value, "duration_seconds", 0) or 0.0,
         samples=whole_in(value, "samples"),
-        summary={str(uuid): table_of(device) for uuid, device in summary.items()},
+        summary={str(uuid): use_from_json(table_of(device)) for uuid, device in summary.items()},
         exit_code=number_in(value, "exit_code"),
         signal=some_whole_in(value, "signal"),
         message=some_text_in(value, "message"),
@@ -221,6 +234,12 @@ def _end(value: Json) -> RunEnd:
         out_of_memory=inside(value, "out_of_memory", _out_of_memory),
         series=inside(value, "series", _series),
         last_values=named_numbers(value, "last_values"),
+        node={
+            str(name): spread_from_json(table_of(spread))
+            for name, spread in (inside(value, "node", lambda table: table) or {}).items()
+        },
+        released_by=some_text_in(value, "released_by", NAME),
+        release_note=some_text_in(value, "release_note"),
     )
 
 

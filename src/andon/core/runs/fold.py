@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from andon.core.runs.sampled import snapshot_of
 from andon.core.runs.summary import RunTallies
 from andon.model.run import (
     RunAlert,
@@ -83,7 +82,7 @@ class RunFold:
         """What it used, by uuid: the end's own, or as of the samples so far."""
         if self.end is not None:
             return self.end.summary
-        return {} if self.tallies is None else self.tallies.result()
+        return {} if self.tallies is None else self.tallies.summary()
 
     def state(self, alive: bool) -> RunState:
         """`alive`: whether its process still runs, which only its own node can tell."""
@@ -103,13 +102,13 @@ class RunFold:
             return
         self.begin = line
         if self.tallying:
-            self.tallies = RunTallies(frozenset(device.uuid for device in line.devices))
+            self.tallies = RunTallies(line.devices, line.at)
 
     def _sample(self, line: RunSample) -> None:
         self.samples += 1
         self.latest = line
-        if self.tallies is not None and self.begin is not None:
-            self.tallies.add(snapshot_of(line, self.begin))
+        if self.tallies is not None:
+            self.tallies.add(line)
 
     def _remember(self, values: Mapping[str, float]) -> None:
         for name, value in values.items():
@@ -145,6 +144,7 @@ def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool =
         simulated=begin.simulated,
         samples=samples,
         no_samples_reason=None if end is None else end.no_samples_reason,
+        waited_seconds=begin.waited_seconds,
         exit_code=None if end is None else end.exit_code,
         message=None if end is None else end.message,
         mean_utilization_percent=mean_of(used, "utilization_percent"),
