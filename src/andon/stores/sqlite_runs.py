@@ -22,6 +22,7 @@ RUNS_FILE = FileKind(
     "sqlite_runs", "index of runs", "move it away: andon runs add makes it again from the records"
 )
 SQL = statements(RUNS_FILE.dialect)
+_LAST_CHARACTER = "\U0010ffff"
 _ALL = -1  # SQLite's word for no limit
 
 
@@ -54,7 +55,9 @@ class SqliteRunIndex:
             return int(connection.execute(SQL["count"], _asked(query)).fetchone()[0])
 
     def beginning(self, text: str, limit: int) -> Sequence[RunRow]:
-        return self._rows("beginning", {"beginning": _searched(text), "limit": limit})
+        begins = _searched(text) or ""
+        asked = {"beginning": begins, "after": begins + _LAST_CHARACTER, "limit": limit}
+        return self._rows("beginning", asked)
 
     def paths(self) -> Mapping[str, str]:
         with self._database.reading() as connection:

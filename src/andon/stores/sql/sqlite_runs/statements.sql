@@ -39,7 +39,7 @@ WHERE (:since IS NULL OR began >= :since)
 -- name: beginning
 SELECT body
 FROM runs
-WHERE substr(id, 1, length(:beginning)) = :beginning
+WHERE id >= :beginning AND id < :after
 ORDER BY id = :beginning DESC, began DESC, id
 LIMIT :limit
 
