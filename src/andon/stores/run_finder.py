@@ -80,7 +80,7 @@ class RunFinder:
 
     def at(self, path: Path) -> RunRow:
         """The run of a file; with what people added, where the index knows it."""
-        row = self.row_of(read_ends(absolute(path), UNFINISHED_BYTES))
+        row = self._read(absolute(path))
         known = [one for one in self.index.beginning(row.id, 1) if one.began == row.began]
         return known[0] if known and known[0].path == row.path else row
 
@@ -110,22 +110,26 @@ class RunFinder:
 
     def _again(self, row: RunRow) -> RunRow:
         try:
-            read = read_ends(Path(row.path), 0)
-            if read.begin.id != row.id:
-                raise Gone(f"{row.path} is the record of another run now")
-            new = self.row_of(read)
-            if new.state is RunState.LOST:
-                new = self.row_of(read_ends(Path(row.path), UNFINISHED_BYTES))
+            new = self._read(Path(row.path))
         except (Gone, Invalid):
-            return replace(row, state=RunState.LOST, message="its record is gone")
+            new = None
         except AndonError:
             return row  # it cannot be read now
+        if new is None or new.id != row.id:
+            return replace(row, state=RunState.LOST, message="its record is gone")
         return replace(new, tags=row.tags, note=row.note)
+
+    def _read(self, path: Path) -> RunRow:
+        """Of a run that goes on no means: they would have to be added up for every list."""
+        row = self.row_of(read_ends(path, 0))
+        if row.state is RunState.LOST:
+            return self.row_of(read_ends(path, UNFINISHED_BYTES))
+        return row
 
     def _take(self, path: Path, batch: dict[str, RunRow], done: AddedRecords) -> None:
         try:
             str(path).encode()
-            row = self.row_of(read_ends(path, UNFINISHED_BYTES))
+            row = self._read(path)
             known = self._known(row, batch)
         except UnicodeEncodeError:
             done.refused.append((path, "its name is not text"))
