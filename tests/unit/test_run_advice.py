@@ -151,8 +151,7 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
     "items that failed": (
         report(device(items=DeviceItems(done=90, failed=3, retried=7))),
         [
-            "3 items failed and 7 were tried again, beside 90: their output says why "
-            "(andon runs tail)"
+            "Of 93 items 3 failed, 7 tries were repeated: their output says why (andon runs tail)"
         ],
     ),
     "out of memory in one step": (

@@ -232,7 +232,9 @@ def failed_items(report: RunReport) -> Iterator[Advice]:
     counted = [device.items for device in report.devices if device.items is not None]
     failed, retried = (sum(getattr(i, name) for i in counted) for name in ("failed", "retried"))
     if failed or retried:
-        said = f"{failed} items failed and {retried} were tried again, beside {report.items_done}"
+        said = (
+            f"Of {report.items_done + failed} items {failed} failed, {retried} tries were repeated"
+        )
         advice = "their output says why (andon runs tail)"
         yield Advice("failed_items", said, advice)
 

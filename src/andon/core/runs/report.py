@@ -61,6 +61,7 @@ class DeviceReport:
     readings: Mapping[str, ReadingFigures] = field(default_factory=dict)
     idle_share: float | None = None
     spells: IdleSpells | None = None
+    throttle_share: float | None = None  # slowed down by power, heat or hardware
     throttle_shares: Mapping[str, float] = field(default_factory=dict)  # by reason, without idle
     peak_memory_bytes: int | None = None
     plateau: MemoryPlateau | None = None
@@ -199,6 +200,7 @@ def _device(
         readings=_readings(used),
         idle_share=used.get("idle_share"),
         spells=used.get("idle_spells"),
+        throttle_share=used.get("throttle_share"),
         throttle_shares=_shares(used.get("throttle_by_cause") or {}),
         peak_memory_bytes=used.get("peak_memory_bytes"),
         plateau=used.get("memory_plateau"),

@@ -57,17 +57,19 @@ def _facts(block: Facts, width: int) -> list[Text]:
 
 
 def _grid(block: Grid, width: int) -> list[Text]:
-    columns = [
-        TableColumn[tuple[str, ...]](
-            name.upper(),
-            lambda row, place=place: say(row[place]),  # type: ignore[misc]
-            rank=place,
-            right=place >= block.words,
-            elastic=8 if place < block.words else 0,
-        )
-        for place, name in enumerate(block.columns)
-    ]
+    columns = [_column(block, place) for place in range(len(block.columns))]
     return draw(columns, [TableRow(row) for row in block.rows], width)
+
+
+def _column(block: Grid, place: int) -> TableColumn[tuple[str, ...]]:
+    words = place < block.words
+    return TableColumn(
+        block.columns[place].upper(),
+        lambda row: say(row[place]),
+        rank=place,
+        right=not words,
+        elastic=8 if words else 0,
+    )
 
 
 def _sparks(block: LineChart, width: int) -> list[Text]:
