@@ -140,13 +140,14 @@ def report_of(
     fold: RunFold, alive: bool = False, now: float = 0.0, prices: Prices = NO_PRICES
 ) -> RunReport | None:
     """None where the record has no first line yet."""
-    begin, end = fold.begin, fold.end
+    begin, end, tallies = fold.begin, fold.end, fold.tallies
     if begin is None:
         return None
     duration = fold.duration_seconds(alive, now)
-    series = end.series if end is not None else None
+    series = (end.series if end else None) or (tallies.series() if tallies else None)
     done = items_by_device(fold.items, begin.devices, duration)
-    summary, node = fold.summary(), end.node if end else {}
+    summary = fold.summary()
+    node: Mapping[str, Any] = end.node if end else tallies.node() if tallies else {}
     devices = tuple(
         _device(device, summary.get(device.uuid, {}), series, duration, done.get(device.uuid))
         for device in begin.devices

@@ -242,12 +242,7 @@ def _event_words(name: str, data: object) -> str:
 def _no_charts(report: RunReport) -> Sentences | None:
     if report.series is not None or not report.devices:
         return None
-    if report.state is RunState.RUNNING:
-        why = "there are charts once it has ended"
-    elif report.state is RunState.LOST:
-        why = "it was killed before its end was written"
-    else:
-        why = report.no_samples_reason or "the record has none"
+    why = report.no_samples_reason or "the record has no samples"
     return sentences([f"No charts: {why}."], quiet=True)
 
 
