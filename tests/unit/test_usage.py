@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
-from andon.core.history.usage import Days, Holding, add_waits, by_day, by_user, summed
+from andon.core.history.usage import Days, Holding, add_runs, by_day, by_user, summed
 
 
 def use(user: str | None, first: float, last: float, pid: int = 1) -> UsageInterval:
@@ -80,8 +80,10 @@ def test_a_device_reserved_for_a_run_is_held_without_a_process() -> None:
 
 def test_waits_are_of_the_day_on_which_the_run_began() -> None:
     days: Days = {}
-    add_waits(days, [(0, "bob", 10.0), (1, "bob", 30.0), (7200, None, 5.0)], day_of)
-    assert days["day 0", "bob"].median_wait_seconds == 20.0
+    add_runs(
+        days, [(0, "bob", 10.0), (1, "bob", 30.0), (2, "bob", None), (7200, None, 5.0)], day_of
+    )
+    assert (days["day 0", "bob"].runs, days["day 0", "bob"].median_wait_seconds) == (3, 20.0)
     assert days["day 1", "–"].waits == [5.0]
 
 

@@ -34,7 +34,8 @@ class UserUsage:
     energy_joules: float = 0.0
     held_seconds: float = 0.0  # with a process on it or reserved, when utilisation is known
     held_idle_seconds: float = 0.0  # of these, idle for half an hour or longer
-    waits: list[float] = field(default_factory=list)  # of the runs that began
+    runs: int = 0  # that were recorded and began
+    waits: list[float] = field(default_factory=list)  # of these, where it is known
 
     @property
     def idle_share(self) -> float | None:
@@ -56,6 +57,7 @@ class UserUsage:
         self.energy_joules += other.energy_joules
         self.held_seconds += other.held_seconds
         self.held_idle_seconds += other.held_idle_seconds
+        self.runs += other.runs
         self.waits += other.waits
 
 
@@ -94,7 +96,8 @@ def by_day(
     found: Days = {}
     for device, buckets in busy.items():
         mine = [use for use in listed if use.device == device]
-        holders = [*mine, *(one for one in held if one.device == device)]
+        holders: list[UsageInterval | Holding] = [*mine]
+        holders += [one for one in held if one.device == device]
         watts = power.get(device, ())
         for place, bucket in enumerate(buckets):
             mean = watts[place].mean if place < len(watts) else None
@@ -103,10 +106,14 @@ def by_day(
     return found
 
 
-def add_waits(days: Days, waits: Iterable[tuple[float, str | None, float]], day_of: DayOf) -> None:
-    """`waits`: when a run began, whose it is, and how long it had waited for its devices."""
-    for at, who, seconds in waits:
-        _of(days, day_of(at), who or UNKNOWN_USER).waits.append(seconds)
+def add_runs(
+    days: Days, runs: Iterable[tuple[float, str | None, float | None]], day_of: DayOf
+) -> None:
+    """`runs`: when each began, whose it is, and how long it had waited for its devices."""
+    for at, who, waited in runs:
+        usage = _of(days, day_of(at), who or UNKNOWN_USER)
+        usage.runs += 1
+        usage.waits += [] if waited is None else [waited]
 
 
 def _of(found: Days, day: str, user: str) -> UserUsage:

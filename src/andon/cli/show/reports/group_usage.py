@@ -99,7 +99,7 @@ def _cells(usage: UserUsage) -> tuple[str, ...]:
         f"{kilowatt_hours(usage.energy_joules):.2f} kWh",
         percent(usage.idle_share),
         percent(usage.held_idle_share),
-        str(len(usage.waits)),
+        str(usage.runs),
         _waits(usage),
     )
 
@@ -156,7 +156,7 @@ def usage_json(usage: UserUsage | None) -> dict[str, Any]:
         "energy_joules": round(usage.energy_joules, 1),
         "idle_share": usage.idle_share,
         "held_idle_share": usage.held_idle_share,
-        "runs": len(usage.waits),
+        "runs": usage.runs,
         "median_wait_seconds": usage.median_wait_seconds,
         "longest_wait_seconds": max(usage.waits, default=None),
     }
@@ -173,7 +173,7 @@ def _csv_rows(days: Days, simulated: bool) -> Iterator[str]:
                 day, user, simulated,
                 round(usage.device_seconds / HOUR, 4),
                 round(kilowatt_hours(usage.energy_joules), 4),
-                usage.idle_share, usage.held_idle_share, len(usage.waits),
+                usage.idle_share, usage.held_idle_share, usage.runs,
                 usage.median_wait_seconds, max(usage.waits, default=None),
             ]
         )  # fmt: skip
