@@ -37,6 +37,7 @@ class GroupUsage:
     until: float
     days: Days = field(default_factory=dict)
     simulated: bool = False
+    recorded: bool = True  # whether there is any history
     notes: tuple[str, ...] = ()  # what is not known, and why
     prices: Prices = NO_PRICES
 
@@ -49,8 +50,8 @@ def group_document(group: GroupUsage) -> Document:
         warning="SIMULATED" if group.simulated else None,
         sections=sections(
             section("Summary", _summary(group, users), sentences(group.notes, quiet=True)),
-            section("Users", _users_chart(users), _grid(users)),
-            section("Days", _days_chart(group.days, users), _days(group.days)),
+            section("Users", _users_chart(users), _grid(users, group.recorded)),
+            section("Days", _days_chart(group.days, users), _days(group.days, group.recorded)),
             section("What the words mean", sentences(MEANINGS, quiet=True)) if users else None,
         ),
     )
@@ -70,15 +71,18 @@ def _summary(group: GroupUsage, users: Sequence[UserUsage]) -> Facts | None:
     for usage in users:
         whole.add(usage)
     kwh = kilowatt_hours(whole.energy_joules)
-    cost = None if group.prices.per_kwh is None else kwh * group.prices.per_kwh
-    grams = group.prices.co2_grams_per_kwh
+    price, grams = group.prices.per_kwh, group.prices.co2_grams_per_kwh
+    cost = kwh * price if price is not None and group.recorded else None
     return facts(
         [
             ("Users", str(len(users))),
-            ("GPU hours", f"{whole.device_seconds / HOUR:.1f}"),
-            ("Energy", f"{kwh:.2f} kWh"),
+            ("GPU hours", f"{whole.device_seconds / HOUR:.1f}" if group.recorded else UNKNOWN),
+            ("Energy", f"{kwh:.2f} kWh" if group.recorded else UNKNOWN),
             ("Cost", None if cost is None else f"{cost:.2f} {group.prices.currency}".strip()),
-            ("CO2", None if grams is None else f"{three(kwh * grams / 1000)} kg"),
+            (
+                "CO2",
+                None if grams is None or not group.recorded else f"{three(kwh * grams / 1000)} kg",
+            ),
             ("Idle", percent(whole.idle_share)),
             ("Held idle", percent(whole.held_idle_share)),
             ("Waits", _waits(whole)),
@@ -93,13 +97,13 @@ def _waits(usage: UserUsage) -> str:
     return f"{seconds_words(usage.median_wait_seconds)} (longest {longest})"
 
 
-def _cells(usage: UserUsage) -> tuple[str, ...]:
+def _cells(usage: UserUsage, recorded: bool) -> tuple[str, ...]:
     return (
-        f"{usage.device_seconds / HOUR:.1f}",
-        f"{kilowatt_hours(usage.energy_joules):.2f} kWh",
+        f"{usage.device_seconds / HOUR:.1f}" if recorded else UNKNOWN,
+        f"{kilowatt_hours(usage.energy_joules):.2f} kWh" if recorded else UNKNOWN,
         percent(usage.idle_share),
         percent(usage.held_idle_share),
-        str(usage.runs),
+        str(usage.runs or UNKNOWN),  # of others' runs nothing is known
         _waits(usage),
     )
 
@@ -107,13 +111,13 @@ def _cells(usage: UserUsage) -> tuple[str, ...]:
 COLUMNS = ("GPU hours", "energy", "idle", "held idle", "runs", "waited")
 
 
-def _grid(users: Sequence[UserUsage]) -> Grid | None:
-    rows = tuple((usage.user, *_cells(usage)) for usage in users)
+def _grid(users: Sequence[UserUsage], recorded: bool) -> Grid | None:
+    rows = tuple((usage.user, *_cells(usage, recorded)) for usage in users)
     return Grid(("user", *COLUMNS), rows) if rows else None
 
 
-def _days(days: Days) -> Grid | None:
-    rows = tuple((day, user, *_cells(days[day, user])) for day, user in sorted(days))
+def _days(days: Days, recorded: bool) -> Grid | None:
+    rows = tuple((day, user, *_cells(days[day, user], recorded)) for day, user in sorted(days))
     return Grid(("day", "user", *COLUMNS), rows, words=2) if rows else None
 
 
@@ -147,33 +151,34 @@ def _parts(days: Days, day: str, shown: Sequence[str], others: bool) -> tuple[fl
     return (*named, sum(mine.values()) - sum(named)) if others else named
 
 
-def usage_json(usage: UserUsage | None) -> dict[str, Any]:
+def usage_json(usage: UserUsage | None, recorded: bool) -> dict[str, Any]:
     """The keys of a user, or of a day; None where nothing is recorded."""
     if usage is None:
-        return dict.fromkeys(usage_json(UserUsage("")))
+        return dict.fromkeys(usage_json(UserUsage(""), recorded))
     return {
-        "device_seconds": round(usage.device_seconds, 1),
-        "energy_joules": round(usage.energy_joules, 1),
+        "device_seconds": round(usage.device_seconds, 1) if recorded else None,
+        "energy_joules": round(usage.energy_joules, 1) if recorded else None,
         "idle_share": usage.idle_share,
         "held_idle_share": usage.held_idle_share,
-        "runs": usage.runs,
+        "runs": usage.runs or None,
         "median_wait_seconds": usage.median_wait_seconds,
         "longest_wait_seconds": max(usage.waits, default=None),
     }
 
 
-def group_csv(real: Days, simulated: Days) -> str:
-    return csv_line(CSV) + "".join(_csv_rows(real, False)) + "".join(_csv_rows(simulated, True))
+def group_csv(real: Days, simulated: Days, recorded: bool) -> str:
+    rows = (*_csv_rows(real, False, recorded), *_csv_rows(simulated, True, recorded))
+    return csv_line(CSV) + "".join(rows)
 
 
-def _csv_rows(days: Days, simulated: bool) -> Iterator[str]:
+def _csv_rows(days: Days, simulated: bool, recorded: bool) -> Iterator[str]:
     for (day, user), usage in sorted(days.items()):
         yield csv_line(
             [
                 day, user, simulated,
-                round(usage.device_seconds / HOUR, 4),
-                round(kilowatt_hours(usage.energy_joules), 4),
-                usage.idle_share, usage.held_idle_share, usage.runs,
+                round(usage.device_seconds / HOUR, 4) if recorded else None,
+                round(kilowatt_hours(usage.energy_joules), 4) if recorded else None,
+                usage.idle_share, usage.held_idle_share, usage.runs or None,
                 usage.median_wait_seconds, max(usage.waits, default=None),
             ]
         )  # fmt: skip
