@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from andon.core.runs.baselines import LOGGED
 from andon.core.runs.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
 from andon.errors import Invalid
+from andon.model.run import RunRow
 
 ITEMS, STEPS, DURATION = "items_per_second", "steps_per_second", "duration_seconds"
 ORDER = (
@@ -168,3 +169,42 @@ def verdict_of(name: str, order: Order) -> str | None:
     """`faster`; None where nothing can be said."""
     lower, higher = VERDICTS.get(name, PLAIN)
     return {Order.LOWER: lower, Order.HIGHER: higher, Order.SAME: "ranges meet"}.get(order)
+
+
+def sides_of(rows: Sequence[RunRow]) -> list[tuple[str, list[RunRow]]]:
+    """The runs of a group: those of the same name and parameters are one side, in the order in
+    which they began. Where that makes a single side, each run is its own."""
+    found: dict[str, list[RunRow]] = {}
+    for row in sorted(rows, key=lambda row: (row.rank or 0, row.began, row.id)):
+        found.setdefault(repr((row.name, sorted(row.params.items(), key=str))), []).append(row)
+    sides = list(found.values())
+    if len(sides) == 1:
+        return [(_own_label(row), [row]) for row in sides[0]]
+    firsts = [side[0] for side in sides]
+    return list(zip(unique([_shared_label(row, firsts) for row in firsts]), sides, strict=True))
+
+
+def unique(labels: Sequence[str]) -> list[str]:
+    """The second of the same label is called `train #2`."""
+    seen: dict[str, int] = {}
+    out = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        out.append(label if seen[label] == 1 else f"{label} #{seen[label]}")
+    return out
+
+
+def _own_label(row: RunRow) -> str:
+    return f"{row.name} {row.id}" if row.rank is None else f"rank {row.rank}"
+
+
+def _shared_label(row: RunRow, others: Sequence[RunRow]) -> str:
+    """What tells it from the other sides: its parameters, and its name where names differ."""
+    varied = [
+        name
+        for name in sorted({name for other in others for name in other.params})
+        if len({repr(other.params.get(name)) for other in others}) > 1
+    ]
+    given = " ".join(f"{name}={row.params.get(name, '–')}" for name in varied)
+    names = len({other.name for other in others}) > 1
+    return " ".join(part for part in (row.name if names or not given else "", given) if part)

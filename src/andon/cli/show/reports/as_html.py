@@ -56,7 +56,8 @@ ul{{margin:0;padding-left:20px}} li{{margin:0 0 6px}} li:last-child{{margin:0}}
 .quiet{{color:var(--dim);font-size:13px;margin:10px 0 0}}
 .charts{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));
 gap:20px 28px}}
-figure{{margin:0;min-width:0}} figcaption{{font-weight:500;margin:0 0 4px}}
+figure{{margin:0;min-width:0;max-width:680px}} .charts+*{{margin-top:20px}}
+figcaption{{font-weight:500;margin:0 0 4px}}
 small{{color:var(--dim);font-weight:400}}
 svg{{display:block;width:100%;height:auto;overflow:visible}}
 svg text{{fill:var(--dim);font-size:11px}}

@@ -9,7 +9,7 @@ from andon.cli.show.text import harmless
 
 WIDTH, HEIGHT = 560, 210
 LEFT, RIGHT, TOP, BOTTOM = 44, 10, 10, 24
-BAR, BAR_GAP, BAR_LEFT = 18, 8, 120
+BAR, BAR_GAP, BAR_LEFT, BAR_RIGHT = 16, 8, 96, 52
 COLOURS = 8
 ABOUT_TICKS = 4
 MOST_TIME_TICKS = 6
@@ -167,13 +167,14 @@ def _legend(labels: Sequence[str]) -> str:
 
 def _bar(place: int, label: str, parts: Sequence[float], most: float) -> str:
     y, x = place * (BAR + BAR_GAP), float(BAR_LEFT)
-    name = f'<text x="{BAR_LEFT - 8}" y="{y + 13}" text-anchor="end">{text_of(label)}</text>'
+    name = f'<text x="{BAR_LEFT - 8}" y="{y + 12}" text-anchor="end">{text_of(label)}</text>'
     out = [name]
     for number, value in enumerate(parts):
-        width = round(value / most * (WIDTH - BAR_LEFT - RIGHT), 1)
+        width = round(value / most * (WIDTH - BAR_LEFT - BAR_RIGHT), 1)
         out.append(
             f'<rect class="f{number % COLOURS}" x="{round(x, 1)}" y="{y}" width="{width}" '
             f'height="{BAR}"/>'
         )
         x += width
-    return "".join(out)
+    total = f'<text x="{round(x + 6, 1)}" y="{y + 12}">{sum(parts):.1f}</text>'
+    return "".join([*out, total])
