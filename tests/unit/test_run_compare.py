@@ -11,8 +11,11 @@ from andon.core.runs.compare import (
     RunSide,
     compare,
     scaling,
+    sides_of,
+    unique,
 )
 from andon.errors import Invalid
+from andon.model.run import RunKind, RunRow, RunState
 
 
 def side(label: str, values: list[float], measure: str = DURATION, devices: int = 1) -> RunSide:
@@ -58,6 +61,38 @@ def test_the_numbers_are_there_without_a_verdict() -> None:
     assert found.spread is not None
     assert (found.spread.median, found.verdict) == (12.0, None)
     assert found.change == pytest.approx(0.2)
+
+
+def test_a_percentage_changes_by_points() -> None:
+    sides = [side("a", [5.0], "idle_percent"), side("b", [30.0], "idle_percent")]
+    measure = compare(sides).measures[0]
+    assert (measure.in_points, measure.sides[1].change) == (True, 25.0)
+
+
+def row(name: str, at: float = 0.0, rank: int | None = None, **params: object) -> RunRow:
+    state, kind = RunState.SUCCEEDED, RunKind.COMMAND
+    return RunRow(f"{name}{at:.0f}", name, kind, state, "n", at, "p", rank=rank, params=params)
+
+
+def test_runs_of_a_group_with_the_same_parameters_are_one_side() -> None:
+    rows = [row("t", n, lr=lr, seed=1) for n, lr in enumerate((0.1, 0.2, 0.1, 0.2))]
+    found = [(label, [one.began for one in side]) for label, side in sides_of(rows)]
+    assert found == [("lr=0.1", [0.0, 2.0]), ("lr=0.2", [1.0, 3.0])]
+
+
+def test_names_that_differ_are_in_the_label() -> None:
+    assert [label for label, _ in sides_of([row("a"), row("b")])] == ["a", "b"]
+    labels = [label for label, _ in sides_of([row("a", lr=1), row("b", lr=2)])]
+    assert labels == ["a lr=1", "b lr=2"]
+
+
+def test_ranks_of_one_job_are_compared_with_each_other() -> None:
+    found = sides_of([row("t", 5, rank=1), row("t", 6, rank=0)])
+    assert [label for label, _ in found] == ["rank 0", "rank 1"]
+
+
+def test_the_same_label_twice_is_numbered() -> None:
+    assert unique(["a", "b", "a"]) == ["a", "b", "a #2"]
 
 
 def test_by_ranks_the_sides_and_still_compares_with_the_first_given() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from andon.core.runs.baselines import LOGGED
+from andon.core.runs.baselines import LOGGED, MEASURES
 from andon.core.runs.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
 from andon.errors import Invalid
 from andon.model.run import RunRow
@@ -25,6 +25,7 @@ VERDICTS = {
 }
 """What a side is called whose values are all lower, and all higher, than the first side's."""
 PLAIN = ("lower", "higher")
+SHARES = frozenset(measure.name for measure in MEASURES if measure.is_share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class ComparedSide:
 
     label: str
     spread: SpreadOfRuns | None
-    change: float | None = None  # of the median, as a share of the first side's
+    change: float | None = None  # of the median: a share of the first side's, or points
     order: Order | None = None  # None for the first side itself
     verdict: str | None = None
 
@@ -64,6 +65,7 @@ class ComparedMeasure:
 
     name: str
     sides: tuple[ComparedSide, ...]
+    in_points: bool = False  # a percentage changes by points of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def _measured(name: str, sides: Sequence[RunSide], first: RunSide) -> ComparedMe
         ComparedSide(side.label, reference) if side is first else _against(reference, name, side)
         for side in sides
     )
-    return ComparedMeasure(name, tuple(found))
+    return ComparedMeasure(name, tuple(found), name in SHARES)
 
 
 def _against(reference: SpreadOfRuns | None, name: str, side: RunSide) -> ComparedSide:
@@ -161,7 +163,8 @@ def _against(reference: SpreadOfRuns | None, name: str, side: RunSide) -> Compar
     if spread is None or reference is None:
         return ComparedSide(side.label, spread)
     order = order_of(spread, reference)
-    change = change_of(spread.median, reference.median)
+    points = spread.median - reference.median
+    change = points if name in SHARES else change_of(spread.median, reference.median)
     return ComparedSide(side.label, spread, change, order, verdict_of(name, order))
 
 

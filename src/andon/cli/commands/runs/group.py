@@ -19,6 +19,8 @@ COMMANDS = {
     "show": "andon.cli.commands.runs.show:show",
     "tail": "andon.cli.commands.runs.tail:tail",
     "export": "andon.cli.commands.runs.export:export",
+    "report": "andon.cli.commands.runs.report:report",
+    "compare": "andon.cli.commands.runs.compare:compare",
     "add": "andon.cli.commands.runs.add:add",
     "tag": "andon.cli.commands.runs.marking:tag",
     "note": "andon.cli.commands.runs.marking:note",

@@ -8,18 +8,19 @@ from typing import Any
 import click
 
 from andon.cli.availability_source import server_leases
-from andon.cli.commands.share.leases import on_devices, read_leases
-from andon.cli.commands.share.who_past import PastUse, RecordedRuns, past_use, read_runs
-from andon.cli.commands.watch.history import moment
-from andon.cli.commands.watch.status import as_json_text, exit_code
-from andon.cli.options import chosen, elsewhere, shared, with_devices
-from andon.cli.report_output import (
+from andon.cli.commands.reporting import (
     as_document,
     chosen_format,
     deliver,
     format_option,
     prices_of,
 )
+from andon.cli.commands.share.leases import on_devices, read_leases
+from andon.cli.commands.share.who_past import PastUse, RecordedRuns, past_use, read_runs
+from andon.cli.commands.watch.status import exit_code
+from andon.cli.json_text import as_json_text
+from andon.cli.moments import moment
+from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw

@@ -12,7 +12,7 @@ from andon.cli.show.reports.document import (
     sections,
     sentences,
 )
-from andon.cli.show.reports.figures import energy, rate, seconds_words, size, three
+from andon.cli.show.reports.figures import HOUR, rate, seconds_words, size, three
 from andon.cli.show.text import UNKNOWN
 from andon.core.runs.baselines import LOGGED
 from andon.core.runs.compare import (
@@ -28,6 +28,7 @@ from andon.core.runs.spread import LEAST_RUNS, Order
 from andon.model.shapes import to_json
 
 SCHEMA = "andon.run_comparison/1"
+WATT_HOURS = 1000.0  # from here on, kilowatt hours
 TITLES = {
     DURATION: "Duration",
     ITEMS: "Items",
@@ -87,21 +88,24 @@ def _different(devices: Mapping[str, str]) -> Sentences | None:
 
 
 def _measure(measure: ComparedMeasure) -> Grid:
-    rows = tuple(_row(measure.name, side) for side in measure.sides)
+    rows = tuple(_row(measure, side) for side in measure.sides)
     return Grid(("side", "median", "range", "change", "verdict"), rows)
 
 
-def _row(name: str, side: ComparedSide) -> tuple[str, ...]:
-    spread = side.spread
+def _row(measure: ComparedMeasure, side: ComparedSide) -> tuple[str, ...]:
+    name, spread = measure.name, side.spread
     if spread is None:
         return side.label, UNKNOWN, "", "", ""
     low, high = value_words(name, spread.low), value_words(name, spread.high)
     between = f"{low} to {high}" if spread.count > 1 else ""
-    return side.label, value_words(name, spread.median), between, _change(side), side.verdict or ""
+    middle, change = value_words(name, spread.median), _change(side, measure.in_points)
+    return side.label, middle, between, change, side.verdict or ""
 
 
-def _change(side: ComparedSide) -> str:
-    return "" if side.change is None else f"{100 * side.change:+.1f} %"
+def _change(side: ComparedSide, in_points: bool) -> str:
+    if side.change is None:
+        return ""
+    return f"{side.change:+.1f} points" if in_points else f"{100 * side.change:+.1f} %"
 
 
 def value_words(name: str, value: float) -> str:
@@ -116,10 +120,17 @@ def value_words(name: str, value: float) -> str:
         case "peak_memory_bytes":
             return size(value)
         case "energy_joules":
-            return energy(value)
+            return _energy(value)
         case "mean_utilization_percent" | "idle_percent":
             return f"{value:.1f} %"
     return f"{value:.4g}"
+
+
+def _energy(joules: float) -> str:
+    hours = joules / HOUR
+    if hours < 1:
+        return f"{three(joules)} J"
+    return f"{three(hours)} Wh" if hours < WATT_HOURS else f"{three(hours / 1000)} kWh"
 
 
 def _scaling(found: ScalingReport | None) -> tuple[Grid | Sentences | None, ...]:
