@@ -19,6 +19,8 @@ COMMANDS = {
     "show": ("show:show", "One run: what it was, how it ended, what it used."),
     "tail": ("tail:tail", "The latest of a run, once or as it goes on."),
     "export": ("export:export", "The samples as CSV, JSON lines or Parquet."),
+    "report": ("report:report", "What a run used, and what could be better."),
+    "compare": ("compare:compare", "Runs side by side."),
     "add": ("add:add", "Add records of any folder or machine to the list."),
     "tag": ("marking:tag", "Add tags to a run, or take them away."),
     "note": ("marking:note", "Write a note on a run."),
