@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.runs.oom import Strain, complaint, memory_growth, memory_numbers, verdict
+from andon.core.runs.oom import Strain, complaint, verdict
 from andon.model.run import RunState
 from andon.units import GIB
 from tests.conftest import REPOSITORY

@@ -7,8 +7,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from andon.core.runs.baseline_wire import baseline_from_json, baseline_to_json
-from andon.core.runs.baselines import RunBaseline
+from andon.core.runs.baselines import RunBaseline, baseline_from_json, baseline_to_json
 from andon.core.runs.matching import RunQuery, glob_of, models_of, words_of
 from andon.errors import Gone, Unavailable
 from andon.model.json_fields import Wrong
