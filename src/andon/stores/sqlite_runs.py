@@ -12,7 +12,7 @@ from andon.core.runs.matching import RunQuery, glob_of, models_of, words_of
 from andon.errors import Gone, Unavailable
 from andon.model.json_fields import Wrong
 from andon.model.run import RunRow
-from andon.model.run_row_wire import row_from_json, row_to_json
+from andon.model.run_wire import row_from_json, row_to_json
 from andon.stores.sqlite_database import Database
 from andon.stores.sqlite_file import FileKind
 from andon.stores.statements import statements

@@ -26,7 +26,7 @@ BASELINES_SCHEMA = "andon.baselines/1"
 DRIFT_SCHEMA = "andon.drift/1"
 
 
-class Measure(NamedTuple):
+class RunMeasure(NamedTuple):
     """A number of a run that a baseline keeps; a share is compared in points, not in parts."""
 
     name: str
@@ -35,11 +35,11 @@ class Measure(NamedTuple):
 
 
 MEASURES = (
-    Measure("duration_seconds", "duration"),
-    Measure("mean_utilization_percent", "utilisation", is_share=True),
-    Measure("idle_percent", "idle", is_share=True),
-    Measure("peak_memory_bytes", "peak memory"),
-    Measure("energy_joules", "energy"),
+    RunMeasure("duration_seconds", "duration"),
+    RunMeasure("mean_utilization_percent", "utilisation", is_share=True),
+    RunMeasure("idle_percent", "idle", is_share=True),
+    RunMeasure("peak_memory_bytes", "peak memory"),
+    RunMeasure("energy_joules", "energy"),
 )
 _KNOWN = {measure.name: measure for measure in MEASURES}
 
@@ -68,7 +68,7 @@ class RunBaseline:
 class DriftLine:
     """One measure: the baseline, the runs that are checked, and whether they drifted."""
 
-    measure: Measure
+    measure: RunMeasure
     baseline: SpreadOfRuns
     found: SpreadOfRuns
     change_percent: float | None  # points of a share; None where the baseline is 0
@@ -139,14 +139,14 @@ def _line(
     new = spread_of(values.get(name) for values in after)
     if old is None or new is None:
         return None
-    measure = _KNOWN.get(name) or Measure(name, name.removeprefix(LOGGED))
+    measure = _KNOWN.get(name) or RunMeasure(name, name.removeprefix(LOGGED))
     change = _change_percent(measure, new.median, old.median)
     beyond = new.median != old.median if change is None else abs(change) > tolerance_percent
     drifted = beyond and _is_outside(new, old)
     return DriftLine(measure, old, new, change, order_of(new, old), drifted)
 
 
-def _change_percent(measure: Measure, new: float, old: float) -> float | None:
+def _change_percent(measure: RunMeasure, new: float, old: float) -> float | None:
     if measure.is_share:
         return new - old
     change = change_of(new, old)

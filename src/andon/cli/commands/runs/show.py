@@ -65,7 +65,7 @@ def read_run(word: str) -> "RunShown":
 
 
 def run_to_json(shown: "RunShown") -> "Json":
-    from andon.model.run_row_wire import row_to_json
+    from andon.model.run_wire import row_to_json
     from andon.model.shapes import to_json
 
     return {
