@@ -26,7 +26,7 @@ def test_hours_energy_and_idleness_are_divided_by_who_was_there() -> None:
 
 def test_what_was_not_recorded_is_neither_idle_nor_energy() -> None:
     [nobody] = by_user([use(None, 0, 60)], {"GPU-0": [Bucket(0, 60)]}, {})
-    assert (nobody.user, nobody.idle_share, nobody.energy_joules) == ("–", None, 0.0)
+    assert (nobody.user, nobody.idle_share, nobody.energy_joules) == ("–", None, None)
 
 
 HALF_HOUR = 1800.0

@@ -31,7 +31,8 @@ class UserUsage:
     device_seconds: float = 0.0
     known_seconds: float = 0.0  # of these, when utilisation is known
     idle_seconds: float = 0.0
-    energy_joules: float = 0.0
+    joules: float = 0.0
+    powered_seconds: float = 0.0  # of the hours, when power is known
     held_seconds: float = 0.0  # with a process on it or reserved, when utilisation is known
     held_idle_seconds: float = 0.0  # of these, idle for half an hour or longer
     runs: int = 0  # that were recorded and began
@@ -40,6 +41,11 @@ class UserUsage:
     @property
     def idle_share(self) -> float | None:
         return self.idle_seconds / self.known_seconds if self.known_seconds else None
+
+    @property
+    def energy_joules(self) -> float | None:
+        """Of the time in which power is known; None where it never was."""
+        return self.joules if self.powered_seconds else None
 
     @property
     def held_idle_share(self) -> float | None:
@@ -54,7 +60,8 @@ class UserUsage:
         self.device_seconds += other.device_seconds
         self.known_seconds += other.known_seconds
         self.idle_seconds += other.idle_seconds
-        self.energy_joules += other.energy_joules
+        self.joules += other.joules
+        self.powered_seconds += other.powered_seconds
         self.held_seconds += other.held_seconds
         self.held_idle_seconds += other.held_idle_seconds
         self.runs += other.runs
@@ -141,7 +148,8 @@ def _count(
             usage.known_seconds += seconds
             usage.idle_seconds += seconds if bucket.max == ZERO_READING else 0.0
         if watts is not None:
-            usage.energy_joules += watts * seconds / len(present)
+            usage.powered_seconds += seconds
+            usage.joules += watts * seconds / len(present)
 
 
 def _count_held(
