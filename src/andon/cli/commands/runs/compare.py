@@ -72,7 +72,7 @@ def _named(finder: "RunFinder", words: tuple[str, ...]) -> Sides:
 
 
 def _side(finder: "RunFinder", word: str) -> tuple[str, list["RunRow"]]:
-    """A word is tried as a run first: an id cannot be mistaken for a name then."""
+    """`a,b,c`, a name, or one run."""
     if "," in word:
         rows = [finder.resolve(one.strip()) for one in word.split(",") if one.strip()]
         rows = list({row.id: row for row in rows}.values())
@@ -80,19 +80,21 @@ def _side(finder: "RunFinder", word: str) -> tuple[str, list["RunRow"]]:
             raise click.UsageError(f"{word[:40]!r} names no run")
         names = list(dict.fromkeys(row.name for row in rows))
         return " + ".join(names), rows
-    try:
-        row = finder.resolve(word)
-    except Gone:
-        if not (rows := _by_name(finder, word)):
-            raise
+    if rows := _by_name(finder, word):
         return word, rows
+    row = finder.resolve(word)
     return f"{row.name} {row.id}", [row]
 
 
 def _by_name(finder: "RunFinder", name: str) -> list["RunRow"]:
+    """Those that succeeded; none where a run has exactly this id. The beginning of an id gives way
+    to a name: longer ones tell them apart."""
     from andon.core.runs.matching import RunQuery
     from andon.model.run import RunState
 
+    finder.refresh()
+    if any(row.id == name for row in finder.index.beginning(name, 1)):
+        return []
     rows = finder.index.find(RunQuery(name=name))
     good = [row for row in rows if row.state is RunState.SUCCEEDED]
     if good and len(good) < len(rows):
