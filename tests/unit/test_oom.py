@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.runs.oom import CommandEnding, Strain, complaint, verdict
+from andon.core.runs.oom import Strain, complaint, memory_growth, memory_numbers, verdict
+from andon.model.run import RunState
 from andon.units import GIB
 from tests.conftest import REPOSITORY
 
@@ -37,7 +38,7 @@ SAID = [
 def test_every_framework_is_understood(name: str, line: str) -> None:
     tail = f"Traceback (most recent call last):\n  File x\n{line}\nsome last words\n"
     found = verdict(1, None, tail, [])
-    assert (found.end, found.reported_by) == (CommandEnding.DEVICE_OUT_OF_MEMORY, name)
+    assert (found.end, found.reported_by) == (RunState.DEVICE_OUT_OF_MEMORY, name)
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
@@ -58,7 +59,7 @@ def test_what_was_recorded_on_a_real_device_is_understood(path: Path) -> None:
     ],
 )
 def test_other_troubles_are_not_taken_for_it(line: str) -> None:
-    assert verdict(1, None, line, []).end is CommandEnding.FAILED
+    assert verdict(1, None, line, []).end is RunState.FAILED
 
 
 def test_the_numbers_are_told() -> None:
@@ -71,18 +72,18 @@ def test_the_numbers_are_told() -> None:
 
 
 def test_a_complaint_that_was_caught_is_none() -> None:
-    assert verdict(0, None, SAID[0][1], []).end is CommandEnding.SUCCEEDED
+    assert verdict(0, None, SAID[0][1], []).end is RunState.SUCCEEDED
 
 
 def test_other_ends_are_told_apart() -> None:
     full = [Strain("0", 79 * GIB, 80 * GIB)]
-    assert verdict(137, 9, "", [], host_kills=1).end is CommandEnding.HOST_OUT_OF_MEMORY
-    assert verdict(137, None, "", [], host_kills=1).end is CommandEnding.HOST_OUT_OF_MEMORY
-    assert verdict(137, 9, "", [], host_kills=0).end is CommandEnding.SIGNAL
-    assert verdict(137, None, "", [], host_kills=0).end is CommandEnding.FAILED
+    assert verdict(137, 9, "", [], host_kills=1).end is RunState.HOST_OUT_OF_MEMORY
+    assert verdict(137, None, "", [], host_kills=1).end is RunState.HOST_OUT_OF_MEMORY
+    assert verdict(137, 9, "", [], host_kills=0).end is RunState.SIGNAL
+    assert verdict(137, None, "", [], host_kills=0).end is RunState.FAILED
     assert verdict(139, 11, "", full).words == "ended by signal 11; GPU 0 held 79.0 GiB of 80.0 GiB"
-    assert verdict(143, 15, "", [], ended_for="lease abc has ended").end is CommandEnding.TIMEOUT
-    assert verdict(130, 2, "", [], asked=True).end is CommandEnding.STOPPED
+    assert verdict(143, 15, "", [], ended_for="lease abc has ended").end is RunState.TIMEOUT
+    assert verdict(130, 2, "", [], asked=True).end is RunState.STOPPED
     assert verdict(3, None, "", full).words == "exit code 3; GPU 0 held 79.0 GiB of 80.0 GiB"
     assert not Strain("0", 70 * GIB, 80 * GIB).at_limit
     assert not Strain("0", None, 80 * GIB).at_limit

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from andon.model.json_fields import (
-    MOST,
     MOST_ITEMS,
     NAME,
     Wrong,
@@ -12,6 +11,7 @@ from andon.model.json_fields import (
     each_in,
     flag_in,
     inside,
+    names_in,
     number_in,
     some_text_in,
     some_whole_in,
@@ -156,21 +156,19 @@ def _sample(value: Json) -> RunSample:
 
 
 def _readings(value: object) -> dict[str, Any]:
-    """Finite numbers, the state, and the names of throttle reasons; the rest is not known."""
-    return {
-        name: found
-        for name, found in table_of(value).items()
-        if (type(found) in _NUMBERS and -MOST <= found <= MOST)
-        or (name == "state" and type(found) is str)
-        or (name == "throttle" and _are_names(found))
+    """Numbers, the state, and the reasons of a throttle."""
+    found = table_of(value)
+    out: dict[str, Any] = {
+        str(name): number_in(found, name) for name in found if name not in _WORDS
     }
+    out["state"] = some_text_in(found, "state", NAME)
+    if found.get("throttle") is not None:
+        out["throttle"] = list(names_in(found, "throttle", MOST_REASONS))
+    return out
 
 
-_NUMBERS = (int, float)
-
-
-def _are_names(found: object) -> bool:
-    return type(found) is list and all(type(one) is str for one in found)
+_WORDS = frozenset({"state", "throttle"})
+MOST_REASONS = 64
 
 
 def _logged(value: Json) -> RunLogged:

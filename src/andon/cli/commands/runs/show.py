@@ -11,6 +11,7 @@ from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
+from andon.model.run import RunState
 
 if TYPE_CHECKING:
     from andon.cli.show.runs.detail import RunShown
@@ -38,7 +39,8 @@ def show(run: str, as_json: bool) -> int:
     for line in render_run(shown, time.time(), terminal.width):
         terminal.say(line)
     if not terminal.quiet:
-        terminal.say(say(f"Next: andon runs tail {shown.row.id}, andon runs --help", "dim"))
+        verb = "tail" if shown.row.state is RunState.RUNNING else "report"
+        terminal.say(say(f"Next: andon runs {verb} {shown.row.id}", "dim"))
     return 0
 
 

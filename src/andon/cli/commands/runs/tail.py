@@ -52,8 +52,9 @@ def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
     with RecordFollower(_path(run, log), most) as follower, ExitStack() as stack:
         recent = follower.recent()
         draw = _drawer(follower, follow, stack)
-        draw(recent, [], _state(follower, recent))
-        if follow and recent.end is None:
+        state = _state(follower, recent)
+        draw(recent, [], state)
+        if follow and state is RunState.RUNNING:
             with suppress(KeyboardInterrupt):
                 _go_on(follower, recent, draw)
     return 0
@@ -122,7 +123,7 @@ def _drawer(follower: "RecordFollower", follow: bool, stack: ExitStack) -> Draw:
                 terminal.say(text)
             return
         for line in lines:
-            if (text := line_text(line, follower.begin)) is not None:
-                terminal.say(text.fit(terminal.width))
+            if (words := line_text(line, follower.begin)) is not None:
+                terminal.say(words.fit(terminal.width))
 
     return append
