@@ -31,8 +31,10 @@ from andon.core.runs.items import ItemBook
 from andon.core.runs.oom import memory_numbers
 from andon.core.runs.plain import plain_numbers, plain_table, plain_text
 from andon.core.runs.ranks import RUN_VARIABLE
+from andon.engine.running.facts import find_facts
 from andon.engine.running.header import new_run
 from andon.engine.running.identity import place_of, record_path, runs_folder
+from andon.engine.running.line_pipe import LinePipe
 from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.errors import Invalid
 from andon.model.device import Snapshot
@@ -144,7 +146,7 @@ class RecordedRun:
             raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
         snapshot = library.shared().once(hasty=True)
         recorder = self._recorder = self._open(snapshot)
-        recorder.start()
+        recorder.start(functools.partial(find_facts, None))
         _open.add(self)
         self._nest(recorder.begin.id)
         return self
@@ -169,9 +171,8 @@ class RecordedRun:
         why = skipped or (None if uuids else _why_no_device(snapshot))
         return RunRecorder(
             begin,
-            record_path(self._folder, begin.name, begin.at),
+            LinePipe(record_path(self._folder, begin.name, begin.at), log.warning),
             shared if why is None else None,
-            log.warning,
             why_none=why,
             book=lambda: rulebook(shared.settings),
         )

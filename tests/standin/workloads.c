@@ -64,7 +64,7 @@ DEVICE_CALL(nvmlDeviceGetProcessUtilization, UTILISATION,
 })
 
 /* The driver's ring: 71 readings of utilisation, 200 ms apart. */
-enum { RING = 71, RING_US = 200000 };
+enum { KEPT_READINGS = 71, KEPT_STEP_US = 200000 };
 
 DEVICE_CALL(nvmlDeviceGetSamples, UTILISATION,
             WITH(nvmlSamplingType_t type, unsigned long long last_seen,
@@ -77,8 +77,8 @@ DEVICE_CALL(nvmlDeviceGetSamples, UTILISATION,
     clock_gettime(CLOCK_REALTIME, &wall);
     unsigned long long now = wall.tv_sec * 1000000ULL + wall.tv_nsec / 1000;
     *kind = NVML_VALUE_TYPE_UNSIGNED_INT;
-    for (int back = RING - 1; back >= 0; back--) {
-        unsigned long long at = (now / RING_US - back) * RING_US;
+    for (int back = KEPT_READINGS - 1; back >= 0; back--) {
+        unsigned long long at = (now / KEPT_STEP_US - back) * KEPT_STEP_US;
         if (at > last_seen && found++ < room) {
             out[found - 1].timeStamp = at;
             out[found - 1].sampleValue.ullVal = 0;

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from andon.core.runs.oom import Verdict, memory_numbers, verdict
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.runs.usage_words import usage_words
 from andon.core.sharing.launching import environment
+from andon.engine.running.facts import find_facts
 from andon.engine.running.header import new_run
 from andon.engine.running.identity import place_of, record_path, runs_folder
 from andon.engine.running.launcher import CommandEnd, Launcher
+from andon.engine.running.line_pipe import LinePipe
 from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import AvailabilityView
@@ -145,7 +148,7 @@ class Running:
             asked_by=released.words,
             shell=self._shell,
         )
-        recorder.start(self._command)
+        recorder.start(partial(find_facts, self._command))
         if not self._interactive:  # `andon lease` has said so
             self._notify(f"running on {_where(begin)} (lease {lease.id})")
         outcome, oom = RunOutcome(RunState.NOT_STARTED), None
@@ -203,9 +206,8 @@ class Running:
         skipped = place.sampled_by_another(len(begin.devices)) if held is None else None
         return RunRecorder(
             begin,
-            path,
+            LinePipe(path, self._notify),
             None if skipped else self._sampler,
-            self._notify,
             self._csv(path, begin) if self._record.csv else None,
             why_none=skipped,
             book=lambda: rulebook(resolved_of(self._choices).settings),

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -14,8 +14,6 @@ from andon.core.runs.summary import RunTallies
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower
 from andon.engine.running.alert_lines import RunAlerts
-from andon.engine.running.facts import find_facts
-from andon.engine.running.line_pipe import LinePipe
 from andon.engine.sampling.bus import Subscription
 from andon.model.device import Snapshot
 from andon.model.request import Account
@@ -52,6 +50,22 @@ class SampleSource(Protocol):
     def rings(self) -> Mapping[str, Ring]: ...
 
 
+class LineSink(Protocol):
+    """Takes the lines without waiting, and counts those that it must drop."""
+
+    path: Path
+    dropped: int
+
+    @property
+    def writes(self) -> bool: ...
+    def put(self, line: str) -> None: ...
+    def close(self) -> None: ...
+
+
+FindFacts = Callable[[Callable[[RunFacts], None]], threading.Thread]
+"""Begins to find out the facts, and writes them when they are known."""
+
+
 class SampleWriter(Protocol):
     """Writes the samples in another form."""
 
@@ -79,9 +93,8 @@ class RunRecorder:
     def __init__(
         self,
         begin: RunBegin,
-        path: Path,
+        file: LineSink,
         source: SampleSource | None,
-        notify: Callable[[str], None] = lambda message: None,
         also: SampleWriter | None = None,
         why_none: str | None = None,
         book: "Callable[[], Rulebook] | None" = None,
@@ -90,7 +103,7 @@ class RunRecorder:
         snapshot, to write it in another form; `book` has the thresholds of alerts."""
         self.begin, self._source, self._also, self._why_none = begin, source, also, why_none
         self.tallies = RunTallies(begin.devices, begin.at)
-        self.file = LinePipe(path, notify)
+        self.file = file
         self._began = time.monotonic()
         self._pid = os.getpid()
         self._rings_due = 0.0
@@ -110,10 +123,10 @@ class RunRecorder:
         """Whether this process made it; a forked child did not."""
         return os.getpid() == self._pid
 
-    def start(self, command: Sequence[str] | None = None) -> None:
+    def start(self, find_facts: FindFacts | None = None) -> None:
         """Write the begin, sample from now on, and find out the rest beside it."""
         self.write(self.begin)
-        self._facts = find_facts(command, self._take_facts)
+        self._facts = None if find_facts is None else find_facts(self.write)
         if self._source is None:
             return
         self._source.account(Account.ENERGY)
@@ -203,9 +216,6 @@ class RunRecorder:
             if uuid in self.tallies.devices and ring is not self._rings.get(uuid):
                 self._rings[uuid] = ring
                 self.tallies.devices[uuid].add_ring(ring)
-
-    def _take_facts(self, facts: RunFacts) -> None:
-        self.write(facts)
 
     def _end_line(self, outcome: RunOutcome, oom: OutOfMemory | None) -> RunEnd:
         """What is known now; energy counts up to the last sample, which was at the end."""

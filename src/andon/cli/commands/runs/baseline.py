@@ -47,7 +47,7 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
         found = list(finder.index.baselines())
     terminal = Terminal.of(chosen())
     if as_json:
-        from andon.core.runs.baseline_wire import baselines_to_json
+        from andon.core.runs.baselines import baselines_to_json
 
         terminal.show(as_json_text(baselines_to_json(found), terminal.live))
         return 0
@@ -113,7 +113,7 @@ def check(name: str, runs: tuple[str, ...], percent: float, as_json: bool) -> in
     failed = [row for row in rows if row.state is not RunState.SUCCEEDED]
     terminal = Terminal.of(chosen())
     if as_json:
-        from andon.core.runs.baseline_wire import drift_to_json
+        from andon.core.runs.baselines import drift_to_json
 
         answer = drift_to_json(kept, [row.id for row in rows], percent, lines)
         terminal.show(as_json_text(answer, terminal.live))

@@ -13,8 +13,8 @@ from andon.errors import Gone
 
 if TYPE_CHECKING:
     from andon.core.runs.compare import ComparedRun, RunComparison
+    from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
-    from andon.stores.run_finder import RunFinder
 
 SIDE_FORMS = (
     "A SIDE is a RUN (an id or its beginning, the file of a record, or last), several with commas "

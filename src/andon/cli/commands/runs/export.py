@@ -70,7 +70,7 @@ def _lines(path: Path) -> "Iterator[RunLine]":
     import os
 
     from andon.core.runs.lines import RecordLines
-    from andon.stores.run_files import open_record, pieces, read_ends
+    from andon.engine.records.files import open_record, pieces, read_ends
 
     read_ends(path, 0)  # a foreign file is refused before anything is written
     reader = RecordLines()
@@ -82,7 +82,7 @@ def _lines(path: Path) -> "Iterator[RunLine]":
 
 
 def _rows(lines: "Iterable[RunLine]") -> Iterator[dict[str, Any]]:
-    from andon.core.runs.tables import sample_rows
+    from andon.core.runs.records.tables import sample_rows
     from andon.model.run import RunBegin, RunSample
 
     begin: RunBegin | None = None
@@ -95,7 +95,7 @@ def _rows(lines: "Iterable[RunLine]") -> Iterator[dict[str, Any]]:
 
 def _text(path: Path, form: str, out: Path | None) -> int:
     from andon.cli.show.csv_rows import csv_line
-    from andon.core.runs.tables import SAMPLE_COLUMNS
+    from andon.core.runs.records.tables import SAMPLE_COLUMNS
     from andon.model.run_wire import line_to_text
 
     found = _lines(path)
@@ -130,7 +130,7 @@ def _opened(out: Path | None) -> "Iterator[Any]":
 
 def _parquet(path: Path, out: Path) -> int:
     from andon.cli.show.history_parquet import write_batches
-    from andon.core.runs.tables import SAMPLE_COLUMNS
+    from andon.core.runs.records.tables import SAMPLE_COLUMNS
     from andon.model.run import RUN_SCHEMA
 
     with replacing(out) as place, place.open("wb") as file:

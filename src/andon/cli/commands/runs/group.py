@@ -118,7 +118,7 @@ def runs(
 def _show(rows: list[RunRow], total: int, form: str | None) -> None:
     terminal = Terminal.of(chosen())
     if form == "json":
-        from andon.model.run_row_wire import rows_to_json
+        from andon.model.run_wire import rows_to_json
 
         terminal.show(as_json_text(rows_to_json(rows, total), terminal.live))
         return

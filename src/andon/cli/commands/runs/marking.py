@@ -14,8 +14,8 @@ from andon.errors import Conflict, Invalid
 from andon.model.run import RunState
 
 if TYPE_CHECKING:
+    from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
-    from andon.stores.run_finder import RunFinder
 
 TAG = re.compile(r"[^\s,]{1,60}")
 MOST_TAGS, MOST_NOTE = 50, 2000
@@ -67,7 +67,7 @@ def rm(runs: tuple[str, ...], keep_file: bool) -> int:
     A run that goes on and one of a baseline are not deleted. A record that is kept in the state
     folder is found again by the next list.
     """
-    from andon.stores.run_files import delete_record
+    from andon.engine.records.files import delete_record
 
     with finding() as finder:
         rows = {row.id: row for row in (finder.resolve(word) for word in runs)}

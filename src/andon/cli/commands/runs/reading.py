@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def read_report(row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
     """What the record says now, with the tags that people gave it since."""
-    from andon.stores.run_files import read_record
+    from andon.engine.records.files import read_record
 
     try:
         read = read_record(Path(row.path))

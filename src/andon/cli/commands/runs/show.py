@@ -47,8 +47,8 @@ def show(run: str, as_json: bool) -> int:
 def read_run(word: str) -> "RunShown":
     """The run that is meant, with its record as it is now."""
     from andon.cli.show.runs.detail import RunShown
+    from andon.engine.records.files import read_ends
     from andon.errors import Gone
-    from andon.stores.run_files import read_ends
 
     with finding() as finder:
         row = finder.resolve(word)
@@ -65,7 +65,7 @@ def read_run(word: str) -> "RunShown":
 
 
 def run_to_json(shown: "RunShown") -> "Json":
-    from andon.model.run_row_wire import row_to_json
+    from andon.model.run_wire import row_to_json
     from andon.model.shapes import to_json
 
     return {

@@ -14,9 +14,9 @@ from andon.cli.terminal import Terminal, notice
 from andon.model.run import RunState
 
 if TYPE_CHECKING:
-    from andon.core.runs.recent import RecentLines
+    from andon.core.runs.records.recent import RecentLines
+    from andon.engine.records.follower import RecordFollower
     from andon.model.run import RunLine
-    from andon.stores.run_follower import RecordFollower
 
 SHOWN = 15
 POLL_SECONDS = 0.5
@@ -47,7 +47,7 @@ def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
     """
     if (run is None) == (log is None):
         raise click.UsageError("name either a RUN or --log FILE")
-    from andon.stores.run_follower import RecordFollower
+    from andon.engine.records.follower import RecordFollower
 
     with RecordFollower(_path(run, log), most) as follower, ExitStack() as stack:
         recent = follower.recent()

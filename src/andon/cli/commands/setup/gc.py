@@ -16,7 +16,7 @@ from andon.units import human_bytes
 
 if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
-    from andon.stores.run_finder import CollectedRecords
+    from andon.engine.records.finder import CollectedRecords
 
 
 @click.command()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from andon.core.runs.fold import row_of
 from andon.core.runs.matching import RunQuery
-from andon.core.runs.retention import KeptRecord, RunsKept, overdue
+from andon.core.runs.records.retention import KeptRecord, RunsKept, overdue
+from andon.engine.records.files import RecordRead, delete_record, read_ends, size_of
 from andon.errors import AndonError, Conflict, Gone, Invalid
 from andon.host.run_life import is_alive
 from andon.model.run import RunRow, RunState
 from andon.ports import RunIndex
-from andon.stores.run_files import RecordRead, delete_record, read_ends, size_of
 
 SUFFIX = ".jsonl"
 LAST = "last"
