@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.advice import ADVICE, advice_on
-from andon.core.runs.phases import Phases
-from andon.core.runs.report import RunReport
-from andon.core.runs.throughput import DeviceItems
+from andon.core.runs.reporting.advice import ADVICE, advice_on
+from andon.core.runs.reporting.phases import Phases
+from andon.core.runs.reporting.report import RunReport
+from andon.core.runs.reporting.throughput import DeviceItems
 from andon.model.run import OutOfMemory, RunState
 from andon.model.run_use import IdleSpells
 from andon.units import GIB

@@ -21,9 +21,9 @@ from andon.cli.show.reports.report_rows import report_csv, report_json
 from andon.cli.show.reports.run_comparison import comparison_document
 from andon.cli.show.reports.run_report import run_document
 from andon.core.history.usage import UserUsage
-from andon.core.runs.advice import advice_on
-from andon.core.runs.compare import ComparedRun, RunSide, compare
-from andon.core.runs.report import Prices, RunReport
+from andon.core.runs.reporting.advice import advice_on
+from andon.core.runs.reporting.compare import ComparedRun, RunSide, compare
+from andon.core.runs.reporting.report import Prices, RunReport
 from andon.model.run import OutOfMemory, RunAlert, RunDevice, RunEvent, RunLine, RunState
 from andon.model.wire import dumps
 from andon.units import GIB

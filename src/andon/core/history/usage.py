@@ -14,7 +14,7 @@ HELD_IDLE_SECONDS = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class Reservation:
     """A device that was reserved for a run, whether or not a process was on it."""
 
     device: str
@@ -95,7 +95,7 @@ def by_day(
     busy: Mapping[str, Sequence[Bucket]],
     power: Mapping[str, Sequence[Bucket]],
     day_of: DayOf,
-    holdings: Iterable[Holding] = (),
+    holdings: Iterable[Reservation] = (),
 ) -> Days:
     """`busy` and `power` are a device's utilisation and watts in the same buckets; an empty bucket
     counts neither as idle nor as energy. A bucket is of the day in which it begins."""
@@ -103,7 +103,7 @@ def by_day(
     found: Days = {}
     for device, buckets in busy.items():
         mine = [use for use in listed if use.device == device]
-        holders: list[UsageInterval | Holding] = [*mine]
+        holders: list[UsageInterval | Reservation] = [*mine]
         holders += [one for one in held if one.device == device]
         watts = power.get(device, ())
         for place, bucket in enumerate(buckets):
@@ -127,7 +127,7 @@ def _of(found: Days, day: str, user: str) -> UserUsage:
     return found.setdefault((day, user), UserUsage(user))
 
 
-def _present(uses: Sequence[UsageInterval | Holding], bucket: Bucket) -> dict[str, float]:
+def _present(uses: Sequence[UsageInterval | Reservation], bucket: Bucket) -> dict[str, float]:
     """user -> seconds within the bucket; several processes of one user count once."""
     out: dict[str, float] = {}
     for use in uses:
@@ -154,7 +154,7 @@ def _count(
 
 def _count_held(
     found: Days,
-    holders: Sequence[UsageInterval | Holding],
+    holders: Sequence[UsageInterval | Reservation],
     buckets: Sequence[Bucket],
     day_of: DayOf,
 ) -> None:

@@ -12,7 +12,7 @@ from andon.cli.terminal import Terminal, notice
 from andon.errors import Gone
 
 if TYPE_CHECKING:
-    from andon.core.runs.compare import ComparedRun, RunComparison
+    from andon.core.runs.reporting.compare import ComparedRun, RunComparison
     from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
 
@@ -39,9 +39,9 @@ def compare(
     """
     if bool(sides) == (group is not None):
         raise click.UsageError("name sides, or --group")
-    from andon.core.runs.compare import RunSide
-    from andon.core.runs.compare import compare as side_by_side
     from andon.core.runs.matching import devices_words
+    from andon.core.runs.reporting.compare import RunSide
+    from andon.core.runs.reporting.compare import compare as side_by_side
 
     with finding() as finder:
         named = _of_group(finder, group) if group is not None else _named(finder, sides)
@@ -54,8 +54,8 @@ def compare(
 
 
 def _of_group(finder: "RunFinder", group: str) -> Sides:
-    from andon.core.runs.compare import sides_of
     from andon.core.runs.matching import RunQuery
+    from andon.core.runs.reporting.compare import sides_of
 
     finder.refresh()
     rows = finder.index.find(RunQuery(group=group))
@@ -65,7 +65,7 @@ def _of_group(finder: "RunFinder", group: str) -> Sides:
 
 
 def _named(finder: "RunFinder", words: tuple[str, ...]) -> Sides:
-    from andon.core.runs.compare import unique
+    from andon.core.runs.reporting.compare import unique
 
     found = [_side(finder, word) for word in words]
     return list(zip(unique([label for label, _ in found]), [r for _, r in found], strict=True))
@@ -106,7 +106,7 @@ def _compared(row: "RunRow") -> "ComparedRun":
     """The numbers of the list, and what only the whole record has."""
     from andon.cli.commands.runs.reading import read_report
     from andon.core.runs.baselines import values_of
-    from andon.core.runs.compare import ITEMS, STEPS, ComparedRun
+    from andon.core.runs.reporting.compare import ITEMS, STEPS, ComparedRun
 
     found = read_report(row)
     more = {ITEMS: found.items_per_second, STEPS: found.steps_per_second}

@@ -28,8 +28,8 @@ from andon.cli.show.reports.figures import (
     when,
 )
 from andon.cli.show.text import UNKNOWN
-from andon.core.runs.advice import Advice
-from andon.core.runs.report import READINGS, DeviceReport, RunReport
+from andon.core.runs.reporting.advice import Advice
+from andon.core.runs.reporting.report import READINGS, DeviceReport, RunReport
 from andon.model.device import reading_label
 from andon.model.naming import title
 from andon.model.run import OutOfMemory, RunState

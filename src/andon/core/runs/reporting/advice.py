@@ -7,7 +7,7 @@ advice is one function, its line in `ADVICE` and a row in `tests/unit/test_run_a
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from andon.core.runs.report import DeviceReport, RunReport
+from andon.core.runs.reporting.report import DeviceReport, RunReport
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.model.naming import title
 from andon.model.run import RunState
