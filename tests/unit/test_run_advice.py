@@ -84,6 +84,13 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
         report(device(), device("1", {"utilization_percent": 0.0}, peak_memory_bytes=GIB)),
         ["GPU 1 was held for 10 min and nothing ran on it: ask for fewer devices"],
     ),
+    "all of them held and never used": (
+        report(device("1", {"utilization_percent": 0.0}, peak_memory_bytes=GIB)),
+        [
+            "GPU 1 was held for 10 min and nothing ran on it: does the program use the CPU "
+            "instead?"
+        ],
+    ),
     "slowed down by heat": (
         report(
             device(

@@ -43,8 +43,7 @@ def hours(seconds: float | None) -> str:
     """GPU hours."""
     if seconds is None:
         return UNKNOWN
-    found = seconds / HOUR
-    return f"{found:.1f} h" if found >= 10 else f"{found:.2f} h"
+    return f"{three(seconds / HOUR)} h"
 
 
 def reading(name: str, value: float | None) -> str:
