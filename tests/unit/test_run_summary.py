@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.runs.plateau import MemoryLevels
-from andon.core.runs.spread import TimedSpread
 from andon.core.runs.summary import RunTallies
+from andon.core.runs.timed_spread import TimedSpread
 from andon.model.run_use import SPREADS
 from andon.units import GIB
 from tests.support.run_parts import BEGAN, device, sample

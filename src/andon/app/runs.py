@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from andon.engine.running.identity import runs_folder as runs_folder
 from andon.host.interpreter import module_command, module_environment
-from andon.host.server.state_folder import state_folder
 
 if TYPE_CHECKING:  # whoever makes a run needs none of it
     from andon.core.runs.records.retention import RunsKept
@@ -15,27 +15,22 @@ if TYPE_CHECKING:  # whoever makes a run needs none of it
     from andon.engine.records.finder import RunFinder
     from andon.ports import RunIndex
 
-RUNS = "runs"  # the folder of records
 INDEX = "runs.db"
 
 
-def runs_folder() -> Path:
-    """Where records lie unless a run was told otherwise; not created."""
-    return state_folder() / RUNS
-
-
 def remember(path: Path) -> None:
-    """Make a record findable, as soon as its file exists; returns at once and cannot fail.
+    """Make a record findable; called once, when its run has begun. Returns at once and cannot fail.
 
     Records of the state folder are found there by whoever looks. Of another folder the index is
-    told, by a process of its own: neither a hung folder nor a hung index may keep the run.
+    told, by a process of its own: neither a hung folder nor a hung index may keep the run. How a
+    run stands and ends is read from its record.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would ask the file system
     if path.parent == runs_folder():
         return
     try:
         added = subprocess.Popen(
-            module_command("andon", "runs", "add", "--quiet", str(path)),
+            module_command("andon.app.remembering", str(path)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -44,7 +39,7 @@ def remember(path: Path) -> None:
         )
     except OSError:
         return  # `andon runs add` finds it later
-    threading.Thread(target=added.wait, name="andon runs add", daemon=True).start()
+    threading.Thread(target=added.wait, name="andon remembers", daemon=True).start()
 
 
 def open_run_index() -> "RunIndex":
