@@ -24,9 +24,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         raise SystemExit("torch sees no CUDA device")
     steps = repeat(LOOP[given.loop](torch), given.seconds)
-    print(
-        f"{given.loop}: {steps} steps in {given.seconds:.0f} s, {steps / given.seconds:.2f} a second"
-    )
+    print(f"{given.loop}: {steps / given.seconds:.2f} steps a second")
 
 
 def repeat(step: Callable[[], None], seconds: float) -> int:

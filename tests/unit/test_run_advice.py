@@ -1,6 +1,7 @@
 """What a report says could be better, and what it must not say."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -208,6 +209,11 @@ def test_each_situation_gets_its_words_and_no_others() -> None:
 def test_every_piece_of_advice_is_shown_by_a_situation() -> None:
     shown = {one.name for found, _ in CASES.values() for one in advice_on(found)}
     assert {ask.__name__ for ask in ADVICE} == shown
+
+
+def test_the_page_on_runs_lists_all_advice() -> None:
+    page = Path("docs/runs.md").read_text(encoding="utf-8")
+    assert [ask.__name__ for ask in ADVICE if f"`{ask.__name__}`" not in page] == []
 
 
 @given(
