@@ -25,6 +25,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from andon import library
 from andon.app import rulebook
+from andon.app.runs import remember
 from andon.core.processes.redaction import redact
 from andon.core.runs.ending import ending_of
 from andon.core.runs.items import ItemBook
@@ -147,6 +148,7 @@ class RecordedRun:
         snapshot = library.shared().once(hasty=True)
         recorder = self._recorder = self._open(snapshot)
         recorder.start(functools.partial(find_facts, None))
+        remember(recorder.path)
         _open.add(self)
         self._nest(recorder.begin.id)
         return self

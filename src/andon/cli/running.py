@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from andon.app import rulebook
+from andon.app.runs import remember
 from andon.cli.run_csv import CsvBeside
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
@@ -149,6 +150,7 @@ class Running:
             shell=self._shell,
         )
         recorder.start(partial(find_facts, self._command))
+        remember(recorder.path)
         if not self._interactive:  # `andon lease` has said so
             self._notify(f"running on {_where(begin)} (lease {lease.id})")
         outcome, oom = RunOutcome(RunState.NOT_STARTED), None

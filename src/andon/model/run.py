@@ -114,6 +114,7 @@ class RunBegin:
     candidates: tuple[RunCandidate, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    pid_namespace: str | None = None  # where its pid counts: a container has its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,7 @@ class RunEnd:
     no_samples_reason: str | None = None
     out_of_memory: OutOfMemory | None = None
     series: RunSeries | None = None
+    last_values: Mapping[str, float] = field(default_factory=dict)  # of `log`: the last of each
     node: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     released_by: str | None = None  # who ended its lease
     release_note: str | None = None
@@ -265,8 +267,9 @@ class RunRow:
     rank: int | None = None
     world_size: int | None = None
     simulated: bool = False
-    samples: int = 0
+    samples: int | None = None  # not known while it goes on
     no_samples_reason: str | None = None
+    waited_seconds: float | None = None  # for its devices, before it began
     exit_code: int | None = None
     message: str | None = None
     mean_utilization_percent: float | None = None  # over its devices

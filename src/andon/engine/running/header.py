@@ -7,7 +7,7 @@ from typing import Any
 
 from andon.core.runs.sampled import run_devices
 from andon.engine.running.identity import LONGEST_NAME, new_id, parent_of, place_of
-from andon.host.kin import started_ticks, user_name
+from andon.host.kin import here, started_ticks, user_name
 from andon.host.system import boot_id
 from andon.model.device import Snapshot
 from andon.model.run import RunBegin, RunKind
@@ -39,6 +39,7 @@ def new_run(
         devices=run_devices(snapshot, uuids),
         simulated=snapshot.simulated,
         working_directory=_folder(),
+        pid_namespace=here().pid_namespace,
         **{**more, **part},
     )
 

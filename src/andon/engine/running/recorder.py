@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from andon.core.runs.fold import keep_last
 from andon.core.runs.oom import Strain, memory_growth
 from andon.core.runs.sampled import sample_line
 from andon.core.runs.summary import RunTallies
@@ -24,6 +25,7 @@ from andon.model.run import (
     RunEnd,
     RunFacts,
     RunLine,
+    RunLogged,
     RunState,
 )
 from andon.model.run_wire import line_to_text
@@ -112,6 +114,7 @@ class RunRecorder:
         self._follower: Follower | None = None
         self._facts: threading.Thread | None = None
         self._alerts = None if book is None else RunAlerts(frozenset(self.tallies.devices), book)
+        self._last_values: dict[str, float] = {}
         self.ended: RunEnd | None = None
 
     @property
@@ -139,8 +142,11 @@ class RunRecorder:
 
     def write(self, line: RunLine) -> None:
         """Nothing after the end, and nothing in a forked child."""
-        if self.ended is None:
-            self.file.put(line_to_text(line))
+        if self.ended is not None:
+            return
+        if isinstance(line, RunLogged):
+            keep_last(self._last_values, line.values)
+        self.file.put(line_to_text(line))
 
     def take(self, snapshot: Snapshot) -> None:
         """Record one snapshot; only the run's devices."""
@@ -236,6 +242,7 @@ class RunRecorder:
             out_of_memory=oom,
             series=self.tallies.series(),
             node=self.tallies.node(),
+            last_values=dict(self._last_values),
             released_by=outcome.released_by,
             release_note=outcome.release_note,
         )
