@@ -85,11 +85,12 @@ def test_the_energy_of_a_short_run_is_whole(tmp_path: Path, seconds: str) -> Non
     [record] = records(tmp_path / "state")
     last, [use] = record[-1], record[-1]["summary"].values()
     span = of(record, "sample")[-1]["at"] - record[0]["at"]
-    assert use["energy_joules"] == pytest.approx(WATTS * span, rel=0.05, abs=1.0)
+    assert use["energy_joules"] == pytest.approx(WATTS * span, abs=WATTS * 0.15)
     assert last["samples"] >= 1
     assert use["idle_share"] == 1.0
     if seconds != "0":  # the driver's own readings are 200 ms apart
         assert use["energy_source"] == "counter"
+        assert use["sm_active_percent"]["mean"] is not None, "between begin and end"
         assert use["idle_spells"]["source"] == "driver"
 
 
