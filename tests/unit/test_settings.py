@@ -79,11 +79,16 @@ EXPECTED = Settings(
     history_minute_days=12.0,
     history_hour_days=40.0,
     history_max_megabytes=20,
+    runs_keep_days=30.0,
+    runs_megabytes=500,
     server_allow_origins=("http://localhost:3000",),
     server_sign_in=False,
     exporter_prefix="lab",
     exporter_host="::1",
     exporter_port=9700,
+    runs_price_per_kwh=0.3,
+    runs_currency="EUR",
+    runs_co2_grams_per_kwh=380.0,
 )
 
 
@@ -119,6 +124,12 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     minute_days = 12
     hour_days = 40
     max_megabytes = 20
+    [runs]
+    keep_days = 30
+    megabytes = 500
+    price_per_kwh = 0.3
+    currency = "EUR"
+    co2_grams_per_kwh = 380
     [server]
     allow_origins = ["http://localhost:3000"]
     sign_in = false
@@ -145,9 +156,12 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_HISTORY": "sqlite:h.db", "ANDON_HISTORY_FLUSH": "1s", "ANDON_HISTORY_RAW_DAYS": "1",
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
         "ANDON_HISTORY_MAX_MEGABYTES": "20",
+        "ANDON_RUNS_KEEP_DAYS": "30", "ANDON_RUNS_MEGABYTES": "500",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",
+        "ANDON_RUNS_PRICE_PER_KWH": "0.3", "ANDON_RUNS_CURRENCY": "EUR",
+        "ANDON_RUNS_CO2_GRAMS_PER_KWH": "380",
     }  # fmt: skip
     others = {f.variable for f in FIELDS if not f.name.startswith("alerts_")}
     assert set(env) == others, "those of the alerts are in test_settings_alerts"

@@ -1,21 +1,52 @@
-"""Requests to a reader process."""
+"""Requests to a reader process, and the one kind of answer that is not part of a snapshot."""
 
+from enum import IntEnum
 from typing import NamedTuple, Self
+
+from andon.model.json_fields import MOST_ITEMS, Wrong, number_in
 
 UNDECIDED = "-"
 """Used instead of a backend's name: the reader gets the name on its standard input."""
 
 
+class RunAccount(IntEnum):
+    """What a request reads besides, for the record of a run."""
+
+    NONE = 0
+    ACTIVITY = 1  # since the last such request: every few seconds
+    ENERGY = 2  # that, and the energy counters: at begin and end
+
+
 class ReaderRequest(NamedTuple):
-    """A line from the parent. Twelve plain bytes, because it is read once a second."""
+    """A line from the parent. A few plain bytes, because it is read once a second."""
 
     tick: int
     watched: bool
+    account: RunAccount = RunAccount.NONE
 
     def encoded(self) -> bytes:
-        return b"%d %d\n" % self
+        return b"%d %d %d\n" % self
 
     @classmethod
     def decoded(cls, line: bytes) -> Self:
-        tick, _, watched = line.partition(b" ")
-        return cls(int(tick), watched == b"1\n")
+        tick, watched, account = line.split()
+        return cls(int(tick), watched == b"1", RunAccount(int(account)))
+
+
+Ring = tuple[tuple[float, float], ...]
+"""Recent readings of utilisation that a driver keeps itself, closer together than samples: time and
+percent, oldest first."""
+
+
+def ring_from_json(value: object) -> Ring:
+    """Raises Wrong if it is none."""
+    if not isinstance(value, list) or len(value) > MOST_ITEMS:
+        raise Wrong("ring", "is not a list")
+    return tuple(_point(point) for point in value)
+
+
+def _point(value: object) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise Wrong("ring", "has a point that is not a time and a number")
+    named = dict(zip(("at", "percent"), value, strict=True))
+    return float(number_in(named, "at", 0) or 0.0), float(number_in(named, "percent", 0, 100) or 0)

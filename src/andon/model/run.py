@@ -19,7 +19,13 @@ SAMPLED = (
     "sm_active_percent", "temperature_celsius", "power_watts", "power_limit_watts", "fan_percent",
     "sm_clock_mhz", "memory_clock_mhz", "energy_joules", "throttle",
 )  # fmt: skip
-"""The readings of a device in a sample line; its state comes first."""
+"""The readings of a device in a sample line; its state comes first. `energy_joules` is the counter
+of the device, and there only where it was read at the time of the line."""
+SERIES = (
+    "utilization_percent", "memory_used_bytes", "memory_utilization_percent", "sm_active_percent",
+    "temperature_celsius", "power_watts", "sm_clock_mhz",
+)  # fmt: skip
+"""The readings that the last line has as a series, where they were ever known."""
 
 
 class RunKind(StrEnum):
@@ -108,6 +114,7 @@ class RunBegin:
     candidates: tuple[RunCandidate, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    pid_namespace: str | None = None  # where its pid counts: a container has its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +215,11 @@ class RunSeries:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """The last line: how it ended and what it used, by uuid."""
+    """The last line: how it ended and what it used.
+
+    `summary` is by uuid: a `DeviceUse` of `model/run_use.py`. `node` is
+    the machine's own: `cpu_percent`, a `RunSpread`.
+    """
 
     at: float
     state: RunState
@@ -223,6 +234,10 @@ class RunEnd:
     no_samples_reason: str | None = None
     out_of_memory: OutOfMemory | None = None
     series: RunSeries | None = None
+    last_values: Mapping[str, float] = field(default_factory=dict)  # of `log`: the last of each
+    node: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    released_by: str | None = None  # who ended its lease
+    release_note: str | None = None
 
 
 RunLine = RunBegin | RunFacts | RunSample | RunLogged | RunEvent | RunItem | RunAlert | RunEnd
@@ -252,8 +267,9 @@ class RunRow:
     rank: int | None = None
     world_size: int | None = None
     simulated: bool = False
-    samples: int = 0
+    samples: int | None = None  # not known while it goes on
     no_samples_reason: str | None = None
+    waited_seconds: float | None = None  # for its devices, before it began
     exit_code: int | None = None
     message: str | None = None
     mean_utilization_percent: float | None = None  # over its devices

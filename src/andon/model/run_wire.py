@@ -1,6 +1,7 @@
-"""JSON of the record of a run, line by line; a record is as untrusted as the network."""
+"""JSON of the record of a run, line by line, and of runs in lists; both are as untrusted as the
+network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from andon.model.json_fields import (
@@ -11,6 +12,7 @@ from andon.model.json_fields import (
     each_in,
     flag_in,
     inside,
+    names_in,
     number_in,
     some_text_in,
     some_whole_in,
@@ -36,13 +38,16 @@ from andon.model.run import (
     RunKind,
     RunLine,
     RunLogged,
+    RunRow,
     RunSample,
     RunSeries,
     RunState,
 )
+from andon.model.run_use import spread_from_json, use_from_json
 from andon.model.shapes import to_json
 from andon.model.wire import Json, dumps
 
+RUNS_SCHEMA = "andon.runs/1"
 EVENTS: dict[type, str] = {
     RunBegin: "begin",
     RunFacts: "facts",
@@ -86,7 +91,7 @@ def _begin(value: Json) -> RunBegin:
         pid=whole_in(value, "pid"),
         boot=some_text_in(value, "boot", NAME),
         started=number_in(value, "started", 0),
-        devices=tuple(each_in(value, "devices", _device)),
+        devices=tuple(each_in(value, "devices", device_from_json)),
         simulated=flag_in(value, "simulated"),
         command=some_text_in(value, "command"),
         working_directory=some_text_in(value, "working_directory"),
@@ -99,11 +104,12 @@ def _begin(value: Json) -> RunBegin:
         allocation_method=some_text_in(value, "allocation_method", NAME),
         candidates=tuple(each_in(value, "candidates", _candidate)),
         params=inside(value, "params", dict) or {},
-        tags=_texts(value, "tags"),
+        tags=short_texts(value, "tags"),
+        pid_namespace=some_text_in(value, "pid_namespace", NAME),
     )
 
 
-def _device(value: Json) -> RunDevice:
+def device_from_json(value: Json) -> RunDevice:
     return RunDevice(
         uuid=text_in(value, "uuid", NAME),
         index=whole_in(value, "index"),
@@ -153,22 +159,33 @@ def _sample(value: Json) -> RunSample:
 
 
 def _readings(value: object) -> dict[str, Any]:
-    """Only numbers, lists of names and words: what a chart or a table can show."""
-    return {
-        str(name): found
-        for name, found in table_of(value).items()
-        if found is None or isinstance(found, int | float | str | list)
+    """Numbers, the state, and the reasons of a throttle."""
+    found = table_of(value)
+    out: dict[str, Any] = {
+        str(name): number_in(found, name) for name in found if name not in _WORDS
     }
+    out["state"] = some_text_in(found, "state", NAME)
+    if found.get("throttle") is not None:
+        out["throttle"] = list(names_in(found, "throttle", MOST_REASONS))
+    return out
+
+
+_WORDS = frozenset({"state", "throttle"})
+MOST_REASONS = 64
 
 
 def _logged(value: Json) -> RunLogged:
-    values = inside(value, "values", lambda table: table) or {}
-    numbers = {str(name): number_in(values, name) for name in values}
     return RunLogged(
         at=time_in(value, "at"),
-        values={name: number for name, number in numbers.items() if number is not None},
+        values=named_numbers(value, "values"),
         step=number_in(value, "step"),
     )
+
+
+def named_numbers(value: Json, name: str) -> dict[str, float]:
+    values = inside(value, name, lambda table: table) or {}
+    numbers = {str(one): number_in(values, one) for one in values}
+    return {one: number for one, number in numbers.items() if number is not None}
 
 
 def _event(value: Json) -> RunEvent:
@@ -208,7 +225,7 @@ def _end(value: Json) -> RunEnd:
         state=choice_in(value, "state", RunState),
         duration_seconds=number_in(value, "duration_seconds", 0) or 0.0,
         samples=whole_in(value, "samples"),
-        summary={str(uuid): table_of(device) for uuid, device in summary.items()},
+        summary={str(uuid): use_from_json(table_of(device)) for uuid, device in summary.items()},
         exit_code=number_in(value, "exit_code"),
         signal=some_whole_in(value, "signal"),
         message=some_text_in(value, "message"),
@@ -217,6 +234,13 @@ def _end(value: Json) -> RunEnd:
         no_samples_reason=some_text_in(value, "no_samples_reason"),
         out_of_memory=inside(value, "out_of_memory", _out_of_memory),
         series=inside(value, "series", _series),
+        last_values=named_numbers(value, "last_values"),
+        node={
+            str(name): spread_from_json(table_of(spread))
+            for name, spread in (inside(value, "node", lambda table: table) or {}).items()
+        },
+        released_by=some_text_in(value, "released_by", NAME),
+        release_note=some_text_in(value, "release_note"),
     )
 
 
@@ -251,11 +275,57 @@ def _numbers(value: Json, name: str) -> tuple[float | None, ...]:
     return tuple(number_in({name: one}, name) for one in found)
 
 
-def _texts(value: Json, name: str) -> tuple[str, ...]:
+def short_texts(value: Json, name: str) -> tuple[str, ...]:
     found = value.get(name) or []
     if not isinstance(found, list) or len(found) > MOST_ITEMS:
         raise Wrong(name, "is not a list of texts")
     return tuple(text_in({name: one}, name, NAME) for one in found)
+
+
+def rows_to_json(rows: Sequence[RunRow], total: int) -> Json:
+    """A list of runs; `total` of them match, of which these are shown."""
+    return {"schema": RUNS_SCHEMA, "total": total, "runs": [row_to_json(row) for row in rows]}
+
+
+def row_to_json(row: RunRow) -> Json:
+    found: Json = to_json(row)
+    return found
+
+
+def row_from_json(value: Json) -> RunRow:
+    """Raises Wrong if it is not a run's row."""
+    return RunRow(
+        id=text_in(value, "id", NAME),
+        name=text_in(value, "name", NAME),
+        kind=choice_in(value, "kind", RunKind),
+        state=choice_in(value, "state", RunState),
+        node=text_in(value, "node", NAME),
+        began=time_in(value, "began"),
+        path=text_in(value, "path"),
+        user=some_text_in(value, "user", NAME),
+        ended=number_in(value, "ended"),
+        duration_seconds=number_in(value, "duration_seconds", 0),
+        command=some_text_in(value, "command"),
+        devices=tuple(each_in(value, "devices", device_from_json)),
+        parent=some_text_in(value, "parent", NAME),
+        group=some_text_in(value, "group", NAME),
+        rank=some_whole_in(value, "rank"),
+        world_size=some_whole_in(value, "world_size"),
+        simulated=flag_in(value, "simulated"),
+        samples=some_whole_in(value, "samples"),
+        no_samples_reason=some_text_in(value, "no_samples_reason"),
+        waited_seconds=number_in(value, "waited_seconds", 0),
+        exit_code=number_in(value, "exit_code"),
+        message=some_text_in(value, "message"),
+        mean_utilization_percent=number_in(value, "mean_utilization_percent"),
+        peak_memory_bytes=some_whole_in(value, "peak_memory_bytes"),
+        energy_joules=number_in(value, "energy_joules"),
+        idle_share=number_in(value, "idle_share"),
+        params=inside(value, "params", dict) or {},
+        last_values=named_numbers(value, "last_values"),
+        tags=short_texts(value, "tags"),
+        note=some_text_in(value, "note"),
+    )
 
 
 _READERS: dict[str, Callable[[Json], RunLine]] = {

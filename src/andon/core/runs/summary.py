@@ -1,120 +1,156 @@
-"""What a run used, device by device: extremes, mean, p95, idle share, peak memory, energy."""
+"""What a run used, device by device, from the sample lines of its record.
 
-from collections import Counter
-from collections.abc import Callable
+Who writes a record and who reads an unfinished one add up the same lines here.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from andon.core.runs.tallies import RunTally
-from andon.core.sampling.idleness import ZERO_READING
-from andon.model.device import DeviceStatus, Sample, Snapshot
+from andon.core.runs.energy import LONGEST_STEP_SECONDS, EnergyMeter
+from andon.core.runs.plateau import MemoryLevels
+from andon.core.runs.series import RunCurves
+from andon.core.runs.spells import DRIVER, SAMPLES, IdleTime
+from andon.core.runs.timed_spread import TimedSpread
+from andon.model.device import State
+from andon.model.run import SERIES, RunDevice, RunSample, RunSeries
+from andon.model.run_use import SPREADS, DeviceUse, RunSpread
+from andon.model.throttling import ThrottleKind, reason_of
 
-LONGEST_STEP_SECONDS = 30.0  # a longer gap between two samples is unknown
-DIGITS = 3
-
-VALUES: dict[str, Callable[[DeviceStatus, Sample], float | None]] = {
-    "utilization_percent": lambda status, sample: sample.utilization_percent,
-    "memory_used_bytes": lambda status, sample: sample.memory_used_bytes,
-    "memory_percent": lambda status, sample: status.memory_percent,
-    "temperature_celsius": lambda status, sample: sample.temperature_celsius,
-    "power_watts": lambda status, sample: sample.power_watts,
-    "sm_clock_mhz": lambda status, sample: sample.sm_clock_mhz,
-}
+SLOWED = frozenset({ThrottleKind.POWER, ThrottleKind.THERMAL, ThrottleKind.HARDWARE})
+"""Kinds of throttle that keep a device from what it could do; settings and idleness do not."""
+Readings = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class ExactSpread:
-    """Exact extremes and mean, the 95th percentile to three digits, in bounded memory."""
+class _Throttling:
+    """Shares of the time in which each reason held."""
 
-    tally: RunTally = field(default_factory=RunTally)
-    counts: Counter[float] = field(default_factory=Counter)
+    known: float = 0.0
+    slowed: float = 0.0
+    by_cause: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    def add(self, value: float | None) -> None:
-        if value is not None:
-            self.tally.add(value)
-            self.counts[float(f"{value:.{DIGITS}g}")] += 1
+    def add(self, reasons: Sequence[str] | None, seconds: float) -> None:
+        if reasons is None:
+            return
+        self.known += seconds
+        kinds = {reason: reason_of(reason).kind for reason in reasons}
+        for reason, kind in kinds.items():
+            if kind is not ThrottleKind.IDLE:
+                self.by_cause[reason] += seconds
+        self.slowed += seconds * (not SLOWED.isdisjoint(kinds.values()))
 
-    def result(self) -> dict[str, float | None]:
-        low, high, mean = self.tally.min, self.tally.max, self.tally.mean
-        return {"min": low, "max": high, "mean": mean, "p95": self._percentile(0.95)}
+    def share(self) -> float | None:
+        return round(self.slowed / self.known, 4) if self.known else None
 
-    def _percentile(self, share: float) -> float | None:
-        left = share * self.tally.count
-        for value, count in sorted(self.counts.items()):
-            left -= count
-            if left <= 0:
-                low, high = self.tally.min, self.tally.max
-                return min(max(value, low or value), value if high is None else high)
-        return None
+    def shares(self) -> dict[str, float]:
+        return {reason: round(seconds / self.known, 4) for reason, seconds in self.by_cause.items()}
 
 
-@dataclass(slots=True)
-class DeviceSummary:
+class DeviceTallies:
     """One device of a run."""
 
-    name: str
-    index: int
-    samples: int = 0
-    idle: int = 0
-    energy_joules: float = 0.0
-    last: tuple[float, float] | None = None  # time and watts
-    spreads: dict[str, ExactSpread] = field(
-        default_factory=lambda: {n: ExactSpread() for n in VALUES}
-    )
+    def __init__(self, device: RunDevice, began: float) -> None:
+        self.device, self.began = device, began
+        self.samples = 0
+        self.energy = EnergyMeter(began)
+        self._last = began
+        self._spreads = {name: TimedSpread() for name in SPREADS}
+        self._idle, self._ring = IdleTime(SAMPLES), IdleTime(DRIVER)
+        self._throttling = _Throttling()
+        self._memory = MemoryLevels(device.memory_total_bytes, began)
 
-    def add(self, status: DeviceStatus, at: float) -> None:
-        sample = status.sample
-        if sample is None or not status.answered:
+    def add(self, at: float, readings: Readings) -> None:
+        """A sample; of a device that did not answer nothing is known."""
+        seconds = min(max(at - self._last, 0.0), LONGEST_STEP_SECONDS)
+        self._last = at
+        if readings.get("state") != State.OK:
+            self._idle.add(at, None, self.began)
             return
         self.samples += 1
-        self.idle += sample.utilization_percent == ZERO_READING
-        for name, read in VALUES.items():
-            self.spreads[name].add(read(status, sample))
-        self._count_energy(sample.power_watts, at)
+        used = readings.get("memory_used_bytes")
+        for name, spread in self._spreads.items():
+            spread.add(readings.get(name), seconds)
+        self._spreads["memory_percent"].add(self._percent(used), seconds)
+        self._idle.add(at, readings.get("utilization_percent"), self.began)
+        self._throttling.add(readings.get("throttle"), seconds)
+        self._memory.add(at, used, seconds)
+        self.energy.add(at, readings.get("power_watts"), readings.get("energy_joules"))
 
-    def _count_energy(self, watts: float | None, at: float) -> None:
-        if watts is None:
-            self.last = None
-            return
-        if self.last is not None and 0 < at - self.last[0] <= LONGEST_STEP_SECONDS:
-            self.energy_joules += (at - self.last[0]) * (watts + self.last[1]) / 2
-        self.last = (at, watts)
+    def add_ring(self, points: Iterable[tuple[float, float]]) -> None:
+        """The driver's own readings of utilisation, closer together than the samples."""
+        for at, percent in points:
+            self._ring.add(at, percent, self.began)
 
-    def result(self) -> dict[str, Any]:
-        known = self.spreads["utilization_percent"].tally.count
-        powered = self.spreads["power_watts"].tally.count > 1
-        return {
-            "index": self.index,
-            "name": self.name,
-            "samples": self.samples,
-            "idle_share": round(self.idle / known, 4) if known else None,
-            "peak_memory_bytes": self.spreads["memory_used_bytes"].tally.max,
-            "energy_joules": round(self.energy_joules, 1) if powered else None,
-            **{name: spread.result() for name, spread in self.spreads.items()},
-        }
+    def _percent(self, used: float | None) -> float | None:
+        total = self.device.memory_total_bytes
+        return None if used is None or not total else 100 * used / total
+
+    def result(self, ended: float) -> dict[str, Any]:
+        """A `DeviceUse`, with its spreads."""
+        spreads: dict[str, RunSpread] = {n: one.result() for n, one in self._spreads.items()}
+        idle = self._ring if self._ring.known_seconds else self._idle
+        joules = self.energy.until(ended)
+        peak = spreads["memory_used_bytes"]["max"]
+        found = DeviceUse(
+            index=self.device.index,
+            name=self.device.name,
+            label=self.device.label,
+            samples=self.samples,
+            idle_share=None if idle.share is None else round(idle.share, 4),
+            idle_spells=idle.spells(),
+            throttle_share=self._throttling.share(),
+            throttle_by_cause=self._throttling.shares(),
+            peak_memory_bytes=None if peak is None else int(peak),
+            memory_plateau=self._memory.result(),
+            energy_joules=None if joules is None else round(joules, 1),
+            energy_source=self.energy.source,
+        )
+        return {**found, **spreads}
 
 
 class RunTallies:
-    """Takes snapshots one by one and keeps only the run's devices."""
+    """Takes the samples of a run one by one; its size does not depend on how long it runs."""
 
-    def __init__(self, uuids: frozenset[str]) -> None:
-        self._uuids = uuids
+    def __init__(self, devices: Iterable[RunDevice], began: float) -> None:
+        self.began, self.ended = began, began
+        self.devices = {device.uuid: DeviceTallies(device, began) for device in devices}
         self.samples = 0
-        self._devices: dict[str, DeviceSummary] = {}
-        self.latest: dict[str, DeviceStatus] = {}
+        self.latest: dict[str, Readings] = {}  # of each device, when it last answered
+        self._cpu = TimedSpread()
+        self._curves = RunCurves(began)
 
-    def add(self, snapshot: Snapshot) -> list[DeviceStatus]:
-        """Count a snapshot; returns the statuses that were counted."""
-        mine = [s for s in snapshot.devices if s.device.uuid in self._uuids]
+    def add(self, sample: RunSample) -> None:
+        """A line of the record; devices that are not the run's are ignored."""
         self.samples += 1
-        for status in mine:
-            device = status.device
-            fresh = DeviceSummary(device.name, device.index)
-            self._devices.setdefault(device.uuid, fresh).add(status, snapshot.at)
-            if status.answered:
-                self.latest[device.uuid] = status
-        return mine
+        self._cpu.add(sample.cpu_percent, max(0.0, sample.at - self.ended))
+        self.ended = max(self.ended, sample.at)
+        self._curves.at(sample.at)
+        for uuid, readings in sample.devices.items():
+            if uuid in self.devices:
+                self._add(uuid, sample.at, readings)
 
-    def result(self) -> dict[str, dict[str, Any]]:
-        """By uuid."""
-        return {uuid: device.result() for uuid, device in self._devices.items()}
+    def _add(self, uuid: str, at: float, readings: Readings) -> None:
+        self.devices[uuid].add(at, readings)
+        if readings.get("state") == State.OK:
+            self.latest[uuid] = readings
+            for name in SERIES:
+                self._curves.add(uuid, name, readings.get(name))
+
+    def summary(self, ended: float | None = None) -> dict[str, dict[str, Any]]:
+        """By uuid, up to the end of the run; without one, up to the last sample."""
+        last = self.ended if ended is None else ended
+        return {uuid: device.result(last) for uuid, device in self.devices.items()}
+
+    def node(self) -> dict[str, RunSpread]:
+        return {} if self._cpu.mean is None else {"cpu_percent": self._cpu.result()}
+
+    def series(self) -> RunSeries | None:
+        return self._curves.result()
+
+    def memory_curve(self, uuid: str) -> list[float]:
+        """The memory of a device over time, where it is known."""
+        found = self.series()
+        points = () if found is None else found.devices.get(uuid, {}).get("memory_used_bytes", ())
+        return [point for point in points if point is not None]

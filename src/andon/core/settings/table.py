@@ -52,11 +52,16 @@ class Settings:
     history_minute_days: float = 90.0
     history_hour_days: float = 730.0
     history_max_megabytes: int = 250
+    runs_keep_days: float = 365.0
+    runs_megabytes: int = 2000
     server_allow_origins: tuple[str, ...] = ()
     server_sign_in: bool = True
     exporter_prefix: str = "andon"
     exporter_host: str = "127.0.0.1"
     exporter_port: int = 26367
+    runs_price_per_kwh: float = 0.0
+    runs_currency: str = ""
+    runs_co2_grams_per_kwh: float = 0.0
     alerts_figures: tuple[tuple[str, float | None], ...] = ()  # those that were set; None is off
     alerts_disabled_rules: tuple[str, ...] = ()
     alerts_renotify_seconds: float = 14_400.0
@@ -199,6 +204,16 @@ FIELDS = (
         16, 1_000_000,
     ),
     Field(
+        "runs_keep_days", "runs.keep_days", "ANDON_RUNS_KEEP_DAYS", NUMBER,
+        "how many days andon gc keeps the records of runs in the state folder; never fewer of "
+        "tagged ones and of baselines",
+        1, 36500,
+    ),
+    Field(
+        "runs_megabytes", "runs.megabytes", "ANDON_RUNS_MEGABYTES", WHOLE,
+        "maximum size of these records; beyond it andon gc deletes the oldest", 1, 10_000_000,
+    ),
+    Field(
         "server_allow_origins", "server.allow_origins", "ANDON_SERVER_ALLOW_ORIGINS", ORIGINS,
         "other sites whose pages may use the server, each with its exact origin",
     ),
@@ -217,6 +232,18 @@ FIELDS = (
     Field(
         "exporter_port", "exporter.port", "ANDON_EXPORTER_PORT", WHOLE,
         "the port of andon exporter; 0 takes any free one", 0, 65535, option="--port",
+    ),
+    Field(
+        "runs_price_per_kwh", "runs.price_per_kwh", "ANDON_RUNS_PRICE_PER_KWH", NUMBER,
+        "what a kilowatt hour costs, for the cost in reports; 0 leaves it out", 0, 1_000_000,
+    ),
+    Field(
+        "runs_currency", "runs.currency", "ANDON_RUNS_CURRENCY", TEXT,
+        "the currency of runs.price_per_kwh, such as EUR",
+    ),
+    Field(
+        "runs_co2_grams_per_kwh", "runs.co2_grams_per_kwh", "ANDON_RUNS_CO2_GRAMS_PER_KWH", NUMBER,
+        "how much CO2 a kilowatt hour causes, for the CO2 in reports; 0 leaves it out", 0, 10_000,
     ),
     _alert("disabled_rules", RULES, "rules that are off on this node"),
     _alert(

@@ -1,0 +1,65 @@
+"""Runs: where their records lie, the index that finds them, and how one becomes known to it."""
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from andon.engine.running.identity import runs_folder as runs_folder
+from andon.host.interpreter import module_command, module_environment
+
+if TYPE_CHECKING:  # whoever makes a run needs none of it
+    from andon.core.runs.records.retention import RunsKept
+    from andon.core.settings.resolution import Settings
+    from andon.engine.records.finder import RunFinder
+    from andon.ports import RunIndex
+
+INDEX = "runs.db"
+
+
+def remember(path: Path) -> None:
+    """Make a record findable; called once, when its run has begun. Returns at once and cannot fail.
+
+    Records of the state folder are found there by whoever looks. Of another folder the index is
+    told, by a process of its own: neither a hung folder nor a hung index may keep the run. How a
+    run stands and ends is read from its record.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would ask the file system
+    if path.parent == runs_folder():
+        return
+    try:
+        added = subprocess.Popen(
+            module_command("andon.app.remembering", str(path)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=module_environment(),
+            start_new_session=True,
+        )
+    except OSError:
+        return  # `andon runs add` finds it later
+    threading.Thread(target=added.wait, name="andon remembers", daemon=True).start()
+
+
+def open_run_index() -> "RunIndex":
+    """The index of this machine, in its state folder."""
+    from andon.host.server.node_folder import open_node_folder
+    from andon.registry import RUN_INDEXES, load
+
+    found: RunIndex = load(RUN_INDEXES, "sqlite")(open_node_folder() / INDEX)
+    return found
+
+
+def open_run_finder() -> "RunFinder":
+    """Finds runs by the index and in the folder of records; `close` its index afterwards."""
+    from andon.engine.records.finder import RunFinder
+
+    return RunFinder(open_run_index(), runs_folder())
+
+
+def runs_kept(settings: "Settings") -> "RunsKept":
+    """How long records of the state folder are kept, and how much space they may take."""
+    from andon.core.runs.records.retention import DAY_SECONDS, RunsKept
+
+    return RunsKept(settings.runs_keep_days * DAY_SECONDS, settings.runs_megabytes * 1_000_000)

@@ -1,0 +1,213 @@
+"""Named baselines: the numbers of good runs, and whether a later run drifts from them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from andon.core.runs.matching import devices_words
+from andon.core.runs.spread import (
+    LEAST_RUNS,
+    Order,
+    SpreadOfRuns,
+    change_of,
+    order_of,
+    spread_of,
+)
+from andon.errors import Conflict
+from andon.model.json_fields import NAME, each_in, text_in, time_in
+from andon.model.run import RunRow, RunState
+from andon.model.run_wire import named_numbers
+from andon.model.shapes import to_json
+from andon.model.wire import Json
+
+LOGGED = "log."  # in front of the names of a program's own values
+PERCENT = 100.0
+BASELINES_SCHEMA = "andon.baselines/1"
+DRIFT_SCHEMA = "andon.drift/1"
+
+
+class RunMeasure(NamedTuple):
+    """A number of a run that a baseline keeps; a share is compared in points, not in parts."""
+
+    name: str
+    label: str
+    is_share: bool = False
+
+
+MEASURES = (
+    RunMeasure("duration_seconds", "duration"),
+    RunMeasure("mean_utilization_percent", "utilisation", is_share=True),
+    RunMeasure("idle_percent", "idle", is_share=True),
+    RunMeasure("peak_memory_bytes", "peak memory"),
+    RunMeasure("energy_joules", "energy"),
+)
+_KNOWN = {measure.name: measure for measure in MEASURES}
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineRun:
+    """A run of a baseline, as it was: its record may be gone by now."""
+
+    id: str
+    name: str
+    began: float
+    devices: str  # in words
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunBaseline:
+    """Runs to compare with, under a name."""
+
+    name: str
+    at: float  # when it was set
+    runs: tuple[BaselineRun, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DriftLine:
+    """One measure: the baseline, the runs that are checked, and whether they drifted."""
+
+    measure: RunMeasure
+    baseline: SpreadOfRuns
+    found: SpreadOfRuns
+    change_percent: float | None  # points of a share; None where the baseline is 0
+    order: Order
+    drifted: bool
+
+
+def values_of(row: RunRow) -> dict[str, float]:
+    """The numbers of a run by the names of `MEASURES`, without what is not known."""
+    idle = None if row.idle_share is None else row.idle_share * PERCENT
+    found = {
+        "duration_seconds": row.duration_seconds,
+        "mean_utilization_percent": row.mean_utilization_percent,
+        "idle_percent": idle,
+        "peak_memory_bytes": row.peak_memory_bytes,
+        "energy_joules": row.energy_joules,
+        **{LOGGED + name: value for name, value in row.last_values.items()},
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def baseline_of(name: str, at: float, rows: Sequence[RunRow]) -> RunBaseline:
+    """Conflict for a run that did not succeed: nothing should be compared with it."""
+    for row in rows:
+        if row.state is not RunState.SUCCEEDED:
+            raise Conflict(
+                f"run {row.id} ({row.name}) is {row.state.replace('_', ' ')}",
+                hint="a baseline is of runs that succeeded",
+            )
+    unique = {row.id: row for row in rows}.values()
+    runs = (BaselineRun(r.id, r.name, r.began, devices_words(r), values_of(r)) for r in unique)
+    return RunBaseline(name, at, tuple(runs))
+
+
+def drift(
+    baseline: RunBaseline, rows: Sequence[RunRow], tolerance_percent: float
+) -> list[DriftLine]:
+    """One line for each number that both sides have."""
+    before = [run.values for run in baseline.runs]
+    after = [values_of(row) for row in rows]
+    names = {name: None for values in before for name in values}
+    found = (_line(name, before, after, tolerance_percent) for name in _ordered(names))
+    return [line for line in found if line is not None]
+
+
+def other_devices(baseline: RunBaseline, rows: Sequence[RunRow]) -> str | None:
+    """A sentence where the devices differ: then the numbers say little."""
+    had = sorted({run.devices for run in baseline.runs if run.devices})
+    has = sorted({words for row in rows if (words := devices_words(row))})
+    if had == has or not had or not has:
+        return None
+    return f"other devices: {' and '.join(has)}; the baseline used {' and '.join(had)}"
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    given = set(names)
+    first = [name for name in _KNOWN if name in given]
+    return first + sorted(given.difference(_KNOWN))
+
+
+def _line(
+    name: str,
+    before: Sequence[Mapping[str, float]],
+    after: Sequence[Mapping[str, float]],
+    tolerance_percent: float,
+) -> DriftLine | None:
+    old = spread_of(values.get(name) for values in before)
+    new = spread_of(values.get(name) for values in after)
+    if old is None or new is None:
+        return None
+    measure = _KNOWN.get(name) or RunMeasure(name, name.removeprefix(LOGGED))
+    change = _change_percent(measure, new.median, old.median)
+    beyond = new.median != old.median if change is None else abs(change) > tolerance_percent
+    drifted = beyond and _is_outside(new, old)
+    return DriftLine(measure, old, new, change, order_of(new, old), drifted)
+
+
+def _change_percent(measure: RunMeasure, new: float, old: float) -> float | None:
+    if measure.is_share:
+        return new - old
+    change = change_of(new, old)
+    return None if change is None else change * PERCENT
+
+
+def _is_outside(new: SpreadOfRuns, old: SpreadOfRuns) -> bool:
+    """Of three or more runs on each side the ranges must not meet; else the median decides."""
+    if min(new.count, old.count) >= LEAST_RUNS:
+        return order_of(new, old) is not Order.SAME
+    return not old.low <= new.median <= old.high
+
+
+def baselines_to_json(baselines: Sequence[RunBaseline]) -> Json:
+    return {"schema": BASELINES_SCHEMA, "baselines": [baseline_to_json(one) for one in baselines]}
+
+
+def baseline_to_json(baseline: RunBaseline) -> Json:
+    found: Json = to_json(baseline)
+    return found
+
+
+def baseline_from_json(value: Json) -> RunBaseline:
+    """Raises Wrong if it is none."""
+    return RunBaseline(
+        name=text_in(value, "name", NAME),
+        at=time_in(value, "at"),
+        runs=tuple(each_in(value, "runs", _run_from_json)),
+    )
+
+
+def drift_to_json(
+    baseline: RunBaseline, runs: Sequence[str], tolerance_percent: float, lines: Sequence[DriftLine]
+) -> Json:
+    """What `andon runs baseline check` found."""
+    return {
+        "schema": DRIFT_SCHEMA,
+        "baseline": baseline.name,
+        "runs": list(runs),
+        "tolerance_percent": tolerance_percent,
+        "drifted": any(line.drifted for line in lines),
+        "measures": [_line_to_json(line) for line in lines],
+    }
+
+
+def _line_to_json(line: DriftLine) -> dict[str, Any]:
+    return {
+        "name": line.measure.name,
+        "baseline": to_json(line.baseline),
+        "found": to_json(line.found),
+        "change_percent": line.change_percent,
+        "order": str(line.order),
+        "drifted": line.drifted,
+    }
+
+
+def _run_from_json(value: Json) -> BaselineRun:
+    return BaselineRun(
+        id=text_in(value, "id", NAME),
+        name=text_in(value, "name", NAME),
+        began=time_in(value, "began"),
+        devices=text_in(value, "devices"),
+        values=named_numbers(value, "values"),
+    )

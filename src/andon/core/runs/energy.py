@@ -1,0 +1,59 @@
+"""The energy of a run: the counter of the device from begin to end, and power where it has none."""
+
+from dataclasses import dataclass
+
+LONGEST_STEP_SECONDS = 30.0  # a longer gap between two readings of power is unknown
+COUNTER, POWER = "counter", "power"
+
+
+@dataclass(slots=True)
+class EnergyMeter:
+    """Takes the readings of one device in their order.
+
+    Between two readings of the counter their difference counts; before the first, after the last,
+    and where it went back, power is added up.
+    """
+
+    began: float
+    total: float = 0.0
+    pending: float = 0.0  # from power, since the counter was last read
+    counted: bool = False
+    powered: bool = False
+    joules: float | None = None
+    last: tuple[float, float] | None = None  # time and watts
+
+    def add(self, at: float, watts: float | None, joules: float | None) -> None:
+        at = max(at, self.began)
+        self._add_power(at, watts)
+        if joules is None:
+            return
+        if self.joules is not None and joules >= self.joules:
+            self.total += joules - self.joules
+            self.counted = True
+        else:
+            self.total += self.pending
+        self.joules, self.pending = joules, 0.0
+
+    def _add_power(self, at: float, watts: float | None) -> None:
+        if watts is None:
+            self.last = None
+            return
+        since, before = self.last or (at if self.powered else self.began, watts)
+        if 0 <= at - since <= LONGEST_STEP_SECONDS:
+            self.pending += (at - since) * (watts + before) / 2
+        self.last, self.powered = (at, watts), True
+
+    def until(self, end: float) -> float | None:
+        """The joules up to the end; None where neither a counter nor power was read."""
+        if not self.counted and not self.powered:
+            return None
+        since, watts = self.last or (end, 0.0)
+        rest = end - since
+        tail = rest * watts if 0 < rest <= LONGEST_STEP_SECONDS else 0.0
+        return self.total + self.pending + tail
+
+    @property
+    def source(self) -> str | None:
+        if self.counted:
+            return COUNTER
+        return POWER if self.powered else None

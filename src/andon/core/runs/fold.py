@@ -1,0 +1,192 @@
+"""Folds the lines of a record into what is known of its run, in bounded memory."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from andon.core.runs.summary import RunTallies
+from andon.model.run import (
+    RunAlert,
+    RunBegin,
+    RunEnd,
+    RunEvent,
+    RunFacts,
+    RunItem,
+    RunLine,
+    RunLogged,
+    RunRow,
+    RunSample,
+    RunState,
+)
+
+MOST_KEPT = 20_000
+"""Events, items, logged values and alerts of one run: of more, the latest of each."""
+MOST_VALUES = 500  # names of logged values
+
+
+def _kept() -> deque[Any]:
+    return deque(maxlen=MOST_KEPT)
+
+
+@dataclass(slots=True)
+class RunFold:
+    """Takes lines one by one; everything but `begin` may be asked for at any time.
+
+    `tallies` is for a record without its end: the same summary as of the samples so far.
+    """
+
+    tallying: bool = True  # False where only begin and end matter
+    begin: RunBegin | None = None
+    facts: RunFacts | None = None
+    end: RunEnd | None = None
+    latest: RunSample | None = None
+    last_at: float | None = None  # of any line
+    samples: int = 0
+    events: deque[RunEvent] = field(default_factory=_kept)
+    items: deque[RunItem] = field(default_factory=_kept)
+    logged: deque[RunLogged] = field(default_factory=_kept)
+    alerts: deque[RunAlert] = field(default_factory=_kept)
+    left_out: int = 0  # lines that are no longer in these four
+    last_values: dict[str, float] = field(default_factory=dict)
+    tallies: RunTallies | None = None
+
+    def add_all(self, lines: Iterable[RunLine]) -> None:
+        for line in lines:
+            self.add(line)
+
+    def add(self, line: RunLine) -> None:
+        """A second begin is of another record that was appended: the first one counts."""
+        self.last_at = line.at if self.last_at is None else max(self.last_at, line.at)
+        match line:
+            case RunBegin():
+                self._begin(line)
+            case RunFacts():
+                self.facts = line
+            case RunSample():
+                self._sample(line)
+            case RunEvent():
+                self._keep(self.events, line)
+            case RunItem():
+                self._keep(self.items, line)
+            case RunAlert():
+                self._keep(self.alerts, line)
+            case RunLogged():
+                keep_last(self.last_values, line.values)
+                self._keep(self.logged, line)
+            case RunEnd():
+                self.end = line
+                keep_last(self.last_values, line.last_values)
+
+    def summary(self) -> Mapping[str, Mapping[str, Any]]:
+        """What it used, by uuid: the end's own, or as of the samples so far."""
+        if self.end is not None:
+            return self.end.summary
+        return {} if self.tallies is None else self.tallies.summary()
+
+    def state(self, alive: bool) -> RunState:
+        """`alive`: whether its process still runs, which only its own node can tell."""
+        if self.end is not None:
+            return self.end.state
+        return RunState.RUNNING if alive else RunState.LOST
+
+    def duration_seconds(self, alive: bool, now: float) -> float | None:
+        """Of a lost run: up to its last line."""
+        if self.end is not None:
+            return self.end.duration_seconds
+        last = now if alive else self.last_at
+        return None if self.begin is None or last is None else max(0.0, last - self.begin.at)
+
+    def _begin(self, line: RunBegin) -> None:
+        if self.begin is not None:
+            return
+        self.begin = line
+        if self.tallying:
+            self.tallies = RunTallies(line.devices, line.at)
+
+    def _sample(self, line: RunSample) -> None:
+        self.samples += 1
+        self.latest = line
+        if self.tallies is not None:
+            self.tallies.add(line)
+
+    def _keep(self, kept: deque[Any], line: RunLine) -> None:
+        self.left_out += len(kept) == MOST_KEPT
+        kept.append(line)
+
+
+def keep_last(last: dict[str, float], values: Mapping[str, float]) -> None:
+    """The last of each of the values that a program logs; of more names, the first."""
+    for name, value in values.items():
+        if name in last or len(last) < MOST_VALUES:
+            last[name] = value
+
+
+def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool = True) -> RunRow:
+    """The run as lists show it; `whole`: whether every line of the record was folded."""
+    end, used = fold.end, list(fold.summary().values())
+    samples = end.samples if end is not None else fold.samples if whole and not alive else None
+    return RunRow(
+        id=begin.id,
+        name=begin.name,
+        kind=begin.kind,
+        state=fold.state(alive),
+        node=begin.node,
+        began=begin.at,
+        path=path,
+        user=begin.user,
+        ended=_ended(fold, alive),
+        duration_seconds=None if alive and end is None else fold.duration_seconds(False, begin.at),
+        command=begin.command,
+        devices=begin.devices,
+        parent=begin.parent,
+        group=begin.group,
+        rank=begin.rank,
+        world_size=begin.world_size,
+        simulated=begin.simulated,
+        samples=samples,
+        no_samples_reason=None if end is None else end.no_samples_reason,
+        waited_seconds=begin.waited_seconds,
+        exit_code=None if end is None else end.exit_code,
+        message=None if end is None else end.message,
+        mean_utilization_percent=mean_of(used, "utilization_percent"),
+        peak_memory_bytes=_largest(used, "peak_memory_bytes"),
+        energy_joules=_sum(used, "energy_joules"),
+        idle_share=_mean(_numbers(used, "idle_share")),
+        params=begin.params,
+        last_values=dict(fold.last_values),
+        tags=begin.tags,
+    )
+
+
+def mean_of(used: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    """The mean of a reading over devices; None where none of them has one."""
+    spreads = (device.get(name) for device in used)
+    return _mean(_numbers([s for s in spreads if isinstance(s, Mapping)], "mean"))
+
+
+def _ended(fold: RunFold, alive: bool) -> float | None:
+    if fold.end is not None:
+        return fold.end.at
+    return None if alive else fold.last_at
+
+
+def _numbers(tables: Iterable[Mapping[str, Any]], name: str) -> list[float]:
+    """A record is foreign input: what is not a number is left out."""
+    found = (table.get(name) for table in tables)
+    return [one for one in found if isinstance(one, int | float) and not isinstance(one, bool)]
+
+
+def _mean(numbers: list[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def _largest(used: list[Mapping[str, Any]], name: str) -> int | None:
+    numbers = _numbers(used, name)
+    return int(max(numbers)) if numbers else None
+
+
+def _sum(used: list[Mapping[str, Any]], name: str) -> float | None:
+    """Unknown where one of the devices has none: a part of the energy is not the energy."""
+    numbers = _numbers(used, name)
+    return sum(numbers) if numbers and len(numbers) == len(used) else None

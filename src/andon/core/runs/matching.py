@@ -1,0 +1,65 @@
+"""Which runs a search means: the one answer for every index, the command line and the server."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from andon.model.model_names import models_in_words
+from andon.model.run import RunRow, RunState
+
+
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    """What is asked for; what is None does not matter. The newest runs come first."""
+
+    since: float | None = None  # that began at or after
+    until: float | None = None  # that began before
+    name: str | None = None  # exactly, or with * and ?
+    tag: str | None = None
+    group: str | None = None
+    state: RunState | None = None
+    model: str | None = None  # part of a device's name, in any case
+    text: str | None = None  # part of any of its words, in any case
+    limit: int | None = None
+    offset: int = 0
+
+
+def matches(row: RunRow, query: RunQuery) -> bool:
+    """Whether a run is meant, without limit and offset."""
+    return (
+        (query.since is None or row.began >= query.since)
+        and (query.until is None or row.began < query.until)
+        and (query.name is None or fnmatchcase(row.name, glob_of(query.name)))
+        and (query.tag is None or query.tag in row.tags)
+        and (query.group is None or query.group == row.group)
+        and (query.state is None or query.state is row.state)
+        and (query.model is None or query.model.lower() in models_of(row))
+        and (query.text is None or query.text.lower() in words_of(row))
+    )
+
+
+def select(rows: Iterable[RunRow], query: RunQuery) -> list[RunRow]:
+    """Those that are meant, the newest first."""
+    found = sorted((r for r in rows if matches(r, query)), key=lambda r: (-r.began, r.id))
+    last = None if query.limit is None else query.offset + query.limit
+    return found[query.offset : last]
+
+
+def glob_of(name: str) -> str:
+    """Only * and ? are special: a bracket is of the name."""
+    return name.replace("[", "[[]")
+
+
+def words_of(row: RunRow) -> str:
+    """What a search for a text looks at."""
+    known = (row.id, row.name, row.user, row.node, row.group, row.command, row.note, *row.tags)
+    return "\n".join([word for word in known if word] + [models_of(row)]).lower()
+
+
+def models_of(row: RunRow) -> str:
+    return "\n".join(sorted({device.name for device in row.devices})).lower()
+
+
+def devices_words(row: RunRow) -> str:
+    """`2 × H200`; empty without devices."""
+    return models_in_words(device.name for device in row.devices)

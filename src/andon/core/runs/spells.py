@@ -1,0 +1,60 @@
+"""How long nothing ran on a device, and in how many spells."""
+
+from dataclasses import dataclass
+
+from andon.core.sampling.idleness import ZERO_READING
+from andon.model.run_use import IdleSpells
+
+DRIVER, SAMPLES = "driver", "samples"
+STEPS = {DRIVER: (1.0, 0.2), SAMPLES: (30.0, 1.0)}
+"""By source: a longer gap between two readings is unknown, and after one a reading stands for this
+many seconds."""
+
+
+@dataclass(slots=True)
+class IdleTime:
+    """Takes readings of utilisation in their order; each stands for the time since the last one."""
+
+    source: str
+    idle_seconds: float = 0.0
+    known_seconds: float = 0.0
+    count: int = 0
+    longest: float = 0.0
+    spell: float = 0.0  # the one that goes on
+    at: float | None = None
+
+    def add(self, at: float, percent: float | None, since: float) -> None:
+        """`since` is the begin of the run; older readings say nothing about it."""
+        if at <= (since if self.at is None else self.at):
+            return
+        seconds = at - (since if self.at is None else self.at)
+        longest, usual = STEPS[self.source]
+        if seconds > longest:
+            self.spell, seconds = 0.0, usual
+        self.at = at
+        if percent is None:
+            self.spell = 0.0
+            return
+        self.known_seconds += seconds
+        if percent > ZERO_READING:
+            self.spell = 0.0
+            return
+        self.count += self.spell == 0.0
+        self.spell += seconds
+        self.idle_seconds += seconds
+        self.longest = max(self.longest, self.spell)
+
+    @property
+    def share(self) -> float | None:
+        return self.idle_seconds / self.known_seconds if self.known_seconds else None
+
+    def spells(self) -> IdleSpells | None:
+        """None where utilisation was never known."""
+        if not self.known_seconds:
+            return None
+        return IdleSpells(
+            count=self.count,
+            mean_seconds=round(self.idle_seconds / self.count, 3) if self.count else 0.0,
+            longest_seconds=round(self.longest, 3),
+            source=self.source,
+        )

@@ -1,0 +1,48 @@
+"""What several runs say about a number: median, range, and when two sides really differ."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+
+LEAST_RUNS = 3
+"""On each side; of fewer there is nothing to say beyond the numbers."""
+
+
+class Order(StrEnum):
+    """How one side's values lie to the other's."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+    SAME = "same"  # the ranges meet: no difference is shown
+    UNKNOWN = "unknown"  # too few runs to tell
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadOfRuns:
+    """A number over several runs."""
+
+    count: int
+    median: float
+    low: float
+    high: float
+
+
+def spread_of(values: Iterable[float | None]) -> SpreadOfRuns | None:
+    """Without those that are not known; None where none is."""
+    known = sorted(value for value in values if value is not None)
+    return SpreadOfRuns(len(known), median(known), known[0], known[-1]) if known else None
+
+
+def order_of(one: SpreadOfRuns | None, other: SpreadOfRuns | None) -> Order:
+    """How the first lies to the second: only ranges that do not meet show a difference."""
+    if one is None or other is None or min(one.count, other.count) < LEAST_RUNS:
+        return Order.UNKNOWN
+    if one.high < other.low:
+        return Order.LOWER
+    return Order.HIGHER if one.low > other.high else Order.SAME
+
+
+def change_of(one: float, other: float) -> float | None:
+    """How much larger the first is, as a share of the second; None where that is nothing."""
+    return (one - other) / abs(other) if other else None
