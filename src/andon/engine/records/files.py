@@ -19,6 +19,8 @@ ENDS_BYTES = 128 * 1024
 PIECE_BYTES = 1024 * 1024
 WHOLE_BYTES = 64 * 1024 * 1024
 """A larger record is not read whole."""
+FINISHED_BYTES = 2 * 1024**3
+"""The same of one with its end, of which samples are passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,16 @@ def read_ends(path: Path, unfinished_bytes: int = WHOLE_BYTES) -> RecordRead:
         return _result(path, status, fold, tail.reader, whole=tail is head)
 
 
-def read_record(path: Path, most_bytes: int = WHOLE_BYTES) -> RecordRead:
-    """Every line up to this size, so that events, items and logged values are there too."""
+def read_record(
+    path: Path, most_bytes: int = WHOLE_BYTES, finished_bytes: int = FINISHED_BYTES
+) -> RecordRead:
+    """Every line up to this size, so that events, items and logged values are there too. Of a
+    finished one samples are passed over: its last line has what they add up to."""
     with open_record(path) as file:
         head, tail, status = _ends(path, file)
         finished = bool(tail.lines) and isinstance(tail.lines[-1], RunEnd)
-        if status.st_size <= most_bytes:
-            return _whole(path, file, status, RunFold(tallying=not finished))
+        if status.st_size <= (finished_bytes if finished else most_bytes):
+            return _whole(path, file, status, RunFold(tallying=not finished), finished)
         fold = RunFold(tallying=False)
         fold.add_all(head.lines)
         fold.add_all(tail.lines)
@@ -157,8 +162,14 @@ def _tail(file: BinaryIO, size: int) -> _End:
     return _End(list(reader.feed(data[data.find(b"\n") + 1 :])), reader)
 
 
-def _whole(path: Path, file: BinaryIO, status: os.stat_result, fold: RunFold) -> RecordRead:
-    reader = RecordLines()
+def _whole(
+    path: Path,
+    file: BinaryIO,
+    status: os.stat_result,
+    fold: RunFold,
+    without_samples: bool = False,
+) -> RecordRead:
+    reader = RecordLines(without_samples=without_samples)
     try:
         for data in pieces(file, status.st_size):
             fold.add_all(reader.feed(data))
