@@ -67,14 +67,14 @@ def test_a_killed_run_is_lost_and_one_that_goes_on_is_running(tmp_path: Path) ->
         "  pid_namespace=here().pid_namespace), sample(1))\n"
         "print('written', flush=True); time.sleep(600)"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "written\n"
-        assert state(tmp_path / "live.jsonl") == "running"
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait(30)
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "written\n"
+            assert state(tmp_path / "live.jsonl") == "running"
+        finally:
+            os.kill(process.pid, signal.SIGKILL)
     assert state(tmp_path / "live.jsonl") == "lost"
 
 
