@@ -8,16 +8,11 @@ from andon.core.alerting.standing import board_now
 from andon.core.conditions.catalogue import DEFAULTS
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import DeviceStatus, Snapshot
+from andon.model.model_names import short_model as short_model
 from andon.model.naming import device_labels, title, with_labels
 from andon.model.thresholds import Thresholds
 from andon.model.vendors import vendor_of
 
-_NOISE = re.compile(
-    r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
-    r"|Data Center GPU|Generation|Graphics|Corporation|\(R\)|\(TM\))(?=\s|$)"
-    r"|(\s*\((simulated|replayed)\))+$"
-)
-_SIZE = re.compile(r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b")
 _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
 
 
@@ -116,11 +111,3 @@ def model_name(entry: NamedDevice, brief: bool) -> str:
         return f"└ {profile['profile']}"
     short = short_model(name, brief)
     return f"└ {short}" if entry.instance else short
-
-
-def short_model(name: str, brief: bool = False) -> str:
-    """A model's name without its maker, and without its size if `brief`."""
-    short = _NOISE.sub("", name)
-    if brief:
-        short = _SIZE.sub("", short)
-    return " ".join(short.split()) or name
