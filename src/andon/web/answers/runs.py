@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from andon.core.access.roles import Sight
+from andon.core.runs.matching import RunQuery, matches, words_of
 from andon.model.model_names import models_in_words, short_model
 from andon.model.run import RunRow, RunState
 from andon.model.wire import dumps
@@ -14,61 +16,73 @@ from andon.web.answers.sights import why_hidden
 
 NO_DEVICES = "it used no GPU of this node"
 NOT_SAMPLED = "the run ended before its devices were read"
+MOST_LISTED = 100
 MOST_CHOICES = 100  # of a kind: a menu with more is no help
 
 
-@dataclass(frozen=True, slots=True)
-class RunFilter:
-    """Which runs are wanted; empty is any."""
+def select(sight: Sight, rows: Iterable[RunRow], query: RunQuery, search: str) -> list[RunRow]:
+    """Those that are meant, the latest first; a search finds each of its words somewhere.
 
-    search: str = ""
-    model: str = ""
-    tag: str = ""
-    group: str = ""
-    state: str = ""
+    It looks only at what the caller sees: it must not find what is hidden.
+    """
+    words = search.lower().split()
+    found = [
+        row
+        for row in rows
+        if matches(row, query) and (not words or _has(words_of(_shown(sight, row)), words))
+    ]
+    return sorted(found, key=lambda row: (-row.began, row.id))
 
-    def passes(self, entry: RunEntry) -> bool:
-        """By what the caller sees of it: a search must not find what is hidden."""
-        return (
-            (not self.model or self.model in entry.models)
-            and (not self.tag or self.tag in entry.tags)
-            and (not self.group or self.group == entry.group)
-            and (not self.state or self.state == entry.state)
-            and all(word in _words(entry) for word in self.search.lower().split())
-        )
+
+def _has(text: str, words: Sequence[str]) -> bool:
+    return all(word in text for word in words)
+
+
+def _shown(sight: Sight, row: RunRow) -> RunRow:
+    return row if sight.shows(row.user) else replace(row, command=None)
 
 
 def page_of(
-    entries: Sequence[RunEntry],
-    wanted: RunFilter,
-    offset: int,
-    limit: int,
+    sight: Sight,
+    rows: Sequence[RunRow],
+    query: RunQuery,
+    search: str,
+    now: float,
     whose: str,
     note: str | None = None,
 ) -> RunPage:
-    """The runs that match, the latest first."""
-    found = [entry for entry in entries if wanted.passes(entry)]
-    found.sort(key=lambda entry: entry.began, reverse=True)
+    """The runs that match, the latest first; only those of the page are made ready to be sent."""
+    found = select(sight, rows, query, search)
+    offset, limit = query.offset, query.limit or MOST_LISTED
     return RunPage(
-        items=found[offset : offset + limit],
+        items=[entry_of(sight, row, now) for row in found[offset : offset + limit]],
         total=len(found),
-        all=len(entries),
+        all=len(rows),
         offset=offset,
         limit=limit,
-        choices=choices_of(entries),
+        choices=choices_of(rows),
         whose=whose,
         note=note,
     )
 
 
-def choices_of(entries: Iterable[RunEntry]) -> RunChoices:
-    listed = list(entries)
+def choices_of(rows: Sequence[RunRow]) -> RunChoices:
     return RunChoices(
-        models=_counted(model for entry in listed for model in entry.models),
-        tags=_counted(tag for entry in listed for tag in entry.tags),
-        groups=_counted(entry.group for entry in listed if entry.group),
-        states=_counted(str(entry.state) for entry in listed),
+        models=_counted(model for row in rows for model in models_of(row)),
+        tags=_counted(tag for row in rows for tag in row.tags),
+        groups=_counted(row.group for row in rows if row.group),
+        states=_counted(str(row.state) for row in rows),
     )
+
+
+def models_of(row: RunRow) -> list[str]:
+    """Each model once, as people call it."""
+    return list(dict.fromkeys(_brief(device.name) for device in row.devices))
+
+
+@lru_cache(256)
+def _brief(name: str) -> str:
+    return short_model(name, brief=True)
 
 
 def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
@@ -87,7 +101,7 @@ def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
         ended=row.ended,
         duration_seconds=_duration(row, now),
         gpus=models_in_words(device.name for device in row.devices) or None,
-        models=list(dict.fromkeys(short_model(d.name, brief=True) for d in row.devices)),
+        models=models_of(row),
         devices=list(row.devices),
         telemetry=telemetry,
         telemetry_reason=None if telemetry else why_unsampled(row),
@@ -135,15 +149,6 @@ def _plainly(params: Mapping[str, Any]) -> dict[str, Plain]:
 
 def _json(value: object) -> str:
     return dumps({"": value})[5:-1] if isinstance(value, list | dict) else str(value)
-
-
-def _words(entry: RunEntry) -> str:
-    parts = [
-        entry.id, entry.name, entry.user, entry.node, str(entry.kind), str(entry.state),
-        entry.gpus, *(device.name for device in entry.devices), entry.group, *entry.tags,
-        entry.note, entry.command, entry.message,
-    ]  # fmt: skip
-    return "\n".join(part for part in parts if part).lower()
 
 
 def _counted(values: Iterable[str]) -> list[RunChoice]:
