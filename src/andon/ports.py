@@ -15,8 +15,11 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.core.history.series import Bucket, NodeReadings
     from andon.core.history.tiers import Maintenance, StoreContents, StoredBlock, Tier
     from andon.core.notifying.outbox import Delivery, SavedAlerts
+    from andon.core.runs.baselines import RunBaseline
+    from andon.core.runs.matching import RunQuery
     from andon.core.settings.store_url import StoreUrl
     from andon.model.alert import Alert, Event, Notice
+    from andon.model.run import RunRow
 
 
 class Backend(Protocol):
@@ -211,6 +214,52 @@ class AlertStore(Protocol):
 
     def prune(self, at: float) -> int:
         """Delete the oldest episodes where there are too many; returns how many."""
+
+    def close(self) -> None:
+        """Close files and connections. May be called twice."""
+
+
+class RunIndex(Protocol):
+    """Finds runs by what their records say, and keeps what people add to them. The records are the
+    truth: an index that is lost is made again from them, without tags, notes and baselines that
+    people added. A call that returns has been committed.
+
+    Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing was written.
+    """
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+
+    def put(self, rows: Sequence[RunRow]) -> None:
+        """Store what records say now, by id. A run that is known keeps its tags and its note."""
+
+    def find(self, query: RunQuery) -> Sequence[RunRow]:
+        """The runs that `core.runs.matching` means, newest first."""
+
+    def count(self, query: RunQuery) -> int:
+        """How many there are without the query's limit and offset."""
+
+    def beginning(self, text: str, limit: int) -> Sequence[RunRow]:
+        """The runs whose id begins so, the one with exactly this id first."""
+
+    def paths(self) -> Mapping[str, str]:
+        """Every record that it knows: path → id."""
+
+    def annotate(self, run: str, tags: Sequence[str], note: str | None) -> None:
+        """Replace the tags and the note of a run; `Gone` if there is no such run."""
+
+    def drop(self, runs: Sequence[str]) -> None:
+        """Forget runs; their records are not touched."""
+
+    def baselines(self) -> Sequence[RunBaseline]:
+        """All of them, by name."""
+
+    def put_baseline(self, baseline: RunBaseline) -> None:
+        """Store one, in the place of another of that name."""
+
+    def drop_baseline(self, name: str) -> bool:
+        """Whether there was one."""
 
     def close(self) -> None:
         """Close files and connections. May be called twice."""

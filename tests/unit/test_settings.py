@@ -79,6 +79,8 @@ EXPECTED = Settings(
     history_minute_days=12.0,
     history_hour_days=40.0,
     history_max_megabytes=20,
+    runs_keep_days=30.0,
+    runs_megabytes=500,
     server_allow_origins=("http://localhost:3000",),
     server_sign_in=False,
     exporter_prefix="lab",
@@ -119,6 +121,9 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     minute_days = 12
     hour_days = 40
     max_megabytes = 20
+    [runs]
+    keep_days = 30
+    megabytes = 500
     [server]
     allow_origins = ["http://localhost:3000"]
     sign_in = false
@@ -145,6 +150,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_HISTORY": "sqlite:h.db", "ANDON_HISTORY_FLUSH": "1s", "ANDON_HISTORY_RAW_DAYS": "1",
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
         "ANDON_HISTORY_MAX_MEGABYTES": "20",
+        "ANDON_RUNS_KEEP_DAYS": "30", "ANDON_RUNS_MEGABYTES": "500",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",

@@ -87,6 +87,9 @@ COMMANDS = {
     "uncordon": CommandEntry(
         "share", "andon.cli.commands.share.cordon:uncordon", "Return a GPU to service."
     ),
+    "runs": CommandEntry(
+        "record", "andon.cli.commands.runs.group:runs", "What was run, and what it used."
+    ),
     "setup": CommandEntry(
         "setup",
         "andon.cli.commands.setup.setup:setup",

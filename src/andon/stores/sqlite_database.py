@@ -24,9 +24,10 @@ class Database:
         path: Path,
         readonly: bool = False,
         forget: Callable[[], None] | None = None,
+        kind: sqlite_file.FileKind = sqlite_file.HISTORY_FILE,
     ) -> None:
         """`forget` is called when what was read from the file may no longer be true."""
-        self.path = path
+        self.path, self._kind = path, kind
         self._readonly, self._forget = readonly, forget or _nothing
         self._writing, self._reading = threading.RLock(), threading.RLock()
         self._writer: sqlite3.Connection | None = None
@@ -115,9 +116,9 @@ class Database:
             raise
 
     def _begin(self) -> None:
-        sqlite_file.make_file(self.path)
+        sqlite_file.make_file(self.path, self._kind)
         self._writer = sqlite_file.connect(self.path)
-        sqlite_form.bring_up_to_date(self._writer)
+        sqlite_form.bring_up_to_date(self._writer, self._kind)
         self._forget()
         self._identity = sqlite_file.identity(self.path)
 

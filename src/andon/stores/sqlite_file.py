@@ -5,6 +5,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
@@ -12,6 +13,17 @@ from andon.host import file_systems
 from andon.host.folders import make_private, make_private_file
 from andon.stores.statements import migrations
 
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """What a database is for: its migrations, what people call it, and what to do about it."""
+
+    dialect: str
+    words: str
+    hint: str
+
+
+HISTORY_FILE = FileKind("sqlite", "history", "set ANDON_HISTORY to another file")
 BUSY_SECONDS = 1.0  # with a longer wait, ticks would be dropped
 CHECKPOINT_PAGES = 1000
 JOURNAL_BYTES = 16_000_000  # a write-ahead log that grew is truncated to this
@@ -128,13 +140,13 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[str] | None = None) 
             raise
 
 
-def refuse_newer(connection: sqlite3.Connection) -> None:
+def refuse_newer(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) -> None:
     """Raise Invalid for a file that a newer version of andon has migrated."""
-    version, known = version_of(connection), len(migrations("sqlite"))
+    version, known = version_of(connection), len(migrations(kind.dialect))
     if version > known:
         raise Invalid(
-            f"the history was written by a newer andon (format {version}, known: {known})",
-            hint="upgrade andon, or set ANDON_HISTORY to another file",
+            f"the {kind.words} was written by a newer andon (format {version}, known: {known})",
+            hint=f"upgrade andon, or {kind.hint}",
         )
 
 
@@ -183,7 +195,7 @@ def length(part: Path) -> int:
         return 0
 
 
-def make_file(path: Path) -> None:
+def make_file(path: Path, kind: FileKind = HISTORY_FILE) -> None:
     """An empty file in its directory, both private to their owner: who used what is private.
 
     SQLite creates the files next to it with the same mode.
@@ -194,7 +206,7 @@ def make_file(path: Path) -> None:
         if path.is_symlink() and not path.exists():
             raise FileNotFoundError(errno.ENOENT, "a link to a file that does not exist")
     except PermissionError as exc:
-        raise Denied(f"{path} cannot be created", hint="set ANDON_HISTORY to another file") from exc
+        raise Denied(f"{path} cannot be created", hint=kind.hint) from exc
     except OSError as exc:
         raise Unavailable(f"{path}: {exc.strerror}") from exc
 

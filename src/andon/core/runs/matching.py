@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from andon.model.model_names import models_in_words
 from andon.model.run import RunRow, RunState
 
 
@@ -60,8 +61,5 @@ def models_of(row: RunRow) -> str:
 
 
 def devices_words(row: RunRow) -> str:
-    """`2 × NVIDIA H200`; several models one after the other; empty without devices."""
-    counts: dict[str, int] = {}
-    for device in row.devices:
-        counts[device.name] = counts.get(device.name, 0) + 1
-    return ", ".join(f"{count} × {name}" for name, count in counts.items())
+    """`2 × H200`; empty without devices."""
+    return models_in_words(device.name for device in row.devices)

@@ -52,6 +52,8 @@ class Settings:
     history_minute_days: float = 90.0
     history_hour_days: float = 730.0
     history_max_megabytes: int = 250
+    runs_keep_days: float = 365.0
+    runs_megabytes: int = 2000
     server_allow_origins: tuple[str, ...] = ()
     server_sign_in: bool = True
     exporter_prefix: str = "andon"
@@ -197,6 +199,16 @@ FIELDS = (
         "history_max_megabytes", "history.max_megabytes", "ANDON_HISTORY_MAX_MEGABYTES", WHOLE,
         "maximum size of the history; beyond it the finest readings are deleted first",
         16, 1_000_000,
+    ),
+    Field(
+        "runs_keep_days", "runs.keep_days", "ANDON_RUNS_KEEP_DAYS", NUMBER,
+        "how many days andon gc keeps the records of runs in the state folder; never fewer of "
+        "tagged ones and of baselines",
+        1, 36500,
+    ),
+    Field(
+        "runs_megabytes", "runs.megabytes", "ANDON_RUNS_MEGABYTES", WHOLE,
+        "maximum size of these records; beyond it andon gc deletes the oldest", 1, 10_000_000,
     ),
     Field(
         "server_allow_origins", "server.allow_origins", "ANDON_SERVER_ALLOW_ORIGINS", ORIGINS,

@@ -3,9 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +11,7 @@ import click
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
+from andon.cli.moments import moment as moment
 from andon.cli.options import DEVICE_FORMS, chosen, elsewhere, shared, whole, with_devices
 from andon.cli.show import history as history_text
 from andon.cli.show import history_parquet
@@ -24,7 +23,6 @@ from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
-from andon.units import has_unit, parse_seconds
 
 if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
@@ -76,23 +74,6 @@ READINGS = (
     "of a name will do."
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
-
-
-def moment(text: str) -> float:
-    """`2h` ago, `now`, or a time such as 2026-11-15T03:00."""
-    if text == "now":
-        return time.time()
-    with suppress(ValueError):
-        seconds = parse_seconds(text)
-        if not has_unit(text):
-            number = text.strip()[:40]
-            raise click.BadParameter(f"{number!r} has no unit: use {number}h, or a time")
-        return time.time() - seconds
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError) as exc:
-        shown = f"{text[:40]!r} is not a time (use 24h or 2026-11-15T03:00)"
-        raise click.BadParameter(shown) from exc
 
 
 def metric_names(text: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import click
 
 from andon.cli import snapshot_source
 from andon.cli.availability_source import free_line
+from andon.cli.json_text import as_json_text as as_json_text
 from andon.cli.lamp_source import LampSource
 from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show import csv_rows
@@ -56,11 +57,6 @@ def status(
 def exit_code(snapshot: Snapshot) -> int:
     fine = any(s.state in (State.OK, State.ASLEEP) for s in snapshot.devices)
     return 0 if fine else NO_DEVICE
-
-
-def as_json_text(value: wire.Json, live: bool) -> str:
-    """One line for a program, indented for a person."""
-    return wire.dumps(value, indented=live) + "\n"
 
 
 def _show(

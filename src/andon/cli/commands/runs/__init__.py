@@ -1,0 +1,1 @@
+"""`andon runs`: finds and reads the records of runs, a file per command."""

@@ -1,0 +1,39 @@
+"""`andon runs add`: records from any folder or machine; also how the index is made again."""
+
+from pathlib import Path
+
+import click
+
+from andon.cli.commands.runs.opened import finding
+from andon.cli.options import chosen, shared
+from andon.cli.show.text import say
+from andon.cli.terminal import Terminal, notice
+
+SHOWN_REFUSED = 10
+
+
+@click.command()
+@click.argument("paths", metavar="DIR…", nargs=-1, required=True)
+@shared
+def add(paths: tuple[str, ...]) -> int:
+    """Add records to the list: files, or folders with all below them.
+
+    Records of other machines are welcome. A record that was moved is found again with its tags
+    and its note; a copy of one that is known is not taken. The exit code is 1 if nothing was.
+    """
+    with finding() as finder:
+        done = finder.add(map(Path, paths))
+    choices = chosen()
+    for path, why in done.refused[:SHOWN_REFUSED]:
+        notice(why if str(path) in why else f"{path}: {why}", choices)
+    if len(done.refused) > SHOWN_REFUSED:
+        notice(f"and {len(done.refused) - SHOWN_REFUSED} more files", choices)
+    parts = [
+        (len(done.added), "added"),
+        (done.known, "known already"),
+        (len(done.refused), "not taken"),
+    ]
+    words = ", ".join(f"{count} {what}" for count, what in parts if count)
+    if not choices.quiet:
+        Terminal.of(choices).say(say(words or "no records there"))
+    return 0 if done.added or done.known else 1

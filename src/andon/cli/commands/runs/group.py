@@ -1,0 +1,128 @@
+"""`andon runs`: lists runs; its commands read and mark them."""
+
+import time
+from importlib import import_module
+
+import click
+
+from andon.cli.commands.runs.opened import finding
+from andon.cli.json_text import as_json_text
+from andon.cli.moments import moment
+from andon.cli.options import MOST, chosen, shared
+from andon.cli.show.text import say
+from andon.cli.terminal import Terminal
+from andon.core.runs.matching import RunQuery
+from andon.model.run import RunRow, RunState
+
+SHOWN = 50
+COMMANDS = {
+    "show": "andon.cli.commands.runs.show:show",
+    "tail": "andon.cli.commands.runs.tail:tail",
+    "export": "andon.cli.commands.runs.export:export",
+    "add": "andon.cli.commands.runs.add:add",
+    "tag": "andon.cli.commands.runs.marking:tag",
+    "note": "andon.cli.commands.runs.marking:note",
+    "rm": "andon.cli.commands.runs.marking:rm",
+    "baseline": "andon.cli.commands.runs.baseline:baseline",
+}
+
+
+class RunsGroup(click.Group):
+    """Imports a command only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        found: click.Command = getattr(import_module(module), attribute)
+        return found
+
+
+def count(text: str | int) -> int:
+    """The type of -n: 0 is all."""
+    given = str(text)
+    if given.isdecimal() and len(given) <= len(str(MOST)) and int(given) <= MOST:
+        return int(given)
+    raise click.BadParameter(f"{given[:40]!r} is not a whole number from 0 to {MOST}")
+
+
+@click.group(cls=RunsGroup, invoke_without_command=True)
+@click.option("--since", type=moment, metavar="WHEN", help="Only those that began since: 7d.")
+@click.option("--name", metavar="NAME", help="Only runs of this name; * and ? stand for any.")
+@click.option("--tag", metavar="TAG", help="Only runs with this tag.")
+@click.option("--group", metavar="GROUP", help="Only runs of this group.")
+@click.option(
+    "--state",
+    type=click.Choice([str(one) for one in RunState]),
+    metavar="STATE",
+    help=f"Only runs in this state: {', '.join(RunState)}.",
+)
+@click.option("--search", metavar="TEXT", help="Only runs with this in any of their words.")
+@click.option(
+    "-n", "most", type=count, metavar="N", help=f"The newest N; 0 for all [default: {SHOWN}]."
+)
+@click.option("--json", "form", flag_value="json", help="Print andon.runs/1: UTC, bytes.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV, one row per run.")
+@shared
+@click.pass_context
+def runs(
+    context: click.Context,
+    since: float | None,
+    name: str | None,
+    tag: str | None,
+    group: str | None,
+    state: str | None,
+    search: str | None,
+    most: int | None,
+    form: str | None,
+) -> int | None:
+    """List what was run, the newest first; the commands below show and compare them.
+
+    Every `andon run`, `andon.run(...)` and callback writes a record. Those of the state folder
+    are found by themselves; `andon runs add DIR` adds others, also of other machines.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    wanted = RunQuery(
+        since=since,
+        name=name,
+        tag=tag,
+        group=group,
+        state=None if state is None else RunState(state),
+        text=search,
+        limit=(SHOWN if most is None else most) or None,
+    )
+    with finding() as finder:
+        left = finder.refresh()
+        rows = list(finder.index.find(wanted))
+        total = len(rows) if wanted.limit is None else finder.index.count(wanted)
+        place = str(finder.folder)
+    _show(rows, total, form)
+    if left and not chosen().quiet:
+        from andon.cli.terminal import notice
+
+        notice(f"{left} more records are not read yet; to read them all: andon runs add {place}")
+    return 0
+
+
+def _show(rows: list[RunRow], total: int, form: str | None) -> None:
+    terminal = Terminal.of(chosen())
+    if form == "json":
+        from andon.model.run_row_wire import rows_to_json
+
+        terminal.show(as_json_text(rows_to_json(rows, total), terminal.live))
+        return
+    from andon.cli.show.runs.listing import render_runs, runs_to_csv
+
+    if form == "csv":
+        terminal.show(runs_to_csv(rows))
+    elif not rows:
+        terminal.say(say("no runs", "dim") if total == 0 else say(""))
+    else:
+        for line in render_runs(rows, time.time(), terminal.width):
+            terminal.say(line)
+        if total > len(rows) and not terminal.quiet:
+            terminal.say(say(f"the newest {len(rows)} of {total}; all of them: -n 0", "dim"))

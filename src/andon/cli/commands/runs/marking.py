@@ -1,0 +1,111 @@
+"""`andon runs tag`, `note` and `rm`: what people add to runs, and how one is deleted."""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
+from andon.cli.options import chosen, shared
+from andon.cli.show.text import say
+from andon.cli.terminal import Terminal
+from andon.errors import Conflict, Denied, Invalid, Unavailable
+from andon.model.run import RunState
+
+if TYPE_CHECKING:
+    from andon.model.run import RunRow
+    from andon.stores.run_finder import RunFinder
+
+TAG = re.compile(r"[^\s,]{1,60}")
+MOST_TAGS, MOST_NOTE = 50, 2000
+
+
+@click.command(epilog=RUN_FORMS)
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.argument("tags", metavar="TAG…", nargs=-1, required=True)
+@click.option("--remove", "-r", is_flag=True, help="Take these tags away.")
+@shared
+def tag(run: str, tags: tuple[str, ...], remove: bool) -> int:
+    """Add tags to a run, or with --remove take them away. andon gc keeps tagged runs."""
+    wrong = [one for one in tags if not TAG.fullmatch(one)]
+    if wrong:
+        hint = "a tag has no spaces and no commas, and at most 60 characters"
+        raise Invalid(f"{wrong[0][:60]!r} is not a tag", hint=hint)
+    with finding() as finder:
+        row = _indexed(finder, run)
+        kept = set(row.tags).difference(tags) if remove else set(row.tags).union(tags)
+        if len(kept) > MOST_TAGS:
+            raise Invalid(f"{len(kept)} tags", hint=f"a run has at most {MOST_TAGS}")
+        finder.index.annotate(row.id, sorted(kept), row.note)
+    _say(f"{row.id} ({row.name}): {' '.join(sorted(kept)) or 'no tags'}")
+    return 0
+
+
+@click.command(epilog=RUN_FORMS)
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.argument("text", metavar="TEXT")
+@shared
+def note(run: str, text: str) -> int:
+    """Write a note on a run, in the place of the one before; an empty TEXT removes it."""
+    if len(text) > MOST_NOTE:
+        raise Invalid(f"the note has {len(text)} characters", hint=f"at most {MOST_NOTE}")
+    with finding() as finder:
+        row = _indexed(finder, run)
+        finder.index.annotate(row.id, row.tags, text.strip() or None)
+    _say(f"{row.id} ({row.name}): {text.strip() or 'no note'}")
+    return 0
+
+
+@click.command(epilog=RUN_FORMS)
+@click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=complete_run)
+@click.option("--keep-file", is_flag=True, help="Only forget it; the record stays where it is.")
+@shared
+def rm(runs: tuple[str, ...], keep_file: bool) -> int:
+    """Delete runs: their records, and all that the list knows of them.
+
+    A run that goes on and one of a baseline are not deleted. A record that is kept in the state
+    folder is found again by the next list.
+    """
+    with finding() as finder:
+        rows = {row.id: row for row in (finder.resolve(word) for word in runs)}
+        held = {one.id: base.name for base in finder.index.baselines() for one in base.runs}
+        for row in rows.values():
+            if row.state is RunState.RUNNING and not keep_file:
+                raise Conflict(f"run {row.id} ({row.name}) goes on", hint="wait for its end")
+            if row.id in held and not keep_file:
+                hint = f"andon runs baseline rm {held[row.id]}"
+                raise Conflict(f"run {row.id} is of the baseline {held[row.id]}", hint=hint)
+        for row in rows.values():
+            if not keep_file:
+                delete_record(Path(row.path))
+            finder.index.drop([row.id])
+            _say(f"{'forgot' if keep_file else 'deleted'} {row.id} ({row.name})")
+    return 0
+
+
+def delete_record(path: Path) -> None:
+    """The record, and the CSV that `andon run --csv` wrote beside it."""
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError as exc:
+        raise Denied(f"{path} cannot be deleted", hint="its folder belongs to another") from exc
+    except OSError as exc:
+        raise Unavailable(f"{path} cannot be deleted: {exc.strerror}") from exc
+    with suppress(OSError):
+        path.with_suffix(".csv").unlink(missing_ok=True)
+
+
+def _indexed(finder: "RunFinder", word: str) -> "RunRow":
+    """The run that is meant; a file that is not in the index is added to it."""
+    row = finder.resolve(word)
+    if not any(one.id == row.id for one in finder.index.beginning(row.id, 1)):
+        finder.index.put([row])
+    return row
+
+
+def _say(words: str) -> None:
+    choices = chosen()
+    if not choices.quiet:
+        Terminal.of(choices).say(say(words))

@@ -1,0 +1,76 @@
+"""`andon runs show`: one run, its facts and what it used."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
+from andon.cli.json_text import as_json_text
+from andon.cli.options import chosen, shared
+from andon.cli.show.text import say
+from andon.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from andon.cli.show.runs.detail import RunShown
+    from andon.model.wire import Json
+
+SCHEMA = "andon.run_details/1"
+
+
+@click.command(epilog=RUN_FORMS)
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.option("--json", "as_json", is_flag=True, help="Print andon.run_details/1: UTC, bytes.")
+@shared
+def show(run: str, as_json: bool) -> int:
+    """Show one run: what it was, how it ended, and what it used of each GPU.
+
+    Of a run that has ended only the ends of its record are read: a record of any size opens at
+    once. `andon runs tail` follows one that goes on.
+    """
+    shown, terminal = read_run(run), Terminal.of(chosen())
+    if as_json:
+        terminal.show(as_json_text(run_to_json(shown), terminal.live))
+        return 0
+    from andon.cli.show.runs.detail import render_run
+
+    for line in render_run(shown, time.time(), terminal.width):
+        terminal.say(line)
+    if not terminal.quiet:
+        terminal.say(say(f"Next: andon runs tail {shown.row.id}, andon runs --help", "dim"))
+    return 0
+
+
+def read_run(word: str) -> "RunShown":
+    """The run that is meant, with its record as it is now."""
+    from andon.cli.show.runs.detail import RunShown
+    from andon.errors import Gone
+    from andon.stores.run_files import read_ends
+
+    with finding() as finder:
+        row = finder.resolve(word)
+    try:
+        read = read_ends(Path(row.path))
+    except Gone as exc:
+        raise Gone(f"the record of run {row.id} is no longer at {row.path}", hint=exc.hint) from exc
+    if read.begin.id != row.id:
+        hint = f"andon runs add {row.path}, or andon runs rm {row.id}"
+        raise Gone(f"{row.path} is the record of another run now", hint=hint)
+    return RunShown(
+        row, read.begin, read.fold, read.size_bytes, read.whole, read.unreadable, read.problem
+    )
+
+
+def run_to_json(shown: "RunShown") -> "Json":
+    from andon.model.run_row_wire import row_to_json
+    from andon.model.shapes import to_json
+
+    return {
+        "schema": SCHEMA,
+        "run": row_to_json(shown.row),
+        "begin": to_json(shown.begin),
+        "facts": to_json(shown.fold.facts),
+        "end": to_json(shown.fold.end),
+        "summary": to_json(shown.fold.summary()),
+    }

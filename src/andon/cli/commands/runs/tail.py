@@ -1,0 +1,128 @@
+"""`andon runs tail`: the latest of a run, once or as it goes on."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
+from andon.cli.options import chosen, shared, whole
+from andon.cli.terminal import Terminal, notice
+from andon.model.run import RunState
+
+if TYPE_CHECKING:
+    from andon.core.runs.recent import RecentLines
+    from andon.model.run import RunLine
+    from andon.stores.run_follower import RecordFollower
+
+SHOWN = 15
+POLL_SECONDS = 0.5
+CHECK_SECONDS = 2.0  # how often it is checked whether a silent run still lives
+Draw = Callable[["RecentLines", "list[RunLine]", RunState], None]
+
+
+def short(given: str | int) -> int:
+    """The type of -n: more blocks than a wide terminal has columns show nothing."""
+    return whole(given, 1000)
+
+
+@click.command(epilog=RUN_FORMS)
+@click.argument("run", metavar="[RUN]", required=False, shell_complete=complete_run)
+@click.option("--log", metavar="FILE", help="The file of a record, instead of RUN.")
+@click.option(
+    "-n", "most", type=short, default=SHOWN, show_default=True, metavar="N",
+    help="How many of the latest samples and events.",
+)  # fmt: skip
+@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
+@shared
+def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
+    """Show the latest of a run: utilisation and memory of each GPU, and what it said last.
+
+    Each block of a line is a sample, the latest on the right; memory is drawn up to all of it.
+    Below stand the latest events, items with how long they took, and logged values. Of a record
+    only the end is read, and with -f only what is added.
+    """
+    if (run is None) == (log is None):
+        raise click.UsageError("name either a RUN or --log FILE")
+    from andon.stores.run_follower import RecordFollower
+
+    with RecordFollower(_path(run, log), most) as follower, ExitStack() as stack:
+        recent = follower.recent()
+        draw = _drawer(follower, follow, stack)
+        draw(recent, [], _state(follower, recent))
+        if follow and recent.end is None:
+            with suppress(KeyboardInterrupt):
+                _go_on(follower, recent, draw)
+    return 0
+
+
+def _path(run: str | None, log: str | None) -> Path:
+    if log is not None:
+        return Path(log)
+    with finding() as finder:
+        return Path(finder.resolve(run or "").path)
+
+
+def _go_on(follower: "RecordFollower", recent: "RecentLines", draw: Draw) -> None:
+    for lines in _added(follower):
+        recent.add_all(lines)
+        state = _state(follower, recent)
+        draw(recent, lines, state)
+        if state is not RunState.RUNNING:
+            return
+    notice("the record was moved or deleted", chosen())
+
+
+def _added(follower: "RecordFollower") -> "Iterator[list[RunLine]]":
+    """What was added, as soon as something was; nothing, now and then, while all is silent."""
+    checked = time.monotonic()
+    while True:
+        lines = follower.new()
+        if lines or time.monotonic() - checked >= CHECK_SECONDS:
+            checked = time.monotonic()
+            yield lines
+            if follower.is_gone:
+                return
+        else:
+            time.sleep(POLL_SECONDS)
+
+
+def _state(follower: "RecordFollower", recent: "RecentLines") -> RunState:
+    from andon.host.run_life import is_alive
+
+    if recent.end is not None:
+        return recent.end.state
+    alive = is_alive(follower.begin, follower.modified, time.time())
+    return RunState.RUNNING if alive else RunState.LOST
+
+
+def _drawer(follower: "RecordFollower", follow: bool, stack: ExitStack) -> Draw:
+    """Redrawn in place on a terminal; elsewhere new lines are appended."""
+    from andon.cli.live_screen import LiveScreen, is_capable
+    from andon.cli.show.runs.tail import line_text, render_tail
+
+    terminal = Terminal.of(chosen())
+    if follow and terminal.live and is_capable():
+        screen = stack.enter_context(LiveScreen())
+
+        def redraw(recent: "RecentLines", lines: "list[RunLine]", state: RunState) -> None:
+            width, height = screen.size()
+            texts = list(render_tail(recent, state, time.time(), width))
+            screen.draw([text.paint(terminal.color) for text in texts[: height - 1]])
+
+        return redraw
+    first = [True]
+
+    def append(recent: "RecentLines", lines: "list[RunLine]", state: RunState) -> None:
+        if first.pop() if first else state is not RunState.RUNNING:
+            for text in render_tail(recent, state, time.time(), terminal.width):
+                terminal.say(text)
+            return
+        for line in lines:
+            if (text := line_text(line, follower.begin)) is not None:
+                terminal.say(text.fit(terminal.width))
+
+    return append

@@ -1,0 +1,66 @@
+"""How the numbers of a run are written, everywhere the same."""
+
+import time
+
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.model.run import RunState
+from andon.units import human_bytes, human_joules, human_seconds
+
+STATE_STYLES = {
+    RunState.RUNNING: "bold green",
+    RunState.SUCCEEDED: "",
+    RunState.STOPPED: "yellow",
+    RunState.LOST: "yellow",
+    RunState.NOT_STARTED: "yellow",
+}
+STATE_WORDS = {
+    RunState.DEVICE_OUT_OF_MEMORY: "GPU out of memory",
+    RunState.HOST_OUT_OF_MEMORY: "out of memory",
+    RunState.SIGNAL: "killed",
+    RunState.TIMEOUT: "timed out",
+    RunState.NOT_STARTED: "not started",
+}
+
+
+def state_text(state: RunState) -> Text:
+    return say(STATE_WORDS.get(state) or str(state), STATE_STYLES.get(state, "red"))
+
+
+def unknown() -> Text:
+    return say(UNKNOWN, "dim")
+
+
+def percent(value: float | None) -> Text:
+    return unknown() if value is None else say(f"{value:.0f} %")
+
+
+def size(value: float | None) -> Text:
+    return unknown() if value is None else say(human_bytes(value))
+
+
+def joules(value: float | None) -> Text:
+    return unknown() if value is None else say(human_joules(value))
+
+
+def length(seconds: float | None) -> Text:
+    """Below a minute with its tenths: short runs are compared by them."""
+    if seconds is None:
+        return unknown()
+    return say(f"{seconds:.1f} s" if seconds < 60 else human_seconds(seconds))
+
+
+def number(value: float) -> str:
+    """A program's own value, in four digits."""
+    return f"{value:.4g}"
+
+
+def moment(at: float, now: float) -> str:
+    """The local time; the day where it is not today, the year where it is not this one."""
+    then, today = time.localtime(at), time.localtime(now)
+    if then[:3] == today[:3]:
+        return time.strftime("%H:%M", then)
+    return time.strftime("%d %b %H:%M" if then.tm_year == today.tm_year else "%Y-%m-%d", then)
+
+
+def clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))

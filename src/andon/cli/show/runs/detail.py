@@ -1,0 +1,189 @@
+"""One run: its facts, and what it used of each device."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from andon.cli.show.runs.cells import (
+    joules,
+    length,
+    number,
+    percent,
+    size,
+    state_text,
+    unknown,
+)
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import Text, say
+from andon.core.runs.fold import RunFold
+from andon.core.runs.matching import devices_words
+from andon.model.model_names import short_model
+from andon.model.run import RunBegin, RunDevice, RunEnd, RunRow, RunState
+from andon.units import human_bytes, human_seconds
+
+WIDTH = 11
+MOST_PAIRS = 20
+LOCAL_SHOWN = 19  # characters of an ISO time without its fraction
+
+
+@dataclass(frozen=True, slots=True)
+class RunShown:
+    """A run as it is shown: its row, and what was read of its record."""
+
+    row: RunRow
+    begin: RunBegin
+    fold: RunFold
+    size_bytes: int
+    whole: bool
+    unreadable: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedDevice:
+    """A device of the run and its summary, as the record has it."""
+
+    device: RunDevice
+    used: Mapping[str, Any]
+
+    def spread(self, name: str) -> Mapping[str, Any]:
+        found = self.used.get(name)
+        return found if isinstance(found, Mapping) else {}
+
+
+def render_run(shown: RunShown, now: float, width: int) -> Iterator[Text]:
+    """The head, the facts, the devices and what to know about the record."""
+    yield _head(shown, now)
+    for label, words in _facts(shown):
+        yield (say(f"  {label}".ljust(WIDTH + 2), "dim") + say(words)).fit(width)
+    devices = _devices(shown)
+    if devices:
+        yield Text()
+        yield from draw(_COLUMNS, [TableRow(device) for device in devices], width)
+    for remark in _remarks(shown):
+        yield say(remark, "yellow")
+
+
+def _head(shown: RunShown, now: float) -> Text:
+    row = shown.row
+    mark = say("SIMULATED ", "reverse") if row.simulated else Text()
+    took = shown.fold.duration_seconds(row.state is RunState.RUNNING, now)
+    words = mark + say(row.name, "bold") + say(f" ({row.id}): ") + state_text(row.state)
+    if took is not None:
+        words += say(" for " if row.state is RunState.RUNNING else " after ") + length(took)
+    end = shown.fold.end
+    return words + say(_ending(end)) if end is not None else words
+
+
+def _ending(end: RunEnd) -> str:
+    code = "" if end.exit_code in (None, 0) else f", exit code {end.exit_code}"
+    signal = "" if end.signal is None else f", signal {end.signal}"
+    return code + signal + (f": {end.message}" if end.message else "")
+
+
+def _facts(shown: RunShown) -> Iterator[tuple[str, str]]:
+    begin, row, facts = shown.begin, shown.row, shown.fold.facts
+    by = f" by {begin.user}" if begin.user else ""
+    known = {
+        "began": f"{_local(begin.at)} on {begin.node}{by}",
+        "command": begin.command,
+        "folder": begin.working_directory,
+        "GPU": _chosen(row, begin),
+        "group": _group(begin),
+        "parent": begin.parent,
+        "params": _pairs(begin.params),
+        "values": _pairs({name: number(one) for name, one in shown.fold.last_values.items()}),
+        "tags": " ".join(row.tags),
+        "note": row.note,
+        "record": f"{row.path} ({human_bytes(shown.size_bytes)})",
+    }
+    if facts is not None:
+        git, reason = facts.git, facts.git_reason
+        dirty = {True: " with changes", False: "", None: ""}
+        known["git"] = f"{git.commit[:12]}{dirty[git.dirty]}" if git else reason
+        known["versions"] = ", ".join(f"{name} {one}" for name, one in facts.versions.items())
+    yield from ((label, words) for label, words in known.items() if words)
+
+
+def _chosen(row: RunRow, begin: RunBegin) -> str | None:
+    words = devices_words(row)
+    if not words:
+        return None
+    parts = [f"{words}: GPU {', '.join(device.label for device in begin.devices)}"]
+    if begin.allocation_method:
+        parts.append(begin.allocation_method)
+    if begin.waited_seconds:
+        parts.append(f"waited {human_seconds(begin.waited_seconds)}")
+    return "; ".join(parts)
+
+
+def _group(begin: RunBegin) -> str | None:
+    if begin.rank is None:
+        return begin.group
+    of = "" if begin.world_size is None else f" of {begin.world_size}"
+    return f"{begin.group or ''} rank {begin.rank}{of}".strip()
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    shown = [f"{name}={value}" for name, value in list(values.items())[:MOST_PAIRS]]
+    more = len(values) - len(shown)
+    return " ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _local(at: float) -> str:
+    from datetime import datetime
+
+    return datetime.fromtimestamp(at).astimezone().isoformat(" ")[:LOCAL_SHOWN]
+
+
+def _devices(shown: RunShown) -> list[UsedDevice]:
+    summary = shown.fold.summary()
+    return [
+        UsedDevice(one, summary[one.uuid]) for one in shown.begin.devices if one.uuid in summary
+    ]
+
+
+def _remarks(shown: RunShown) -> Iterator[str]:
+    end = shown.fold.end
+    if end is not None and end.no_samples_reason:
+        yield f"no samples: {end.no_samples_reason}"
+    if end is not None and end.dropped:
+        yield f"{end.dropped} lines could not be written in time"
+    if shown.row.state is RunState.LOST:
+        last = shown.fold.last_at
+        when = "" if last is None else f", its last line is of {_local(last)}"
+        yield f"its process is gone; the record has no end{when}"
+    if not shown.whole and end is None:
+        yield f"the record has {human_bytes(shown.size_bytes)}: only its ends were read"
+    if shown.unreadable:
+        lines = "line" if shown.unreadable == 1 else "lines"
+        yield f"{shown.unreadable} {lines} could not be read: {shown.problem}"
+
+
+def _mean(name: str, unit: str) -> "TableColumn[UsedDevice]":
+    def cell(one: UsedDevice) -> Text:
+        spread = one.spread(name)
+        mean, low, high = (spread.get(key) for key in ("mean", "min", "max"))
+        if mean is None or low is None or high is None:
+            return unknown()
+        return say(f"{mean:.0f} {unit}") + say(f" ({low:.0f}-{high:.0f})", "dim")
+
+    titles = {"utilization_percent": "UTIL", "temperature_celsius": "TEMP", "power_watts": "POWER"}
+    return TableColumn(titles[name], cell, rank=1, right=True)
+
+
+def _idle(one: UsedDevice) -> Text:
+    share = one.used.get("idle_share")
+    return percent(None if share is None else share * 100)
+
+
+_COLUMNS: Sequence[TableColumn[UsedDevice]] = (
+    TableColumn("GPU", lambda one: say(one.device.label), lead=True, right=True),
+    TableColumn("MODEL", lambda one: say(short_model(one.device.name)), elastic=6),
+    _mean("utilization_percent", "%"),
+    TableColumn("IDLE", _idle, rank=2, right=True),
+    TableColumn("PEAK", lambda one: size(one.used.get("peak_memory_bytes")), right=True),
+    _mean("temperature_celsius", "°C"),
+    _mean("power_watts", "W"),
+    TableColumn("ENERGY", lambda one: joules(one.used.get("energy_joules")), rank=2, right=True),
+)

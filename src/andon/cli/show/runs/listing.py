@@ -1,0 +1,72 @@
+"""The list of runs: a table that fits the terminal, or CSV."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.runs.cells import joules, length, moment, percent, size, state_text, unknown
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import Text, say
+from andon.core.runs.matching import devices_words
+from andon.model.run import RunRow, RunState
+from andon.units import iso_utc
+
+_APART = ("devices", "params", "last_values", "tags")
+_PLAIN = tuple(one.name for one in fields(RunRow) if one.name not in _APART)
+CSV_COLUMNS = (*_PLAIN, "began_iso", "gpus", "models", "tags", "last_values")
+
+
+def render_runs(rows: Sequence[RunRow], now: float, width: int) -> list[Text]:
+    """One line per run."""
+    least = 20 if any(row.simulated for row in rows) else 8  # the mark must not be cut
+    return draw(_columns(now, least), [TableRow(row) for row in rows], width)
+
+
+def runs_to_csv(rows: Sequence[RunRow]) -> str:
+    return csv_line(CSV_COLUMNS) + "".join(csv_line(_values(row)) for row in rows)
+
+
+def _values(row: RunRow) -> list[object]:
+    return [
+        *(getattr(row, name) for name in _PLAIN),
+        iso_utc(row.began),
+        len(row.devices),
+        devices_words(row),
+        row.tags,
+        " ".join(f"{name}={value}" for name, value in row.last_values.items()),
+    ]
+
+
+def _columns(now: float, least: int) -> tuple[TableColumn[RunRow], ...]:
+    return (
+        TableColumn("RUN", lambda row: say(row.id), lead=True),
+        TableColumn("NAME", _name, elastic=least),
+        TableColumn("STATE", lambda row: state_text(row.state)),
+        TableColumn("BEGAN", lambda row: say(moment(row.began, now)), rank=1, right=True),
+        TableColumn("TOOK", lambda row: _took(row, now), rank=1, right=True),
+        TableColumn("GPU", _devices, rank=1, elastic=8),
+        TableColumn("UTIL", lambda row: percent(row.mean_utilization_percent), rank=2, right=True),
+        TableColumn("PEAK", lambda row: size(row.peak_memory_bytes), rank=3, right=True),
+        TableColumn("ENERGY", lambda row: joules(row.energy_joules), rank=3, right=True),
+        TableColumn("TAGS", lambda row: say(" ".join(row.tags), "cyan"), rank=4, elastic=6),
+        TableColumn("USER", lambda row: say(row.user or ""), rank=5, elastic=6),
+        TableColumn("NODE", lambda row: say(row.node), rank=6, elastic=6),
+    )
+
+
+def _name(row: RunRow) -> Text:
+    mark = say("SIMULATED ", "reverse") if row.simulated else Text()
+    rank = "" if row.rank is None else f" rank {row.rank}"
+    return mark + say(row.name) + say(rank, "dim")
+
+
+def _took(row: RunRow, now: float) -> Text:
+    """Of a run that goes on: so far."""
+    if row.state is RunState.RUNNING:
+        return length(max(0.0, now - row.began))
+    return length(row.duration_seconds)
+
+
+def _devices(row: RunRow) -> Text:
+    words = devices_words(row)
+    return say(words) if words else unknown()

@@ -1,0 +1,151 @@
+"""The latest of a run: a sparkline per device, and what its program said last."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from andon.cli.show.runs.cells import clock, length, number, size, state_text
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.core.history.sparkline import sparkline
+from andon.core.runs.matching import models_in_words
+from andon.core.runs.recent import Happening, RecentLines
+from andon.model.model_names import short_model
+from andon.model.run import (
+    ItemState,
+    RunAlert,
+    RunBegin,
+    RunDevice,
+    RunEvent,
+    RunItem,
+    RunLine,
+    RunLogged,
+    RunSample,
+    RunState,
+)
+from andon.units import human_bytes
+
+ITEM_STYLES = {ItemState.FAILED: "red", ItemState.RETRY: "yellow", ItemState.OK: "green"}
+MOST_PAIRS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """A device, and its readings in the latest samples."""
+
+    device: RunDevice
+    readings: Sequence[Mapping[str, Any]]
+
+    def values(self, name: str) -> list[float | None]:
+        return [reading.get(name) for reading in self.readings]
+
+    def last(self, name: str) -> float | None:
+        return self.readings[-1].get(name) if self.readings else None
+
+
+def render_tail(recent: RecentLines, state: RunState, now: float, width: int) -> Iterator[Text]:
+    """The head, the devices, and the latest events below."""
+    begin = recent.begin
+    if begin is None:
+        return
+    yield _head(begin, recent, state, now).fit(width)
+    curves = [
+        _Curve(device, [sample.devices.get(device.uuid, {}) for sample in recent.samples])
+        for device in begin.devices
+    ]
+    if recent.samples and curves:
+        yield from draw(_COLUMNS, [TableRow(curve) for curve in curves], width)
+    elif curves:
+        yield say("no samples yet" if recent.end is None else "no samples", "dim")
+    for happening in recent.happenings:
+        yield happening_text(happening).fit(width)
+
+
+def line_text(line: RunLine, begin: RunBegin) -> Text | None:
+    """One new line of a record, for output that is not redrawn."""
+    if isinstance(line, RunSample):
+        return _sample_text(line, begin)
+    return happening_text(line) if isinstance(line, Happening) else None
+
+
+def happening_text(line: Happening) -> Text:
+    at = say(f"{clock(line.at)}  ", "dim")
+    match line:
+        case RunItem():
+            return at + _item(line)
+        case RunLogged():
+            step = "" if line.step is None else f"step {line.step:g}  "
+            return at + say(step) + say(_pairs({n: number(v) for n, v in line.values.items()}))
+        case RunAlert():
+            style = "red" if line.level == "critical" else "yellow"
+            return at + say(f"{line.level} {line.state}", style) + say(f"  {line.message}")
+        case RunEvent():
+            return at + say(line.name, "bold") + say(f"  {_pairs(line.data)}")
+
+
+def _item(line: RunItem) -> Text:
+    text = say(f"item {line.index} ") + say(str(line.state), ITEM_STYLES.get(line.state, ""))
+    where = f" on GPU {line.device}" if line.device else ""
+    took = Text() if line.runtime_seconds is None else say(" in ") + length(line.runtime_seconds)
+    attempt = say(f" (attempt {line.attempt})", "dim") if line.attempt > 1 else Text()
+    return text + say(f"  {line.item}{where}") + took + attempt
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in list(values.items())[:MOST_PAIRS])
+
+
+def _head(begin: RunBegin, recent: RecentLines, state: RunState, now: float) -> Text:
+    mark = say("SIMULATED ", "reverse") if begin.simulated else Text()
+    last = now if state is RunState.RUNNING else recent.last_at
+    took = recent.end.duration_seconds if recent.end else max(0.0, (last or begin.at) - begin.at)
+    devices = models_in_words(device.name for device in begin.devices)
+    where = f" on {begin.node}" + (f": {devices}" if devices else "")
+    named = mark + say(begin.name, "bold") + say(f" ({begin.id}): ") + state_text(state)
+    joint = " for " if state is RunState.RUNNING else " after "
+    message = f"; {recent.end.message}" if recent.end and recent.end.message else ""
+    return named + say(joint) + length(took) + say(where + message)
+
+
+def _sample_text(line: RunSample, begin: RunBegin) -> Text:
+    parts = []
+    for device in begin.devices:
+        readings = line.devices.get(device.uuid, {})
+        parts.append(f"GPU {device.label} {_percent(readings.get('utilization_percent'))}")
+        parts[-1] += f" {_bytes(readings.get('memory_used_bytes'))}"
+    return say(f"{clock(line.at)}  ", "dim") + say(", ".join(parts))
+
+
+def _percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f} %"
+
+
+def _bytes(value: float | None) -> str:
+    return UNKNOWN if value is None else human_bytes(value)
+
+
+def _memory(curve: _Curve) -> Text:
+    total = curve.device.memory_total_bytes
+    return say(sparkline(curve.values("memory_used_bytes"), 0.0, total))
+
+
+def _reading(name: str, unit: str) -> "TableColumn[_Curve]":
+    titles = {"temperature_celsius": "TEMP", "power_watts": "POWER"}
+
+    def cell(curve: _Curve) -> Text:
+        value = curve.last(name)
+        return say(UNKNOWN, "dim") if value is None else say(f"{value:.0f} {unit}")
+
+    return TableColumn(titles[name], cell, rank=2, right=True)
+
+
+_COLUMNS: Sequence[TableColumn[_Curve]] = (
+    TableColumn("GPU", lambda curve: say(curve.device.label), lead=True, right=True),
+    TableColumn("MODEL", lambda curve: say(short_model(curve.device.name)), rank=3, elastic=6),
+    TableColumn("UTIL", lambda curve: say(sparkline(curve.values("utilization_percent")))),
+    TableColumn("", lambda curve: say(_percent(curve.last("utilization_percent"))), right=True),
+    TableColumn("MEMORY", _memory),
+    TableColumn("", lambda curve: size(curve.last("memory_used_bytes")), right=True),
+    _reading("temperature_celsius", "°C"),
+    _reading("power_watts", "W"),
+)

@@ -1,0 +1,44 @@
+"""Which records are deleted: the oldest of the state folder, and never what people marked."""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from andon.model.run import RunRow, RunState
+
+DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunsKept:
+    """How long records are kept, and how much space they may take."""
+
+    seconds: float
+    most_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRecord:
+    """A record of the state folder, and its size."""
+
+    row: RunRow
+    size_bytes: int
+
+
+def overdue(
+    records: Sequence[KeptRecord], kept: RunsKept, now: float, baselines: AbstractSet[str]
+) -> list[KeptRecord]:
+    """Those that are too old, and then the oldest until the rest fits."""
+    total = sum(record.size_bytes for record in records)
+    out: list[KeptRecord] = []
+    for record in sorted(records, key=lambda one: one.row.began):
+        row = record.row
+        too_old = row.began < now - kept.seconds
+        if (too_old or total > kept.most_bytes) and not _is_marked(row, baselines):
+            total -= record.size_bytes
+            out.append(record)
+    return out
+
+
+def _is_marked(row: RunRow, baselines: AbstractSet[str]) -> bool:
+    return bool(row.tags) or row.id in baselines or row.state is RunState.RUNNING

@@ -1,0 +1,168 @@
+"""Reads the files of run records: of a finished one only its ends, of a large one never all."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from andon.core.runs.fold import RunFold
+from andon.core.runs.lines import RecordLines
+from andon.errors import Denied, Gone, Invalid, Unavailable
+from andon.host.private_files import NotRegular, open_regular
+from andon.model.run import MOST_LINE_BYTES, RunBegin, RunEnd, RunLine
+
+ENDS_BYTES = 128 * 1024
+"""Of each end: the begin with its facts; the last line, and some before it."""
+PIECE_BYTES = 1024 * 1024
+WHOLE_BYTES = 64 * 1024 * 1024
+"""A larger record is not read whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRead:
+    """What was read of a record."""
+
+    path: Path
+    begin: RunBegin
+    fold: RunFold
+    whole: bool  # False: only its first and its last lines
+    size_bytes: int
+    modified: float
+    unreadable: int = 0
+    problem: str | None = None  # of the first line that could not be read
+    partial: bool = False  # it ends in half a line
+
+
+@dataclass(slots=True)
+class _End:
+    """The lines at one end of a file."""
+
+    lines: list[RunLine]
+    reader: RecordLines
+
+
+def read_ends(path: Path, unfinished_bytes: int = WHOLE_BYTES) -> RecordRead:
+    """The begin, the end and what lies beside them. A record without an end is read whole up to
+    this size: what it used so far is in its samples."""
+    with open_record(path) as file:
+        head, tail, status = _ends(path, file)
+        unfinished = not (tail.lines and isinstance(tail.lines[-1], RunEnd))
+        if unfinished and status.st_size <= unfinished_bytes:
+            return _whole(path, file, status, RunFold())
+        fold = RunFold(tallying=False)
+        fold.add_all(head.lines)
+        if tail is not head:
+            fold.add_all(tail.lines)
+        return _result(path, status, fold, tail.reader, whole=tail is head)
+
+
+def read_record(path: Path, most_bytes: int = WHOLE_BYTES) -> RecordRead:
+    """Every line up to this size, so that events, items and logged values are there too."""
+    with open_record(path) as file:
+        head, tail, status = _ends(path, file)
+        finished = bool(tail.lines) and isinstance(tail.lines[-1], RunEnd)
+        if status.st_size <= most_bytes:
+            return _whole(path, file, status, RunFold(tallying=not finished))
+        fold = RunFold(tallying=False)
+        fold.add_all(head.lines)
+        fold.add_all(tail.lines)
+        return _result(path, status, fold, tail.reader, whole=False)
+
+
+def open_record(path: Path) -> BinaryIO:
+    """Raises Gone, Denied, Invalid or Unavailable, with what to do."""
+    try:
+        return os.fdopen(open_regular(path, follow=True), "rb")
+    except FileNotFoundError as exc:
+        hint = "if it was moved: andon runs add DIR, with the folder where it is now"
+        raise Gone(f"there is no {path}", hint=hint) from exc
+    except NotRegular as exc:
+        raise Invalid(f"{path} is not a regular file", hint="name the record of a run") from exc
+    except PermissionError as exc:
+        raise Denied(f"{path} cannot be read", hint="its owner may make it readable") from exc
+    except (OSError, ValueError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else "not a path"
+        raise Unavailable(f"{path}: {reason}") from exc
+
+
+def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The first `size` bytes: what is appended meanwhile is left out."""
+    file.seek(0)
+    while size > 0 and (data := file.read(min(PIECE_BYTES, size))):
+        size -= len(data)
+        yield data
+
+
+def _ends(path: Path, file: BinaryIO) -> tuple[_End, _End, os.stat_result]:
+    """Both ends; the same one twice where one reading got all."""
+    try:
+        status = os.fstat(file.fileno())
+        head, taken = _head(file)
+        if not head.lines or not isinstance(head.lines[0], RunBegin):
+            raise _foreign(path, status.st_size, head.reader)
+        tail = head if taken >= status.st_size else _tail(file, status.st_size)
+    except OSError as exc:
+        raise Unavailable(f"{path} cannot be read: {exc.strerror}") from exc
+    return head, tail, status
+
+
+def _head(file: BinaryIO) -> tuple[_End, int]:
+    """At least the first line."""
+    reader, lines, taken = RecordLines(), list[RunLine](), 0
+    while taken < ENDS_BYTES or (not lines and not reader.unreadable):
+        data = file.read(ENDS_BYTES)
+        if not data:
+            break
+        taken += len(data)
+        lines += reader.feed(data)
+    return _End(lines, reader), taken
+
+
+def _tail(file: BinaryIO, size: int) -> _End:
+    """At least the last whole line, which holds the series of a finished run."""
+    wanted = ENDS_BYTES
+    while True:
+        file.seek(size - min(wanted, size))
+        data = file.read(min(wanted, size))
+        if data.count(b"\n") > 1 or wanted > 2 * MOST_LINE_BYTES or wanted >= size:
+            break
+        wanted *= 4
+    reader = RecordLines()
+    return _End(list(reader.feed(data[data.find(b"\n") + 1 :])), reader)
+
+
+def _whole(path: Path, file: BinaryIO, status: os.stat_result, fold: RunFold) -> RecordRead:
+    reader = RecordLines()
+    try:
+        for data in pieces(file, status.st_size):
+            fold.add_all(reader.feed(data))
+    except OSError as exc:
+        raise Unavailable(f"{path} cannot be read: {exc.strerror}") from exc
+    return _result(path, status, fold, reader, whole=True)
+
+
+def _result(
+    path: Path, status: os.stat_result, fold: RunFold, reader: RecordLines, whole: bool
+) -> RecordRead:
+    assert fold.begin is not None  # `_ends` has seen to it
+    return RecordRead(
+        path=path,
+        begin=fold.begin,
+        fold=fold,
+        whole=whole,
+        size_bytes=status.st_size,
+        modified=status.st_mtime,
+        unreadable=reader.unreadable,
+        problem=reader.first_problem,
+        partial=reader.is_partial,
+    )
+
+
+def _foreign(path: Path, size: int, reader: RecordLines) -> Invalid:
+    if not size:
+        return Invalid(f"{path} is empty", hint="a run that has begun writes its first line")
+    if not reader.unreadable and reader.is_partial:
+        return Invalid(f"{path} holds only half a line", hint="the run ended as it began")
+    why = reader.first_problem or "it does not begin with the begin of a run"
+    return Invalid(f"{path} is not the record of a run: {why}", hint="andon run writes such files")

@@ -1,0 +1,196 @@
+"""Finds runs: keeps the index in step with the records, and knows which one a word means."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from andon.core.runs.fold import row_of
+from andon.core.runs.matching import RunQuery
+from andon.errors import AndonError, Conflict, Gone, Invalid
+from andon.host.run_life import is_alive
+from andon.model.run import RunRow, RunState
+from andon.ports import RunIndex
+from andon.stores.run_files import RecordRead, read_ends
+
+SUFFIX = ".jsonl"
+LAST = "last"
+UNFINISHED_BYTES = 1024 * 1024  # what a list reads of a record without an end
+BUDGET_SECONDS = 1.0
+BATCH = 100
+MOST_CANDIDATES = 10
+
+
+@dataclass(slots=True)
+class AddedRecords:
+    """What became of files."""
+
+    added: list[RunRow] = field(default_factory=list)
+    known: int = 0  # runs that the index had before
+    refused: list[tuple[Path, str]] = field(default_factory=list)
+
+
+class RunFinder:
+    """One index and the folder where records lie by default."""
+
+    def __init__(
+        self, index: RunIndex, folder: Path, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.index, self.folder, self._clock = index, folder, clock
+
+    def refresh(self, budget_seconds: float = BUDGET_SECONDS) -> int:
+        """Bring the index up to date: runs that went on, then new records of the folder, the
+        newest first. Returns how many were left for the next time."""
+        until = time.monotonic() + budget_seconds
+        self._settle(self.index.find(RunQuery(state=RunState.RUNNING)))
+        known = self.index.paths()
+        new = [Path(path) for path in _records(self.folder) if path not in known]
+        new.sort(key=_modified, reverse=True)
+        for place in range(0, len(new), BATCH):
+            if place and time.monotonic() > until:
+                return len(new) - place
+            self.add(new[place : place + BATCH])
+        return 0
+
+    def add(self, paths: Iterable[Path]) -> AddedRecords:
+        """Files, and the records in folders, at any depth."""
+        done = AddedRecords()
+        batch: dict[str, RunRow] = {}
+        for path in paths:
+            for file in _files(path):
+                self._take(file, batch, done)
+                if len(batch) >= BATCH:
+                    self.index.put(list(batch.values()))
+                    batch.clear()
+        self.index.put(list(batch.values()))
+        return done
+
+    def resolve(self, word: str) -> RunRow:
+        """The run that `last`, a file, an id or its beginning means."""
+        if word == LAST:
+            self.refresh()
+            for row in self.index.find(RunQuery(limit=1)):
+                return row
+            raise Gone("there are no runs yet", hint="andon run records one")
+        if os.sep in word or word.endswith(SUFFIX) or Path(word).is_file():
+            return self.at(Path(word))
+        found = self._by_id(word)
+        return self._settle([found])[0] if found.state is RunState.RUNNING else found
+
+    def at(self, path: Path) -> RunRow:
+        """The run of a file; with what people added, where the index knows it."""
+        row = self._read(absolute(path))
+        known = [one for one in self.index.beginning(row.id, 1) if one.began == row.began]
+        return known[0] if known and known[0].path == row.path else row
+
+    def row_of(self, read: RecordRead) -> RunRow:
+        alive = read.fold.end is None and is_alive(read.begin, read.modified, self._clock())
+        return row_of(read.begin, read.fold, str(read.path), alive, read.whole)
+
+    def _by_id(self, word: str) -> RunRow:
+        found = self.index.beginning(word, MOST_CANDIDATES + 1) if word else ()
+        if not found and word:
+            self.refresh()
+            found = self.index.beginning(word, MOST_CANDIDATES + 1)
+        if not found:
+            hint = "andon runs lists them; a file is named by its path"
+            raise Gone(f"there is no run {word[:40]!r}", hint=hint)
+        if len(found) > 1 and found[0].id != word:
+            raise _ambiguous(word, found)
+        return found[0]
+
+    def _settle(self, rows: Sequence[RunRow]) -> list[RunRow]:
+        """Runs that were going on, as their records stand now."""
+        now = [self._again(row) for row in rows]
+        changed = [new for new, old in zip(now, rows, strict=True) if new != old]
+        if changed:
+            self.index.put(changed)
+        return now
+
+    def _again(self, row: RunRow) -> RunRow:
+        try:
+            new = self._read(Path(row.path))
+        except (Gone, Invalid):
+            new = None
+        except AndonError:
+            return row  # it cannot be read now
+        if new is None or new.id != row.id:
+            return replace(row, state=RunState.LOST, message="its record is gone")
+        return replace(new, tags=row.tags, note=row.note)
+
+    def _read(self, path: Path) -> RunRow:
+        """Of a run that goes on no means: they would have to be added up for every list."""
+        row = self.row_of(read_ends(path, 0))
+        if row.state is RunState.LOST:
+            return self.row_of(read_ends(path, UNFINISHED_BYTES))
+        return row
+
+    def _take(self, path: Path, batch: dict[str, RunRow], done: AddedRecords) -> None:
+        try:
+            str(path).encode()
+            row = self._read(path)
+            known = self._known(row, batch)
+        except UnicodeEncodeError:
+            done.refused.append((path, "its name is not text"))
+        except AndonError as exc:
+            done.refused.append((path, exc.reason))
+        else:
+            batch[row.id] = row
+            if known:
+                done.known += 1
+            else:
+                done.added.append(row)
+
+    def _known(self, row: RunRow, batch: Mapping[str, RunRow]) -> bool:
+        """Whether the index has this run; Conflict where it has it from another file."""
+        found = (one for one in self.index.beginning(row.id, 1) if one.id == row.id)
+        had = batch.get(row.id) or next(found, None)
+        if had is None or had.path == row.path:
+            return had is not None
+        if had.began != row.began or had.node != row.node:
+            raise Conflict(f"run {row.id} is another one, of {had.path}")
+        if Path(had.path).exists():
+            raise Conflict(f"a copy of run {row.id}, which is at {had.path}")
+        return True  # it was moved
+
+
+def absolute(path: Path) -> Path:
+    """Without asking the file system: a folder may hang."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` follows links
+
+
+def _files(path: Path) -> Iterator[Path]:
+    path = absolute(path)
+    if not path.is_dir():
+        yield path
+        return
+    for folder, _, names in os.walk(path):
+        for name in sorted(names):
+            if name.endswith(SUFFIX):
+                yield Path(folder, name)
+
+
+def _records(folder: Path) -> list[str]:
+    try:
+        return [entry.path for entry in os.scandir(folder) if entry.name.endswith(SUFFIX)]
+    except OSError:
+        return []
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _ambiguous(word: str, found: Sequence[RunRow]) -> Conflict:
+    more = len(found) > MOST_CANDIDATES
+    shown = found[:MOST_CANDIDATES]
+    count = f"more than {MOST_CANDIDATES}" if more else str(len(found))
+    return Conflict(
+        f"{count} runs begin with {word[:40]!r}",
+        hint="give more of its id",
+        mistakes=tuple(f"{row.id}  {row.name}  {time.ctime(row.began)}" for row in shown),
+    )
