@@ -19,7 +19,7 @@ from andon.web.answers.run_details import (
     marks_of,
     uses_of,
 )
-from andon.web.answers.run_schemas import RecordRead, RunDetails, RunMarks, RunPage, RunUpdate
+from andon.web.answers.run_schemas import RecordExtent, RunDetails, RunMarks, RunPage, RunUpdate
 from andon.web.answers.runs import page_of
 from andon.web.run_records import (
     Happening,
@@ -33,6 +33,14 @@ from andon.web.run_records import (
 FRESH_SECONDS = 1.0
 """Requests within this time share one look at the index."""
 NOT_ALL = "the record is too long: only what happened in its first part is shown"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRuns:
+    """All runs of the index; the same object while nothing has changed."""
+
+    rows: Sequence[RunRow]
+    left: int = 0  # records that are still to be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +66,25 @@ class ServerRuns:
 
     def __init__(
         self,
-        rows: Callable[[], Sequence[RunRow]],
+        rows: Callable[[], FoundRuns],
         whose: str,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`rows` brings the index up to date and returns all of it."""
+        """`rows` brings the index up to date; requests within a second share what it found."""
         self._read_rows, self._whose = rows, whose
         self._clock, self._monotonic = clock, monotonic
         self._records = RunRecords()
         self._lock = threading.Lock()
         self._rows: dict[str, RunRow] = {}
-        self._looked: float | None = None
+        self._found: FoundRuns | None = None
+        self._looked = float("-inf")
 
     def page(self, sight: Sight, query: RunQuery, search: str) -> RunPage:
         rows = list(self.rows().values())
-        return page_of(sight, rows, query, search, self._clock(), self._whose)
+        left = self._found.left if self._found else 0
+        note = f"{left} records have not been read yet" if left else None
+        return page_of(sight, rows, query, search, self._clock(), self._whose, note)
 
     def details(self, sight: Sight, run: str) -> RunDetails:
         row = self.find(run)
@@ -133,8 +144,10 @@ class ServerRuns:
         """All runs by their id."""
         with self._lock:
             now = self._monotonic()
-            if self._looked is None or now - self._looked >= FRESH_SECONDS:
-                self._rows = {row.id: row for row in self._read_rows()}
+            if now - self._looked >= FRESH_SECONDS:
+                before, self._found = self._found, self._read_rows()
+                if before is None or before.rows is not self._found.rows:
+                    self._rows = {row.id: row for row in self._found.rows}
                 self._looked = now
             return self._rows
 
@@ -151,8 +164,8 @@ def current(row: RunRow, record: RunRecord) -> RunRow:
     return replace(known, tags=row.tags, note=row.note)
 
 
-def read_of(record: RunRecord) -> RecordRead:
-    return RecordRead(record.read_bytes, record.of_bytes, record.unreadable, record.problem)
+def read_of(record: RunRecord) -> RecordExtent:
+    return RecordExtent(record.read_bytes, record.of_bytes, record.unreadable, record.problem)
 
 
 def update_of(

@@ -28,7 +28,7 @@ from andon.web.answers.run_schemas import (
     GpuMonitoring,
     MonitoredGpu,
     MonitoredSpread,
-    RecordRead,
+    RecordExtent,
     RunColumns,
     RunDetails,
     RunEntry,
@@ -54,7 +54,7 @@ def details_of(
     row: RunRow,
     fold: RunFold,
     series: RunSeries | None,
-    read: RecordRead,
+    read: RecordExtent,
     now: float,
 ) -> RunDetails:
     """`fold` has at least the begin, and the end where there is one."""

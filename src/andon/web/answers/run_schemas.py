@@ -185,7 +185,7 @@ class RunColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRead:
+class RecordExtent:
     """How much of the record is in this answer."""
 
     bytes: int
@@ -213,7 +213,7 @@ class RunDetails(RunEntry):
     signal: int | None
     dropped: Annotated[int, Doc("lines that could not be written in time")]
     out_of_memory: OutOfMemory | None
-    read: RecordRead
+    read: RecordExtent
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class RunUpdate:
     id: str
     state: RunState
     since_bytes: Annotated[int, Doc("it continues an answer whose `read.bytes` this is")]
-    read: RecordRead
+    read: RecordExtent
     duration_seconds: float | None
     samples: int
     series: RunColumns
