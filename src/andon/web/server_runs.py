@@ -182,7 +182,7 @@ def update_of(
         since_bytes=before,
         read=read_of(record),
         duration_seconds=max(0.0, now - row.began) if going else row.duration_seconds,
-        samples=record.fold.samples,
+        samples=record.fold.samples if row.samples is None else row.samples,
         series=columns_between(begin, samples),
         uses=uses_of(begin, record.fold.summary()),
         marks=marks_of(begin, sight, marks)[-MOST_MARKS:],

@@ -121,12 +121,12 @@ function Facts({ run }: { run: RunDetails }) {
   const versions = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`).join(", ") || run.versions_reason;
   const oom = run.out_of_memory;
   const rows: [string, ReactNode][] = ([
-    ["command", run.command && <Command text={run.command} />],
+    ["command", run.command && <code>{run.command}</code>],
     ["folder", run.working_directory],
     ["parameters", run.params && Object.entries(run.params).map(([name, value]) => `${name}=${value}`).join(", ")],
     ["git commit", git],
     ["versions", versions],
-    ["lease", run.lease && <a href={leaseLink(run.lease)}>{run.lease}</a>],
+    ["lease", run.lease && run.state === "running" ? <a href={leaseLink(run.lease)}>{run.lease}</a> : run.lease],
     ["part of", run.parent && <a href={runLink(run.parent)}>{run.parent}</a>],
     ["group", run.group && <a href={`#/runs?group=${encodeURIComponent(run.group)}`}>{run.group}</a>],
     ["rank", run.rank === null ? null : `${run.rank}${run.world_size ? ` of ${run.world_size}` : ""}`],

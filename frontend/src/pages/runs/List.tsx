@@ -2,7 +2,7 @@
 import { useEffect, useState } from "react";
 import type { RunEntry, RunList } from "../../api/types";
 import { openCommand, useTrusted } from "../../lib/access";
-import { DASH, dateOf, duration, gib, percent } from "../../lib/format";
+import { DASH, duration, gib, hourOf, percent } from "../../lib/format";
 import { go, keep, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Notice, Trouble } from "../../parts/Notice";
@@ -40,7 +40,7 @@ export function List({ query, search }: { query: URLSearchParams; search: string
   const narrowed = typed.trim() !== "" || FILTERS.some(([name]) => query.get(name));
   const toggle = (id: string) => setChosen((before) => (before.includes(id) ? before.filter((one) => one !== id) : [...before, id]));
   return (
-    <section>
+    <section className="runs-list">
       <div className="page-head">
         <h1>Runs</h1>
         {list && <p className="dim" role="status">{countText(list)}</p>}
@@ -157,7 +157,7 @@ function columnsOf(rows: RunEntry[], chosen: string[], toggle: (id: string) => v
     { name: "state", cell: (run) => <State run={run} /> },
     { name: "GPUs", cell: (run) => <Gpus run={run} /> },
     any((run) => run.user) && { name: "user", cell: (run) => run.user ?? DASH },
-    { name: "began", cell: (run) => dateOf(run.began) },
+    { name: "began", cell: (run) => hourOf(run.began) },
     { name: "duration", cell: (run) => (run.duration_seconds === null ? DASH : duration(run.duration_seconds)), number: true },
     { name: "util", cell: (run) => percent(run.mean_utilization_percent), number: true },
     { name: "peak GiB", cell: (run) => gib(run.peak_memory_bytes), number: true, wide: true },

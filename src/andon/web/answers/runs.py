@@ -148,7 +148,7 @@ def _plainly(params: Mapping[str, Any]) -> dict[str, Plain]:
 
 
 def _json(value: object) -> str:
-    return dumps({"": value})[5:-1] if isinstance(value, list | dict) else str(value)
+    return dumps(value) if isinstance(value, list | dict) else str(value)
 
 
 def _counted(values: Iterable[str]) -> list[RunChoice]:
