@@ -8,6 +8,7 @@ from andon.version import __version__
 if TYPE_CHECKING:
     from andon.callbacks.cord import Cord, on_alert
     from andon.callbacks.guard import Guard, guarded
+    from andon.callbacks.monitor import GpuMonitorCallback
     from andon.compat.alerts import (
         AlertConfig,
         AndonSystem,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from andon.library import snapshot, watch
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
+    from andon.recording import RecordedRun, recorded, run
     from andon.testing.mock import MockGpuBackend
 
 _WHERE = {
@@ -50,6 +52,7 @@ _WHERE = {
     "GPUSnapshot": "andon.compat.monitor",
     "GpuIdle": "andon.compat.alerts",
     "GpuMetrics": "andon.compat.metrics",
+    "GpuMonitorCallback": "andon.callbacks.monitor",
     "Guard": "andon.callbacks.guard",
     "Held": "andon.leasing",
     "MemoryPressure": "andon.compat.alerts",
@@ -58,6 +61,7 @@ _WHERE = {
     "PowerLimit": "andon.compat.alerts",
     "Process": "andon.model.device",
     "PrometheusExporter": "andon.compat.exporter",
+    "RecordedRun": "andon.recording",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
     "Subscription": "andon.engine.sampling.bus",
@@ -67,6 +71,8 @@ _WHERE = {
     "guarded": "andon.callbacks.guard",
     "lease": "andon.leasing",
     "on_alert": "andon.callbacks.cord",
+    "recorded": "andon.recording",
+    "run": "andon.recording",
     "select_gpus_for_task": "andon.compat.selection",
     "snapshot": "andon.library",
     "sparkline": "andon.core.history.sparkline",
@@ -86,6 +92,7 @@ __all__ = [
     "GPUSnapshot",
     "GpuIdle",
     "GpuMetrics",
+    "GpuMonitorCallback",
     "Guard",
     "Held",
     "MemoryPressure",
@@ -94,6 +101,7 @@ __all__ = [
     "PowerLimit",
     "Process",
     "PrometheusExporter",
+    "RecordedRun",
     "Sample",
     "Snapshot",
     "Subscription",
@@ -104,6 +112,8 @@ __all__ = [
     "guarded",
     "lease",
     "on_alert",
+    "recorded",
+    "run",
     "select_gpus_for_task",
     "snapshot",
     "sparkline",

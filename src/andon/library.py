@@ -14,6 +14,8 @@ from andon.core.settings.resolution import Settings
 from andon.engine.sampling.bus import Subscription
 from andon.engine.sampling.sampler import Costs, Sampler
 from andon.model.device import Snapshot
+from andon.model.request import Account
+from andon.model.rings import Ring
 
 LINGER_SECONDS = 30.0  # an open driver session keeps a laptop's GPU awake, so it is closed
 
@@ -28,12 +30,26 @@ class Shared:
         self._sessions = 0
         self._used = 0.0
 
-    def once(self, hasty: bool = False) -> Snapshot:
+    def once(
+        self, watched: bool = False, hasty: bool = False, account: Account = Account.NONE
+    ) -> Snapshot:
         with self._lock:
             sampler = self._open()
-        return sampler.once(hasty=hasty)
+        return sampler.once(watched, hasty, account)
 
-    def subscribe(self, interval_seconds: float, watching: bool) -> Subscription:
+    def account(self, wanted: Account) -> None:
+        """Ask for this with the next sample."""
+        with self._lock:
+            sampler = self._open()
+        sampler.account(wanted)
+
+    def rings(self) -> dict[str, Ring]:
+        """By uuid: the drivers' own readings of utilisation."""
+        with self._lock:
+            sampler = self._sampler
+        return sampler.rings() if sampler else {}
+
+    def subscribe(self, interval_seconds: float, watching: bool = False) -> Subscription:
         with self._lock:
             self._sessions += 1
             subscription = self._open().subscribe(interval_seconds, watching)

@@ -58,6 +58,16 @@ class Announcing(Protocol):
         """Called once, before `open`; report events as they happen, from any thread."""
 
 
+@runtime_checkable
+class Accounting(Protocol):
+    """A backend that reads more of a card on request, for the record of a run."""
+
+    def account(self, card: Card, energy: bool) -> Mapping[str, Sequence[tuple[float, float]]]:
+        """Called before `read`, which then has the activity of the chip since the last such call
+        and, where it is asked for, the energy counter as it is now. Returns by uuid the driver's
+        own recent readings of utilisation, oldest first: time and percent. Raises as `read`."""
+
+
 class EventSource(Protocol):
     """Another source of device events, such as the kernel log."""
 

@@ -37,8 +37,8 @@ from andon.model.device import (
     Process,
     Reading,
 )
-from andon.model.request import UNDECIDED, ReaderRequest
-from andon.ports import Announcing, Backend, ProcessSource
+from andon.model.request import UNDECIDED, Account, ReaderRequest
+from andon.ports import Accounting, Announcing, Backend, ProcessSource
 from andon.registry import BACKENDS, load
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class CardWorker:
     def serve(self, request: ReaderRequest, leads: Callable[[], bool]) -> None:
         """Read the card and post its answer. The leader sends missing names after the round."""
         message: wire.Json = {"tick": request.tick, "card": self._card.key}
-        message |= self._answer(request.watched)
+        message |= self._answer(request)
         if self.expecting:
             message["names"] = "follow"
         self.busy = self.expecting and not leads()
@@ -131,9 +131,9 @@ class CardWorker:
         self.busy = False
         self._outbox.post({"tick": request.tick, "card": self._card.key, "readings": readings})
 
-    def _answer(self, watched: bool) -> wire.Json:
+    def _answer(self, request: ReaderRequest) -> wire.Json:
         try:
-            return self._read(watched)
+            return self._read(request)
         except Gone as gone:
             out: wire.Json = {"lost": {"reason": gone.reason, "hint": gone.hint}}
         except Unavailable as down:
@@ -147,14 +147,20 @@ class CardWorker:
         self._latest = ()
         return out
 
-    def _read(self, watched: bool) -> wire.Json:
-        out: wire.Json = {}
+    def _read(self, request: ReaderRequest) -> wire.Json:
+        out: wire.Json = self._account(request.account) if request.account else {}
         if time.monotonic() >= self._describe_due:
             out |= self._describe()
-        readings = self._latest = self._backend.read(self._card, time.time(), watched)
+        readings = self._latest = self._backend.read(self._card, time.time(), request.watched)
         if any(reading.uuid not in self._described for reading in readings):
             out |= self._describe()  # it woke up, or was repartitioned
         return out | {"readings": self._attributed(readings)}
+
+    def _account(self, wanted: Account) -> wire.Json:
+        if not isinstance(self._backend, Accounting):
+            return {}
+        rings = self._backend.account(self._card, energy=wanted is Account.ENERGY)
+        return {"rings": {uuid: list(ring) for uuid, ring in rings.items()}}
 
     def _describe(self) -> wire.Json:
         devices = list(self._backend.describe(self._card))

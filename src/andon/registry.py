@@ -43,6 +43,14 @@ STORES = AdapterTable(
     },
 )
 
+RUN_INDEXES = AdapterTable(
+    "index of runs",
+    "andon.run_indexes",
+    {
+        "sqlite": "andon.stores.sqlite_runs:SqliteRunIndex",
+    },
+)
+
 NOTIFIERS = AdapterTable(
     "notifier",
     "andon.notifiers",

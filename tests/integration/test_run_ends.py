@@ -52,7 +52,7 @@ def test_the_kernels_oom_killer_is_told_from_other_ends(
     assert (done.code, done.out) == (137, "")
     assert "out of host memory (OOM killer)" in done.err
     [record] = records(tmp_path / "state")
-    assert record[-1]["outcome"] == "host_out_of_memory"
+    assert record[-1]["state"] == "host_out_of_memory"
     assert entries() == []
 
 
@@ -74,7 +74,7 @@ def test_other_ends_are_told_and_recorded_each_as_its_own(
     more = [s for s in done.err.splitlines() if "running on" not in s and "; record: " not in s]
     assert (more == []) == (words == "")
     [record] = records(tmp_path / "state")
-    assert (record[-1]["exit_code"], record[-1]["outcome"]) == (code, end)
+    assert (record[-1]["exit_code"], record[-1]["state"]) == (code, end)
     assert entries() == []
 
 

@@ -63,6 +63,33 @@ DEVICE_CALL(nvmlDeviceGetProcessUtilization, UTILISATION,
     return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 })
 
+/* The driver's ring: 71 readings of utilisation, 200 ms apart. */
+enum { KEPT_READINGS = 71, KEPT_STEP_US = 200000 };
+
+DEVICE_CALL(nvmlDeviceGetSamples, UTILISATION,
+            WITH(nvmlSamplingType_t type, unsigned long long last_seen,
+                 nvmlValueType_t *kind, unsigned int *count, nvmlSample_t *out), {
+    unsigned int found = 0, room = count == NULL || out == NULL ? 0 : *count;
+    struct timespec wall;
+    if (count == NULL || kind == NULL) return NVML_ERROR_INVALID_ARGUMENT;
+    if (type != NVML_GPU_UTILIZATION_SAMPLES || d->gpu_utilisation < 0)
+        return NVML_ERROR_NOT_SUPPORTED;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    unsigned long long now = wall.tv_sec * 1000000ULL + wall.tv_nsec / 1000;
+    *kind = NVML_VALUE_TYPE_UNSIGNED_INT;
+    for (int back = KEPT_READINGS - 1; back >= 0; back--) {
+        unsigned long long at = (now / KEPT_STEP_US - back) * KEPT_STEP_US;
+        if (at > last_seen && found++ < room) {
+            out[found - 1].timeStamp = at;
+            out[found - 1].sampleValue.ullVal = 0;
+            out[found - 1].sampleValue.uiVal = (unsigned int)d->gpu_utilisation;
+        }
+    }
+    *count = found;
+    if (found == 0) return NVML_ERROR_NOT_FOUND;
+    return out != NULL && found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+})
+
 /* ---- MIG ---- */
 
 enum { MIG_SLICES = 7 };

@@ -25,6 +25,8 @@ from andon.host.kin import started_ticks
 from andon.leases.book import Book
 from andon.leases.places import VARIABLE
 from andon.model.device import Snapshot
+from andon.model.request import Account
+from andon.model.rings import Ring
 from andon.stores.memory_alerts import MemoryAlertStore
 from andon.web.answers.health import HealthPart
 from andon.web.app import build
@@ -47,6 +49,7 @@ class Hand(Sampler):
     def __init__(self, *snapshots: Snapshot) -> None:
         self.bus = Bus()
         self._given = snapshots
+        self.accounts: list[Account] = []
 
     def subscribe(
         self, interval_seconds: float, watching: bool = False, size: int = 64, at_once: bool = True
@@ -57,9 +60,19 @@ class Hand(Sampler):
             subscription.put(snapshot, number * interval_seconds)
         return subscription
 
-    def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
+    def once(
+        self, watched: bool = False, hasty: bool = False, account: Account = Account.NONE
+    ) -> Snapshot:
         """The last one that was handed over, as if it were read now."""
+        if account:
+            self.account(account)
         return self._given[-1]
+
+    def account(self, wanted: Account) -> None:
+        self.accounts.append(wanted)
+
+    def rings(self) -> dict[str, Ring]:
+        return {}
 
     def give(self, snapshot: Snapshot) -> None:
         self._given = (*self._given, snapshot)

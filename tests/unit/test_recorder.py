@@ -1,139 +1,146 @@
-"""The recorder: what is seen gets written, and nobody waits for it."""
+"""A run's record: sampled less often as it grows old, and complete when it ends."""
 
-import threading
-from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import NodeReadings
-from andon.engine.sampling.bus import Bus
-from andon.engine.sampling.recorder import Recorder
-from andon.errors import Unavailable
-from andon.model.device import Device, Process
-from andon.ports import Store
-from andon.stores.memory import MemoryStore
-from tests.support.history_parts import AT, GPU, snapshot
-from tests.support.waiting import retry_soon, wait_for
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.runs.lines import RecordLines
+from andon.engine.running.alert_lines import RunAlerts
+from andon.engine.running.identity import new_id, record_path
+from andon.engine.running.recorder import RunOutcome, RunRecorder, interval_at
+from andon.model.device import Snapshot
+from andon.model.request import Account
+from andon.model.run import RunEnd, RunState
+from andon.model.run_wire import line_to_text
+from tests.support.run_parts import BEGAN, Lines, begin, device
+from tests.support.sharing_parts import gpu
+from tests.support.web_parts import Hand
+
+DONE = RunOutcome(RunState.SUCCEEDED, 0)
 
 
-class Moody(MemoryStore):
-    """A store that can be told to fail, or to take its time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.broken = False
-        self.held = threading.Event()
-        self.held.set()
-        self.entered = threading.Event()
-
-    def write(
-        self,
-        ticks: Sequence[NodeReadings],
-        uses: Sequence[UsageInterval] = (),
-        devices: Sequence[Device] = (),
-    ) -> None:
-        self.entered.set()
-        self.held.wait()
-        if self.broken:
-            raise Unavailable("the disk is full", hint="free some space")
-        super().write(ticks, uses, devices)
+def at(seconds: float, *busy: int, **values: Any) -> Snapshot:
+    return Snapshot("n", BEGAN + seconds, devices=tuple(
+        gpu(index, busy=one, **values) for index, one in enumerate(busy)
+    ))  # fmt: skip
 
 
-class Playing:
-    """A recorder on a bus that the test plays itself."""
-
-    def __init__(self, open_store: Callable[[], Store], flush_seconds: float = 0.01) -> None:
-        self.bus = Bus()
-        self._now = 0.0
-        subscription = self.bus.subscribe(1.0, watching=False, size=64)
-        self.recorder = Recorder(open_store, subscription, flush_seconds)
-
-    def tick(self, percent: int) -> None:
-        self.bus.publish(snapshot(AT + self._now, utilization_percent=percent), self._now)
-        self._now += 1.0
+def recorded(*snapshots: Snapshot, **more: Any) -> tuple[Lines, RunEnd]:
+    lines, sampler = Lines(), Hand(*snapshots)
+    recorder = RunRecorder(begin(device(0)), lines, sampler, **more)
+    recorder.start()
+    recorder.read_last()
+    return lines, recorder.end(DONE)
 
 
-def count(store: Store) -> int:
-    return store.history(GPU, "utilization_percent", AT, AT + 100, 1)[0].count
+def test_what_came_before_the_end_is_in_the_record_and_one_sample_at_the_very_end() -> None:
+    lines, end = recorded(at(0.0, 50, 9), at(1.0, 70, 9))
+    assert [line["event"] for line in lines.lines] == ["begin", *["sample"] * 3, "end"]
+    assert [set(line["devices"]) for line in lines.of("sample")] == [{"GPU-0"}] * 3
+    assert (end.samples, end.no_samples_reason) == (3, None)
+    assert lines.closed
+    assert lines.lines[-1]["summary"]["GPU-0"]["utilization_percent"]["max"] == 70
 
 
-def test_every_snapshot_is_written() -> None:
-    store = Moody()
-    playing = Playing(lambda: store)
-    for number in range(5):
-        playing.tick(number)
-    wait_for(lambda: count(store) == 5)
-    wait_for(lambda: playing.recorder.health().written_snapshots == 5)
-    health = playing.recorder.health()
-    assert (health.ok, health.buffered_snapshots, health.dropped_snapshots) == (True, 0, 0)
-    playing.recorder.close()
+def test_every_line_can_be_read_again() -> None:
+    _, end = recorded(at(0.0, 50, power_watts=300.0), at(1.0, 70, power_watts=300.0))
+    again = list(RecordLines().feed(line_to_text(end).encode()))
+    assert again == [replace(end, summary=again[0].summary)]  # type: ignore[union-attr]
+    assert again[0].summary["GPU-0"]["energy_joules"] == 300.0  # type: ignore[union-attr]
 
 
-def test_closing_writes_what_is_left() -> None:
-    store = Moody()
-    playing = Playing(lambda: store, flush_seconds=1000.0)
-    playing.tick(1)
-    playing.recorder.close()
-    assert count(store) == 1
+def test_the_energy_counters_are_asked_for_at_begin_and_end() -> None:
+    sampler = Hand(at(0.0, 50))
+    recorder = RunRecorder(begin(), Lines(), sampler)
+    recorder.start()
+    recorder.read_last()
+    assert sampler.accounts == [Account.ENERGY, Account.ENERGY]
 
 
-def test_who_was_there_is_written_up_to_the_last_tick() -> None:
-    store, bus = Moody(), Bus()
-    recorder = Recorder(lambda: store, bus.subscribe(1.0, watching=False, size=64), 1000.0)
-    seen = snapshot(AT, Process(7, started=1.0, user="ada", name="python"))
-    for second in range(5):
-        bus.publish(replace(seen, at=AT + second), float(second))
-    recorder.close()
-    (use,) = store.usage(GPU, AT, AT + 100)
-    assert (use.pid, use.first, use.last) == (7, AT, AT + 4)
+def test_an_energy_counter_that_was_read_earlier_is_left_out() -> None:
+    status = gpu(0, energy_joules=77.0)
+    assert status.sample is not None
+    older = replace(status, sample=replace(status.sample, read_at={"energy_joules": 0.5}))
+    lines, _ = recorded(Snapshot("n", BEGAN, devices=(status,)),
+                        Snapshot("n", BEGAN + 1, devices=(older,)))  # fmt: skip
+    found = [line["devices"]["GPU-0"]["energy_joules"] for line in lines.of("sample")]
+    assert found == [77.0, None, None]
 
 
-def test_while_the_store_fails_the_ticks_wait_and_health_says_so() -> None:
-    store = Moody()
-    store.broken = True
-    playing = Playing(lambda: store)
-    playing.tick(1)
-    wait_for(lambda: not playing.recorder.health().ok)
-    health = playing.recorder.health()
-    assert (health.reason, health.hint) == ("the disk is full", "free some space")
-    assert health.since is not None
-    assert health.buffered_snapshots == 1
-    store.broken = False
-    playing.tick(2)
-    wait_for(lambda: playing.recorder.health().ok)
-    assert count(store) == 2
-    playing.recorder.close()
+def test_a_run_without_samples_says_why() -> None:
+    lines = Lines()
+    recorder = RunRecorder(begin(), lines, None, why_none="local rank 0 samples")
+    recorder.start()
+    recorder.read_last()
+    end = recorder.end(DONE)
+    assert (end.samples, end.no_samples_reason, end.series) == (0, "local rank 0 samples", None)
+    assert [line["event"] for line in lines.lines] == ["begin", "end"]
 
 
-def test_a_store_that_takes_for_ever_does_not_hold_up_the_bus() -> None:
-    store = Moody()
-    store.held.clear()
-    playing = Playing(lambda: store)
-    playing.tick(0)
-    assert store.entered.wait(20)
-    for number in range(200):
-        playing.tick(number)
-    assert playing.recorder.health().dropped_snapshots > 0
-    store.held.set()
-    playing.recorder.close()
+def test_nothing_is_written_after_the_end() -> None:
+    lines, end = recorded(at(0.0, 50))
+    recorder = RunRecorder(begin(), lines, None)
+    recorder.end(DONE)
+    before = len(lines.lines)
+    recorder.write(end)
+    assert len(lines.lines) == before
 
 
-def test_a_store_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    retry_soon(monkeypatch)
-    store, tries = Moody(), []
+def test_dropped_lines_are_counted_in_the_last_one() -> None:
+    lines = Lines()
+    lines.dropped = 3
+    assert RunRecorder(begin(), lines, None).end(DONE).dropped == 3
 
-    def open_store() -> Store:
-        tries.append(1)
-        if len(tries) < 3:
-            raise Unavailable("no such folder")
-        return store
 
-    playing = Playing(open_store)
-    playing.tick(1)
-    wait_for(lambda: playing.recorder.health().reason == "no such folder")
-    wait_for(lambda: playing.recorder.health().ok)
-    assert count(store) == 1
-    assert playing.recorder.store is store
-    playing.recorder.close()
+@pytest.mark.parametrize(
+    ("age", "interval"), [(0.0, 1.0), (599.9, 1.0), (600.0, 2.0), (3600.0, 5.0), (1e9, 5.0)]
+)
+def test_an_old_run_is_sampled_less_often(age: float, interval: float) -> None:
+    assert interval_at(age) == interval
+
+
+def test_the_session_slows_down_with_the_run() -> None:
+    sampler = Hand(at(0.0, 50))
+    recorder = RunRecorder(begin(), Lines(), sampler)
+    recorder._began -= 700.0
+    recorder.start()
+    recorder.read_last()
+    assert recorder._follower is not None
+    assert recorder._follower.session.interval_seconds == 2.0
+
+
+def test_a_leak_is_told_by_the_fullest_device() -> None:
+    readings = [at(float(n), 50, used_gib=20 + 2 * n) for n in range(20)]
+    recorder = RunRecorder(begin(device(0)), Lines(), Hand(*readings))
+    for snapshot in readings:
+        recorder.take(snapshot)
+    assert recorder.growth() == "leak"
+    assert recorder.strains()[0].used_bytes == 58 * 2**30
+
+
+def test_alerts_on_its_devices_are_lines_once() -> None:
+    alerts = RunAlerts(frozenset({"GPU-0"}), Rulebook)
+    found = []
+    for second in range(0, 200, 10):
+        hot = at(float(second), 99, 99, temperature_celsius=99)
+        found += alerts.take(hot)
+    rules = [(line.rule, line.state, line.device) for line in found]
+    assert len(rules) == len(set(rules))
+    assert {device for _, _, device in rules} <= {"0"}
+
+
+def test_a_record_has_a_name_a_time_and_four_digits() -> None:
+    from pathlib import Path
+
+    path = record_path(Path("/x"), "a b/träin.py", 0.0)
+    assert path.name.startswith("tr-in.py_19700101T000000Z_")
+    assert len(path.stem.rsplit("_", 1)[1]) == 4
+    assert record_path(Path("/x"), "///", 0.0).name.startswith("run_")
+
+
+def test_an_id_is_eight_letters() -> None:
+    found = {new_id() for _ in range(100)}
+    assert len(found) == 100
+    assert all(len(one) == 8 and one.isalpha() and one.islower() for one in found)

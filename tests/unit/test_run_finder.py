@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from andon.core.runs.matching import RunQuery
+from andon.engine.records.finder import RunFinder
 from andon.errors import Conflict, Gone, Invalid
 from andon.host.kin import here, started_ticks
 from andon.host.run_life import FRESH_SECONDS, is_alive
 from andon.host.system import node_name
 from andon.model.run import RunBegin, RunState
-from andon.stores.run_finder import RunFinder
 from andon.stores.sqlite_runs import SqliteRunIndex
 from tests.support.run_records import BEGAN, begin, end, sample, write_record
 
@@ -141,7 +141,7 @@ def test_what_is_added_is_told_apart_from_what_is_refused(
 def test_few_new_records_at_a_time(
     finder: RunFinder, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.stores.run_finder.BATCH", 2)
+    monkeypatch.setattr("andon.engine.records.finder.BATCH", 2)
     for n in range(5):
         path = write_record(folder / f"{n}.jsonl", begin(id=f"run{n}"), end())
         os.utime(path, (n, n))

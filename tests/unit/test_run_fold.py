@@ -97,20 +97,17 @@ def test_what_is_not_a_number_is_unknown(strange: object) -> None:
     assert (row.mean_utilization_percent, row.energy_joules) == (None, None)
 
 
-def test_strange_readings_of_a_sample_count_as_unknown() -> None:
+def test_devices_of_others_and_states_of_a_newer_andon_add_nothing() -> None:
     odd = RunSample(
         BEGAN + 1,
         {
-            "GPU-a": {"state": "ok", "utilization_percent": "high", "throttle": "x"},
             "GPU-b": {"state": "dreaming", "utilization_percent": 40},
             "GPU-z": {"state": "ok", "utilization_percent": 99},  # not one of its devices
         },
     )
-    known = RunFold()
-    known.add_all(RecordLines().feed(text_of([begin(), odd]).encode()))
-    summary = known.summary()
+    summary = folded(begin(), odd).summary()
     assert set(summary) == {"GPU-a", "GPU-b"}
-    assert summary["GPU-a"]["utilization_percent"]["mean"] is None
+    assert summary["GPU-b"]["utilization_percent"]["mean"] is None
     assert summary["GPU-b"]["samples"] == 0
 
 

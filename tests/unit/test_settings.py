@@ -86,6 +86,9 @@ EXPECTED = Settings(
     exporter_prefix="lab",
     exporter_host="::1",
     exporter_port=9700,
+    runs_price_per_kwh=0.3,
+    runs_currency="EUR",
+    runs_co2_grams_per_kwh=380.0,
 )
 
 
@@ -131,6 +134,10 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     prefix = "lab"
     host = "::1"
     port = 9700
+    [runs]
+    price_per_kwh = 0.3
+    currency = "EUR"
+    co2_grams_per_kwh = 380
     [display]
     color = "never"
     """
@@ -154,6 +161,8 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",
+        "ANDON_RUNS_PRICE_PER_KWH": "0.3", "ANDON_RUNS_CURRENCY": "EUR",
+        "ANDON_RUNS_CO2_GRAMS_PER_KWH": "380",
     }  # fmt: skip
     others = {f.variable for f in FIELDS if not f.name.startswith("alerts_")}
     assert set(env) == others, "those of the alerts are in test_settings_alerts"

@@ -1,36 +1,42 @@
 """Runs a command on devices, with its environment and its record; for `run` and `lease`."""
 
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from andon.cli.outfile import LineFile
-from andon.cli.show import csv_rows
+from andon.app import rulebook
+from andon.app.runs import remember
+from andon.cli.run_csv import CsvBeside
+from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.core.processes.redaction import redact
-from andon.core.runs.oom import Strain, Verdict, verdict
+from andon.core.runs.oom import Verdict, memory_numbers, verdict
+from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.runs.usage_words import usage_words
 from andon.core.sharing.launching import environment
-from andon.engine.running.launcher import Launcher
-from andon.engine.running.runlog import RunLog, path_in
+from andon.engine.running.facts import find_facts
+from andon.engine.running.header import new_run
+from andon.engine.running.identity import place_of, record_path, runs_folder
+from andon.engine.running.launcher import CommandEnd, Launcher
+from andon.engine.running.line_pipe import LinePipe
+from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import AvailabilityView
 from andon.engine.sharing.granter import Grant
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
-from andon.host.server.state_folder import state_folder
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holders import LockTable, strangers
 from andon.leases.rejoin import Presence
 from andon.leases.release_notes import read_note
-from andon.model.device import Device, DeviceStatus, Snapshot
-from andon.model.naming import device_labels, title
+from andon.model.device import Device, Snapshot
+from andon.model.naming import title
 from andon.model.release_note import ReleaseNote
+from andon.model.run import OutOfMemory, RunBegin, RunCandidate, RunKind, RunState
 from andon.model.work import DeviceRequest, Lease
 from andon.units import MIB, human_seconds
 
@@ -106,109 +112,113 @@ class Running:
     def on_grant(self, grant: Grant) -> tuple[int, Verdict]:
         """Run it on the granted devices, and release them whatever happens."""
         chosen = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
-        facts = {"waited_seconds": round(grant.waited_seconds, 3), "choice": _choice(grant)}
+        choice = {
+            "waited_seconds": round(grant.waited_seconds, 3),
+            "allocation_method": "score",
+            "candidates": _candidates(grant),
+            "world_size": len(chosen),
+        }
         try:
-            return self._run(grant.held.lease, chosen, grant.candidates.snapshot, facts, grant.held)
+            lease, snapshot = grant.held.lease, grant.candidates.snapshot
+            return self._run(lease, chosen, snapshot, choice, grant.held)
         finally:
             grant.held.release()
 
     def on_lease(self, found: Attached) -> tuple[int, Verdict]:
         """Run it on a lease held elsewhere, without ending that lease."""
-        return self._run(found.lease, found.devices, found.snapshot, {}, None)
+        choice = {"allocation_method": "lease", "world_size": len(found.devices)}
+        return self._run(found.lease, found.devices, found.snapshot, choice, None)
 
     def _run(
         self,
         lease: Lease,
         chosen: Sequence[Device],
         snapshot: Snapshot,
-        facts: dict[str, Any],
+        choice: dict[str, Any],
         held: LeaseHold | None,
     ) -> tuple[int, Verdict]:
         everyone = [status.device for status in snapshot.devices]
-        names = device_labels(snapshot.devices)
-        where = title(", ".join(names[device.uuid] for device in chosen))
-        log, released = self._log(chosen), LeaseRelease(held)
-        variables = {**os.environ, **environment(chosen, everyone, lease.id)}
-        if log.writes:
-            variables[RECORD_VARIABLE] = str(log.path.absolute())
+        begin = self._begin(lease, chosen, snapshot, choice)
+        recorder, released = self._recorder(begin, held), LeaseRelease(held)
         launcher = Launcher(
             self._command,
-            variables,
+            {**os.environ, **environment(chosen, everyone, lease.id), **_told(recorder)},
             held.hold if held else None,
             self._interactive,
             tapped=not self._interactive,
             asked_by=released.words,
             shell=self._shell,
         )
-        log.begin(lease, {**self._facts(chosen, snapshot), **facts})
-        log.follow(self._sampler, snapshot)
-        kills = _host_kills()
+        recorder.start(partial(find_facts, self._command))
+        remember(recorder.path)
         if not self._interactive:  # `andon lease` has said so
-            self._notify(f"running on {where} (lease {lease.id})")
-        end: dict[str, Any] = {"exit_code": None, "outcome": "not_started"}
+            self._notify(f"running on {_where(begin)} (lease {lease.id})")
+        outcome, oom = RunOutcome(RunState.NOT_STARTED), None
+        kills = _host_kills()
         try:
-            outcome = launcher.run(_Check(held, self._notify), self._notify)
+            end = launcher.run(_Check(held, self._notify), self._notify)
             if held is not None:
                 held.release()  # before anything else: others are waiting for it
-            strains = [_strain(status, names) for status in log.latest_of_run()]
+            strains, growth = recorder.strains(), recorder.growth()  # before its memory is free
+            recorder.read_last()
             judged = verdict(
-                outcome.code,
-                outcome.signal,
-                outcome.tail,
+                end.code,
+                end.signal,
+                end.tail,
                 strains,
                 _host_kills() - kills,
-                outcome.ended_for,
-                outcome.interrupted,
+                end.ended_for,
+                end.interrupted,
             )
-            end = {
-                "exit_code": outcome.code,
-                "signal": outcome.signal,
-                "duration_seconds": round(outcome.seconds, 3),
-                "outcome": str(judged.end),
-                "message": judged.words,
-                "reported_by": judged.reported_by,
-                **released.facts(),
-            }
-            return outcome.code, judged
+            if judged.end is RunState.DEVICE_OUT_OF_MEMORY:
+                oom = memory_numbers(end.tail, strains, growth)
+            outcome = released.noted(_outcome(end, judged))
+            return end.code, judged
         finally:
-            log.end(end)
-            if (seconds := end.get("duration_seconds")) is not None:
-                used = usage_words(where, seconds, list(log.tallies.result().values()))
-                self._notify(f"{used}; record: {log.path}" if log.writes else used)
+            self._finish(recorder, outcome, oom)
 
-    def _log(self, chosen: Sequence[Device]) -> RunLog:
-        name = self._record.name or _name(self._command)
-        uuids = frozenset(device.uuid for device in chosen)
-        folder = self._record.folder or state_folder() / "runs"
-        path = path_in(folder, name, time.time())
-        also = self._csv(path.with_suffix(".csv"), uuids) if self._record.csv else None
-        return RunLog(path, sorted(uuids), self._notify, also)
+    def _finish(self, recorder: RunRecorder, outcome: RunOutcome, oom: OutOfMemory | None) -> None:
+        """Complete the record; one line says what was used and where the record is."""
+        last = recorder.end(outcome, oom)
+        if outcome.state is not RunState.NOT_STARTED:
+            where, seconds = _where(recorder.begin), last.duration_seconds
+            used = usage_words(where, seconds, list(last.summary.values()))
+            self._notify(f"{used}; record: {recorder.path}" if recorder.file.writes else used)
 
-    def _csv(self, path: Path, uuids: frozenset[str]) -> Callable[[Snapshot], None]:
-        """Writes the same samples as CSV, beside the record."""
-        file = LineFile(path, csv_rows.header(), self._notify)
+    def _begin(
+        self, lease: Lease, chosen: Sequence[Device], snapshot: Snapshot, choice: dict[str, Any]
+    ) -> RunBegin:
+        return new_run(
+            RunKind.COMMAND,
+            self._record.name or _name(self._command),
+            snapshot,
+            [device.uuid for device in chosen],
+            os.environ,
+            command=self.words,
+            lease=lease.id,
+            **choice,
+        )
 
-        def write(snapshot: Snapshot) -> None:
-            with suppress(OSError):  # `append` reports what fails
-                path.touch(0o600)  # its users are nobody else's business
-            mine = tuple(s for s in snapshot.devices if s.device.uuid in uuids)
-            for row in csv_rows.device_rows(replace(snapshot, devices=mine)):
-                file.append(row)
+    def _recorder(self, begin: RunBegin, held: LeaseHold | None) -> RunRecorder:
+        """Ranks that run on one lease leave sampling to the first; a lease of its own is sampled
+        whatever the rank."""
+        folder = self._record.folder or runs_folder()
+        path = record_path(folder, begin.name, begin.at)
+        place = place_of(os.environ)
+        skipped = place.sampled_by_another(len(begin.devices)) if held is None else None
+        return RunRecorder(
+            begin,
+            LinePipe(path, self._notify),
+            None if skipped else self._sampler,
+            self._csv(path, begin) if self._record.csv else None,
+            why_none=skipped,
+            book=lambda: rulebook(resolved_of(self._choices).settings),
+        )
 
-        return write
-
-    def _facts(self, chosen: Sequence[Device], snapshot: Snapshot) -> dict[str, Any]:
-        return {
-            "name": self._record.name or _name(self._command),
-            "node": snapshot.node,
-            "user": user_name(os.getuid()),
-            "command": self.words,
-            "working_directory": os.getcwd(),  # noqa: PTH109 - it may have been removed, and is only shown
-            "pid": os.getpid(),
-            "simulated": snapshot.simulated,
-            "devices": [device.uuid for device in chosen],
-            "indices": [device.index for device in chosen],
-        }
+    def _csv(self, path: Path, begin: RunBegin) -> CsvBeside:
+        return CsvBeside(
+            path.with_suffix(".csv"), {one.uuid for one in begin.devices}, self._notify
+        )
 
     def _notify(self, text: str) -> None:
         notice(text, self._choices)
@@ -227,10 +237,12 @@ class LeaseRelease:
         self._found = self._found or read_note(self._held.hold)
         return None if self._found is None else self._found.words(self._held.lease.id)
 
-    def facts(self) -> dict[str, str]:
-        """For the record."""
+    def noted(self, outcome: RunOutcome) -> RunOutcome:
+        """With who released it, for the record."""
         found = self._found
-        return {} if found is None else {"released_by": found.by, "release_note": found.note}
+        if found is None:
+            return outcome
+        return replace(outcome, released_by=found.by, release_note=found.note)
 
 
 class _Check:
@@ -257,26 +269,37 @@ class _Check:
         return None
 
 
-def _choice(grant: Grant) -> dict[str, Any]:
-    """The choice for the run record: the method, and every candidate with its values."""
+def _candidates(grant: Grant) -> tuple[RunCandidate, ...]:
+    """Every device that could have been chosen, with its values then."""
     models = {s.device.uuid: s.device.name for s in grant.candidates.snapshot.devices}
-    return {
-        "method": "score",
-        "world_size": len(grant.candidates.choice.chosen),
-        "candidates": [
-            {
-                "uuid": c.uuid,
-                "index": c.index,
-                "name": models.get(c.uuid),
-                "free_bytes": c.free_bytes,
-                "utilization_percent": c.utilization_percent,
-                "score": None if c.score is None else round(c.score, 4),
-                "chosen": c.chosen,
-                "reason": None if c.obstacle is None else c.obstacle.words,
-            }
-            for c in grant.candidates.choice.candidates
-        ],
-    }
+    return tuple(
+        RunCandidate(
+            index=one.index,
+            name=models.get(one.uuid) or "",
+            memory_free_mb=None if one.free_bytes is None else round(one.free_bytes / MIB, 1),
+            utilization_percent=one.utilization_percent,
+            availability_score=None if one.score is None else round(one.score, 4),
+            uuid=one.uuid,
+            obstacle=None if one.obstacle is None else one.obstacle.words,
+        )
+        for one in grant.candidates.choice.candidates
+    )
+
+
+def _told(recorder: RunRecorder) -> dict[str, str]:
+    """What the command is told: the run that it is part of, and where its record is."""
+    path = str(recorder.path.absolute())
+    return {RUN_VARIABLE: recorder.begin.id, RECORD_VARIABLE: path}
+
+
+def _where(begin: RunBegin) -> str:
+    return title(", ".join(device.label for device in begin.devices))
+
+
+def _outcome(end: CommandEnd, judged: Verdict) -> RunOutcome:
+    return RunOutcome(
+        judged.end, end.code, end.signal, judged.words, judged.reported_by, round(end.seconds, 3)
+    )
 
 
 def _name(command: Sequence[str]) -> str:
@@ -285,15 +308,6 @@ def _name(command: Sequence[str]) -> str:
     if first.startswith("python") and len(command) > 1 and not command[1].startswith("-"):
         return Path(command[1]).name
     return first
-
-
-def _strain(status: DeviceStatus, names: Mapping[str, str]) -> Strain:
-    sample = status.sample
-    return Strain(
-        names.get(status.device.uuid) or str(status.device.index),
-        sample.memory_used_bytes if sample else None,
-        status.device.memory_total_bytes,
-    )
 
 
 def _host_kills() -> int:

@@ -1,21 +1,31 @@
 """Requests to a reader process."""
 
+from enum import IntEnum
 from typing import NamedTuple, Self
 
 UNDECIDED = "-"
 """Used instead of a backend's name: the reader gets the name on its standard input."""
 
 
+class Account(IntEnum):
+    """What a request reads besides, for the record of a run."""
+
+    NONE = 0
+    ACTIVITY = 1  # since the last such request: every few seconds
+    ENERGY = 2  # that, and the energy counters: at begin and end
+
+
 class ReaderRequest(NamedTuple):
-    """A line from the parent. Twelve plain bytes, because it is read once a second."""
+    """A line from the parent. A few plain bytes, because it is read once a second."""
 
     tick: int
     watched: bool
+    account: Account = Account.NONE
 
     def encoded(self) -> bytes:
-        return b"%d %d\n" % self
+        return b"%d %d %d\n" % self
 
     @classmethod
     def decoded(cls, line: bytes) -> Self:
-        tick, _, watched = line.partition(b" ")
-        return cls(int(tick), watched == b"1\n")
+        tick, watched, account = line.split()
+        return cls(int(tick), watched == b"1", Account(int(account)))

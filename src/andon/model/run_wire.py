@@ -1,10 +1,10 @@
-"""JSON of the record of a run, line by line; a record is as untrusted as the network."""
+"""JSON of the record of a run, line by line, and of runs in lists; both are as untrusted as the
+network."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from andon.model.json_fields import (
-    MOST,
     MOST_ITEMS,
     NAME,
     Wrong,
@@ -12,6 +12,7 @@ from andon.model.json_fields import (
     each_in,
     flag_in,
     inside,
+    names_in,
     number_in,
     some_text_in,
     some_whole_in,
@@ -37,6 +38,7 @@ from andon.model.run import (
     RunKind,
     RunLine,
     RunLogged,
+    RunRow,
     RunSample,
     RunSeries,
     RunState,
@@ -45,6 +47,7 @@ from andon.model.run_use import spread_from_json, use_from_json
 from andon.model.shapes import to_json
 from andon.model.wire import Json, dumps
 
+RUNS_SCHEMA = "andon.runs/1"
 EVENTS: dict[type, str] = {
     RunBegin: "begin",
     RunFacts: "facts",
@@ -156,21 +159,19 @@ def _sample(value: Json) -> RunSample:
 
 
 def _readings(value: object) -> dict[str, Any]:
-    """Finite numbers, the state, and the names of throttle reasons; the rest is not known."""
-    return {
-        name: found
-        for name, found in table_of(value).items()
-        if (type(found) in _NUMBERS and -MOST <= found <= MOST)
-        or (name == "state" and type(found) is str)
-        or (name == "throttle" and _are_names(found))
+    """Numbers, the state, and the reasons of a throttle."""
+    found = table_of(value)
+    out: dict[str, Any] = {
+        str(name): number_in(found, name) for name in found if name not in _WORDS
     }
+    out["state"] = some_text_in(found, "state", NAME)
+    if found.get("throttle") is not None:
+        out["throttle"] = list(names_in(found, "throttle", MOST_REASONS))
+    return out
 
 
-_NUMBERS = (int, float)
-
-
-def _are_names(found: object) -> bool:
-    return type(found) is list and all(type(one) is str for one in found)
+_WORDS = frozenset({"state", "throttle"})
+MOST_REASONS = 64
 
 
 def _logged(value: Json) -> RunLogged:
@@ -279,6 +280,52 @@ def short_texts(value: Json, name: str) -> tuple[str, ...]:
     if not isinstance(found, list) or len(found) > MOST_ITEMS:
         raise Wrong(name, "is not a list of texts")
     return tuple(text_in({name: one}, name, NAME) for one in found)
+
+
+def rows_to_json(rows: Sequence[RunRow], total: int) -> Json:
+    """A list of runs; `total` of them match, of which these are shown."""
+    return {"schema": RUNS_SCHEMA, "total": total, "runs": [row_to_json(row) for row in rows]}
+
+
+def row_to_json(row: RunRow) -> Json:
+    found: Json = to_json(row)
+    return found
+
+
+def row_from_json(value: Json) -> RunRow:
+    """Raises Wrong if it is not a run's row."""
+    return RunRow(
+        id=text_in(value, "id", NAME),
+        name=text_in(value, "name", NAME),
+        kind=choice_in(value, "kind", RunKind),
+        state=choice_in(value, "state", RunState),
+        node=text_in(value, "node", NAME),
+        began=time_in(value, "began"),
+        path=text_in(value, "path"),
+        user=some_text_in(value, "user", NAME),
+        ended=number_in(value, "ended"),
+        duration_seconds=number_in(value, "duration_seconds", 0),
+        command=some_text_in(value, "command"),
+        devices=tuple(each_in(value, "devices", device_from_json)),
+        parent=some_text_in(value, "parent", NAME),
+        group=some_text_in(value, "group", NAME),
+        rank=some_whole_in(value, "rank"),
+        world_size=some_whole_in(value, "world_size"),
+        simulated=flag_in(value, "simulated"),
+        samples=some_whole_in(value, "samples"),
+        no_samples_reason=some_text_in(value, "no_samples_reason"),
+        waited_seconds=number_in(value, "waited_seconds", 0),
+        exit_code=number_in(value, "exit_code"),
+        message=some_text_in(value, "message"),
+        mean_utilization_percent=number_in(value, "mean_utilization_percent"),
+        peak_memory_bytes=some_whole_in(value, "peak_memory_bytes"),
+        energy_joules=number_in(value, "energy_joules"),
+        idle_share=number_in(value, "idle_share"),
+        params=inside(value, "params", dict) or {},
+        last_values=named_numbers(value, "last_values"),
+        tags=short_texts(value, "tags"),
+        note=some_text_in(value, "note"),
+    )
 
 
 _READERS: dict[str, Callable[[Json], RunLine]] = {

@@ -7,13 +7,12 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from andon.core.runs.baseline_wire import baseline_from_json, baseline_to_json
-from andon.core.runs.baselines import RunBaseline
+from andon.core.runs.baselines import RunBaseline, baseline_from_json, baseline_to_json
 from andon.core.runs.matching import RunQuery, glob_of, models_of, words_of
 from andon.errors import Gone, Unavailable
 from andon.model.json_fields import Wrong
 from andon.model.run import RunRow
-from andon.model.run_row_wire import row_from_json, row_to_json
+from andon.model.run_wire import row_from_json, row_to_json
 from andon.stores.sqlite_database import Database
 from andon.stores.sqlite_file import FileKind
 from andon.stores.statements import statements

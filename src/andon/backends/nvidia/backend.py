@@ -93,6 +93,12 @@ class Nvidia:
             self._rest_if_idle(card, board)
         return readings
 
+    def account(self, card: Card, energy: bool) -> Mapping[str, Sequence[tuple[float, float]]]:
+        if self._is_left_alone(card):
+            return {}
+        with self._in_session():
+            return _translated(lambda: self._board(card).account(energy))
+
     def close(self) -> None:
         with self._lock:
             self._stop()

@@ -65,7 +65,10 @@ class NvidiaCard:
         self._setup = SetupReader(handle, start_seconds)
         self._gauges = Gauges()
         self._due = Due()
-        self._activity = Activity()
+        self._activity, self._run_activity = Activity(), Activity()
+        self._known_activity = self._activity
+        self._accounted = False  # the next reading is for the record of a run
+        self._ring_supported = True
         self._lists = ProcessLists()
         self._shares: dict[int, int] | None = None
         self._shares_supported = True
@@ -136,12 +139,36 @@ class NvidiaCard:
 
     def read(self, at: float, now: float, watched: bool) -> list[Reading]:
         self._gauges.refresh(self._handle, at, now)
-        self._activity.read(self._handle, watched)
+        self._read_activity(watched)
         processes = self._processes(now, watched)
         reading = Reading(self.device.uuid, self._sample(at), self._missing(), processes)
         if not self._instances:
             return [reading]
         return [reading, *(self._read_instance(each, at, now) for each in self._instances)]
+
+    def account(self, energy: bool) -> dict[str, list[tuple[float, float]]]:
+        """Before a reading for the record of a run; the driver's readings since the last time."""
+        self._accounted = True
+        if energy:
+            self._gauges.expire("energy_joules")
+        if not self._ring_supported:
+            return {}
+        try:
+            ring = nvml.utilization_ring(self._handle)
+        except nvml.Error as error:
+            if survivable(error).reach is Reach.FOR_GOOD:
+                self._ring_supported = False
+            return {}
+        return {self.device.uuid: ring}
+
+    def _read_activity(self, watched: bool) -> None:
+        """At every reading while someone watches; for a record since it was last asked for."""
+        self._activity.read(self._handle, watched)
+        self._known_activity = self._activity
+        if self._accounted:
+            self._accounted = False
+            self._run_activity.read(self._handle, watched=True)
+            self._known_activity = self._activity if watched else self._run_activity
 
     def is_busy(self) -> bool:
         """Whether the card was busy or had processes when last read."""
@@ -149,6 +176,7 @@ class NvidiaCard:
 
     def close(self) -> None:
         self._activity.close()
+        self._run_activity.close()
 
     def _sample(self, at: float) -> Sample:
         values = self._gauges.values
@@ -158,13 +186,14 @@ class NvidiaCard:
             if total is not None and available is not None:
                 values["memory_used_bytes"] = total - available
                 values["memory_free_bytes"] = available
-        values.update(zip(ACTIVITY, self._activity.values or (None, None), strict=True))
+        values.update(zip(ACTIVITY, self._known_activity.values or (None, None), strict=True))
         return Sample(at=at, **values, read_at=self._gauges.older)
 
     def _missing(self) -> Mapping[str, str]:
         """Why values are None: the same object as last time if nothing changed."""
         gauges = self._gauges
-        silent = self._activity.reason if self._activity.values is None else None
+        activity = self._known_activity
+        silent = activity.reason if activity.values is None else None
         now = gauges.failures, silent, self._lists.reason
         if now != self._missing_for or self.device.memory_kind is MemoryKind.UNIFIED:
             self._missing_for = now

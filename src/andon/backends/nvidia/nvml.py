@@ -215,6 +215,18 @@ def energy_joules(handle: Handle) -> float:
     return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1000
 
 
+def utilization_ring(handle: Handle) -> list[tuple[float, float]]:
+    """The readings that the driver still has, oldest first: time and percent."""
+    try:
+        _, samples = pynvml.nvmlDeviceGetSamples(handle, pynvml.NVML_GPU_UTILIZATION_SAMPLES, 0)
+    except Error as error:
+        if error.value == trouble.NOT_FOUND:  # it has none yet
+            return []
+        raise
+    found = [(one.timeStamp / 1e6, float(one.sampleValue.uiVal)) for one in samples]
+    return sorted((at, percent) for at, percent in found if at > 0 and percent <= 100)
+
+
 def ecc_uncorrected(handle: Handle) -> int:
     """Since the driver was loaded."""
     return int(

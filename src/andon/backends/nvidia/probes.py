@@ -101,6 +101,12 @@ class Gauges:
         self._slow_due = -math.inf
         self._aging = False
 
+    def expire(self, name: str) -> None:
+        """Read this value again with the next refresh."""
+        for probe in self._slow:
+            if name in probe.fields:
+                self._slow[probe] = self._slow_due = -math.inf
+
     def refresh(self, handle: Handle, at: float, now: float) -> None:
         """Make the calls that are due."""
         for probe in self._fast:

@@ -1,9 +1,10 @@
-"""History as a typed Parquet file."""
+"""History, and samples of runs, as typed Parquet files."""
 
 import os
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from andon.errors import Denied, Unavailable
 from andon.model.wire import Json
@@ -20,6 +21,7 @@ USAGE: Mapping[str, str] = {
     "first": "time", "last": "time", "peak_memory_bytes": "int64",
 }  # fmt: skip
 MILLISECONDS = 1000
+BATCH_ROWS = 10_000
 
 
 def check_packages() -> None:
@@ -48,6 +50,21 @@ def write(path: Path, rows: Iterable[Json], columns: Mapping[str, str], schema: 
     except OSError as exc:
         raise Unavailable(f"{path} cannot be written: {exc.strerror or exc}") from exc
     return int(table.num_rows)
+
+
+def write_batches(
+    file: BinaryIO, rows: Iterable[Json], columns: Mapping[str, str], schema: str
+) -> int:
+    """Write rows as they come, some thousand at a time; returns their number."""
+    from pyarrow import parquet
+
+    empty, count = _table([], columns, schema), 0
+    left = iter(rows)
+    with parquet.ParquetWriter(file, empty.schema, compression="zstd") as writer:
+        while batch := list(islice(left, BATCH_ROWS)):
+            writer.write_table(_table(batch, columns, schema))
+            count += len(batch)
+    return count
 
 
 def _table(rows: list[Json], columns: Mapping[str, str], schema: str) -> "pyarrow.Table":

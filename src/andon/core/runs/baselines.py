@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from andon.core.runs.matching import devices_words
 from andon.core.runs.spread import (
@@ -14,13 +14,19 @@ from andon.core.runs.spread import (
     spread_of,
 )
 from andon.errors import Conflict
+from andon.model.json_fields import NAME, each_in, text_in, time_in
 from andon.model.run import RunRow, RunState
+from andon.model.run_wire import named_numbers
+from andon.model.shapes import to_json
+from andon.model.wire import Json
 
 LOGGED = "log."  # in front of the names of a program's own values
 PERCENT = 100.0
+BASELINES_SCHEMA = "andon.baselines/1"
+DRIFT_SCHEMA = "andon.drift/1"
 
 
-class Measure(NamedTuple):
+class RunMeasure(NamedTuple):
     """A number of a run that a baseline keeps; a share is compared in points, not in parts."""
 
     name: str
@@ -29,11 +35,11 @@ class Measure(NamedTuple):
 
 
 MEASURES = (
-    Measure("duration_seconds", "duration"),
-    Measure("mean_utilization_percent", "utilisation", is_share=True),
-    Measure("idle_percent", "idle", is_share=True),
-    Measure("peak_memory_bytes", "peak memory"),
-    Measure("energy_joules", "energy"),
+    RunMeasure("duration_seconds", "duration"),
+    RunMeasure("mean_utilization_percent", "utilisation", is_share=True),
+    RunMeasure("idle_percent", "idle", is_share=True),
+    RunMeasure("peak_memory_bytes", "peak memory"),
+    RunMeasure("energy_joules", "energy"),
 )
 _KNOWN = {measure.name: measure for measure in MEASURES}
 
@@ -62,7 +68,7 @@ class RunBaseline:
 class DriftLine:
     """One measure: the baseline, the runs that are checked, and whether they drifted."""
 
-    measure: Measure
+    measure: RunMeasure
     baseline: SpreadOfRuns
     found: SpreadOfRuns
     change_percent: float | None  # points of a share; None where the baseline is 0
@@ -133,14 +139,14 @@ def _line(
     new = spread_of(values.get(name) for values in after)
     if old is None or new is None:
         return None
-    measure = _KNOWN.get(name) or Measure(name, name.removeprefix(LOGGED))
+    measure = _KNOWN.get(name) or RunMeasure(name, name.removeprefix(LOGGED))
     change = _change_percent(measure, new.median, old.median)
     beyond = new.median != old.median if change is None else abs(change) > tolerance_percent
     drifted = beyond and _is_outside(new, old)
     return DriftLine(measure, old, new, change, order_of(new, old), drifted)
 
 
-def _change_percent(measure: Measure, new: float, old: float) -> float | None:
+def _change_percent(measure: RunMeasure, new: float, old: float) -> float | None:
     if measure.is_share:
         return new - old
     change = change_of(new, old)
@@ -152,3 +158,56 @@ def _is_outside(new: SpreadOfRuns, old: SpreadOfRuns) -> bool:
     if min(new.count, old.count) >= LEAST_RUNS:
         return order_of(new, old) is not Order.SAME
     return not old.low <= new.median <= old.high
+
+
+def baselines_to_json(baselines: Sequence[RunBaseline]) -> Json:
+    return {"schema": BASELINES_SCHEMA, "baselines": [baseline_to_json(one) for one in baselines]}
+
+
+def baseline_to_json(baseline: RunBaseline) -> Json:
+    found: Json = to_json(baseline)
+    return found
+
+
+def baseline_from_json(value: Json) -> RunBaseline:
+    """Raises Wrong if it is none."""
+    return RunBaseline(
+        name=text_in(value, "name", NAME),
+        at=time_in(value, "at"),
+        runs=tuple(each_in(value, "runs", _run_from_json)),
+    )
+
+
+def drift_to_json(
+    baseline: RunBaseline, runs: Sequence[str], tolerance_percent: float, lines: Sequence[DriftLine]
+) -> Json:
+    """What `andon runs baseline check` found."""
+    return {
+        "schema": DRIFT_SCHEMA,
+        "baseline": baseline.name,
+        "runs": list(runs),
+        "tolerance_percent": tolerance_percent,
+        "drifted": any(line.drifted for line in lines),
+        "measures": [_line_to_json(line) for line in lines],
+    }
+
+
+def _line_to_json(line: DriftLine) -> dict[str, Any]:
+    return {
+        "name": line.measure.name,
+        "baseline": to_json(line.baseline),
+        "found": to_json(line.found),
+        "change_percent": line.change_percent,
+        "order": str(line.order),
+        "drifted": line.drifted,
+    }
+
+
+def _run_from_json(value: Json) -> BaselineRun:
+    return BaselineRun(
+        id=text_in(value, "id", NAME),
+        name=text_in(value, "name", NAME),
+        began=time_in(value, "began"),
+        devices=text_in(value, "devices"),
+        values=named_numbers(value, "values"),
+    )

@@ -72,11 +72,11 @@ class RunFold:
             case RunAlert():
                 self._keep(self.alerts, line)
             case RunLogged():
-                self._remember(line.values)
+                keep_last(self.last_values, line.values)
                 self._keep(self.logged, line)
             case RunEnd():
                 self.end = line
-                self._remember(line.last_values)
+                keep_last(self.last_values, line.last_values)
 
     def summary(self) -> Mapping[str, Mapping[str, Any]]:
         """What it used, by uuid: the end's own, or as of the samples so far."""
@@ -110,14 +110,16 @@ class RunFold:
         if self.tallies is not None:
             self.tallies.add(line)
 
-    def _remember(self, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            if name in self.last_values or len(self.last_values) < MOST_VALUES:
-                self.last_values[name] = value
-
     def _keep(self, kept: deque[Any], line: RunLine) -> None:
         self.left_out += len(kept) == MOST_KEPT
         kept.append(line)
+
+
+def keep_last(last: dict[str, float], values: Mapping[str, float]) -> None:
+    """The last of each of the values that a program logs; of more names, the first."""
+    for name, value in values.items():
+        if name in last or len(last) < MOST_VALUES:
+            last[name] = value
 
 
 def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool = True) -> RunRow:

@@ -3,25 +3,18 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from itertools import pairwise
 
 from andon.model.naming import title
+from andon.model.run import OutOfMemory, RunState
 from andon.units import human_bytes
 
 AT_LIMIT_PERCENT = 97.0
 SIGKILL = 9
-
-
-class CommandEnding(StrEnum):
-    """Why it ended."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    DEVICE_OUT_OF_MEMORY = "device_out_of_memory"
-    HOST_OUT_OF_MEMORY = "host_out_of_memory"
-    SIGNAL = "signal"
-    TIMEOUT = "timeout"
-    STOPPED = "stopped"  # by a person or `andon release`
+LONGEST_LINE = 4000
+LEAK, STEP = "leak", "step"
+FEWEST_POINTS = 6
+GROWN_SHARE = 0.05  # of the device's memory, in the last two thirds of the run
 
 
 PATTERNS = (
@@ -46,7 +39,17 @@ PATTERNS = (
 )
 """Each framework's message; the most specific first, since PyTorch's contains CUDA's."""
 
+_SIZE = r"([\d.]+) ?([KMGT]?)(?:iB|B|bytes)"
 _ASKED = r"(?:Tried to allocate|allocating|allocate) ([\d.]+ ?(?:[KMGT]i?B|bytes))"
+_NUMBERS = {
+    "wanted": rf"(?:Tried to allocate|allocating|allocate) {_SIZE}",
+    "total": rf"total capacity of {_SIZE}",
+    "free": rf"of which {_SIZE} is free|; {_SIZE} free",
+    "own": rf"this process has {_SIZE} memory in use",
+    "cache": rf"{_SIZE} is reserved by PyTorch but unallocated",
+}
+_OTHER = rf"Process \d+ has {_SIZE} memory in use"
+_FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Strain:
 class Verdict:
     """Why a command ended, as a sentence with the numbers."""
 
-    end: CommandEnding
+    end: RunState
     words: str
     reported_by: str | None = None
 
@@ -78,7 +81,7 @@ def complaint(tail: str) -> tuple[str, str] | None:
     for line in reversed(tail.splitlines()):
         for name, pattern in PATTERNS:
             if re.search(pattern, line):
-                return name, line.strip()[:300]
+                return name, line.strip()[:LONGEST_LINE]
     return None
 
 
@@ -93,24 +96,68 @@ def verdict(
 ) -> Verdict:
     """The reason. An out-of-memory message counts only if the command failed: many are caught."""
     if code == 0:
-        return Verdict(CommandEnding.SUCCEEDED, "finished successfully")
+        return Verdict(RunState.SUCCEEDED, "finished successfully")
     if ended_for is not None:
-        return Verdict(CommandEnding.TIMEOUT, ended_for)
+        return Verdict(RunState.TIMEOUT, ended_for)
     said = complaint(tail)
     if said is not None:
-        return Verdict(CommandEnding.DEVICE_OUT_OF_MEMORY, _device_words(*said, strains), said[0])
+        return Verdict(RunState.DEVICE_OUT_OF_MEMORY, _device_words(*said, strains), said[0])
     if SIGKILL in (signal, code - 128) and host_kills > 0:  # its own, or as a shell reports it
         words = "killed by the kernel: out of host memory (OOM killer)"
-        return Verdict(CommandEnding.HOST_OUT_OF_MEMORY, words)
+        return Verdict(RunState.HOST_OUT_OF_MEMORY, words)
     if asked:
-        return Verdict(CommandEnding.STOPPED, "stopped on request")
+        return Verdict(RunState.STOPPED, "stopped on request")
     if signal is not None:
         full = [strain for strain in strains if strain.at_limit]
         more = f"; {_full_words(full)}" if full else ""
-        return Verdict(CommandEnding.SIGNAL, f"ended by signal {signal}{more}")
+        return Verdict(RunState.SIGNAL, f"ended by signal {signal}{more}")
     full = [strain for strain in strains if strain.at_limit]
     more = f"; {_full_words(full)}" if full else ""
-    return Verdict(CommandEnding.FAILED, f"exit code {code}{more}")
+    return Verdict(RunState.FAILED, f"exit code {code}{more}")
+
+
+def memory_numbers(tail: str, strains: Sequence[Strain], growth: str | None) -> OutOfMemory | None:
+    """What the message says, and the samples where it does not; None if there is no message."""
+    said = complaint(tail)
+    if said is None:
+        return None
+    found = {name: _bytes(re.search(pattern, said[1])) for name, pattern in _NUMBERS.items()}
+    own, free, total = found["own"], found["free"], found["total"]
+    others = [_bytes(each) for each in re.finditer(_OTHER, said[1])]
+    held = sum(size or 0 for size in others) if others else None
+    if held is None and None not in (own, free, total):
+        held = max(0, (total or 0) - (free or 0) - (own or 0))
+    known = [s for s in strains if s.used_bytes is not None and s.total_bytes]
+    if free is None and known:
+        fullest = max(
+            known, key=lambda strain: (strain.used_bytes or 0) / (strain.total_bytes or 1)
+        )
+        free = max(0, (fullest.total_bytes or 0) - (fullest.used_bytes or 0))
+    return OutOfMemory(said[0], found["wanted"], free, own, held, found["cache"], growth)
+
+
+def memory_growth(curve: Sequence[float], total_bytes: int | None) -> str | None:
+    """Whether the memory of a device grew all the time, or one large step was too much; None where
+    too little is known. `curve` is its memory over the run."""
+    late = curve[len(curve) // 3 :]
+    if len(late) < FEWEST_POINTS or not total_bytes:
+        return None
+    steps = [after - before for before, after in pairwise(late)]
+    rising = sum(step > 0 for step in steps) / len(steps)
+    falling = sum(step < 0 for step in steps) / len(steps)
+    grown = (late[-1] - late[0]) / total_bytes
+    largest = max(steps) / total_bytes
+    if grown >= GROWN_SHARE and rising >= 0.5 and falling <= 0.2 and largest < 0.6 * grown:
+        return LEAK
+    return STEP
+
+
+def _bytes(found: "re.Match[str] | None") -> int | None:
+    parts = [part for part in found.groups() if part is not None] if found else []
+    try:
+        return round(float(parts[0]) * _FACTORS[parts[1]]) if parts else None
+    except ValueError:  # such as 1.2.3
+        return None
 
 
 def _device_words(name: str, line: str, strains: Sequence[Strain]) -> str:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from andon.core.sampling.idleness import ZERO_READING
 from andon.model.run_use import IdleSpells
 
-LONGEST_STEP_SECONDS = 30.0  # a reading stands for no more than this
 DRIVER, SAMPLES = "driver", "samples"
+STEPS = {DRIVER: (1.0, 0.2), SAMPLES: (30.0, 1.0)}
+"""By source: a longer gap between two readings is unknown, and after one a reading stands for this
+many seconds."""
 
 
 @dataclass(slots=True)
@@ -25,7 +27,10 @@ class IdleTime:
         """`since` is the begin of the run; older readings say nothing about it."""
         if at <= (since if self.at is None else self.at):
             return
-        seconds = min(at - (since if self.at is None else self.at), LONGEST_STEP_SECONDS)
+        seconds = at - (since if self.at is None else self.at)
+        longest, usual = STEPS[self.source]
+        if seconds > longest:
+            self.spell, seconds = 0.0, usual
         self.at = at
         if percent is None:
             self.spell = 0.0

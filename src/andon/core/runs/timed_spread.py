@@ -39,7 +39,10 @@ class TimedSpread:
         return min(max(self.total / self.weight, self.low), self.high)
 
     def result(self) -> RunSpread:
-        return RunSpread(min=self.low, max=self.high, mean=self.mean, p95=self.percentile(0.95))
+        """To the thousandth."""
+        found = (self.low, self.high, self.mean, self.percentile(0.95))
+        low, high, mean, p95 = (None if one is None else round(one, 3) for one in found)
+        return RunSpread(min=low, max=high, mean=mean, p95=p95)
 
     def percentile(self, share: float) -> float | None:
         """The least value that is not exceeded for this share of the time."""

@@ -59,6 +59,9 @@ class Settings:
     exporter_prefix: str = "andon"
     exporter_host: str = "127.0.0.1"
     exporter_port: int = 26367
+    runs_price_per_kwh: float = 0.0
+    runs_currency: str = ""
+    runs_co2_grams_per_kwh: float = 0.0
     alerts_figures: tuple[tuple[str, float | None], ...] = ()  # those that were set; None is off
     alerts_disabled_rules: tuple[str, ...] = ()
     alerts_renotify_seconds: float = 14_400.0
@@ -229,6 +232,18 @@ FIELDS = (
     Field(
         "exporter_port", "exporter.port", "ANDON_EXPORTER_PORT", WHOLE,
         "the port of andon exporter; 0 takes any free one", 0, 65535, option="--port",
+    ),
+    Field(
+        "runs_price_per_kwh", "runs.price_per_kwh", "ANDON_RUNS_PRICE_PER_KWH", NUMBER,
+        "what a kilowatt hour costs, for the cost in reports; 0 leaves it out", 0, 1_000_000,
+    ),
+    Field(
+        "runs_currency", "runs.currency", "ANDON_RUNS_CURRENCY", TEXT,
+        "the currency of runs.price_per_kwh, such as EUR",
+    ),
+    Field(
+        "runs_co2_grams_per_kwh", "runs.co2_grams_per_kwh", "ANDON_RUNS_CO2_GRAMS_PER_KWH", NUMBER,
+        "how much CO2 a kilowatt hour causes, for the CO2 in reports; 0 leaves it out", 0, 10_000,
     ),
     _alert("disabled_rules", RULES, "rules that are off on this node"),
     _alert(

@@ -15,7 +15,8 @@ from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, Fault, FaultCode, Reading
-from andon.model.request import ReaderRequest
+from andon.model.request import Account, ReaderRequest
+from andon.model.rings import Ring, ring_from_json
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ class Vendor:
         self._invalid_fault: Fault | None = None
         self.events: list[Event] = []
         """Events that devices reported, until they are taken."""
+        self.rings: dict[str, Ring] = {}
+        """The drivers' own readings of utilisation, of the last request for them."""
         self._choices, self._deadline_seconds = choices, deadline_seconds
         self._chosen = 0
         self._first_fault: Fault | None = None
@@ -166,12 +169,12 @@ class Vendor:
         """Until when the names of a card's processes may follow its answer."""
         self._request = ReaderRequest(0, False)
 
-    def ask(self, tick: int, watched: bool, now: float) -> None:
+    def ask(self, tick: int, watched: bool, now: float, account: Account = Account.NONE) -> None:
         """Begin a round."""
         self._reap()
         self._give_up_if_stuck(now)
         self._renew_if_lost(now)
-        self._request = ReaderRequest(tick, watched)
+        self._request = ReaderRequest(tick, watched, account)
         if self._reader is None:
             self._start(now)
         elif self._life.phase is ReaderPhase.OPEN:
@@ -316,6 +319,8 @@ class Vendor:
             self._invalid_fault and self.fault is self._invalid_fault
         ):
             self._silent_since, self.fault, self._invalid_fault = None, self._detour(), None
+        for uuid, ring in message.get("rings", {}).items():
+            self.rings[uuid] = ring_from_json(ring)
         if "devices" in message:
             self.roster.described(card, self._devices(message["devices"]), at)
         if "readings" in message:

@@ -23,6 +23,8 @@ from andon.engine.sampling.readers import (
 )
 from andon.errors import Invalid
 from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snapshot
+from andon.model.request import Account
+from andon.model.rings import Ring
 from andon.ports import EventSource, HostSource
 
 if TYPE_CHECKING:
@@ -98,6 +100,7 @@ class Sampler:
         self._began: float | None = None
         self._own_start = 0.0
         self._mark: Mark | None = None
+        self._account = Account.NONE
 
     # For callers.
 
@@ -108,10 +111,21 @@ class Sampler:
             for vendor in self._vendors:
                 vendor.ask(self._ticks, self._bus.watched, time.monotonic())
 
-    def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
+    def once(
+        self, watched: bool = False, hasty: bool = False, account: Account = Account.NONE
+    ) -> Snapshot:
         """A new snapshot for one caller; a hasty one omits the node's own values."""
         with self._ticking:
+            self.account(account)
             return self._safe_tick(watched or self._bus.watched, hasty)
+
+    def account(self, wanted: Account) -> None:
+        """Ask for this with the next sample, whoever takes it."""
+        self._account = max(self._account, wanted)
+
+    def rings(self) -> dict[str, Ring]:
+        """By uuid: the drivers' own readings of utilisation, of the last request for them."""
+        return {uuid: ring for v in self._vendors for uuid, ring in v.rings.items()}
 
     def subscribe(
         self, interval_seconds: float, watching: bool = False, size: int = 64, at_once: bool = True
@@ -242,8 +256,9 @@ class Sampler:
         self._ticks += 1
         self._catch_up()
         at = time.time()
+        account, self._account = self._account, Account.NONE
         for vendor in self._vendors:
-            vendor.ask(self._ticks, watched, time.monotonic())
+            vendor.ask(self._ticks, watched, time.monotonic(), account)
         waited = self._collect()
         snapshot = self._snapshot(at, hasty, self._new_events())
         self._sampler_cpu += time.thread_time() - cpu

@@ -16,15 +16,18 @@ from andon.model.run import RunRow, RunState
 
 SHOWN = 50
 COMMANDS = {
-    "show": "andon.cli.commands.runs.show:show",
-    "tail": "andon.cli.commands.runs.tail:tail",
-    "export": "andon.cli.commands.runs.export:export",
-    "add": "andon.cli.commands.runs.add:add",
-    "tag": "andon.cli.commands.runs.marking:tag",
-    "note": "andon.cli.commands.runs.marking:note",
-    "rm": "andon.cli.commands.runs.marking:rm",
-    "baseline": "andon.cli.commands.runs.baseline:baseline",
+    "show": ("show:show", "One run: what it was, how it ended, what it used."),
+    "tail": ("tail:tail", "The latest of a run, once or as it goes on."),
+    "export": ("export:export", "The samples as CSV, JSON lines or Parquet."),
+    "report": ("report:report", "What a run used, and what could be better."),
+    "compare": ("compare:compare", "Runs side by side."),
+    "add": ("add:add", "Add records of any folder or machine to the list."),
+    "tag": ("marking:tag", "Add tags to a run, or take them away."),
+    "note": ("marking:note", "Write a note on a run."),
+    "rm": ("marking:rm", "Delete runs with their records."),
+    "baseline": ("baseline:baseline", "Name good runs, and check others against them."),
 }
+"""Name → module and attribute in this folder, and its line in the overview."""
 
 
 class RunsGroup(click.Group):
@@ -36,9 +39,13 @@ class RunsGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
-        found: click.Command = getattr(import_module(module), attribute)
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        found: click.Command = getattr(import_module(f"{__package__}.{module}"), attribute)
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
 def count(text: str | int) -> int:
@@ -111,7 +118,7 @@ def runs(
 def _show(rows: list[RunRow], total: int, form: str | None) -> None:
     terminal = Terminal.of(chosen())
     if form == "json":
-        from andon.model.run_row_wire import rows_to_json
+        from andon.model.run_wire import rows_to_json
 
         terminal.show(as_json_text(rows_to_json(rows, total), terminal.live))
         return

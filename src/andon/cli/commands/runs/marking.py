@@ -1,7 +1,6 @@
 """`andon runs tag`, `note` and `rm`: what people add to runs, and how one is deleted."""
 
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,12 @@ from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
-from andon.errors import Conflict, Denied, Invalid, Unavailable
+from andon.errors import Conflict, Invalid
 from andon.model.run import RunState
 
 if TYPE_CHECKING:
+    from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
-    from andon.stores.run_finder import RunFinder
 
 TAG = re.compile(r"[^\s,]{1,60}")
 MOST_TAGS, MOST_NOTE = 50, 2000
@@ -68,6 +67,8 @@ def rm(runs: tuple[str, ...], keep_file: bool) -> int:
     A run that goes on and one of a baseline are not deleted. A record that is kept in the state
     folder is found again by the next list.
     """
+    from andon.engine.records.files import delete_record
+
     with finding() as finder:
         rows = {row.id: row for row in (finder.resolve(word) for word in runs)}
         held = {one.id: base.name for base in finder.index.baselines() for one in base.runs}
@@ -83,18 +84,6 @@ def rm(runs: tuple[str, ...], keep_file: bool) -> int:
             finder.index.drop([row.id])
             _say(f"{'forgot' if keep_file else 'deleted'} {row.id} ({row.name})")
     return 0
-
-
-def delete_record(path: Path) -> None:
-    """The record, and the CSV that `andon run --csv` wrote beside it."""
-    try:
-        path.unlink(missing_ok=True)
-    except PermissionError as exc:
-        raise Denied(f"{path} cannot be deleted", hint="its folder belongs to another") from exc
-    except OSError as exc:
-        raise Unavailable(f"{path} cannot be deleted: {exc.strerror}") from exc
-    with suppress(OSError):
-        path.with_suffix(".csv").unlink(missing_ok=True)
 
 
 def _indexed(finder: "RunFinder", word: str) -> "RunRow":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from andon.stores.run_finder import RunFinder
+    from andon.engine.records.finder import RunFinder
 
 RUN_FORMS = "RUN is an id or its beginning, the file of a record, or last."
 

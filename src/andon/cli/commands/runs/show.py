@@ -11,6 +11,7 @@ from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
+from andon.model.run import RunState
 
 if TYPE_CHECKING:
     from andon.cli.show.runs.detail import RunShown
@@ -38,15 +39,16 @@ def show(run: str, as_json: bool) -> int:
     for line in render_run(shown, time.time(), terminal.width):
         terminal.say(line)
     if not terminal.quiet:
-        terminal.say(say(f"Next: andon runs tail {shown.row.id}, andon runs --help", "dim"))
+        verb = "tail" if shown.row.state is RunState.RUNNING else "report"
+        terminal.say(say(f"Next: andon runs {verb} {shown.row.id}", "dim"))
     return 0
 
 
 def read_run(word: str) -> "RunShown":
     """The run that is meant, with its record as it is now."""
     from andon.cli.show.runs.detail import RunShown
+    from andon.engine.records.files import read_ends
     from andon.errors import Gone
-    from andon.stores.run_files import read_ends
 
     with finding() as finder:
         row = finder.resolve(word)
@@ -63,7 +65,7 @@ def read_run(word: str) -> "RunShown":
 
 
 def run_to_json(shown: "RunShown") -> "Json":
-    from andon.model.run_row_wire import row_to_json
+    from andon.model.run_wire import row_to_json
     from andon.model.shapes import to_json
 
     return {

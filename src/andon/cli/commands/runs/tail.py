@@ -14,9 +14,9 @@ from andon.cli.terminal import Terminal, notice
 from andon.model.run import RunState
 
 if TYPE_CHECKING:
-    from andon.core.runs.recent import RecentLines
+    from andon.core.runs.records.recent import RecentLines
+    from andon.engine.records.follower import RecordFollower
     from andon.model.run import RunLine
-    from andon.stores.run_follower import RecordFollower
 
 SHOWN = 15
 POLL_SECONDS = 0.5
@@ -47,13 +47,14 @@ def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
     """
     if (run is None) == (log is None):
         raise click.UsageError("name either a RUN or --log FILE")
-    from andon.stores.run_follower import RecordFollower
+    from andon.engine.records.follower import RecordFollower
 
     with RecordFollower(_path(run, log), most) as follower, ExitStack() as stack:
         recent = follower.recent()
         draw = _drawer(follower, follow, stack)
-        draw(recent, [], _state(follower, recent))
-        if follow and recent.end is None:
+        state = _state(follower, recent)
+        draw(recent, [], state)
+        if follow and state is RunState.RUNNING:
             with suppress(KeyboardInterrupt):
                 _go_on(follower, recent, draw)
     return 0
@@ -122,7 +123,7 @@ def _drawer(follower: "RecordFollower", follow: bool, stack: ExitStack) -> Draw:
                 terminal.say(text)
             return
         for line in lines:
-            if (text := line_text(line, follower.begin)) is not None:
-                terminal.say(text.fit(terminal.width))
+            if (words := line_text(line, follower.begin)) is not None:
+                terminal.say(words.fit(terminal.width))
 
     return append

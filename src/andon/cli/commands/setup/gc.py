@@ -1,7 +1,8 @@
-"""`andon gc`: runs the maintenance of the history now."""
+"""`andon gc`: runs the maintenance of the history now, and deletes old records of runs."""
 
 import time
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,7 +11,12 @@ from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
 from andon.core.history.tiers import Maintenance
+from andon.errors import Unavailable
 from andon.units import human_bytes
+
+if TYPE_CHECKING:
+    from andon.core.settings.resolution import Settings
+    from andon.engine.records.finder import CollectedRecords
 
 
 @click.command()
@@ -18,21 +24,56 @@ from andon.units import human_bytes
 def gc() -> int:
     """Pack and roll up the history, delete what is too old, and free the disk space.
 
-    `andon serve` does the same automatically, a little at a time.
+    `andon serve` does the same automatically, a little at a time. Records of runs in the state
+    folder are deleted as `runs.keep_days` and `runs.megabytes` say, the oldest first: never
+    tagged ones, those of a baseline, or those in other folders.
     """
+    from andon.app.runs import runs_folder
+
+    settings, has_runs = snapshot_source.settings_of(chosen()), runs_folder().is_dir()
+    try:
+        _say(_history(settings))
+    except Unavailable:
+        if not has_runs:
+            raise
+    if has_runs:
+        _say(_runs(settings))
+    return 0
+
+
+def _history(settings: "Settings") -> str:
     from andon import app
 
-    settings = snapshot_source.settings_of(chosen())
     with closing(app.open_past(settings)) as store:
         place, before = store.place, store.size_bytes()
     with closing(app.open_store(settings)) as store:
         done = app.maintainer_of(settings, store).finish(time.time())
     # Read again: closing a store may remove its journals, unless a server also has it open.
     with closing(app.open_past(settings)) as store:
-        after = store.size_bytes()
+        return f"{place}: {describe(done, before, store.size_bytes())}"
+
+
+def _runs(settings: "Settings") -> str:
+    from andon.app.runs import open_run_finder, runs_kept
+
+    finder = open_run_finder()
+    with closing(finder.index):
+        return f"{finder.folder}: {describe_runs(finder.collect(runs_kept(settings)))}"
+
+
+def _say(words: str) -> None:
     if not chosen().quiet:
-        Terminal.of(chosen()).say(say(f"{place}: {describe(done, before, after)}"))
-    return 0
+        Terminal.of(chosen()).say(say(words))
+
+
+def describe_runs(done: "CollectedRecords") -> str:
+    """What became of the records, in one line."""
+    parts = [
+        (len(done.deleted), f"{{}} runs deleted ({human_bytes(done.freed_bytes)})"),
+        (len(done.forgotten), "{} runs without a record forgotten"),
+    ]
+    words = [text.format(count) for count, text in parts if count]
+    return ", ".join([*(words or ["no run is too old"]), f"{human_bytes(done.left_bytes)} now"])
 
 
 def describe(done: Maintenance, before_bytes: int, after_bytes: int) -> str:

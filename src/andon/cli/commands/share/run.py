@@ -141,9 +141,9 @@ def _granted(
     choices: Choices,
 ) -> int:
     from andon.cli.running import larger
-    from andon.core.runs.oom import CommandEnding
     from andon.engine.sharing.granter import Granter, Terms
     from andon.leases.book import Book
+    from andon.model.run import RunState
 
     before: tuple[int, Verdict] | None = None
     while True:
@@ -161,7 +161,7 @@ def _granted(
             line.clear()
         before = running.on_grant(grant)
         verdict = before[1]
-        if verdict.end is not CommandEnding.DEVICE_OUT_OF_MEMORY or retries < 1:
+        if verdict.end is not RunState.DEVICE_OUT_OF_MEMORY or retries < 1:
             return _ended(before, choices, OOM_HINT)
         retries -= 1
         request = larger(request, grant)
@@ -169,11 +169,11 @@ def _granted(
 
 
 def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") -> int:
-    from andon.core.runs.oom import CommandEnding
+    from andon.model.run import RunState
 
     code, verdict = result
-    if verdict.end not in (CommandEnding.SUCCEEDED, CommandEnding.FAILED, CommandEnding.STOPPED):
-        hint = oom_hint if verdict.end is CommandEnding.DEVICE_OUT_OF_MEMORY else ""
+    if verdict.end not in (RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED):
+        hint = oom_hint if verdict.end is RunState.DEVICE_OUT_OF_MEMORY else ""
         notice(verdict.words + hint, choices)
     return code
 

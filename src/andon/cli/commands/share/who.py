@@ -2,34 +2,39 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from andon.cli.availability_source import server_leases
+from andon.cli.commands.reporting import (
+    as_document,
+    chosen_format,
+    deliver,
+    format_option,
+    prices_of,
+)
 from andon.cli.commands.share.leases import on_devices, read_leases
-from andon.cli.commands.watch.history import moment
-from andon.cli.commands.watch.status import as_json_text, exit_code
+from andon.cli.commands.share.who_past import PastUse, RecordedRuns, past_use, read_runs
+from andon.cli.commands.watch.status import exit_code
+from andon.cli.json_text import as_json_text
+from andon.cli.moments import moment
 from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.cli.snapshot_source import connected, narrowed, take_snapshot
+from andon.cli.snapshot_source import narrowed, take_snapshot
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal
 from andon.core.conditions.node.drivers import has_none
-from andon.core.history.usage import UNKNOWN_USER, UserUsage, by_user
+from andon.core.history.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, unread_words
 from andon.units import human_bytes
 
-if TYPE_CHECKING:
-    from andon.cli.commands.watch.history import Past
-
-PART_SECONDS = 60.0
-MOST_PARTS = 1440
 NOT_KNOWN = "Who uses the devices now is not known."
 
 
@@ -42,7 +47,15 @@ class UserRow:
     devices: dict[str, int] = field(default_factory=dict)  # label -> index
     memory_bytes: int = 0
     leases: list[str] = field(default_factory=list)
-    usage: UserUsage | None = None
+    days: dict[str, UserUsage] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> UserUsage | None:
+        """All days; None where nothing is recorded."""
+        whole = UserUsage(self.user)
+        for usage in self.days.values():
+            whole.add(usage)
+        return whole if self.days else None
 
 
 class People:
@@ -55,8 +68,25 @@ class People:
         name = user or UNKNOWN_USER
         return self._rows.setdefault((name, simulated), UserRow(name, simulated))
 
+    def add_past(self, past: PastUse) -> None:
+        for simulated, days in ((False, past.real), (True, past.simulated)):
+            for (day, user), usage in days.items():
+                self.row(user, simulated).days[day] = usage
+
     def rows(self) -> list[UserRow]:
         return sorted(self._rows.values(), key=_order)
+
+
+@dataclass(frozen=True, slots=True)
+class WhoTold:
+    """What is known of everyone, for a report."""
+
+    snapshot: Snapshot
+    since: float
+    past: PastUse
+    rows: list[UserRow]
+    notes: tuple[str, ...]
+    unknown: str | None
 
 
 @click.command()
@@ -70,32 +100,49 @@ class People:
     help="Start: 24h ago, or a time such as 2026-11-15T03:00.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print andon.who/1: bytes, joules, seconds.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print one row per user and day.")
+@format_option("Report per user and day: text, md, html, json or csv.")
 @elsewhere
 @shared
-def who(devices: list[str], since: float, as_json: bool) -> int:
+def who(
+    devices: list[str],
+    since: float,
+    as_json: bool,
+    as_csv: bool,
+    form: str | None,
+    out: Path | None,
+) -> int:
     """Print who uses and holds the devices, now and since --since.
 
     Hours, energy and idle share come from the history that andon serve keeps; a dash means
     that it is not known, and a line below says why. The energy of a shared device is divided
-    among its users. The exit code is 3 if no device can be read.
+    among its users. --format reports the same per user and day, with the time that devices
+    were held but idle, runs and waits. The exit code is 3 if no device can be read.
     """
+    form = chosen_format(form, as_json, as_csv)
+    if out is not None and form is None:
+        raise click.UsageError("--out needs --format")
     choices, terminal, people = chosen(), Terminal.of(chosen()), People()
     snapshot, leases = _now(choices)
     shown = narrowed(snapshot, devices)
     _add_present(people, shown, on_devices(leases, devices))
-    recorded = _add_past(people, choices, since, {s.device.uuid for s in shown.devices}, devices)
+    uuids = {s.device.uuid for s in shown.devices} if devices else None
+    runs = read_runs(choices, since) if form is not None else RecordedRuns()
+    past = past_use(choices, since, uuids, runs.rows)
+    people.add_past(past)
     rows, code = people.rows(), exit_code(snapshot)
     unknown = _unknown(snapshot) if code else None
-    if as_json:
-        users = [_as_json(person) for person in rows]
-        value = {"schema": "andon.who/1", "since": since, "users": users, "note": unknown}
-        terminal.show(as_json_text(value, terminal.live))
+    remarks = _remarks(shown, rows, past.recorded)
+    if form is not None:
+        notes = (*([unknown] if unknown else ()), *remarks, *runs.notes)
+        told = WhoTold(shown, since, past, rows, notes, unknown)
+        deliver(_report(told, form, terminal, plain=out is not None), out, terminal)
         return code
     if unreal(snapshot):
         terminal.say(say(f" {unreal(snapshot)} ", "bold reverse"))
     for text in _lines(rows, unknown, terminal.width, mixed=not snapshot.simulated):
         terminal.say(text)
-    for remark in _remarks(shown, rows, recorded):
+    for remark in remarks:
         for line in paragraph(remark, terminal.width, "dim"):
             terminal.say(line)
     return code
@@ -137,39 +184,27 @@ def _add_present(people: People, snapshot: Snapshot, leases: LeaseList) -> None:
         people.row(lease.user, lease.simulated).leases.append(lease.id or "unreadable")
 
 
-def _add_past(
-    people: People, choices: Choices, since: float, uuids: set[str], devices: list[str]
-) -> bool:
-    """Add usage from the history; whether there is any history."""
-    past = _past(choices)
-    if past is None:
-        return False
-    now = time.time()
-    points = max(1, min(MOST_PARTS, int((now - since) / PART_SECONDS)))
-    try:
-        recorded = [d for d in past.devices() if not devices or d.uuid in uuids]
-        for simulated in (False, True):
-            kind = [d.uuid for d in recorded if (d.vendor == "sim") == simulated]
-            busy, power = (
-                {uuid: past.history(uuid, metric, since, now, points) for uuid in kind}
-                for metric in ("utilization_percent", "power_watts")
-            )
-            uses = [use for use in past.usage(None, since, now) if use.device in kind]
-            for usage in by_user(uses, busy, power):
-                people.row(usage.user, simulated).usage = usage
-    finally:
-        past.close()
-    return True
+def _report(told: WhoTold, form: str, terminal: Terminal, plain: bool) -> str:
+    from andon.cli.show.reports import group_usage
 
-
-def _past(choices: Choices) -> "Past | None":
-    if choices.url is not None:
-        from andon.cli.remote_history import RemoteHistory
-
-        return RemoteHistory(connected(choices, choices.url))
-    from andon import app
-
-    return app.find_store(settings_of(choices))
+    past, snapshot = told.past, told.snapshot
+    if form == "json":
+        users = [_as_json(person, past.recorded) for person in told.rows]
+        value = {"schema": "andon.who/1", "since": told.since, "users": users, "note": told.unknown}
+        return as_json_text(value, terminal.live and not plain)
+    if form == "csv":
+        return group_usage.group_csv(past.real, past.simulated, past.recorded)
+    group = group_usage.GroupUsage(
+        node=snapshot.node,
+        since=told.since,
+        until=time.time(),
+        days=past.real or past.simulated,
+        simulated=not past.real and bool(past.simulated),
+        recorded=past.recorded,
+        notes=told.notes,
+        prices=prices_of(settings_of(chosen())),
+    )
+    return as_document(group_usage.group_document(group), form, terminal, plain)
 
 
 def _remarks(snapshot: Snapshot, rows: list[UserRow], recorded: bool) -> list[str]:
@@ -223,15 +258,17 @@ def _columns(mixed: bool) -> tuple[TableColumn[UserRow], ...]:
     )
 
 
-def _as_json(person: UserRow) -> dict[str, Any]:
-    usage = person.usage
+def _as_json(person: UserRow, recorded: bool) -> dict[str, Any]:
+    from andon.cli.show.reports.group_usage import usage_json
+
     return {
         "user": person.user,
         "simulated": person.simulated,
         "devices": sorted(set(person.devices.values())),
         "memory_bytes": person.memory_bytes,
         "leases": person.leases,
-        "device_seconds": None if usage is None else round(usage.device_seconds, 1),
-        "energy_joules": None if usage is None else round(usage.energy_joules, 1),
-        "idle_share": None if usage is None else usage.idle_share,
+        **usage_json(person.usage, recorded),
+        "days": [
+            {"day": day, **usage_json(person.days[day], recorded)} for day in sorted(person.days)
+        ],
     }

@@ -84,7 +84,7 @@ def _ending(end: RunEnd) -> str:
 def _facts(shown: RunShown) -> Iterator[tuple[str, str]]:
     begin, row, facts = shown.begin, shown.row, shown.fold.facts
     by = f" by {begin.user}" if begin.user else ""
-    known = {
+    known: dict[str, str | None] = {
         "began": f"{_local(begin.at)} on {begin.node}{by}",
         "command": begin.command,
         "folder": begin.working_directory,
@@ -95,13 +95,13 @@ def _facts(shown: RunShown) -> Iterator[tuple[str, str]]:
         "values": _pairs({name: number(one) for name, one in shown.fold.last_values.items()}),
         "tags": " ".join(row.tags),
         "note": row.note,
-        "record": f"{row.path} ({human_bytes(shown.size_bytes)})",
     }
     if facts is not None:
         git, reason = facts.git, facts.git_reason
         dirty = {True: " with changes", False: "", None: ""}
         known["git"] = f"{git.commit[:12]}{dirty[git.dirty]}" if git else reason
         known["versions"] = ", ".join(f"{name} {one}" for name, one in facts.versions.items())
+    known["record"] = f"{row.path} ({human_bytes(shown.size_bytes)})"
     yield from ((label, words) for label, words in known.items() if words)
 
 
@@ -112,7 +112,7 @@ def _chosen(row: RunRow, begin: RunBegin) -> str | None:
     parts = [f"{words}: GPU {', '.join(device.label for device in begin.devices)}"]
     if begin.allocation_method:
         parts.append(begin.allocation_method)
-    if begin.waited_seconds:
+    if begin.waited_seconds is not None and begin.waited_seconds >= 1:
         parts.append(f"waited {human_seconds(begin.waited_seconds)}")
     return "; ".join(parts)
 

@@ -8,9 +8,8 @@ from andon.cli.show.runs.cells import clock, length, number, size, state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.core.history.sparkline import sparkline
-from andon.core.runs.matching import models_in_words
-from andon.core.runs.recent import Happening, RecentLines
-from andon.model.model_names import short_model
+from andon.core.runs.records.recent import Happening, RecentLines
+from andon.model.model_names import models_in_words, short_model
 from andon.model.run import (
     ItemState,
     RunAlert,

@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import Self
 
 from andon.core.runs.lines import RecordLines
-from andon.core.runs.recent import RecentLines
+from andon.core.runs.records.recent import RecentLines
+from andon.engine.records.files import ENDS_BYTES, PIECE_BYTES, open_record, read_ends
 from andon.errors import Unavailable
 from andon.model.run import RunBegin, RunLine
-from andon.stores.run_files import ENDS_BYTES, PIECE_BYTES, open_record, read_ends
 
 MOST_BACK_BYTES = 8 * 1024 * 1024
 """How far it is looked back for lines that are rare."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -12,6 +13,7 @@ from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.host.private_files import NotRegular, open_regular
 from andon.model.run import MOST_LINE_BYTES, RunBegin, RunEnd, RunLine
 
+CSV = ".csv"
 ENDS_BYTES = 128 * 1024
 """Of each end: the begin with its facts; the last line, and some before it."""
 PIECE_BYTES = 1024 * 1024
@@ -84,6 +86,29 @@ def open_record(path: Path) -> BinaryIO:
     except (OSError, ValueError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else "not a path"
         raise Unavailable(f"{path}: {reason}") from exc
+
+
+def delete_record(path: Path) -> None:
+    """The record, and the CSV that `andon run --csv` wrote beside it."""
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError as exc:
+        raise Denied(f"{path} cannot be deleted", hint="its folder belongs to another") from exc
+    except OSError as exc:
+        raise Unavailable(f"{path} cannot be deleted: {exc.strerror}") from exc
+    with suppress(OSError):
+        path.with_suffix(CSV).unlink(missing_ok=True)
+
+
+def size_of(path: Path) -> int | None:
+    """With the CSV beside it; None if there is no such record."""
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return None
+    with suppress(OSError):
+        size += path.with_suffix(CSV).stat().st_size
+    return size
 
 
 def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:

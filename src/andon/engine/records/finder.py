@@ -8,16 +8,18 @@ from pathlib import Path
 
 from andon.core.runs.fold import row_of
 from andon.core.runs.matching import RunQuery
+from andon.core.runs.records.retention import KeptRecord, RunsKept, overdue
+from andon.engine.records.files import RecordRead, delete_record, read_ends, size_of
 from andon.errors import AndonError, Conflict, Gone, Invalid
 from andon.host.run_life import is_alive
 from andon.model.run import RunRow, RunState
 from andon.ports import RunIndex
-from andon.stores.run_files import RecordRead, read_ends
 
 SUFFIX = ".jsonl"
 LAST = "last"
 UNFINISHED_BYTES = 1024 * 1024  # what a list reads of a record without an end
 BUDGET_SECONDS = 1.0
+FOREVER = float("inf")
 BATCH = 100
 MOST_CANDIDATES = 10
 
@@ -29,6 +31,16 @@ class AddedRecords:
     added: list[RunRow] = field(default_factory=list)
     known: int = 0  # runs that the index had before
     refused: list[tuple[Path, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CollectedRecords:
+    """What was deleted, by id."""
+
+    deleted: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)  # their records were gone
+    freed_bytes: int = 0
+    left_bytes: int = 0
 
 
 class RunFinder:
@@ -64,6 +76,28 @@ class RunFinder:
                     self.index.put(list(batch.values()))
                     batch.clear()
         self.index.put(list(batch.values()))
+        return done
+
+    def collect(self, kept: RunsKept) -> CollectedRecords:
+        """Delete what is overdue in the folder, and forget runs whose records are gone from it."""
+        self.refresh(FOREVER)
+        held = {one.id for baseline in self.index.baselines() for one in baseline.runs}
+        done, records = CollectedRecords(), list[KeptRecord]()
+        for row in self.index.find(RunQuery()):
+            path = Path(row.path)
+            if path.parent != self.folder:
+                continue
+            size = size_of(path)
+            if size is not None:
+                records.append(KeptRecord(row, size))
+            elif not (row.tags or row.note or row.id in held):
+                done.forgotten.append(row.id)
+        for record in overdue(records, kept, self._clock(), held):
+            delete_record(Path(record.row.path))
+            done.deleted.append(record.row.id)
+            done.freed_bytes += record.size_bytes
+        self.index.drop([*done.deleted, *done.forgotten])
+        done.left_bytes = sum(record.size_bytes for record in records) - done.freed_bytes
         return done
 
     def resolve(self, word: str) -> RunRow:

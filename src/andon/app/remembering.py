@@ -1,0 +1,31 @@
+"""Adds one record to the index: a process of its own, which may hang without holding up a run."""
+
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+from andon.app.runs import open_run_finder
+from andon.errors import AndonError
+
+PATIENCE_SECONDS = 10.0  # its first line is written by another process
+POLL_SECONDS = 0.2
+
+
+def main(path: Path, patience_seconds: float = PATIENCE_SECONDS) -> int:
+    """Whether it was added, as an exit code."""
+    until = time.monotonic() + patience_seconds
+    try:
+        finder = open_run_finder()
+        with closing(finder.index):
+            while finder.add([path]).refused:
+                if time.monotonic() > until:
+                    return 1
+                time.sleep(POLL_SECONDS)
+    except AndonError:
+        return 1  # `andon runs add` can be called by hand
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,183 @@
+"""The kept GpuMonitorCallback: records a training loop, and calls a function on alerts.
+
+with andon.GpuMonitorCallback().with_thermal_threshold(80).on_alert(print_it) as monitor:
+    for batch in loader:
+        if not monitor.step(loss=train(batch)):
+            break
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from andon import library
+from andon.callbacks.guard import LONGEST_PAUSE_SECONDS
+from andon.compat.alerts import AlertConfig, AndonSystem, GpuAlert, ThermalThrottling
+from andon.compat.metrics import GpuMetrics
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower
+from andon.errors import Invalid
+from andon.model.device import Snapshot
+from andon.model.run import RunKind
+from andon.recording import RecordedRun
+
+log = logging.getLogger("andon")
+
+INTERVAL_SECONDS = 10.0
+LoopAction = Literal["pause", "stop"]
+ACTIONS = ("pause", "stop")
+AlertKey = tuple[type, int]
+
+
+class GpuMonitorCallback:
+    """Records the loop as a run, checks its devices at an interval, and may pause or stop it.
+
+    `on_alert` functions are called in a thread of the callback when an alert begins; one that
+    returns `"pause"` or `"stop"` pauses the loop at its next `step` until the alert is over, or
+    stops it. `action` does the same for heat without a function.
+    """
+
+    def __init__(
+        self,
+        interval_secs: float = INTERVAL_SECONDS,
+        thermal_threshold: float | None = None,
+        on_alert: Callable[[GpuAlert], object] | None = None,
+        config: AlertConfig | None = None,
+        action: LoopAction | None = None,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
+    ) -> None:
+        if action is not None and action not in ACTIONS:
+            raise Invalid(f"{action!r} is not an action", hint='"pause" or "stop"')
+        self._config, self._interval = config or AlertConfig(), float(interval_secs)
+        self._calls = [] if on_alert is None else [on_alert]
+        self._action, self._longest = action, longest_pause_seconds
+        self._run = RecordedRun(name, params, kind=RunKind.CALLBACK)
+        self._system = AndonSystem(self._config)
+        self._current: dict[AlertKey, GpuAlert] = {}
+        self._pausing: set[AlertKey] = set()
+        self._changed = threading.Condition()
+        self._follower: Follower | None = None
+        self._uuids: frozenset[str] = frozenset()
+        self.stopped = False  # the loop is asked to stop
+        self.paused_seconds = 0.0
+        if thermal_threshold is not None:
+            self.with_thermal_threshold(thermal_threshold)
+
+    # How it is set up.
+
+    def with_interval_secs(self, seconds: float) -> Self:
+        """How often the devices are checked for alerts; samples are taken as in every run."""
+        self._interval = float(seconds)
+        return self
+
+    def with_thermal_threshold(self, celsius: float) -> Self:
+        self._config = replace(self._config, thermal_threshold=float(celsius))
+        self._system = AndonSystem(self._config)
+        return self
+
+    def on_alert(self, call: Callable[[GpuAlert], object]) -> Self:
+        """Call this when an alert begins; more than once adds more functions."""
+        self._calls.append(call)
+        return self
+
+    # How it is used.
+
+    @property
+    def run(self) -> RecordedRun:
+        """The run: for events, items, its id and the path of its record."""
+        return self._run
+
+    def begin(self) -> Self:
+        """Start recording and checking; `with` and the first `step` call it."""
+        if self._run.id is None:
+            self._run.begin()
+            self._uuids = self._run.uuids
+            self._follow()
+        return self
+
+    def _follow(self) -> None:
+        failures = FailureLog("andon", "checking for alerts failed; continuing")
+        session = library.shared().subscribe(self._interval)
+        self._follower = Follower(session, self.take, "andon callback", failures).start()
+
+    def step(self, step: float | None = None, /, **values: Any) -> bool:
+        """Once per step of the loop: logs the values, and waits while the loop is paused. False
+        means that it should stop."""
+        self.begin()
+        if values:
+            self._run.log(step, **values)
+        if self._pausing and not self.stopped:
+            self._pause()
+        return not self.stopped
+
+    def alerts(self) -> list[GpuAlert]:
+        """What is wrong now, worst first."""
+        return list(self._current.values())
+
+    def end(self, error: BaseException | None = None) -> None:
+        """Complete the record; `with` calls it."""
+        if self._follower is not None:
+            self._follower.close()
+        self._run.end(error)
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Check one snapshot, and call for every alert that begins."""
+        mine = [s for s in snapshot.devices if s.device.uuid in self._uuids]
+        found = self._system.check(GpuMetrics.from_status(status) for status in mine)
+        current = {(type(alert), alert.device): alert for alert in found}
+        fresh = [alert for key, alert in current.items() if key not in self._current]
+        with self._changed:
+            self._current = current
+            self._pausing &= set(current)
+            self._changed.notify_all()
+        for alert in fresh:
+            self._tell(alert)
+
+    def _tell(self, alert: GpuAlert) -> None:
+        wanted: list[object] = [self._action] if isinstance(alert, ThermalThrottling) else []
+        for call in self._calls:
+            try:
+                wanted.append(call(alert))
+            except Exception:
+                log.exception("the callback for an alert failed")
+        with self._changed:
+            if "pause" in wanted:
+                self._pausing.add((type(alert), alert.device))
+            if "stop" in wanted and not self.stopped:
+                self.stopped = True
+                log.warning("stopping the loop: %s", alert.message())
+            self._changed.notify_all()
+
+    def _pause(self) -> None:
+        log.warning("pausing the loop: %s", self._why_paused())
+        began = time.monotonic()
+        with self._changed:
+            calm = self._changed.wait_for(lambda: self.stopped or not self._pausing, self._longest)
+            self._pausing.clear()
+        lasted = time.monotonic() - began
+        self.paused_seconds += lasted
+        why = "the alert is over" if calm else "it has waited for long enough"
+        log.warning("resuming the loop after %.0f s: %s", lasted, why)
+        self._run.event("paused", seconds=round(lasted, 3), resumed_because=why)
+
+    def _why_paused(self) -> str:
+        return "; ".join(
+            alert.message() for key, alert in self._current.items() if key in self._pausing
+        )
+
+    def __enter__(self) -> Self:
+        return self.begin()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.end(error)

@@ -1,0 +1,98 @@
+"""The options and the output that all reports share: a form, a file, prices."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from andon.cli.options import chosen
+from andon.cli.terminal import Terminal, notice
+from andon.errors import Denied, Unavailable
+
+if TYPE_CHECKING:  # a command that prints no report needs none of it
+    from andon.cli.show.reports.document import Document
+    from andon.core.runs.report import Prices
+    from andon.core.settings.resolution import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+FORMS = ("text", "md", "html", "json", "csv")
+
+
+def format_option(help: str, default: str | None = None) -> Callable[[F], F]:  # noqa: A002
+    """Add --format and --out, as `form` and `out`."""
+
+    def add(command: F) -> F:
+        to_file = click.option(
+            "--out",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Write to FILE instead.",
+        )
+        form = click.option(
+            "--format",
+            "form",
+            type=click.Choice(FORMS),
+            default=default,
+            show_default=default is not None,
+            metavar="FORM",
+            help=help,
+        )
+        return form(to_file(command))
+
+    return add
+
+
+def chosen_format(form: str | None, as_json: bool, as_csv: bool) -> str | None:
+    """The form that was asked for, by its option or by its flag."""
+    asked = {f for f, given in (("json", as_json), ("csv", as_csv)) if given}
+    asked |= {form} if form is not None else set()
+    if len(asked) > 1:
+        raise click.UsageError(f"only one form at a time: {' or '.join(sorted(asked))}")
+    return next(iter(asked), None)
+
+
+def as_document(document: "Document", form: str, terminal: Terminal, plain: bool = False) -> str:
+    """A document as text, Markdown or HTML; `plain`: for a file, without colours."""
+    if form == "html":
+        from andon.cli.show.reports.as_html import document_html
+        from andon.version import __version__
+
+        return document_html(document, f"andon {__version__}")
+    if form == "md":
+        from andon.cli.show.reports.as_markdown import document_markdown
+
+        return document_markdown(document)
+    from andon.cli.show.reports.as_text import document_text
+
+    return document_text(document, terminal.width, terminal.color and not plain)
+
+
+def deliver(text: str, out: Path | None, terminal: Terminal) -> None:
+    """Print it, or write the file whole or not at all."""
+    if out is None:
+        terminal.show(text)
+        return
+    draft = out.with_name(f".{out.name}.{os.getpid()}.draft")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(out)
+    except OSError as exc:
+        draft.unlink(missing_ok=True)
+        if isinstance(exc, PermissionError):
+            raise Denied(f"{out}: no permission to write") from exc
+        hint = f"mkdir -p {out.parent}" if isinstance(exc, FileNotFoundError) else ""
+        raise Unavailable(f"{out}: {exc.strerror}", hint=hint) from exc
+    notice(f"{out}: written", chosen())
+
+
+def prices_of(settings: "Settings") -> "Prices":
+    """0 in the settings means that no price is known."""
+    from andon.core.runs.report import Prices
+
+    return Prices(
+        settings.runs_price_per_kwh or None,
+        settings.runs_currency,
+        settings.runs_co2_grams_per_kwh or None,
+    )

@@ -1,0 +1,155 @@
+"""`andon runs baseline`: names good runs, and says when a later one drifts from them."""
+
+import re
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
+from andon.cli.json_text import as_json_text
+from andon.cli.options import chosen, shared
+from andon.cli.show.text import say
+from andon.cli.terminal import Terminal
+from andon.errors import Conflict, Gone, Invalid
+from andon.model.run import RunState
+
+if TYPE_CHECKING:
+    from andon.core.runs.baselines import RunBaseline
+    from andon.model.run import RunRow
+    from andon.ports import RunIndex
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+MOST_RUNS = 100
+DRIFTED = 1
+
+
+def tolerance(text: str | float) -> float:
+    """The type of --tolerance: `5%` or `5`."""
+    given = str(text).strip().removesuffix("%").strip()
+    if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", given):
+        return float(given)
+    raise click.BadParameter(f"{str(text)[:40]!r} is not a share (use 5%)")
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print andon.baselines/1.")
+@shared
+@click.pass_context
+def baseline(context: click.Context, as_json: bool) -> int | None:
+    """Keep the numbers of good runs under a name, and check later runs against them.
+
+    Alone it lists the baselines. andon gc never deletes runs of a baseline.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    with finding() as finder:
+        found = list(finder.index.baselines())
+    terminal = Terminal.of(chosen())
+    if as_json:
+        from andon.core.runs.baselines import baselines_to_json
+
+        terminal.show(as_json_text(baselines_to_json(found), terminal.live))
+        return 0
+    from andon.cli.show.runs.drift import render_baselines
+
+    for line in render_baselines(found, time.time(), terminal.width):
+        terminal.say(line)
+    return 0
+
+
+@baseline.command(name="set", epilog=RUN_FORMS)
+@click.argument("name", metavar="NAME")
+@click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=complete_run)
+@shared
+def set_(name: str, runs: tuple[str, ...]) -> int:
+    """Name runs that succeeded; three or more say how much such runs differ by themselves."""
+    from andon.core.runs.baselines import baseline_of
+
+    if not NAME.fullmatch(name):
+        hint = "letters, digits, points, dashes and underscores; 60 at most"
+        raise Invalid(f"{name[:60]!r} is not a name", hint=hint)
+    with finding() as finder:
+        rows = [finder.resolve(word) for word in runs]
+        made = baseline_of(name, time.time(), rows)
+        if len(made.runs) > MOST_RUNS:
+            raise Invalid(f"{len(made.runs)} runs", hint=f"a baseline has at most {MOST_RUNS}")
+        finder.index.put_baseline(made)
+    count = len(made.runs)
+    terminal = Terminal.of(chosen())
+    if not terminal.quiet:
+        terminal.say(say(f"baseline {name}: {count} run{'s' * (count != 1)}"))
+    return 0
+
+
+@baseline.command(epilog=RUN_FORMS)
+@click.argument("name", metavar="NAME")
+@click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=complete_run)
+@click.option(
+    "--tolerance",
+    "percent",
+    type=tolerance,
+    default="5%",
+    show_default=True,
+    metavar="SHARE",
+    help="How far a number may be off before it drifts.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print andon.drift/1.")
+@shared
+def check(name: str, runs: tuple[str, ...], percent: float, as_json: bool) -> int:
+    """Compare a run, or several, with a baseline; the exit code is 1 if a number drifts.
+
+    A number drifts if its median is off by more than the tolerance and lies outside the range of
+    the baseline; with three or more runs on each side, if the two ranges do not meet. Utilisation
+    and idle time are compared in points of a hundred.
+    """
+    from andon.core.runs.baselines import drift
+
+    with finding() as finder:
+        kept = _named(finder.index, name)
+        rows = [finder.resolve(word) for word in runs]
+    _refuse_unfinished(rows)
+    lines = drift(kept, rows, percent)
+    failed = [row for row in rows if row.state is not RunState.SUCCEEDED]
+    terminal = Terminal.of(chosen())
+    if as_json:
+        from andon.core.runs.baselines import drift_to_json
+
+        answer = drift_to_json(kept, [row.id for row in rows], percent, lines)
+        terminal.show(as_json_text(answer, terminal.live))
+    else:
+        from andon.cli.show.runs.drift import render_drift
+
+        for line in render_drift(kept, rows, lines, terminal.width):
+            terminal.say(line)
+    return DRIFTED if failed or any(line.drifted for line in lines) else 0
+
+
+@baseline.command()
+@click.argument("name", metavar="NAME")
+@shared
+def rm(name: str) -> int:
+    """Forget a baseline; its runs stay."""
+    with finding() as finder:
+        if not finder.index.drop_baseline(name):
+            raise _none(finder.index, name)
+    return 0
+
+
+def _named(index: "RunIndex", name: str) -> "RunBaseline":
+    for found in index.baselines():
+        if found.name == name:
+            return found
+    raise _none(index, name)
+
+
+def _none(index: "RunIndex", name: str) -> Gone:
+    known = ", ".join(found.name for found in index.baselines())
+    hint = f"there are: {known}" if known else "andon runs baseline set NAME RUN…"
+    return Gone(f"there is no baseline {name[:60]!r}", hint=hint)
+
+
+def _refuse_unfinished(rows: "list[RunRow]") -> None:
+    for row in rows:
+        if row.state is RunState.RUNNING:
+            raise Conflict(f"run {row.id} ({row.name}) goes on", hint="check it when it has ended")

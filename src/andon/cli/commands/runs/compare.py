@@ -1,0 +1,127 @@
+"""`andon runs compare`: runs side by side."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.commands.reporting import as_document, deliver, format_option
+from andon.cli.commands.runs.opened import complete_run, finding
+from andon.cli.options import chosen, shared
+from andon.cli.terminal import Terminal, notice
+from andon.errors import Gone
+
+if TYPE_CHECKING:
+    from andon.core.runs.compare import ComparedRun, RunComparison
+    from andon.engine.records.finder import RunFinder
+    from andon.model.run import RunRow
+
+SIDE_FORMS = (
+    "A SIDE is a RUN (an id or its beginning, the file of a record, or last), several with commas "
+    "between them, or the name of runs: then all that succeeded."
+)
+Sides = list[tuple[str, list["RunRow"]]]
+
+
+@click.command(epilog=SIDE_FORMS)
+@click.argument("sides", metavar="SIDE…", nargs=-1, shell_complete=complete_run)
+@click.option("--group", metavar="GROUP", help="The runs of this group instead.")
+@click.option("--by", metavar="NAME", help="Rank by a measure, or a value that was logged: loss.")
+@format_option("text, md, html, json or csv.", default="text")
+@shared
+def compare(
+    sides: tuple[str, ...], group: str | None, by: str | None, form: str, out: Path | None
+) -> int:
+    """Compare runs: medians, ranges, and how speed follows the number of devices.
+
+    With three or more runs on a side, faster or slower is said where the ranges do not meet; with
+    fewer only the numbers are shown. Of a group, runs with the same parameters are one side.
+    """
+    if bool(sides) == (group is not None):
+        raise click.UsageError("name sides, or --group")
+    from andon.core.runs.compare import RunSide
+    from andon.core.runs.compare import compare as side_by_side
+    from andon.core.runs.matching import devices_words
+
+    with finding() as finder:
+        named = _of_group(finder, group) if group is not None else _named(finder, sides)
+    found = [RunSide(label, tuple(map(_compared, rows))) for label, rows in named]
+    devices = {label: " and ".join(sorted(set(map(devices_words, rows)))) for label, rows in named}
+    terminal = Terminal.of(chosen())
+    text = _text(side_by_side(found, by), devices, form, terminal, out is not None)
+    deliver(text, out, terminal)
+    return 0
+
+
+def _of_group(finder: "RunFinder", group: str) -> Sides:
+    from andon.core.runs.compare import sides_of
+    from andon.core.runs.matching import RunQuery
+
+    finder.refresh()
+    rows = finder.index.find(RunQuery(group=group))
+    if not rows:
+        raise Gone(f"no run is of the group {group[:40]!r}", hint="andon runs --json has groups")
+    return sides_of(rows)
+
+
+def _named(finder: "RunFinder", words: tuple[str, ...]) -> Sides:
+    from andon.core.runs.compare import unique
+
+    found = [_side(finder, word) for word in words]
+    return list(zip(unique([label for label, _ in found]), [r for _, r in found], strict=True))
+
+
+def _side(finder: "RunFinder", word: str) -> tuple[str, list["RunRow"]]:
+    """A word is tried as a run first: an id cannot be mistaken for a name then."""
+    if "," in word:
+        rows = [finder.resolve(one.strip()) for one in word.split(",") if one.strip()]
+        rows = list({row.id: row for row in rows}.values())
+        if not rows:
+            raise click.UsageError(f"{word[:40]!r} names no run")
+        names = list(dict.fromkeys(row.name for row in rows))
+        return " + ".join(names), rows
+    try:
+        row = finder.resolve(word)
+    except Gone:
+        if not (rows := _by_name(finder, word)):
+            raise
+        return word, rows
+    return f"{row.name} {row.id}", [row]
+
+
+def _by_name(finder: "RunFinder", name: str) -> list["RunRow"]:
+    from andon.core.runs.matching import RunQuery
+    from andon.model.run import RunState
+
+    rows = finder.index.find(RunQuery(name=name))
+    good = [row for row in rows if row.state is RunState.SUCCEEDED]
+    if good and len(good) < len(rows):
+        notice(f"{name}: {len(rows) - len(good)} runs did not succeed and are left out", chosen())
+    return good
+
+
+def _compared(row: "RunRow") -> "ComparedRun":
+    """The numbers of the list, and what only the whole record has."""
+    from andon.cli.commands.runs.reading import read_report
+    from andon.core.runs.baselines import values_of
+    from andon.core.runs.compare import ITEMS, STEPS, ComparedRun
+
+    found = read_report(row)
+    more = {ITEMS: found.items_per_second, STEPS: found.steps_per_second}
+    known = {name: value for name, value in more.items() if value is not None}
+    return ComparedRun(row.id, len(row.devices), {**values_of(row), **known})
+
+
+def _text(
+    found: "RunComparison", devices: dict[str, str], form: str, terminal: Terminal, plain: bool
+) -> str:
+    from andon.cli.show.reports import run_comparison
+
+    if form == "json":
+        from andon.cli.json_text import as_json_text
+
+        value = run_comparison.comparison_json(found, devices)
+        return as_json_text(value, terminal.live and not plain)
+    if form == "csv":
+        return run_comparison.comparison_csv(found)
+    return as_document(run_comparison.comparison_document(found, devices), form, terminal, plain)

@@ -1,0 +1,156 @@
+"""`andon runs export`: a record as CSV, JSON lines or Parquet."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+
+import click
+
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
+from andon.cli.options import chosen, shared
+from andon.cli.terminal import notice, write
+from andon.errors import Denied, Invalid, Unavailable
+
+if TYPE_CHECKING:
+    from andon.model.run import RunLine
+
+FORMS = ("csv", "jsonl", "parquet")
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command(epilog=RUN_FORMS)
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    metavar="FORMAT",
+    help="csv, jsonl or parquet [default: by the file's name].",
+)
+@click.option("--out", type=_FILE, metavar="FILE", help="Where to [default: standard output].")
+@shared
+def export(run: str, form: str | None, out: Path | None) -> int:
+    """Write the samples of a run as CSV or Parquet, one row for each GPU and time.
+
+    jsonl is the record itself without lines that cannot be read: events and values too. Numbers
+    are in bytes, watts and seconds, times in UTC. A record of any size is read piece by piece.
+    """
+    form = form or _by_name(out)
+    if form == "parquet":
+        from andon.cli.show.history_parquet import check_packages
+
+        if out is None:
+            raise click.UsageError("--format parquet needs --out FILE")
+        check_packages()
+    with finding() as finder:
+        path = Path(finder.resolve(run).path)
+    if out is not None and out.exists() and out.samefile(path):
+        raise Invalid(f"{out} is the record itself", hint="choose another file")
+    count = _parquet(path, out) if form == "parquet" and out else _text(path, form, out)
+    if out is not None:
+        notice(f"{out}: {count} {'row' if count == 1 else 'rows'}", chosen())
+    return 0
+
+
+def _by_name(out: Path | None) -> str:
+    if out is None:
+        return "csv"
+    form = out.suffix.lower().lstrip(".")
+    if form not in FORMS:
+        raise Invalid(
+            f"{out}: the file name does not imply a format", hint=f"--format {', '.join(FORMS)}"
+        )
+    return form
+
+
+def _lines(path: Path) -> "Iterator[RunLine]":
+    """All of a record, piece by piece."""
+    import os
+
+    from andon.core.runs.lines import RecordLines
+    from andon.engine.records.files import open_record, pieces, read_ends
+
+    read_ends(path, 0)  # a foreign file is refused before anything is written
+    reader = RecordLines()
+    with open_record(path) as file:
+        for data in pieces(file, os.fstat(file.fileno()).st_size):
+            yield from reader.feed(data)
+    if reader.unreadable:
+        notice(f"{reader.unreadable} lines could not be read: {reader.first_problem}", chosen())
+
+
+def _rows(lines: "Iterable[RunLine]") -> Iterator[dict[str, Any]]:
+    from andon.core.runs.records.tables import sample_rows
+    from andon.model.run import RunBegin, RunSample
+
+    begin: RunBegin | None = None
+    for line in lines:
+        if isinstance(line, RunBegin):
+            begin = begin or line
+        elif isinstance(line, RunSample) and begin is not None:
+            yield from sample_rows(begin, line)
+
+
+def _text(path: Path, form: str, out: Path | None) -> int:
+    from andon.cli.show.csv_rows import csv_line
+    from andon.core.runs.records.tables import SAMPLE_COLUMNS
+    from andon.model.run_wire import line_to_text
+
+    found = _lines(path)
+    if form == "jsonl":
+        texts: Iterable[str] = map(line_to_text, found)
+        return _pour(texts, "", out)
+    texts = (csv_line(row[name] for name in SAMPLE_COLUMNS) for row in _rows(found))
+    return _pour(texts, csv_line(SAMPLE_COLUMNS), out)
+
+
+def _pour(texts: Iterable[str], header: str, out: Path | None) -> int:
+    count = 0
+    with _opened(out) as put:
+        put(header)
+        for text in texts:
+            put(text)
+            count += 1
+    return count
+
+
+@contextmanager
+def _opened(out: Path | None) -> "Iterator[Any]":
+    """The file is complete or not there; standard output is written as it comes."""
+    if out is None:
+        yield lambda text: write(sys.stdout, text) if text else None
+        return
+    with replacing(out) as place:
+        file: TextIO = place.open("w", encoding="utf-8")
+        with file:
+            yield file.write
+
+
+def _parquet(path: Path, out: Path) -> int:
+    from andon.cli.show.history_parquet import write_batches
+    from andon.core.runs.records.tables import SAMPLE_COLUMNS
+    from andon.model.run import RUN_SCHEMA
+
+    with replacing(out) as place, place.open("wb") as file:
+        sink: BinaryIO = file
+        return write_batches(sink, _rows(_lines(path)), SAMPLE_COLUMNS, RUN_SCHEMA)
+
+
+@contextmanager
+def replacing(out: Path) -> Iterator[Path]:
+    """An unfinished file beside it, which gets the name in the end."""
+    import os
+
+    unfinished = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        unfinished.replace(out)
+    except PermissionError as exc:
+        hint = "use another directory"
+        raise Denied(f"{out} cannot be written: {exc.strerror}", hint=hint) from exc
+    except OSError as exc:
+        raise Unavailable(f"{out} cannot be written: {exc.strerror or exc}") from exc
+    finally:
+        unfinished.unlink(missing_ok=True)

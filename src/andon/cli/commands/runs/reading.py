@@ -1,0 +1,39 @@
+"""Reads whole records of runs for reports and comparisons."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from andon.cli.commands.reporting import prices_of
+from andon.cli.options import chosen
+from andon.cli.sources import settings_of
+from andon.cli.terminal import notice
+from andon.core.runs.report import NO_PRICES, Prices, RunReport, report_of
+from andon.errors import Gone
+from andon.model.run import RunState
+
+if TYPE_CHECKING:
+    from andon.model.run import RunRow
+
+
+def read_report(row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
+    """What the record says now, with the tags that people gave it since."""
+    from andon.engine.records.files import read_record
+
+    try:
+        read = read_record(Path(row.path))
+    except Gone as exc:
+        raise Gone(f"the record of run {row.id} is no longer at {row.path}", hint=exc.hint) from exc
+    if read.begin.id != row.id:
+        hint = f"andon runs add {row.path}, or andon runs rm {row.id}"
+        raise Gone(f"{row.path} is the record of another run now", hint=hint)
+    if not read.whole:
+        notice(f"{row.path} is large: items and events are those at its ends only", chosen())
+    found = report_of(read.fold, row.state is RunState.RUNNING, time.time(), prices)
+    assert found is not None  # a record without a begin is refused above
+    return replace(found, begin=replace(found.begin, tags=row.tags))
+
+
+def prices() -> Prices:
+    return prices_of(settings_of(chosen()))

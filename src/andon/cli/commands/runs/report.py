@@ -1,0 +1,50 @@
+"""`andon runs report`: what a run used, was it worth it, and what to improve."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.commands.reporting import as_document, deliver, format_option
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
+from andon.cli.options import chosen, shared
+from andon.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from andon.core.runs.report import RunReport
+
+
+@click.command(epilog=RUN_FORMS)
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@format_option("text, md, html (one file, with charts), json or csv.", default="text")
+@shared
+def report(run: str, form: str, out: Path | None) -> int:
+    """Report what a run used, and what to improve.
+
+    Devices, idle and throttled time, memory, energy, wasted GPU hours, alerts, throughput, and
+    advice with its evidence. Cost and CO2 are there where runs.price_per_kwh and
+    runs.co2_grams_per_kwh are set.
+    """
+    from andon.cli.commands.runs.reading import prices, read_report
+
+    with finding() as finder:
+        row = finder.resolve(run)
+    terminal = Terminal.of(chosen())
+    deliver(_text(read_report(row, prices()), form, terminal, out is not None), out, terminal)
+    return 0
+
+
+def _text(found: "RunReport", form: str, terminal: Terminal, plain: bool) -> str:
+    from andon.core.runs.advice import advice_on
+
+    advice = advice_on(found)
+    if form in ("json", "csv"):
+        from andon.cli.json_text import as_json_text
+        from andon.cli.show.reports.report_rows import report_csv, report_json
+
+        if form == "csv":
+            return report_csv(found)
+        return as_json_text(report_json(found, advice), terminal.live and not plain)
+    from andon.cli.show.reports.run_report import run_document
+
+    return as_document(run_document(found, advice), form, terminal, plain)

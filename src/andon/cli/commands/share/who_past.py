@@ -1,0 +1,120 @@
+"""What `andon who` knows of the past: the history of the devices, and recorded runs."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from andon.cli.snapshot_source import connected
+from andon.cli.sources import settings_of
+from andon.cli.terminal import Choices
+from andon.core.history.usage import Days, Holding, add_runs, by_day
+from andon.errors import AndonError
+
+if TYPE_CHECKING:
+    from andon.cli.commands.watch.history import Past
+    from andon.model.run import RunRow
+
+PART_SECONDS = 60.0
+MOST_PARTS = 1440
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRuns:
+    """The runs that began in the span, and what is not known of them."""
+
+    rows: tuple["RunRow", ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class PastUse:
+    """Use by day and user, of real devices and of simulated ones."""
+
+    recorded: bool = False  # whether there is any history
+    real: Days = field(default_factory=dict)
+    simulated: Days = field(default_factory=dict)
+
+
+def day_of(at: float) -> str:
+    """Local time: a day as people have it."""
+    return time.strftime("%Y-%m-%d", time.localtime(at))
+
+
+def read_runs(choices: Choices, since: float) -> RecordedRuns:
+    """Those of this user's index: what other people record is theirs."""
+    if choices.url is not None:
+        return RecordedRuns(notes=("– runs, waits: not asked of a server",))
+    from andon.app.runs import open_run_finder
+    from andon.core.runs.matching import RunQuery
+
+    try:
+        finder = open_run_finder()
+        try:
+            finder.refresh()
+            rows = tuple(finder.index.find(RunQuery(since=since)))
+        finally:
+            finder.index.close()
+    except AndonError as exc:
+        return RecordedRuns(notes=(f"– runs, waits: {exc.reason}",))
+    return RecordedRuns(rows, ("Runs and waits are those that you recorded on this machine.",))
+
+
+def past_use(
+    choices: Choices, since: float, uuids: set[str] | None, runs: Sequence["RunRow"]
+) -> PastUse:
+    """`uuids`: only these devices; None means all."""
+    found, now = PastUse(), time.time()
+    past = _past(choices)
+    if past is not None:
+        found.recorded = True
+        try:
+            found.real = _days(past, since, now, uuids, False, runs)
+            found.simulated = _days(past, since, now, uuids, True, runs)
+        finally:
+            past.close()
+    for simulated, days in ((False, found.real), (True, found.simulated)):
+        mine = [row for row in runs if row.simulated == simulated and _on(row, uuids)]
+        add_runs(days, ((row.began, row.user, row.waited_seconds) for row in mine), day_of)
+    return found
+
+
+def _days(
+    past: "Past",
+    since: float,
+    now: float,
+    uuids: set[str] | None,
+    simulated: bool,
+    runs: Sequence["RunRow"],
+) -> Days:
+    points = max(1, min(MOST_PARTS, int((now - since) / PART_SECONDS)))
+    known = [d for d in past.devices() if uuids is None or d.uuid in uuids]
+    kind = [d.uuid for d in known if (d.vendor == "sim") == simulated]
+    busy, power = (
+        {uuid: past.history(uuid, metric, since, now, points) for uuid in kind}
+        for metric in ("utilization_percent", "power_watts")
+    )
+    uses = [use for use in past.usage(None, since, now) if use.device in kind]
+    return by_day(uses, busy, power, day_of, _holdings(runs, now))
+
+
+def _holdings(runs: Sequence["RunRow"], now: float) -> list[Holding]:
+    return [
+        Holding(device.uuid, row.user, row.began, now if row.ended is None else row.ended)
+        for row in runs
+        for device in row.devices
+    ]
+
+
+def _on(row: "RunRow", uuids: set[str] | None) -> bool:
+    return uuids is None or any(device.uuid in uuids for device in row.devices)
+
+
+def _past(choices: Choices) -> "Past | None":
+    if choices.url is not None:
+        from andon.cli.remote_history import RemoteHistory
+
+        return RemoteHistory(connected(choices, choices.url))
+    from andon import app
+
+    return app.find_store(settings_of(choices))

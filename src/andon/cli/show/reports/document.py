@@ -1,0 +1,109 @@
+"""A document that every form can show: sections of facts, tables, sentences and charts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and their values."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table; its first columns are words, the others numbers."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """Sentences, each on its own; `quiet` ones explain the rest."""
+
+    lines: tuple[str, ...]
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChartLine:
+    """One line of a chart; a gap where nothing was read."""
+
+    label: str
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChartMark:
+    """Something that happened at a time."""
+
+    at: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineChart:
+    """Lines over seconds since the begin."""
+
+    title: str
+    unit: str
+    at: tuple[float, ...]
+    lines: tuple[ChartLine, ...]
+    until: float
+    low: float | None = 0.0
+    high: float | None = None  # the largest value, where nothing limits it
+    marks: tuple[ChartMark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BarChart:
+    """One bar for each row, made of parts that are named once."""
+
+    title: str
+    unit: str
+    parts: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[float, ...]], ...]
+
+
+Block = Facts | Grid | Sentences | LineChart | BarChart
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a document, with its heading."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is said; `warning` must not be overlooked."""
+
+    title: str
+    subtitle: str
+    sections: tuple[Section, ...]
+    warning: str | None = None
+
+
+def section(title: str, *blocks: Block | None) -> Section | None:
+    """A section of the blocks that there are; None where there are none."""
+    found = tuple(block for block in blocks if block is not None)
+    return Section(title, found) if found else None
+
+
+def sections(*found: Section | None) -> tuple[Section, ...]:
+    return tuple(one for one in found if one is not None)
+
+
+def facts(rows: Sequence[tuple[str, str | None]]) -> Facts | None:
+    """Those that are known."""
+    known = tuple((name, value) for name, value in rows if value)
+    return Facts(known) if known else None
+
+
+def sentences(lines: Sequence[str], quiet: bool = False) -> Sentences | None:
+    return Sentences(tuple(lines), quiet) if lines else None

@@ -1,0 +1,76 @@
+"""Numbers of reports in words: fine enough to compare, short enough for a table."""
+
+import time
+
+from andon.cli.show.text import UNKNOWN
+from andon.core.runs.report import JOULES_PER_KWH
+from andon.units import GIB, human_bytes, human_joules, unit_of
+
+HOUR = 3600.0
+
+
+def seconds_words(seconds: float | None) -> str:
+    """`0.84 s`, `72.9 s`, `12.1 min`, `3.25 h`: three digits, so that runs can be compared."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 120:
+        return f"{three(seconds)} s"
+    return f"{three(seconds / 60)} min" if seconds < 2 * HOUR else f"{three(seconds / HOUR)} h"
+
+
+def three(value: float) -> str:
+    """Three digits, without an exponent where it can be read."""
+    size = abs(value)
+    if size >= 100 or value == int(value):
+        return f"{value:.0f}" if size < 1e6 else f"{value:.3g}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if size >= 1 else f"{value:.3g}"
+
+
+def percent(share: float | None) -> str:
+    return UNKNOWN if share is None else f"{100 * share:.0f} %"
+
+
+def size(count: float | None) -> str:
+    return UNKNOWN if count is None else human_bytes(count)
+
+
+def energy(joules: float | None) -> str:
+    return UNKNOWN if joules is None else human_joules(joules)
+
+
+def hours(seconds: float | None) -> str:
+    """GPU hours."""
+    if seconds is None:
+        return UNKNOWN
+    found = seconds / HOUR
+    return f"{found:.1f} h" if found >= 10 else f"{found:.2f} h"
+
+
+def kilowatt_hours(joules: float) -> float:
+    return joules / JOULES_PER_KWH
+
+
+def reading(name: str, value: float | None) -> str:
+    """A reading in its column, without its unit."""
+    if value is None:
+        return UNKNOWN
+    if unit_of(name) == "bytes":
+        return f"{value / GIB:.1f}"
+    return f"{value:.0f}"
+
+
+def rate(per_second: float | None, what: str) -> str:
+    """`3.20 items/s`, `48.0 items/h`: never a number below one."""
+    if per_second is None:
+        return UNKNOWN
+    for factor, unit in ((1.0, "s"), (60.0, "min"), (HOUR, "h")):
+        if per_second * factor >= 1 or unit == "h":
+            return f"{three(per_second * factor)} {what}/{unit}"
+    raise AssertionError
+
+
+def when(at: float) -> str:
+    """Local time."""
+    return time.strftime("%d %b %Y %H:%M:%S", time.localtime(at))

@@ -1,0 +1,184 @@
+"""Who used how much, per user and day, as a document, JSON and CSV."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.reports.document import (
+    BarChart,
+    Document,
+    Facts,
+    Grid,
+    facts,
+    section,
+    sections,
+    sentences,
+)
+from andon.cli.show.reports.figures import HOUR, kilowatt_hours, percent, seconds_words, three, when
+from andon.cli.show.text import UNKNOWN
+from andon.core.history.usage import Days, UserUsage, summed
+from andon.core.runs.report import NO_PRICES, Prices
+
+MOST_PARTS = 7  # users of their own in a chart; the others are one part
+OTHERS = "others"
+CSV = (
+    "day", "user", "simulated", "gpu_hours", "energy_kwh", "idle_share", "held_idle_share", "runs",
+    "median_wait_seconds", "longest_wait_seconds",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUsage:
+    """A span of time of a whole node."""
+
+    node: str
+    since: float
+    until: float
+    days: Days = field(default_factory=dict)
+    simulated: bool = False
+    recorded: bool = True  # whether there is any history
+    notes: tuple[str, ...] = ()  # what is not known, and why
+    prices: Prices = NO_PRICES
+
+
+def group_document(group: GroupUsage) -> Document:
+    users = summed(group.days.items())
+    return Document(
+        title=f"GPU use on {group.node}",
+        subtitle=f"{when(group.since)} to {when(group.until)}",
+        warning="SIMULATED" if group.simulated else None,
+        sections=sections(
+            section("Summary", _summary(group, users), sentences(group.notes, quiet=True)),
+            section("Users", _users_chart(users), _grid(users, group.recorded)),
+            section("Days", _days_chart(group.days, users), _days(group.days, group.recorded)),
+            section("What the words mean", sentences(MEANINGS, quiet=True)) if users else None,
+        ),
+    )
+
+
+MEANINGS = (
+    "GPU hours: a process of the user was on the device; a day and a device are 24.",
+    "Idle: of these hours, nothing ran. The energy of a shared device is divided among its users.",
+    "Held idle: of the time with a process on the device or a run's reservation, nothing ran for "
+    "half an hour or longer.",
+    "Runs and waits: of runs that andon recorded, and how long they waited for their devices.",
+)
+
+
+def _summary(group: GroupUsage, users: Sequence[UserUsage]) -> Facts | None:
+    whole = UserUsage("")
+    for usage in users:
+        whole.add(usage)
+    kwh = kilowatt_hours(whole.energy_joules)
+    price, grams = group.prices.per_kwh, group.prices.co2_grams_per_kwh
+    cost = kwh * price if price is not None and group.recorded else None
+    return facts(
+        [
+            ("Users", str(len(users))),
+            ("GPU hours", f"{whole.device_seconds / HOUR:.1f}" if group.recorded else UNKNOWN),
+            ("Energy", f"{kwh:.2f} kWh" if group.recorded else UNKNOWN),
+            ("Cost", None if cost is None else f"{cost:.2f} {group.prices.currency}".strip()),
+            (
+                "CO2",
+                None if grams is None or not group.recorded else f"{three(kwh * grams / 1000)} kg",
+            ),
+            ("Idle", percent(whole.idle_share)),
+            ("Held idle", percent(whole.held_idle_share)),
+            ("Waits", _waits(whole)),
+        ]
+    )
+
+
+def _waits(usage: UserUsage) -> str:
+    if not usage.waits:
+        return UNKNOWN
+    longest = seconds_words(max(usage.waits))
+    return f"{seconds_words(usage.median_wait_seconds)} (longest {longest})"
+
+
+def _cells(usage: UserUsage, recorded: bool) -> tuple[str, ...]:
+    return (
+        f"{usage.device_seconds / HOUR:.1f}" if recorded else UNKNOWN,
+        f"{kilowatt_hours(usage.energy_joules):.2f} kWh" if recorded else UNKNOWN,
+        percent(usage.idle_share),
+        percent(usage.held_idle_share),
+        str(usage.runs or UNKNOWN),  # of others' runs nothing is known
+        _waits(usage),
+    )
+
+
+COLUMNS = ("GPU hours", "energy", "idle", "held idle", "runs", "waited")
+
+
+def _grid(users: Sequence[UserUsage], recorded: bool) -> Grid | None:
+    rows = tuple((usage.user, *_cells(usage, recorded)) for usage in users)
+    return Grid(("user", *COLUMNS), rows) if rows else None
+
+
+def _days(days: Days, recorded: bool) -> Grid | None:
+    rows = tuple((day, user, *_cells(days[day, user], recorded)) for day, user in sorted(days))
+    return Grid(("day", "user", *COLUMNS), rows, words=2) if rows else None
+
+
+def _users_chart(users: Sequence[UserUsage]) -> BarChart | None:
+    """In use, and idle beside it; what was not read counts as in use."""
+    rows = tuple(
+        (
+            usage.user,
+            ((usage.device_seconds - usage.idle_seconds) / HOUR, usage.idle_seconds / HOUR),
+        )
+        for usage in users
+        if usage.device_seconds
+    )
+    return BarChart("By user", "GPU hours", ("in use", "idle"), rows) if rows else None
+
+
+def _days_chart(days: Days, users: Sequence[UserUsage]) -> BarChart | None:
+    names = [usage.user for usage in users if usage.device_seconds]
+    shown = names if len(names) <= MOST_PARTS + 1 else names[:MOST_PARTS]
+    parts = (*shown, OTHERS) if len(shown) < len(names) else tuple(shown)
+    rows = tuple(
+        (day, _parts(days, day, shown, len(parts) > len(shown)))
+        for day in sorted({day for day, _ in days})
+    )
+    return BarChart("By day", "GPU hours", parts, rows) if parts else None
+
+
+def _parts(days: Days, day: str, shown: Sequence[str], others: bool) -> tuple[float, ...]:
+    mine = {user: usage.device_seconds / HOUR for (on, user), usage in days.items() if on == day}
+    named = tuple(mine.get(user, 0.0) for user in shown)
+    return (*named, sum(mine.values()) - sum(named)) if others else named
+
+
+def usage_json(usage: UserUsage | None, recorded: bool) -> dict[str, Any]:
+    """The keys of a user, or of a day; None where nothing is recorded."""
+    if usage is None:
+        return dict.fromkeys(usage_json(UserUsage(""), recorded))
+    return {
+        "device_seconds": round(usage.device_seconds, 1) if recorded else None,
+        "energy_joules": round(usage.energy_joules, 1) if recorded else None,
+        "idle_share": usage.idle_share,
+        "held_idle_share": usage.held_idle_share,
+        "runs": usage.runs or None,
+        "median_wait_seconds": usage.median_wait_seconds,
+        "longest_wait_seconds": max(usage.waits, default=None),
+    }
+
+
+def group_csv(real: Days, simulated: Days, recorded: bool) -> str:
+    rows = (*_csv_rows(real, False, recorded), *_csv_rows(simulated, True, recorded))
+    return csv_line(CSV) + "".join(rows)
+
+
+def _csv_rows(days: Days, simulated: bool, recorded: bool) -> Iterator[str]:
+    for (day, user), usage in sorted(days.items()):
+        yield csv_line(
+            [
+                day, user, simulated,
+                round(usage.device_seconds / HOUR, 4) if recorded else None,
+                round(kilowatt_hours(usage.energy_joules), 4) if recorded else None,
+                usage.idle_share, usage.held_idle_share, usage.runs or None,
+                usage.median_wait_seconds, max(usage.waits, default=None),
+            ]
+        )  # fmt: skip

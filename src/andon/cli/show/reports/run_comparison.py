@@ -1,0 +1,185 @@
+"""Runs side by side as a document, JSON and CSV."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.reports.document import (
+    Document,
+    Grid,
+    Sentences,
+    section,
+    sections,
+    sentences,
+)
+from andon.cli.show.reports.figures import HOUR, rate, seconds_words, size, three
+from andon.cli.show.text import UNKNOWN
+from andon.core.runs.baselines import LOGGED
+from andon.core.runs.compare import (
+    DURATION,
+    ITEMS,
+    STEPS,
+    ComparedMeasure,
+    ComparedSide,
+    RunComparison,
+    ScalingReport,
+)
+from andon.core.runs.spread import LEAST_RUNS, Order
+from andon.model.shapes import to_json
+
+SCHEMA = "andon.run_comparison/1"
+WATT_HOURS = 1000.0  # from here on, kilowatt hours
+TITLES = {
+    DURATION: "Duration",
+    ITEMS: "Items",
+    STEPS: "Steps",
+    "mean_utilization_percent": "Utilisation",
+    "idle_percent": "Idle",
+    "peak_memory_bytes": "Peak memory",
+    "energy_joules": "Energy",
+}
+CSV = ("measure", "side", "runs", "median", "low", "high", "change", "verdict")
+
+
+def comparison_document(found: RunComparison, devices: Mapping[str, str]) -> Document:
+    """`devices`: what each side ran on, in words, by label."""
+    labels = [side.label for side in found.sides]
+    return Document(
+        title=f"{len(labels)} sides" if len(labels) > 2 else " and ".join(labels),
+        subtitle=_subtitle(found),
+        sections=sections(
+            section("Runs", _sides(found, devices), _different(devices)),
+            *(section(_title(one.name), _measure(one)) for one in found.measures),
+            section("Scaling", *_scaling(found.scaling)),
+            section("How to read this", sentences(_meaning(found), quiet=True)),
+        ),
+    )
+
+
+def _title(name: str) -> str:
+    return TITLES.get(name) or name.removeprefix(LOGGED)
+
+
+def _subtitle(found: RunComparison) -> str:
+    count = sum(len(side.runs) for side in found.sides)
+    ranked = f", by {found.by.removeprefix(LOGGED)}, the lowest first" if found.by else ""
+    return f"{count} runs side by side{ranked}"
+
+
+def _sides(found: RunComparison, devices: Mapping[str, str]) -> Grid:
+    rows = tuple(
+        (
+            side.label,
+            devices.get(side.label) or UNKNOWN,
+            " ".join(run.id for run in side.runs),
+            str(len(side.runs)),
+        )
+        for side in found.sides
+    )
+    return Grid(("side", "devices", "ids", "runs"), rows, words=3)
+
+
+def _different(devices: Mapping[str, str]) -> Sentences | None:
+    """Numbers of different models say little about the program."""
+    models = {words.split("× ", 1)[-1] for words in devices.values() if words}
+    if len(models) < 2:
+        return None
+    return sentences(["The sides ran on different models of device."], quiet=True)
+
+
+def _measure(measure: ComparedMeasure) -> Grid:
+    rows = tuple(_row(measure, side) for side in measure.sides)
+    return Grid(("side", "median", "range", "change", "verdict"), rows)
+
+
+def _row(measure: ComparedMeasure, side: ComparedSide) -> tuple[str, ...]:
+    name, spread = measure.name, side.spread
+    if spread is None:
+        return side.label, UNKNOWN, "", "", ""
+    low, high = value_words(name, spread.low), value_words(name, spread.high)
+    between = f"{low} to {high}" if spread.count > 1 else ""
+    middle, change = value_words(name, spread.median), _change(side, measure.in_points)
+    return side.label, middle, between, change, side.verdict or ""
+
+
+def _change(side: ComparedSide, in_points: bool) -> str:
+    if side.change is None:
+        return ""
+    return f"{side.change:+.1f} points" if in_points else f"{100 * side.change:+.1f} %"
+
+
+def value_words(name: str, value: float) -> str:
+    """A measure with its unit."""
+    match name:
+        case "duration_seconds":
+            return seconds_words(value)
+        case "items_per_second":
+            return rate(value, "items")
+        case "steps_per_second":
+            return rate(value, "steps")
+        case "peak_memory_bytes":
+            return size(value)
+        case "energy_joules":
+            return _energy(value)
+        case "mean_utilization_percent" | "idle_percent":
+            return f"{value:.1f} %"
+    return f"{value:.4g}"
+
+
+def _energy(joules: float) -> str:
+    hours = joules / HOUR
+    if hours < 1:
+        return f"{three(joules)} J"
+    return f"{three(hours)} Wh" if hours < WATT_HOURS else f"{three(hours / 1000)} kWh"
+
+
+def _scaling(found: ScalingReport | None) -> tuple[Grid | Sentences | None, ...]:
+    if found is None:
+        return ()
+    rows = tuple(
+        (
+            str(row.devices),
+            row.label,
+            value_words(found.basis, row.median),
+            f"{three(row.speed_up)} ×",
+            f"{100 * row.efficiency:.0f} %",
+        )
+        for row in found.rows
+    )
+    basis = "rate" if found.basis == ITEMS else "duration"
+    grid = Grid(("devices", "side", basis, "speed-up", "efficiency"), rows, words=2)
+    if found.basis == ITEMS:
+        return (grid,)
+    assumed = "By duration, as there are no items: it assumes that every run did the same work."
+    return grid, sentences([assumed], quiet=True)
+
+
+def _meaning(found: RunComparison) -> list[str]:
+    few = any(side.order is Order.UNKNOWN for measure in found.measures for side in measure.sides)
+    out = ["Change and verdict are against the side that was named first."]
+    if few:
+        out.append(
+            f"No verdict on sides with fewer than {LEAST_RUNS} runs: one run says nothing about "
+            "how much runs differ by themselves."
+        )
+    else:
+        out.append("A verdict is given only where the ranges do not meet.")
+    return out
+
+
+def comparison_json(found: RunComparison, devices: Mapping[str, str]) -> dict[str, Any]:
+    return {"schema": SCHEMA, "devices": dict(devices), **to_json(found)}
+
+
+def comparison_csv(found: RunComparison) -> str:
+    lines = [csv_line(CSV)]
+    for measure in found.measures:
+        for side in measure.sides:
+            spread = side.spread
+            numbers = (
+                [None] * 4
+                if spread is None
+                else [spread.count, spread.median, spread.low, spread.high]
+            )
+            lines.append(csv_line([measure.name, side.label, *numbers, side.change, side.verdict]))
+    return "".join(lines)

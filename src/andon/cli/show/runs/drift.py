@@ -1,0 +1,78 @@
+"""Baselines, and how far runs are from them."""
+
+from collections.abc import Iterator, Sequence
+
+from andon.cli.show.runs.cells import moment, number, state_text
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.core.runs.baselines import DriftLine, RunBaseline, other_devices
+from andon.core.runs.spread import LEAST_RUNS, SpreadOfRuns
+from andon.model.run import RunRow, RunState
+from andon.units import human_bytes, human_joules, human_seconds, unit_of
+
+
+def render_baselines(found: Sequence[RunBaseline], now: float, width: int) -> Iterator[Text]:
+    if not found:
+        yield say("no baselines; andon runs baseline set NAME RUN… makes one", "dim")
+        return
+    columns: Sequence[TableColumn[RunBaseline]] = (
+        TableColumn("BASELINE", lambda one: say(one.name), lead=True),
+        TableColumn("SET", lambda one: say(moment(one.at, now)), rank=1, right=True),
+        TableColumn("RUNS", lambda one: say(" ".join(run.id for run in one.runs)), elastic=12),
+    )
+    yield from draw(columns, [TableRow(one) for one in found], width)
+
+
+def render_drift(
+    baseline: RunBaseline, rows: Sequence[RunRow], lines: Sequence[DriftLine], width: int
+) -> Iterator[Text]:
+    """One line per number, and what to know about the comparison."""
+    if lines:
+        yield from draw(_COLUMNS, [TableRow(line) for line in lines], width)
+    else:
+        yield say("no number is known on both sides", "yellow")
+    for row in rows:
+        if row.state is not RunState.SUCCEEDED:
+            yield say(f"run {row.id} ({row.name}): ") + state_text(row.state)
+    if others := other_devices(baseline, rows):
+        yield say(others, "yellow")
+    if min(len(baseline.runs), len(rows)) < LEAST_RUNS:
+        few = f"fewer than {LEAST_RUNS} runs on a side: how much such runs differ is not known"
+        yield say(few, "dim")
+
+
+def _value(name: str, value: float) -> str:
+    match unit_of(name):
+        case "bytes":
+            return human_bytes(value)
+        case "joules":
+            return human_joules(value)
+        case "seconds":
+            return f"{value:.1f} s" if value < 600 else human_seconds(value)
+        case "percent":
+            return f"{value:.0f} %"
+    return number(value)
+
+
+def _spread(line: DriftLine, spread: SpreadOfRuns) -> Text:
+    """The range beside the median only of runs that are enough to have one."""
+    name = line.measure.name
+    text = say(_value(name, spread.median))
+    if spread.count < LEAST_RUNS:
+        return text
+    return text + say(f" ({_value(name, spread.low)} to {_value(name, spread.high)})", "dim")
+
+
+def _change(line: DriftLine) -> Text:
+    if line.change_percent is None:
+        return say(UNKNOWN, "dim")
+    return say(f"{line.change_percent:+.1f} {'points' if line.measure.is_share else '%'}")
+
+
+_COLUMNS: Sequence[TableColumn[DriftLine]] = (
+    TableColumn("", lambda line: say(line.measure.label), lead=True, elastic=8),
+    TableColumn("BASELINE", lambda line: _spread(line, line.baseline), right=True),
+    TableColumn("RUN", lambda line: _spread(line, line.found), right=True),
+    TableColumn("CHANGE", _change, right=True),
+    TableColumn("", lambda line: say("drifted", "bold red") if line.drifted else say("ok", "dim")),
+)

@@ -1,0 +1,213 @@
+"""Runs side by side: medians, ranges, and a verdict only where the ranges do not meet."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from andon.core.runs.baselines import LOGGED, MEASURES
+from andon.core.runs.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
+from andon.errors import Invalid
+from andon.model.run import RunRow
+
+ITEMS, STEPS, DURATION = "items_per_second", "steps_per_second", "duration_seconds"
+ORDER = (
+    DURATION, ITEMS, STEPS, "mean_utilization_percent", "idle_percent", "peak_memory_bytes",
+    "energy_joules",
+)  # fmt: skip
+"""The measures that are listed first; a program's own follow."""
+VERDICTS = {
+    DURATION: ("faster", "slower"),
+    ITEMS: ("slower", "faster"),
+    STEPS: ("slower", "faster"),
+    "mean_utilization_percent": ("less busy", "busier"),
+    "idle_percent": ("less idle", "more idle"),
+    "peak_memory_bytes": ("less", "more"),
+    "energy_joules": ("less", "more"),
+}
+"""What a side is called whose values are all lower, and all higher, than the first side's."""
+PLAIN = ("lower", "higher")
+SHARES = frozenset(measure.name for measure in MEASURES if measure.is_share)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """The numbers of a run by name, without what is not known."""
+
+    id: str
+    devices: int
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSide:
+    """Runs of the same thing."""
+
+    label: str
+    runs: tuple[ComparedRun, ...]
+
+    def spread(self, measure: str) -> SpreadOfRuns | None:
+        return spread_of(run.values.get(measure) for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSide:
+    """One side of a measure, held against the first side."""
+
+    label: str
+    spread: SpreadOfRuns | None
+    change: float | None = None  # of the median: a share of the first side's, or points
+    order: Order | None = None  # None for the first side itself
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedMeasure:
+    """One measure on all sides."""
+
+    name: str
+    sides: tuple[ComparedSide, ...]
+    in_points: bool = False  # a percentage changes by points of it
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRow:
+    """A number of devices: how fast, and how much of what they could be."""
+
+    devices: int
+    label: str
+    median: float  # of the basis
+    speed_up: float  # over the fewest devices
+    efficiency: float  # 1: twice the devices are twice as fast
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingReport:
+    """How speed follows the number of devices."""
+
+    basis: str  # items_per_second, or duration_seconds where the same work is assumed
+    rows: tuple[ScalingRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """Everything that both sides can be measured by."""
+
+    sides: tuple[RunSide, ...]
+    measures: tuple[ComparedMeasure, ...]
+    scaling: ScalingReport | None = None
+    by: str | None = None
+
+
+def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
+    """With `by`, the sides are in its order, the lowest first, and it is listed first."""
+    first = sides[0] if sides else None
+    names = _measures(sides)
+    chosen = None if by is None else _meant(by, names)
+    ranked = sorted(sides, key=lambda side: _rank(side, chosen)) if chosen else list(sides)
+    ordered = sorted(names, key=lambda name: name != chosen)
+    found = tuple(_measured(name, ranked, first) for name in ordered) if first else ()
+    return RunComparison(tuple(ranked), found, scaling(sides), chosen)
+
+
+def scaling(sides: Sequence[RunSide]) -> ScalingReport | None:
+    """None where all sides used as many devices, or one used several numbers of them."""
+    counts = [{run.devices for run in side.runs} for side in sides]
+    if any(len(each) != 1 for each in counts) or len(set().union(*counts)) < 2:
+        return None
+    for basis in (ITEMS, DURATION):
+        found = [(side, spread) for side in sides if (spread := side.spread(basis)) is not None]
+        if len(found) == len(sides) and all(spread.median > 0 for _, spread in found):
+            return ScalingReport(basis, _scaled(basis, found))
+    return None
+
+
+def _scaled(basis: str, found: Sequence[tuple[RunSide, SpreadOfRuns]]) -> tuple[ScalingRow, ...]:
+    listed = sorted((side.runs[0].devices, side.label, spread.median) for side, spread in found)
+    fewest, _, reference = listed[0]
+    rows = []
+    for devices, label, middle in listed:
+        faster = reference / middle if basis == DURATION else middle / reference
+        share = faster * fewest / devices if devices else 0.0
+        rows.append(ScalingRow(devices, label, middle, faster, share))
+    return tuple(rows)
+
+
+def _measures(sides: Iterable[RunSide]) -> list[str]:
+    known = {name for side in sides for run in side.runs for name in run.values}
+    return [name for name in ORDER if name in known] + sorted(known.difference(ORDER))
+
+
+def _meant(by: str, names: Sequence[str]) -> str:
+    for name in (by, LOGGED + by):
+        if name in names:
+            return name
+    known = ", ".join(name.removeprefix(LOGGED) for name in names)
+    raise Invalid(f"no run has {by[:80]!r}", hint=f"compare by one of: {known or 'nothing known'}")
+
+
+def _rank(side: RunSide, name: str) -> tuple[bool, float]:
+    spread = side.spread(name)
+    return spread is None, 0.0 if spread is None else spread.median
+
+
+def _measured(name: str, sides: Sequence[RunSide], first: RunSide) -> ComparedMeasure:
+    reference = first.spread(name)
+    found = (
+        ComparedSide(side.label, reference) if side is first else _against(reference, name, side)
+        for side in sides
+    )
+    return ComparedMeasure(name, tuple(found), name in SHARES)
+
+
+def _against(reference: SpreadOfRuns | None, name: str, side: RunSide) -> ComparedSide:
+    spread = side.spread(name)
+    if spread is None or reference is None:
+        return ComparedSide(side.label, spread)
+    order = order_of(spread, reference)
+    points = spread.median - reference.median
+    change = points if name in SHARES else change_of(spread.median, reference.median)
+    return ComparedSide(side.label, spread, change, order, verdict_of(name, order))
+
+
+def verdict_of(name: str, order: Order) -> str | None:
+    """`faster`; None where nothing can be said."""
+    lower, higher = VERDICTS.get(name, PLAIN)
+    return {Order.LOWER: lower, Order.HIGHER: higher, Order.SAME: "ranges meet"}.get(order)
+
+
+def sides_of(rows: Sequence[RunRow]) -> list[tuple[str, list[RunRow]]]:
+    """The runs of a group: those of the same name and parameters are one side, in the order in
+    which they began. Where that makes a single side, each run is its own."""
+    found: dict[str, list[RunRow]] = {}
+    for row in sorted(rows, key=lambda row: (row.rank or 0, row.began, row.id)):
+        found.setdefault(repr((row.name, sorted(row.params.items(), key=str))), []).append(row)
+    sides = list(found.values())
+    if len(sides) == 1:
+        return [(_own_label(row), [row]) for row in sides[0]]
+    firsts = [side[0] for side in sides]
+    return list(zip(unique([_shared_label(row, firsts) for row in firsts]), sides, strict=True))
+
+
+def unique(labels: Sequence[str]) -> list[str]:
+    """The second of the same label is called `train #2`."""
+    seen: dict[str, int] = {}
+    out = []
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+        out.append(label if seen[label] == 1 else f"{label} #{seen[label]}")
+    return out
+
+
+def _own_label(row: RunRow) -> str:
+    return f"{row.name} {row.id}" if row.rank is None else f"rank {row.rank}"
+
+
+def _shared_label(row: RunRow, others: Sequence[RunRow]) -> str:
+    """What tells it from the other sides: its parameters, and its name where names differ."""
+    varied = [
+        name
+        for name in sorted({name for other in others for name in other.params})
+        if len({repr(other.params.get(name)) for other in others}) > 1
+    ]
+    given = " ".join(f"{name}={row.params.get(name, '–')}" for name in varied)
+    names = len({other.name for other in others}) > 1
+    return " ".join(part for part in (row.name if names or not given else "", given) if part)

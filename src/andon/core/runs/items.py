@@ -1,0 +1,49 @@
+"""Numbers the items of a run, their attempts and their times, so that a program need not."""
+
+from dataclasses import dataclass, field
+
+from andon.model.run import ItemState, RunItem
+
+
+@dataclass(slots=True)
+class _Known:
+    index: int
+    attempt: int = 0
+    started: float | None = None
+
+
+@dataclass(slots=True)
+class ItemBook:
+    """Knows the items of a run by their names; one that has ended is kept as two numbers."""
+
+    items: dict[str, _Known] = field(default_factory=dict)
+
+    def line(
+        self,
+        at: float,
+        item: str,
+        state: ItemState,
+        index: int | None = None,
+        device: str | None = None,
+        attempt: int | None = None,
+        runtime_seconds: float | None = None,
+        output: str | None = None,
+    ) -> RunItem:
+        """What is not said follows: the number from the order, the attempt from the starts, the
+        time from the last start."""
+        known = self.items.setdefault(item, _Known(len(self.items) if index is None else index))
+        if state is ItemState.START:
+            known.attempt += 1
+            known.started = at
+        elif runtime_seconds is None and known.started is not None:
+            runtime_seconds = round(at - known.started, 6)
+        return RunItem(
+            at=at,
+            state=state,
+            index=known.index if index is None else index,
+            item=item,
+            device=device,
+            attempt=attempt or max(1, known.attempt),
+            runtime_seconds=runtime_seconds,
+            output=output,
+        )

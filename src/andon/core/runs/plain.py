@@ -1,0 +1,67 @@
+"""What a program says about its run, as JSON that any reader can take."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from andon.core.processes.redaction import HIDDEN, is_secret_name, printable
+
+LONGEST_TEXT = 2000
+MOST_ENTRIES = 200
+DEEPEST = 4
+
+
+def plain_table(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Bounded in depth and size; a value whose name says that it is secret is hidden."""
+    return _table(values, 0)
+
+
+def plain_value(value: Any, depth: int = 0) -> Any:
+    """Numbers, texts, lists and tables as they are; everything else as its text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 2**63 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping) and depth < DEEPEST:
+        return _table(value, depth + 1)
+    if isinstance(value, list | tuple) and depth < DEEPEST:
+        return [plain_value(one, depth + 1) for one in first(value)]
+    return plain_text(value)
+
+
+def _table(values: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    return {
+        plain_text(name): HIDDEN if is_secret_name(str(name)) else plain_value(value, depth)
+        for name, value in first(values.items())
+    }
+
+
+def plain_text(value: Any, longest: int = LONGEST_TEXT) -> str:
+    """One line that any file and terminal can show."""
+    return printable(str(value))[:longest]
+
+
+def first(values: Any) -> list[Any]:
+    return list(values)[:MOST_ENTRIES]
+
+
+def plain_numbers(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
+    """The finite numbers, and what is none as text: a loss that is NaN is worth a line too.
+
+    A tensor with one element counts as its number.
+    """
+    numbers: dict[str, float] = {}
+    others: dict[str, str] = {}
+    for name, value in first(values.items()):
+        try:
+            number = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            others[plain_text(name)] = plain_text(value)
+            continue
+        if math.isfinite(number):
+            numbers[plain_text(name)] = number
+        else:
+            others[plain_text(name)] = str(number)
+    return numbers, others

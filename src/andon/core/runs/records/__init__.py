@@ -1,0 +1,1 @@
+"""What is shown, exported and kept of records."""

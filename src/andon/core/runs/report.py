@@ -1,0 +1,232 @@
+"""What a run used, device by device, from its record: the numbers of every form of its report."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from andon.core.runs.fold import RunFold
+from andon.core.runs.phases import Phases, phases_of
+from andon.core.runs.throughput import DeviceItems, items_by_device, steps_per_second
+from andon.model.run import (
+    GitState,
+    OutOfMemory,
+    RunAlert,
+    RunBegin,
+    RunDevice,
+    RunEvent,
+    RunSeries,
+    RunState,
+)
+from andon.model.run_use import IdleSpells, MemoryPlateau
+from andon.model.throttling import IDLE
+
+JOULES_PER_KWH = 3.6e6
+MOST_ALERTS = 50
+MOST_EVENTS = 200
+READINGS = (
+    "utilization_percent", "memory_used_bytes", "memory_utilization_percent", "sm_active_percent",
+    "temperature_celsius", "power_watts", "sm_clock_mhz", "memory_clock_mhz", "fan_percent",
+)  # fmt: skip
+"""The readings that a report lists, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a kilowatt hour costs, as far as the settings say."""
+
+    per_kwh: float | None = None
+    currency: str = ""
+    co2_grams_per_kwh: float | None = None
+
+
+NO_PRICES = Prices()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingFigures:
+    """A reading over the whole run; None where it was never known."""
+
+    min: float | None = None
+    mean: float | None = None
+    p95: float | None = None
+    max: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """One device of a run."""
+
+    device: RunDevice
+    samples: int = 0
+    readings: Mapping[str, ReadingFigures] = field(default_factory=dict)
+    idle_share: float | None = None
+    spells: IdleSpells | None = None
+    throttle_share: float | None = None  # slowed down by power, heat or hardware
+    throttle_shares: Mapping[str, float] = field(default_factory=dict)  # by reason, without idle
+    peak_memory_bytes: int | None = None
+    plateau: MemoryPlateau | None = None
+    energy_joules: float | None = None
+    energy_source: str | None = None
+    held_seconds: float | None = None
+    phases: Phases | None = None
+    items: DeviceItems | None = None
+
+    @property
+    def wasted_seconds(self) -> float | None:
+        """How long it was held and did nothing at all."""
+        if self.idle_share is None or self.held_seconds is None:
+            return None
+        return self.idle_share * self.held_seconds
+
+    def mean(self, reading: str) -> float | None:
+        return self.readings.get(reading, ReadingFigures()).mean
+
+    def most(self, reading: str) -> float | None:
+        return self.readings.get(reading, ReadingFigures()).max
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """A run and its devices."""
+
+    begin: RunBegin
+    state: RunState
+    duration_seconds: float | None
+    samples: int
+    devices: tuple[DeviceReport, ...]
+    git: GitState | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    exit_code: int | None = None
+    message: str | None = None
+    no_samples_reason: str | None = None
+    dropped: int = 0
+    cpu: ReadingFigures = ReadingFigures()
+    energy_joules: float | None = None  # of all devices
+    cost: float | None = None
+    co2_grams: float | None = None
+    prices: Prices = NO_PRICES
+    out_of_memory: OutOfMemory | None = None
+    alerts: tuple[RunAlert, ...] = ()  # the latest `MOST_ALERTS`
+    alert_count: int = 0
+    events: tuple[RunEvent, ...] = ()
+    last_values: Mapping[str, float] = field(default_factory=dict)
+    steps_per_second: float | None = None
+    series: RunSeries | None = None
+
+    @property
+    def device_seconds(self) -> float | None:
+        """GPU hours, in seconds."""
+        if self.duration_seconds is None:
+            return None
+        return self.duration_seconds * len(self.devices)
+
+    @property
+    def wasted_seconds(self) -> float | None:
+        """Unknown where it is unknown for a device: a part would pass for the whole."""
+        return whole_sum(device.wasted_seconds for device in self.devices)
+
+    @property
+    def items_done(self) -> int:
+        return sum(device.items.done for device in self.devices if device.items is not None)
+
+    @property
+    def items_per_second(self) -> float | None:
+        if not self.items_done or not self.duration_seconds:
+            return None
+        return self.items_done / self.duration_seconds
+
+
+def report_of(
+    fold: RunFold, alive: bool = False, now: float = 0.0, prices: Prices = NO_PRICES
+) -> RunReport | None:
+    """None where the record has no first line yet."""
+    begin, end, tallies = fold.begin, fold.end, fold.tallies
+    if begin is None:
+        return None
+    duration = fold.duration_seconds(alive, now)
+    series = (end.series if end else None) or (tallies.series() if tallies else None)
+    done = items_by_device(fold.items, begin.devices, duration)
+    summary = fold.summary()
+    node: Mapping[str, Any] = end.node if end else tallies.node() if tallies else {}
+    devices = tuple(
+        _device(device, summary.get(device.uuid, {}), series, duration, done.get(device.uuid))
+        for device in begin.devices
+    )
+    energy = whole_sum(device.energy_joules for device in devices)
+    return RunReport(
+        begin=begin,
+        state=fold.state(alive),
+        duration_seconds=duration,
+        samples=fold.samples if end is None else end.samples,
+        devices=devices,
+        git=fold.facts.git if fold.facts else None,
+        versions=fold.facts.versions if fold.facts else {},
+        exit_code=end.exit_code if end else None,
+        message=end.message if end else None,
+        no_samples_reason=end.no_samples_reason if end else None,
+        dropped=end.dropped if end else 0,
+        cpu=_figures(node.get("cpu_percent", {})),
+        energy_joules=energy,
+        cost=_priced(energy, prices.per_kwh),
+        co2_grams=_priced(energy, prices.co2_grams_per_kwh),
+        prices=prices,
+        out_of_memory=end.out_of_memory if end else None,
+        alerts=tuple(fold.alerts)[-MOST_ALERTS:],
+        alert_count=len(fold.alerts),
+        events=tuple(fold.events)[-MOST_EVENTS:],
+        last_values=dict(fold.last_values),
+        steps_per_second=steps_per_second(fold.logged),
+        series=series,
+    )
+
+
+def whole_sum(values: Iterable[float | None]) -> float | None:
+    """The sum; None where one of them is not known, or there is none."""
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return sum(known) if known and len(known) == len(listed) else None
+
+
+def _device(
+    device: RunDevice,
+    used: Mapping[str, Any],
+    series: RunSeries | None,
+    duration: float | None,
+    items: DeviceItems | None,
+) -> DeviceReport:
+    busy = series.devices.get(device.uuid, {}).get("utilization_percent") if series else None
+    return DeviceReport(
+        device=device,
+        samples=used.get("samples", 0),
+        readings=_readings(used),
+        idle_share=used.get("idle_share"),
+        spells=used.get("idle_spells"),
+        throttle_share=used.get("throttle_share"),
+        throttle_shares=_shares(used.get("throttle_by_cause") or {}),
+        peak_memory_bytes=used.get("peak_memory_bytes"),
+        plateau=used.get("memory_plateau"),
+        energy_joules=used.get("energy_joules"),
+        energy_source=used.get("energy_source"),
+        held_seconds=duration,
+        phases=phases_of(series.at, busy, duration) if series and busy else None,
+        items=items,
+    )
+
+
+def _figures(spread: Mapping[str, float | None]) -> ReadingFigures:
+    return ReadingFigures(*(spread.get(name) for name in ("min", "mean", "p95", "max")))
+
+
+def _readings(used: Mapping[str, Any]) -> dict[str, ReadingFigures]:
+    found = {name: _figures(used.get(name) or {}) for name in READINGS}
+    return {name: figures for name, figures in found.items() if figures.mean is not None}
+
+
+def _shares(by_cause: Mapping[str, float]) -> dict[str, float]:
+    """The largest first; idleness is no throttling."""
+    known = {name: share for name, share in by_cause.items() if share > 0 and name != IDLE.name}
+    return dict(sorted(known.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def _priced(joules: float | None, per_kwh: float | None) -> float | None:
+    return None if joules is None or per_kwh is None else joules / JOULES_PER_KWH * per_kwh

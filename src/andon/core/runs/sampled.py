@@ -1,0 +1,52 @@
+"""The lines of a record that are made from snapshots: its devices, its samples."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.naming import device_labels
+from andon.model.run import SAMPLED, RunDevice, RunSample
+
+_PLAIN = tuple(name for name in SAMPLED if name != "energy_joules")
+
+
+def run_devices(snapshot: Snapshot, uuids: Iterable[str]) -> tuple[RunDevice, ...]:
+    """The devices of a run, in the order given."""
+    labels = device_labels(snapshot.devices)
+    statuses = {status.device.uuid: status for status in snapshot.devices}
+    return tuple(_device(statuses[uuid], labels) for uuid in uuids if uuid in statuses)
+
+
+def _device(status: DeviceStatus, labels: Mapping[str, str]) -> RunDevice:
+    device = status.device
+    return RunDevice(
+        uuid=device.uuid,
+        index=device.index,
+        label=labels.get(device.uuid) or str(device.index),
+        name=device.name,
+        memory_total_bytes=device.memory_total_bytes,
+        power_limit_watts=status.sample.power_limit_watts if status.sample else None,
+    )
+
+
+def sample_line(snapshot: Snapshot, uuids: Collection[str]) -> RunSample:
+    """One line: these devices and no others."""
+    mine = [status for status in snapshot.devices if status.device.uuid in uuids]
+    cpu = snapshot.host.cpu_percent
+    return RunSample(
+        at=snapshot.at,
+        devices={status.device.uuid: _readings(status) for status in mine},
+        cpu_percent=cpu,
+    )
+
+
+def _readings(status: DeviceStatus) -> dict[str, Any]:
+    """An energy counter that was read earlier says nothing about this time."""
+    sample = status.sample
+    out: dict[str, Any] = {"state": str(status.state)}
+    if sample is None or not status.answered:
+        return out
+    out |= {name: getattr(sample, name) for name in _PLAIN}
+    fresh = "energy_joules" not in sample.read_at
+    out["energy_joules"] = sample.energy_joules if fresh else None
+    return out

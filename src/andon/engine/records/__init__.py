@@ -1,0 +1,1 @@
+"""Records of runs: read, found and followed."""

@@ -1,0 +1,63 @@
+"""Alerts on a run's devices while it runs, as lines of its record."""
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from andon.model.alert import Alert, Level, Phase
+from andon.model.device import Snapshot
+from andon.model.run import RunAlert
+
+if TYPE_CHECKING:  # hundreds of modules, which a run loads once its command has started
+    from andon.core.alerting import AlertState
+    from andon.core.conditions.rulebook import Rulebook
+
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class RunAlerts:
+    """Evaluates the run's devices alone, as if there were no others."""
+
+    def __init__(self, uuids: Collection[str], book: "Callable[[], Rulebook]") -> None:
+        """`book` is called with the first snapshot: the settings take a moment to read."""
+        self._uuids, self._make_book = uuids, book
+        self._book: Rulebook | None = None
+        self._state: AlertState | None = None
+        self._firing: dict[str, Level] = {}
+
+    def take(self, snapshot: Snapshot) -> list[RunAlert]:
+        """Alerts that fire, become worse, or are resolved now."""
+        from andon.core import alerting
+
+        self._book = self._book or self._make_book()
+        mine = tuple(s for s in snapshot.devices if s.device.uuid in self._uuids)
+        seen = alerting.Observation(
+            replace(snapshot, devices=mine, faults=(), events=()), events=snapshot.events
+        )
+        moment = alerting.Moment(time.time(), time.clock_gettime(_BOOTTIME))
+        outcome = alerting.step(self._state or alerting.EMPTY, seen, moment, self._book)
+        self._state = outcome.state
+        return [self._line(alert) for alert in outcome.changed if self._is_news(alert)]
+
+    def _is_news(self, alert: Alert) -> bool:
+        if alert.subject not in self._uuids:
+            return False
+        if alert.state is Phase.RESOLVED:
+            return self._firing.pop(alert.id, None) is not None
+        before = self._firing.get(alert.id)
+        if alert.state is not Phase.FIRING or (before and before.rank >= alert.level.rank):
+            return False
+        self._firing[alert.id] = alert.level
+        return True
+
+    @staticmethod
+    def _line(alert: Alert) -> RunAlert:
+        return RunAlert(
+            at=time.time(),
+            rule=alert.rule,
+            level=str(alert.level),
+            state=str(alert.state),
+            message=alert.message,
+            device=None if alert.device is None else str(alert.device),
+        )

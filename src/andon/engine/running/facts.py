@@ -1,0 +1,151 @@
+"""What is found out beside the start of a run: the commit of its folder, the versions it uses."""
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from andon.engine.sampling.spawning import wait_for
+from andon.model.run import GitState, RunFacts
+
+PACKAGES = ("torch", "jax", "transformers", "vllm")
+SECONDS = 1.0
+_ASK = (
+    "import sys\n"
+    "sys.path[:] = [p for p in sys.path if p]\n"  # not from the current folder
+    "import importlib.metadata as m\n"
+    "for n in {names!r}:\n"
+    "    try: print(n, m.version(n))\n"
+    "    except m.PackageNotFoundError: pass\n"
+)
+
+
+def find_facts(
+    command: Sequence[str] | None, write: Callable[[RunFacts], None]
+) -> threading.Thread:
+    """In a thread of its own; without a command, of this process."""
+    thread = threading.Thread(
+        target=lambda: write(facts_of(command)), name="andon facts", daemon=True
+    )
+    thread.start()
+    return thread
+
+
+def facts_of(command: Sequence[str] | None) -> RunFacts:
+    """Takes two seconds at most; what is not known by then has a reason."""
+    git, git_reason = _git()
+    versions, versions_reason = _own() if command is None else _of(command)
+    return RunFacts(time.time(), git, git_reason, versions, versions_reason)
+
+
+def _git() -> tuple[GitState | None, str | None]:
+    """Without locks: a commit that someone makes meanwhile must not fail because of us."""
+    if shutil.which("git") is None:
+        return None, "git is not installed"
+    end = time.monotonic() + SECONDS
+    command = ["git", "--no-optional-locks", "rev-parse", "--verify", "HEAD"]
+    commit = _output(command, SECONDS)
+    if commit is None or not re.fullmatch(r"[0-9a-f]{40,64}", commit.strip()):
+        slow = time.monotonic() >= end
+        return None, "git took too long" if slow else "the folder is in no repository with a commit"
+    status = ["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]
+    changes = _output(status, end - time.monotonic())
+    return GitState(commit.strip(), None if changes is None else bool(changes.strip())), None
+
+
+def _own() -> tuple[Mapping[str, str], str | None]:
+    """From what is installed; nothing is imported."""
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found, None if found else f"none of {', '.join(PACKAGES)} is installed"
+
+
+def _of(command: Sequence[str]) -> tuple[Mapping[str, str], str | None]:
+    python = interpreter_of(command)
+    if python is None:
+        return {}, "the command is not run by a Python that is known"
+    said = _output([python, "-c", _ASK.format(names=PACKAGES)], SECONDS)
+    if said is None:
+        return {}, f"{python} did not say within {SECONDS:.0f} s"
+    found = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
+    return found, None if found else f"{python} has none of {', '.join(PACKAGES)}"
+
+
+def interpreter_of(command: Sequence[str]) -> str | None:
+    """The Python of a command: itself, or the one that its script names in its first line."""
+    program = shutil.which(command[0])
+    if program is None:
+        return None
+    if re.match(r"python[0-9.]*$", Path(program).name):
+        return program
+    return _named_in(program)
+
+
+def _named_in(script: str) -> str | None:
+    try:
+        with Path(script).open("rb") as file:
+            first = file.readline(512)
+    except OSError:
+        return None
+    words = first[2:].decode(errors="replace").split() if first.startswith(b"#!") else []
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-")]
+    if not words or not Path(words[0]).name.startswith("python"):
+        return None
+    return shutil.which(words[0])
+
+
+def _output(command: Sequence[str], seconds: float) -> str | None:
+    """What it prints; None where it fails or takes longer. A folder may hold it in the kernel, and
+    then it is left behind."""
+    if seconds <= 0:
+        return None
+    answer, theirs = os.pipe()
+    try:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True,
+        )
+    except OSError:
+        os.close(answer)
+        return None
+    finally:
+        os.close(theirs)
+    reading = _Reading(answer)
+    wait_for(process, seconds)
+    if process.poll() is None:
+        process.kill()
+        wait_for(process, 0.1)
+        return None
+    return reading.text(0.5) if process.returncode == 0 else None
+
+
+class _Reading(threading.Thread):
+    """Takes what arrives, so that the writer is never held up by a full pipe."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(name="andon output", daemon=True)
+        self._descriptor, self._pieces = descriptor, list[bytes]()
+        self.start()
+
+    def run(self) -> None:
+        while piece := os.read(self._descriptor, 1 << 16):
+            self._pieces = [*self._pieces, piece][:64]
+        os.close(self._descriptor)
+
+    def text(self, seconds: float) -> str | None:
+        self.join(seconds)
+        return None if self.is_alive() else b"".join(self._pieces).decode(errors="replace")

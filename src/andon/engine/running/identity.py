@@ -1,0 +1,45 @@
+"""What a new run is called, and where its record goes."""
+
+import os
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from andon.core.runs.ranks import RUN_VARIABLE, RankPlace, rank_place
+from andon.host.kin import started_ticks
+from andon.host.server.state_folder import state_folder
+from andon.host.system import boot_id
+
+LETTERS = "bcdfghjkmnpqrstvwxz"  # without vowels, they spell nothing
+LONGEST_NAME = 200
+
+
+def new_id() -> str:
+    """Eight letters."""
+    return "".join(secrets.choice(LETTERS) for _ in range(8))
+
+
+def parent_of(variables: Mapping[str, str]) -> str | None:
+    """The run that started this process."""
+    return variables.get(RUN_VARIABLE) or None
+
+
+def place_of(variables: Mapping[str, str]) -> RankPlace:
+    """This process among its ranks."""
+    parent = os.getppid()
+    started, boot = started_ticks(parent), boot_id()
+    return rank_place(variables, f"{parent}.{started}.{(boot or '')[:8]}")
+
+
+def runs_folder() -> Path:
+    """Where records go unless a folder is named."""
+    return state_folder() / "runs"
+
+
+def record_path(folder: Path, name: str, at: float) -> Path:
+    """`train.py_20251115T014107Z_3f2a.jsonl`: readable and unique."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rsplit("/", 1)[-1])[:60] or "run"
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
+    return folder / f"{plain}_{stamp}_{os.urandom(2).hex()}.jsonl"

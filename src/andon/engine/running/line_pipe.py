@@ -1,0 +1,140 @@
+"""Lines for a file, through a process that may be held up: whoever writes them never waits."""
+
+import os
+import select
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from andon.engine.sampling.spawning import wait_for
+from andon.host.interpreter import script_command
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+PIPE_BYTES = 1 << 20
+MOST_WAITING_BYTES = 1 << 20  # besides those in the pipe
+CLOSE_SECONDS = 1.0
+END = b"\0\n"
+
+
+class LinePipe:
+    """One new file. What its folder does not take in time is dropped and counted; what goes wrong
+    is reported once and never stops the run. In a forked child it does nothing."""
+
+    def __init__(self, path: Path, notify: Callable[[str], None]) -> None:
+        self.path, self._notify = path, notify
+        self.dropped = 0
+        self.complete = False  # every line is in the file, and it is closed
+        self._reported = False
+        self._lock, self._pid = threading.Lock(), os.getpid()
+        self._waiting = b""
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._start()
+        except OSError as exc:
+            self._report(f"{exc.strerror}")
+
+    def _start(self) -> None:
+        lines, self._lines = os.pipe()
+        self._answers, answers = os.pipe()
+        try:
+            script = Path(__file__).with_name("scribe.py")
+            self._process = subprocess.Popen(
+                script_command(script, str(self.path.absolute())),
+                stdin=lines,
+                stdout=answers,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # so that Ctrl-C does not reach it
+            )
+        finally:
+            os.close(lines)
+            os.close(answers)
+            if self._process is None:
+                self._let_go()
+        os.set_blocking(self._lines, False)
+        os.set_blocking(self._answers, False)
+        with suppress(OSError, AttributeError):  # not on every system, and a user has a quota
+            fcntl.fcntl(self._lines, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is a file, as far as is known."""
+        return self.complete or (self._process is not None and not self._reported)
+
+    def put(self, line: str) -> None:
+        """Never waits and never raises."""
+        if os.getpid() != self._pid:  # before the lock: another thread may have held it at the fork
+            return
+        with self._lock:
+            if self._process is None:
+                return
+            self._flush()
+            data = line.encode()
+            if len(self._waiting) + len(data) > MOST_WAITING_BYTES:
+                self.dropped += 1
+                return
+            self._waiting += data
+            self._flush()
+            self._listen()
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Wait this long for the last lines; a process that is held up is left behind."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if self._process is None:
+                return
+            end = time.monotonic() + seconds
+            self._waiting += END
+            self._drain(end)
+            left = self._waiting.count(b"\n")
+            wait_for(self._process, max(0.0, end - time.monotonic()))
+            self._listen()
+            code = self._process.poll()
+            self.complete = code == 0
+            if code is None:
+                self.dropped += max(0, left - 1)
+                self._report(f"its folder has not responded within {seconds:.0f} s")
+            self._process = None
+            self._let_go()
+
+    def _drain(self, end: float) -> None:
+        room = select.poll()
+        room.register(self._lines, select.POLLOUT)
+        while self._waiting and (left := end - time.monotonic()) > 0:
+            room.poll(left * 1000)
+            self._flush()
+
+    def _flush(self) -> None:
+        try:
+            while self._waiting:
+                self._waiting = self._waiting[os.write(self._lines, self._waiting) :]
+        except BlockingIOError:
+            return
+        except OSError:  # it has ended, and says why
+            self._waiting = b""
+
+    def _listen(self) -> None:
+        with suppress(BlockingIOError):
+            said = os.read(self._answers, 4096).decode(errors="replace").splitlines()
+            lost = [int(word) for word in said if word.isdecimal()]
+            self.dropped += sum(lost)
+            for problem in said:
+                if not problem.isdecimal():
+                    self._report(problem)
+
+    def _report(self, problem: str) -> None:
+        if not self._reported:
+            self._reported = True
+            self._notify(f"the run is not recorded: {self.path}: {problem}")
+
+    def _let_go(self) -> None:
+        for descriptor in (self._lines, self._answers):
+            with suppress(OSError):
+                os.close(descriptor)

@@ -1,0 +1,252 @@
+"""Records a run: samples of its devices, what the program says, and at the end what it used."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from andon.core.runs.fold import keep_last
+from andon.core.runs.oom import Strain, memory_growth
+from andon.core.runs.sampled import sample_line
+from andon.core.runs.summary import RunTallies
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower
+from andon.engine.running.alert_lines import RunAlerts
+from andon.engine.sampling.bus import Subscription
+from andon.model.device import Snapshot
+from andon.model.request import Account
+from andon.model.rings import Ring
+from andon.model.run import (
+    OutOfMemory,
+    RunBegin,
+    RunEnd,
+    RunFacts,
+    RunLine,
+    RunLogged,
+    RunState,
+)
+from andon.model.run_wire import line_to_text
+
+if TYPE_CHECKING:
+    from andon.core.conditions.rulebook import Rulebook
+
+INTERVALS = ((600.0, 1.0), (3600.0, 2.0), (float("inf"), 5.0))
+"""Up to this age of a run, its sampling interval."""
+RING_SECONDS = 10.0  # a driver keeps its readings for 14 s
+LEAVING_SECONDS = 2.0
+FACTS_SECONDS = 1.0  # how long the end of a very short run waits for them
+TOO_SHORT = "the run ended before its devices were read"
+
+
+class SampleSource(Protocol):
+    """What samples are taken from: a sampler, or the one that this process shares."""
+
+    def subscribe(self, interval_seconds: float, watching: bool = False) -> Subscription: ...
+    def once(
+        self, watched: bool = False, hasty: bool = False, account: Account = Account.NONE
+    ) -> Snapshot: ...
+    def account(self, wanted: Account) -> None: ...
+    def rings(self) -> Mapping[str, Ring]: ...
+
+
+class LineSink(Protocol):
+    """Takes the lines without waiting, and counts those that it must drop."""
+
+    path: Path
+    dropped: int
+
+    @property
+    def writes(self) -> bool: ...
+    def put(self, line: str) -> None: ...
+    def close(self) -> None: ...
+
+
+FindFacts = Callable[[Callable[[RunFacts], None]], threading.Thread]
+"""Begins to find out the facts, and writes them when they are known."""
+
+
+class SampleWriter(Protocol):
+    """Writes the samples in another form."""
+
+    def __call__(self, snapshot: Snapshot) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """How a run ended, as far as its recorder must be told."""
+
+    state: RunState
+    exit_code: int | None = None
+    signal: int | None = None
+    message: str | None = None
+    reported_by: str | None = None
+    duration_seconds: float | None = None
+    released_by: str | None = None
+    release_note: str | None = None
+
+
+class RunRecorder:
+    """One run. A folder that does not respond, or is full, never holds it up."""
+
+    def __init__(
+        self,
+        begin: RunBegin,
+        file: LineSink,
+        source: SampleSource | None,
+        also: SampleWriter | None = None,
+        why_none: str | None = None,
+        book: "Callable[[], Rulebook] | None" = None,
+    ) -> None:
+        """Without a source no devices are sampled, and `why_none` says why; `also` gets each
+        snapshot, to write it in another form; `book` has the thresholds of alerts."""
+        self.begin, self._source, self._also, self._why_none = begin, source, also, why_none
+        self.tallies = RunTallies(begin.devices, begin.at)
+        self.file = file
+        self._began = time.monotonic()
+        self._pid = os.getpid()
+        self._rings_due = 0.0
+        self._rings: dict[str, Ring] = {}
+        self._taking = threading.Lock()
+        self._follower: Follower | None = None
+        self._facts: threading.Thread | None = None
+        self._alerts = None if book is None else RunAlerts(frozenset(self.tallies.devices), book)
+        self._last_values: dict[str, float] = {}
+        self.ended: RunEnd | None = None
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process made it; a forked child did not."""
+        return os.getpid() == self._pid
+
+    def start(self, find_facts: FindFacts | None = None) -> None:
+        """Write the begin, sample from now on, and find out the rest beside it."""
+        self.write(self.begin)
+        self._facts = None if find_facts is None else find_facts(self.write)
+        if self._source is None:
+            return
+        self._source.account(Account.ENERGY)
+        session = self._source.subscribe(INTERVALS[0][1])
+        self._rings_due = time.monotonic() + RING_SECONDS
+        failures = FailureLog("andon.run", "a sample was not recorded", brief=True)
+        self._follower = Follower(
+            session, lambda snapshot: self._taken(session, snapshot), "andon run", failures
+        ).start()
+
+    def write(self, line: RunLine) -> None:
+        """Nothing after the end, and nothing in a forked child."""
+        if self.ended is not None:
+            return
+        if isinstance(line, RunLogged):
+            keep_last(self._last_values, line.values)
+        self.file.put(line_to_text(line))
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Record one snapshot; only the run's devices."""
+        line = sample_line(snapshot, self.tallies.devices)
+        with self._taking:
+            self.tallies.add(line)
+        self.write(line)
+        self._take_rings()
+        if self._also is not None:
+            self._also(snapshot)
+        for alert in () if self._alerts is None else self._alerts.take(snapshot):
+            self.write(alert)
+
+    def strains(self) -> list[Strain]:
+        """Its devices as last read; none where they were read only when it began."""
+        latest = self.tallies.latest if self.tallies.samples > 1 else {}
+        return [
+            Strain(one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes)
+            for one in self.begin.devices
+            if one.uuid in latest
+        ]
+
+    def growth(self) -> str | None:
+        """Whether memory leaked or one step was too large, on the device that was fullest."""
+        found = [
+            (max(curve) / total, memory_growth(curve, total))
+            for uuid, tallies in self.tallies.devices.items()
+            if (total := tallies.device.memory_total_bytes)
+            and (curve := self.tallies.memory_curve(uuid))
+        ]
+        return max(found, key=lambda one: one[0], default=(0.0, None))[1]
+
+    def read_last(self) -> None:
+        """One sample at the very end, with the energy counters as they are now."""
+        if self._source is None or os.getpid() != self._pid:
+            return
+        if self._follower is not None:
+            self._follower.close(LEAVING_SECONDS)
+        self.take(self._source.once(account=Account.ENERGY))
+
+    def end(self, outcome: RunOutcome, oom: OutOfMemory | None = None) -> RunEnd:
+        """Write the summary; the record is complete from here on."""
+        if self._facts is not None:
+            self._facts.join(FACTS_SECONDS)
+        last = self._end_line(outcome, oom)
+        self.write(last)
+        self.ended = last
+        self.file.close()
+        if self._also is not None:
+            self._also.close()
+        return last
+
+    @property
+    def why_none(self) -> str | None:
+        """Why there are no samples; None where there are."""
+        if self.tallies.samples:
+            return None
+        return self._why_none or TOO_SHORT
+
+    def _taken(self, session: Subscription, snapshot: Snapshot) -> None:
+        self.take(snapshot)
+        now = time.monotonic()
+        interval = interval_at(now - self._began)
+        if interval != session.interval_seconds:
+            session.pace(interval, now)
+        if self._source is not None and now + interval >= self._rings_due:
+            self._rings_due = now + interval + RING_SECONDS
+            self._source.account(Account.ACTIVITY)
+
+    def _take_rings(self) -> None:
+        found = {} if self._source is None else self._source.rings()
+        for uuid, ring in found.items():
+            if uuid in self.tallies.devices and ring is not self._rings.get(uuid):
+                self._rings[uuid] = ring
+                self.tallies.devices[uuid].add_ring(ring)
+
+    def _end_line(self, outcome: RunOutcome, oom: OutOfMemory | None) -> RunEnd:
+        """What is known now; energy counts up to the last sample, which was at the end."""
+        at, seconds = time.time(), outcome.duration_seconds
+        return RunEnd(
+            at=at,
+            state=outcome.state,
+            duration_seconds=round(max(0.0, at - self.begin.at) if seconds is None else seconds, 3),
+            samples=self.tallies.samples,
+            summary=self.tallies.summary(),
+            exit_code=outcome.exit_code,
+            signal=outcome.signal,
+            message=outcome.message,
+            reported_by=outcome.reported_by,
+            dropped=self.file.dropped,
+            no_samples_reason=self.why_none,
+            out_of_memory=oom,
+            series=self.tallies.series(),
+            node=self.tallies.node(),
+            last_values=dict(self._last_values),
+            released_by=outcome.released_by,
+            release_note=outcome.release_note,
+        )
+
+
+def interval_at(age_seconds: float) -> float:
+    """The sampling interval of a run of this age."""
+    return next(interval for until, interval in INTERVALS if age_seconds < until)

@@ -1,0 +1,381 @@
+"""`andon.run` and `@andon.recorded`: records part of a program as a run.
+
+with andon.run("train", params={"lr": 1e-4}) as run:
+    for step, batch in enumerate(loader):
+        run.log(step=step, loss=train(batch))
+"""
+
+import asyncio
+import atexit
+import functools
+import inspect
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, Token
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, overload
+
+from andon import library
+from andon.app import rulebook
+from andon.app.runs import remember
+from andon.core.processes.redaction import redact
+from andon.core.runs.ending import ending_of
+from andon.core.runs.items import ItemBook
+from andon.core.runs.oom import memory_numbers
+from andon.core.runs.plain import plain_numbers, plain_table, plain_text
+from andon.core.runs.ranks import RUN_VARIABLE
+from andon.engine.running.facts import find_facts
+from andon.engine.running.header import new_run
+from andon.engine.running.identity import place_of, record_path, runs_folder
+from andon.engine.running.line_pipe import LinePipe
+from andon.engine.running.recorder import RunOutcome, RunRecorder
+from andon.errors import Invalid
+from andon.model.device import Snapshot
+from andon.model.json_fields import NAME
+from andon.model.run import (
+    ItemState,
+    RunEnd,
+    RunEvent,
+    RunKind,
+    RunLogged,
+    RunState,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+log = logging.getLogger("andon")
+
+LONGEST_OUTPUT = 4000
+NOT_FINITE = "not_finite"
+"""The event for values of `log` that are no numbers."""
+
+
+_current: ContextVar[str | None] = ContextVar("andon_run", default=None)
+"""The run that this thread or task is in; other threads may be in others."""
+
+
+class _Nesting:
+    """Sets ANDON_RUN for the processes that this one starts: to the run that began last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside: list[str] = []
+        self._outer: str | None = None
+
+    @property
+    def outer(self) -> str | None:
+        """The run that started this process."""
+        return self._outer if self._inside else os.environ.get(RUN_VARIABLE)
+
+    def enter(self, name: str) -> None:
+        with self._lock:
+            if not self._inside:
+                self._outer = os.environ.get(RUN_VARIABLE)
+            self._inside.append(name)
+            os.environ[RUN_VARIABLE] = name
+
+    def leave(self, name: str) -> None:
+        with self._lock:
+            if name in self._inside:
+                self._inside.remove(name)
+            left = self._inside[-1] if self._inside else self._outer
+            if left is None:
+                os.environ.pop(RUN_VARIABLE, None)
+            else:
+                os.environ[RUN_VARIABLE] = left
+
+
+_nesting = _Nesting()
+
+
+class RecordedRun:
+    """A run of this program: a context manager. In a forked child it records nothing.
+
+    Recording never stops a program: where nothing can be read or written, the run goes on without.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        tags: Collection[str] = (),
+        devices: Collection[int | str] | None = None,
+        telemetry_dir: str | os.PathLike[str] | None = None,
+        kind: RunKind = RunKind.CODE,
+    ) -> None:
+        """`devices` are indices or UUIDs; by default those that this process can see."""
+        self._name = plain_text(name or _program(), NAME)
+        self._params, self._tags = plain_table(params or {}), tuple(plain_text(t) for t in tags)
+        self._devices, self._kind = devices, kind
+        self._folder = runs_folder() if telemetry_dir is None else Path(telemetry_dir)
+        self._items = ItemBook()
+        self._recorder: RunRecorder | None = None
+        self._token: Token[str | None] | None = None
+
+    @property
+    def id(self) -> str | None:
+        """Eight letters; None before it has begun."""
+        return None if self._recorder is None else self._recorder.begin.id
+
+    @property
+    def path(self) -> Path | None:
+        """Where the record is; None before it has begun."""
+        return None if self._recorder is None else self._recorder.path
+
+    @property
+    def uuids(self) -> frozenset[str]:
+        """The devices of the run."""
+        recorder = self._recorder
+        return frozenset(() if recorder is None else recorder.tallies.devices)
+
+    @property
+    def ended(self) -> RunEnd | None:
+        """What it used, once it has ended."""
+        return None if self._recorder is None else self._recorder.ended
+
+    def begin(self) -> "RecordedRun":
+        """Start recording; `with` calls it."""
+        if self._recorder is not None:
+            raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
+        snapshot = library.shared().once(hasty=True)
+        recorder = self._recorder = self._open(snapshot)
+        recorder.start(functools.partial(find_facts, None))
+        remember(recorder.path)
+        _open.add(self)
+        self._nest(recorder.begin.id)
+        return self
+
+    def _nest(self, name: str) -> None:
+        """What this program starts, and what is recorded inside, is part of this run."""
+        self._token = _current.set(name)
+        _nesting.enter(name)
+
+    def _open(self, snapshot: Snapshot) -> RunRecorder:
+        place = place_of(os.environ)
+        uuids = _chosen(snapshot, self._devices)
+        skipped = place.sampled_by_another(len(uuids))
+        begin = new_run(
+            self._kind, self._name, snapshot, uuids,
+            {**os.environ, RUN_VARIABLE: _current.get() or _nesting.outer or ""},
+            command=redact(tuple(sys.orig_argv)), params=self._params, tags=self._tags,
+            lease=os.environ.get("ANDON_LEASE") or None,
+            allocation_method="visible" if self._devices is None else "named",
+        )  # fmt: skip
+        shared = library.shared()
+        why = skipped or (None if uuids else _why_no_device(snapshot))
+        return RunRecorder(
+            begin,
+            LinePipe(record_path(self._folder, begin.name, begin.at), log.warning),
+            shared if why is None else None,
+            why_none=why,
+            book=lambda: rulebook(shared.settings),
+        )
+
+    def event(self, name: str, /, **data: Any) -> None:
+        """Something happened: `run.event("epoch", number=3)`."""
+        if self._recorder is not None:
+            self._recorder.write(RunEvent(time.time(), plain_text(name, NAME), plain_table(data)))
+
+    def log(self, step: float | None = None, /, **values: Any) -> None:
+        """Values of the program's own: `run.log(step=10, loss=0.3)`, or `run.log(10, loss=0.3)`."""
+        if self._recorder is None:
+            return
+        given = values.pop("step", step)
+        numbers, others = plain_numbers(values)
+        at, place = time.time(), plain_numbers({"step": given})[0].get("step")
+        if numbers:
+            self._recorder.write(RunLogged(at, numbers, place))
+        if others:
+            self._recorder.write(RunEvent(at, NOT_FINITE, {**others, "step": place}))
+
+    def item(
+        self,
+        item: object,
+        state: ItemState | str,
+        index: int | None = None,
+        device: int | str | None = None,
+        attempt: int | None = None,
+        runtime_seconds: float | None = None,
+        output: str | None = None,
+    ) -> None:
+        """What happened to one item of many: `start`, `ok`, `failed` or `retry`."""
+        if state not in set(ItemState):
+            known = ", ".join(ItemState)
+            raise Invalid(f"{state!r} is not a state of an item", hint=f"one of: {known}")
+        if self._recorder is not None:
+            where = None if device is None else plain_text(device, NAME)
+            said = None if output is None else output[-LONGEST_OUTPUT:]
+            line = self._items.line(
+                time.time(), plain_text(item), ItemState(state), index, where, attempt,
+                runtime_seconds, said,
+            )  # fmt: skip
+            self._recorder.write(line)
+
+    @contextmanager
+    def working_on(
+        self, item: object, index: int | None = None, device: int | str | None = None
+    ) -> Iterator[None]:
+        """Records the start of an item and how it ended: `with run.working_on("chunk 3"):`."""
+        self.item(item, ItemState.START, index, device)
+        try:
+            yield
+        except BaseException as error:
+            self.item(item, ItemState.FAILED, index, device, output=repr(error))
+            raise
+        self.item(item, ItemState.OK, index, device)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End it; `with` calls it. Does nothing the second time, or in a forked child."""
+        recorder = self._recorder
+        _open.discard(self)
+        if recorder is None or recorder.ended is not None or not recorder.is_own:
+            return
+        _nesting.leave(recorder.begin.id)
+        if self._token is not None:
+            with suppress(ValueError):  # it may be ended in another thread
+                _current.reset(self._token)
+        said = "" if error is None else "".join(traceback.format_exception_only(error))
+        state, code, message = ending_of(error, said)
+        strains, growth = recorder.strains(), recorder.growth()
+        recorder.read_last()
+        oom = None
+        if state is RunState.DEVICE_OUT_OF_MEMORY:
+            oom = memory_numbers(said, strains, growth)
+        reported_by = None if oom is None else oom.reported_by
+        recorder.end(RunOutcome(state, code, None, message, reported_by), oom)
+        if recorder.file.writes:
+            log.info("record of run %s: %s", recorder.begin.id, recorder.path)
+
+    def __enter__(self) -> "RecordedRun":
+        return self.begin()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.end(error)
+
+    async def __aenter__(self) -> "RecordedRun":
+        await asyncio.to_thread(self.begin)
+        self._token = _current.set(self.id)  # in this task: the thread had a context of its own
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.end, error)
+
+
+def run(
+    name: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    tags: Collection[str] = (),
+    devices: Collection[int | str] | None = None,
+    telemetry_dir: str | os.PathLike[str] | None = None,
+) -> RecordedRun:
+    """Record part of a program: `with andon.run("train", params={"lr": 1e-4}) as run:`.
+
+    The devices that this process can see are sampled, or those of `devices` (indices or UUIDs).
+    `run.event`, `run.log` and `run.item` add what only the program knows. Inside `andon run`, or
+    another run, it is a part of that one.
+    """
+    return RecordedRun(name, params, tags, devices, telemetry_dir)
+
+
+@overload
+def recorded(name: Callable[P, R]) -> Callable[P, R]: ...
+@overload
+def recorded(
+    name: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    tags: Collection[str] = (),
+    devices: Collection[int | str] | None = None,
+    telemetry_dir: str | os.PathLike[str] | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def recorded(name: Any = None, *given: Any, **options: Any) -> Any:
+    """Each call of a function is a run: `@andon.recorded`, or with a name and the options of
+    `andon.run`: `@andon.recorded("train", tags=["nightly"])`."""
+    if callable(name):
+        return _decorated(name, lambda: run(name.__name__))
+    return lambda function: _decorated(
+        function, lambda: run(name or function.__name__, *given, **options)
+    )
+
+
+def _decorated(function: Callable[P, R], make: Callable[[], RecordedRun]) -> Callable[P, R]:
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def waited(*args: P.args, **kwargs: P.kwargs) -> Any:
+            async with make():
+                called: Awaitable[Any] = function(*args, **kwargs)
+                return await called
+
+        return waited  # type: ignore[return-value]
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        with make():
+            return function(*args, **kwargs)
+
+    return called
+
+
+def _chosen(snapshot: Snapshot, wanted: Collection[int | str] | None) -> list[str]:
+    """The uuids of the devices that were named, else of those that are visible."""
+    present = [status.device for status in snapshot.devices]
+    if wanted is None:
+        return [status.device.uuid for status in snapshot.devices if status.visible]
+    unknown = [one for one in wanted if not any(one in (d.uuid, d.index) for d in present)]
+    if unknown:
+        raise Invalid(f"there is no device {unknown[0]!r}", hint="andon status lists them")
+    return [device.uuid for device in present if device.uuid in wanted or device.index in wanted]
+
+
+def _why_no_device(snapshot: Snapshot) -> str:
+    if snapshot.devices:
+        return "no device is visible to this process"
+    faults = [fault.reason for fault in snapshot.faults]
+    return faults[0] if faults else "there is no device on this node"
+
+
+def _program() -> str:
+    """What this program is called, without its folder."""
+    return Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+
+
+_open: "weakref.WeakSet[RecordedRun]" = weakref.WeakSet()
+
+
+def _at_exit() -> None:
+    """Runs that the program did not end: it exits, with the error that ends it if there is one."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    for one in list(_open):
+        with suppress(Exception):
+            one.end(error)
+
+
+def _in_child() -> None:
+    """The runs are the parent's; what this child records is part of them."""
+    global _nesting
+    _open.clear()
+    _nesting = _Nesting()
+
+
+atexit.register(_at_exit)
+library.after_fork(_in_child)

@@ -1,0 +1,78 @@
+"""The energy of a run: to its end, by the counter, and by power where there is none."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.runs.energy import EnergyMeter
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.9, 1.9, 2.9, 5.0, 700.0])
+def test_nothing_is_lost_at_either_end(seconds: float) -> None:
+    """V5: 500 W all the time; a run of 1.9 s lost a third."""
+    meter = EnergyMeter(began=100.0)
+    at = 100.01
+    while at < 100 + seconds:
+        meter.add(at, 500.0, 7000 + 500 * at)
+        at += 1.0
+    meter.add(100 + seconds, 500.0, 7000 + 500 * (100 + seconds))
+    assert meter.until(100 + seconds) == pytest.approx(500 * seconds, rel=0.001)
+    assert meter.source == "counter"
+
+
+def test_where_the_counter_is_read_seldom_its_difference_counts() -> None:
+    meter = EnergyMeter(0.0)
+    meter.add(0.0, 100.0, 5000.0)
+    for second in range(1, 60):
+        meter.add(float(second), 100.0, None)  # a one-second average misses the peaks
+    meter.add(60.0, 100.0, 5000.0 + 60 * 130.0)
+    assert meter.until(60.0) == 60 * 130.0
+    meter.add(61.0, 100.0, None)
+    assert meter.until(62.0) == 60 * 130.0 + 200.0, "since then by power"
+
+
+def test_without_a_counter_power_is_added_up_and_said() -> None:
+    meter = EnergyMeter(0.0)
+    meter.add(0.5, 100.0, None)
+    meter.add(1.5, 300.0, None)
+    assert (meter.until(2.0), meter.source) == (50.0 + 200.0 + 150.0, "power")
+
+
+def test_a_counter_that_starts_again_does_not_take_energy_back() -> None:
+    meter = EnergyMeter(0.0)
+    meter.add(0.0, 100.0, 9000.0)
+    meter.add(1.0, 100.0, 9100.0)
+    meter.add(2.0, 100.0, 3.0)  # the driver was loaded again
+    meter.add(3.0, 100.0, 103.0)
+    assert meter.until(3.0) == 300.0
+
+
+def test_no_energy_is_made_up_for_a_gap() -> None:
+    meter = EnergyMeter(0.0)
+    for moment in (0.0, 1.0, 1001.0, 1002.0):
+        meter.add(moment, 100.0, None)
+    assert meter.until(1002.0) == 200.0
+
+
+def test_what_was_read_before_the_run_is_not_of_it() -> None:
+    meter = EnergyMeter(10.0)
+    meter.add(4.0, 100.0, None)
+    meter.add(11.0, 100.0, None)
+    assert meter.until(11.0) == 100.0
+
+
+def test_nothing_read_is_nothing_known() -> None:
+    meter = EnergyMeter(0.0)
+    meter.add(1.0, None, None)
+    assert (meter.until(5.0), meter.source) == (None, None)
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 20), st.none() | st.floats(0, 1000)), max_size=30))
+def test_energy_never_falls(steps: list[tuple[float, float | None]]) -> None:
+    meter, at, before = EnergyMeter(0.0), 0.0, 0.0
+    for seconds, watts in steps:
+        at += seconds
+        meter.add(at, watts, None)
+        now = meter.until(at) or 0.0
+        assert now >= before - 1e-6
+        before = now

@@ -1,0 +1,93 @@
+"""What a program says about its run becomes plain JSON, whatever it says."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.runs.ending import ending_of
+from andon.core.runs.items import ItemBook
+from andon.core.runs.plain import plain_numbers, plain_table
+from andon.model.run import ItemState, RunEvent, RunState
+from andon.model.run_wire import line_from_json, line_to_text
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(), ANYTHING, max_size=5))
+def test_whatever_is_said_can_be_written_and_read_again(values: dict[str, Any]) -> None:
+    text = line_to_text(RunEvent(1.0, "epoch", plain_table(values)))
+    assert text.count("\n") == 1
+    text.encode()
+    assert isinstance(line_from_json(json.loads(text)), RunEvent)
+
+
+def test_a_secret_parameter_is_hidden() -> None:
+    found = plain_table({"lr": 1e-4, "api_key": "x", "optim": {"token": "y", "max_tokens": 5}})
+    assert found == {"lr": 1e-4, "api_key": "***", "optim": {"token": "***", "max_tokens": 5}}
+
+
+def test_values_without_end_are_cut() -> None:
+    loop: dict[str, Any] = {}
+    loop["again"] = loop
+    assert len(json.dumps(plain_table(loop))) < 20_000
+    assert len(plain_table({str(n): n for n in range(10_000)})) == 200
+
+
+class Tensor:
+    """One element, as a framework has it."""
+
+    def __float__(self) -> float:
+        return 0.25
+
+
+def test_numbers_are_taken_and_what_is_none_is_told() -> None:
+    numbers, others = plain_numbers({"loss": Tensor(), "lr": 1, "bad": math.nan, "text": "x"})
+    assert numbers == {"loss": 0.25, "lr": 1.0}
+    assert others == {"bad": "nan", "text": "x"}
+
+
+def test_items_are_numbered_and_timed() -> None:
+    book = ItemBook()
+    lines = [
+        book.line(10.0, "a", ItemState.START, device="0"),
+        book.line(11.0, "b", ItemState.START),
+        book.line(12.5, "a", ItemState.FAILED, output="boom"),
+        book.line(12.6, "a", ItemState.RETRY),
+        book.line(13.0, "a", ItemState.START),
+        book.line(14.0, "a", ItemState.OK),
+        book.line(14.5, "b", ItemState.OK, runtime_seconds=3.0),
+    ]
+    assert [(one.index, one.attempt, one.runtime_seconds) for one in lines] == [
+        (0, 1, None), (1, 1, None), (0, 1, 2.5), (0, 1, 2.6), (0, 2, None), (0, 2, 1.0),
+        (1, 1, 3.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "code"),
+    [
+        (None, RunState.SUCCEEDED, None),
+        (SystemExit(), RunState.SUCCEEDED, 0),
+        (SystemExit(0), RunState.SUCCEEDED, 0),
+        (SystemExit(3), RunState.FAILED, 3),
+        (SystemExit("no"), RunState.FAILED, 1),
+        (KeyboardInterrupt(), RunState.STOPPED, None),
+        (GeneratorExit(), RunState.STOPPED, None),
+        (MemoryError(), RunState.HOST_OUT_OF_MEMORY, None),
+        (ValueError("x"), RunState.FAILED, None),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"),
+         RunState.DEVICE_OUT_OF_MEMORY, None),
+    ],
+)  # fmt: skip
+def test_the_error_that_leaves_a_run_is_how_it_ended(
+    error: BaseException | None, state: RunState, code: int | None
+) -> None:
+    assert ending_of(error, str(error))[:2] == (state, code)
