@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from andon.core.runs.fold import row_of
+from andon.engine.records.files import read_ends
 from andon.model.run import RunRow
-from andon.stores.run_files import read_ends
 from andon.web.server_runs import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN
 

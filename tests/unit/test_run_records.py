@@ -132,12 +132,17 @@ def test_no_other_file_is_read_in_the_place_of_a_record(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.symlink_to(secret)
     write_record(tmp_path / "mine.jsonl", begin(id="zzzzzzzz"))
-    for put in (lambda: None, path.unlink, lambda: os.link(secret, path), path.unlink,
-                lambda: os.link(tmp_path / "mine.jsonl", path), path.unlink,
-                lambda: os.mkfifo(path)):  # fmt: skip
-        put()
+    with pytest.raises(AndonError):
+        opened(str(path), RUN)
+    path.unlink()
+    for other in (secret, tmp_path / "mine.jsonl"):
+        os.link(other, path)
         with pytest.raises(AndonError):
             opened(str(path), RUN)
+        path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(AndonError):
+        opened(str(path), RUN)
 
 
 def test_what_happened_is_found_without_parsing_the_samples(tmp_path: Path) -> None:

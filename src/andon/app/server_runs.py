@@ -10,7 +10,7 @@ from andon.core.runs.matching import RunQuery
 from andon.model.run import RunRow
 
 if TYPE_CHECKING:
-    from andon.stores.run_finder import RunFinder
+    from andon.engine.records.finder import RunFinder
     from andon.web.server_runs import FoundRuns, ServerRuns
 
 
