@@ -130,26 +130,30 @@ class ServerRuns:
 
     def find(self, run: str) -> RunRow:
         """By its id, or the beginning of one."""
-        rows = self.rows()
-        if run in rows:
-            return rows[run]
-        found = [row for name, row in rows.items() if run and name.startswith(run)]
+        found = named(self.rows(), run) or named(self.rows(afresh=True), run)
         if len(found) > 1:
             raise Conflict(f"{len(found)} runs begin with {run!r}", hint="give more of the id")
         if not found:
             raise Gone(f"there is no run {run!r} here", hint="GET /api/runs lists them")
         return found[0]
 
-    def rows(self) -> dict[str, RunRow]:
+    def rows(self, afresh: bool = False) -> dict[str, RunRow]:
         """All runs by their id."""
         with self._lock:
             now = self._monotonic()
-            if now - self._looked >= FRESH_SECONDS:
+            if afresh or now - self._looked >= FRESH_SECONDS:
                 before, self._found = self._found, self._read_rows()
                 if before is None or before.rows is not self._found.rows:
                     self._rows = {row.id: row for row in self._found.rows}
                 self._looked = now
             return self._rows
+
+
+def named(rows: Mapping[str, RunRow], run: str) -> list[RunRow]:
+    """The run with this id, else those whose id begins so."""
+    if run in rows:
+        return [rows[run]]
+    return [row for name, row in rows.items() if run and name.startswith(run)]
 
 
 def current(row: RunRow, record: RunRecord) -> RunRow:

@@ -79,13 +79,13 @@ function useSettled(text: string): string {
 }
 
 function Choice({ title, value, choices, onChange }: { title: string; value: string; choices: { value: string; count: number }[]; onChange: (value: string) => void }) {
-  if (!value && choices.length < 2 && title !== "tag") return null;
-  if (!value && choices.length === 0) return null;
+  const least = title === "tag" || title === "group" ? 1 : 2; // not every run has one
+  if (!value && choices.length < least) return null;
   const known = choices.some((one) => one.value === value);
   return (
     <label className="choice">
       <span className="dim">{title}</span>
-      <select value={value} onChange={(event) => onChange(event.target.value)}>
+      <select value={value} aria-label={title} onChange={(event) => onChange(event.target.value)}>
         <option value="">any</option>
         {value && !known && <option value={value}>{value}</option>}
         {choices.map((one) => <option key={one.value} value={one.value}>{one.value.replaceAll("_", " ")} ({one.count})</option>)}
