@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from andon.core.runs.fold import RunFold
-from andon.core.runs.phases import Phases
-from andon.core.runs.report import DeviceReport, ReadingFigures, RunReport, report_of
+from andon.core.runs.reporting.phases import Phases
+from andon.core.runs.reporting.report import DeviceReport, ReadingFigures, RunReport, report_of
 from andon.model.run import RunDevice, RunLine, RunState
 from andon.units import GIB
 from tests.support.run_records import begin

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.runs.oom import Strain, complaint, verdict
+from andon.core.runs.oom import Strain, complaint, memory_growth, memory_numbers, verdict
 from andon.model.run import RunState
 from andon.units import GIB
 from tests.conftest import REPOSITORY
@@ -93,7 +93,8 @@ TORCH = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total "
     "capacity of 139.81 GiB of which 3.31 GiB is free. Process 77 has 100.02 GiB memory in use. "
     "Including non-PyTorch memory, this process has 36.48 GiB memory in use. Of the allocated "
-    "memory 36.00 GiB is allocated by PyTorch, and 21.50 MiB is reserved by PyTorch but unallocated."
+    "memory 36.00 GiB is allocated by PyTorch, and 21.50 MiB is reserved by PyTorch but "
+    "unallocated."
 )
 
 

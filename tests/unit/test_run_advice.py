@@ -1,14 +1,15 @@
 """What a report says could be better, and what it must not say."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.advice import ADVICE, advice_on
-from andon.core.runs.phases import Phases
-from andon.core.runs.report import RunReport
-from andon.core.runs.throughput import DeviceItems
+from andon.core.runs.reporting.advice import ADVICE, advice_on
+from andon.core.runs.reporting.phases import Phases
+from andon.core.runs.reporting.report import RunReport
+from andon.core.runs.reporting.throughput import DeviceItems
 from andon.model.run import OutOfMemory, RunState
 from andon.model.run_use import IdleSpells
 from andon.units import GIB
@@ -83,6 +84,13 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
     "held and never used": (
         report(device(), device("1", {"utilization_percent": 0.0}, peak_memory_bytes=GIB)),
         ["GPU 1 was held for 10 min and nothing ran on it: ask for fewer devices"],
+    ),
+    "all of them held and never used": (
+        report(device("1", {"utilization_percent": 0.0}, peak_memory_bytes=GIB)),
+        [
+            "GPU 1 was held for 10 min and nothing ran on it: does the program use the CPU "
+            "instead?"
+        ],
     ),
     "slowed down by heat": (
         report(
@@ -201,6 +209,11 @@ def test_each_situation_gets_its_words_and_no_others() -> None:
 def test_every_piece_of_advice_is_shown_by_a_situation() -> None:
     shown = {one.name for found, _ in CASES.values() for one in advice_on(found)}
     assert {ask.__name__ for ask in ADVICE} == shown
+
+
+def test_the_page_on_runs_lists_all_advice() -> None:
+    page = Path("docs/runs.md").read_text(encoding="utf-8")
+    assert [ask.__name__ for ask in ADVICE if f"`{ask.__name__}`" not in page] == []
 
 
 @given(

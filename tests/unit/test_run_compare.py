@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.compare import (
+from andon.core.runs.reporting.compare import (
     DURATION,
     ITEMS,
     ComparedRun,

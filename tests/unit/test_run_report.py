@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.advice import advice_on
 from andon.core.runs.fold import RunFold
-from andon.core.runs.phases import phases_of
-from andon.core.runs.report import Prices, report_of
-from andon.core.runs.throughput import items_by_device, steps_per_second
+from andon.core.runs.reporting.advice import advice_on
+from andon.core.runs.reporting.phases import phases_of
+from andon.core.runs.reporting.report import Prices, report_of
+from andon.core.runs.reporting.throughput import items_by_device, steps_per_second
 from andon.model.run import ItemState, RunAlert, RunItem, RunLogged, RunSeries, RunState
 from tests.support.run_records import BEGAN, DEVICES, begin, end, sample, used
 from tests.support.run_reports import report_on

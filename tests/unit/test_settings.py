@@ -127,6 +127,9 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     [runs]
     keep_days = 30
     megabytes = 500
+    price_per_kwh = 0.3
+    currency = "EUR"
+    co2_grams_per_kwh = 380
     [server]
     allow_origins = ["http://localhost:3000"]
     sign_in = false
@@ -134,10 +137,6 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     prefix = "lab"
     host = "::1"
     port = 9700
-    [runs]
-    price_per_kwh = 0.3
-    currency = "EUR"
-    co2_grams_per_kwh = 380
     [display]
     color = "never"
     """

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
-from andon.core.history.usage import Days, Holding, add_runs, by_day, by_user, summed
+from andon.core.history.usage import Days, Reservation, add_runs, by_day, by_user, summed
 
 
 def use(user: str | None, first: float, last: float, pid: int = 1) -> UsageInterval:
@@ -26,7 +26,7 @@ def test_hours_energy_and_idleness_are_divided_by_who_was_there() -> None:
 
 def test_what_was_not_recorded_is_neither_idle_nor_energy() -> None:
     [nobody] = by_user([use(None, 0, 60)], {"GPU-0": [Bucket(0, 60)]}, {})
-    assert (nobody.user, nobody.idle_share, nobody.energy_joules) == ("–", None, 0.0)
+    assert (nobody.user, nobody.idle_share, nobody.energy_joules) == ("–", None, None)
 
 
 HALF_HOUR = 1800.0
@@ -73,7 +73,7 @@ def test_what_was_not_read_ends_a_spell_and_is_not_held_against_anyone() -> None
 
 
 def test_a_device_reserved_for_a_run_is_held_without_a_process() -> None:
-    held = [Holding("GPU-0", "bob", 0, 2 * HALF_HOUR)]
+    held = [Reservation("GPU-0", "bob", 0, 2 * HALF_HOUR)]
     [bob] = summed(by_day([], {"GPU-0": halves(0, 0, 0)}, {}, day_of, held).items())
     assert (bob.device_seconds, bob.idle_share, bob.held_idle_share) == (0.0, None, 1.0)
 

@@ -14,7 +14,7 @@ HELD_IDLE_SECONDS = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class Reservation:
     """A device that was reserved for a run, whether or not a process was on it."""
 
     device: str
@@ -31,7 +31,8 @@ class UserUsage:
     device_seconds: float = 0.0
     known_seconds: float = 0.0  # of these, when utilisation is known
     idle_seconds: float = 0.0
-    energy_joules: float = 0.0
+    joules: float = 0.0
+    powered_seconds: float = 0.0  # of the hours, when power is known
     held_seconds: float = 0.0  # with a process on it or reserved, when utilisation is known
     held_idle_seconds: float = 0.0  # of these, idle for half an hour or longer
     runs: int = 0  # that were recorded and began
@@ -40,6 +41,11 @@ class UserUsage:
     @property
     def idle_share(self) -> float | None:
         return self.idle_seconds / self.known_seconds if self.known_seconds else None
+
+    @property
+    def energy_joules(self) -> float | None:
+        """Of the time in which power is known; None where it never was."""
+        return self.joules if self.powered_seconds else None
 
     @property
     def held_idle_share(self) -> float | None:
@@ -54,7 +60,8 @@ class UserUsage:
         self.device_seconds += other.device_seconds
         self.known_seconds += other.known_seconds
         self.idle_seconds += other.idle_seconds
-        self.energy_joules += other.energy_joules
+        self.joules += other.joules
+        self.powered_seconds += other.powered_seconds
         self.held_seconds += other.held_seconds
         self.held_idle_seconds += other.held_idle_seconds
         self.runs += other.runs
@@ -88,7 +95,7 @@ def by_day(
     busy: Mapping[str, Sequence[Bucket]],
     power: Mapping[str, Sequence[Bucket]],
     day_of: DayOf,
-    holdings: Iterable[Holding] = (),
+    holdings: Iterable[Reservation] = (),
 ) -> Days:
     """`busy` and `power` are a device's utilisation and watts in the same buckets; an empty bucket
     counts neither as idle nor as energy. A bucket is of the day in which it begins."""
@@ -96,7 +103,7 @@ def by_day(
     found: Days = {}
     for device, buckets in busy.items():
         mine = [use for use in listed if use.device == device]
-        holders: list[UsageInterval | Holding] = [*mine]
+        holders: list[UsageInterval | Reservation] = [*mine]
         holders += [one for one in held if one.device == device]
         watts = power.get(device, ())
         for place, bucket in enumerate(buckets):
@@ -120,7 +127,7 @@ def _of(found: Days, day: str, user: str) -> UserUsage:
     return found.setdefault((day, user), UserUsage(user))
 
 
-def _present(uses: Sequence[UsageInterval | Holding], bucket: Bucket) -> dict[str, float]:
+def _present(uses: Sequence[UsageInterval | Reservation], bucket: Bucket) -> dict[str, float]:
     """user -> seconds within the bucket; several processes of one user count once."""
     out: dict[str, float] = {}
     for use in uses:
@@ -141,12 +148,13 @@ def _count(
             usage.known_seconds += seconds
             usage.idle_seconds += seconds if bucket.max == ZERO_READING else 0.0
         if watts is not None:
-            usage.energy_joules += watts * seconds / len(present)
+            usage.powered_seconds += seconds
+            usage.joules += watts * seconds / len(present)
 
 
 def _count_held(
     found: Days,
-    holders: Sequence[UsageInterval | Holding],
+    holders: Sequence[UsageInterval | Reservation],
     buckets: Sequence[Bucket],
     day_of: DayOf,
 ) -> None:

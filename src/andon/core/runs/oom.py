@@ -147,7 +147,7 @@ def memory_growth(curve: Sequence[float], total_bytes: int | None) -> str | None
     falling = sum(step < 0 for step in steps) / len(steps)
     grown = (late[-1] - late[0]) / total_bytes
     largest = max(steps) / total_bytes
-    if grown >= GROWN_SHARE and rising >= 0.5 and falling <= 0.2 and largest < 0.6 * grown:
+    if grown >= GROWN_SHARE and rising >= 0.3 and falling <= 0.2 and largest < 0.6 * grown:
         return LEAK
     return STEP
 

@@ -12,7 +12,7 @@ from andon.cli.terminal import Terminal, notice
 from andon.errors import Gone
 
 if TYPE_CHECKING:
-    from andon.core.runs.compare import ComparedRun, RunComparison
+    from andon.core.runs.reporting.compare import ComparedRun, RunComparison
     from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
 
@@ -39,9 +39,9 @@ def compare(
     """
     if bool(sides) == (group is not None):
         raise click.UsageError("name sides, or --group")
-    from andon.core.runs.compare import RunSide
-    from andon.core.runs.compare import compare as side_by_side
     from andon.core.runs.matching import devices_words
+    from andon.core.runs.reporting.compare import RunSide
+    from andon.core.runs.reporting.compare import compare as side_by_side
 
     with finding() as finder:
         named = _of_group(finder, group) if group is not None else _named(finder, sides)
@@ -54,8 +54,8 @@ def compare(
 
 
 def _of_group(finder: "RunFinder", group: str) -> Sides:
-    from andon.core.runs.compare import sides_of
     from andon.core.runs.matching import RunQuery
+    from andon.core.runs.reporting.compare import sides_of
 
     finder.refresh()
     rows = finder.index.find(RunQuery(group=group))
@@ -65,14 +65,14 @@ def _of_group(finder: "RunFinder", group: str) -> Sides:
 
 
 def _named(finder: "RunFinder", words: tuple[str, ...]) -> Sides:
-    from andon.core.runs.compare import unique
+    from andon.core.runs.reporting.compare import unique
 
     found = [_side(finder, word) for word in words]
     return list(zip(unique([label for label, _ in found]), [r for _, r in found], strict=True))
 
 
 def _side(finder: "RunFinder", word: str) -> tuple[str, list["RunRow"]]:
-    """A word is tried as a run first: an id cannot be mistaken for a name then."""
+    """`a,b,c`, a name, or one run."""
     if "," in word:
         rows = [finder.resolve(one.strip()) for one in word.split(",") if one.strip()]
         rows = list({row.id: row for row in rows}.values())
@@ -80,19 +80,21 @@ def _side(finder: "RunFinder", word: str) -> tuple[str, list["RunRow"]]:
             raise click.UsageError(f"{word[:40]!r} names no run")
         names = list(dict.fromkeys(row.name for row in rows))
         return " + ".join(names), rows
-    try:
-        row = finder.resolve(word)
-    except Gone:
-        if not (rows := _by_name(finder, word)):
-            raise
+    if rows := _by_name(finder, word):
         return word, rows
+    row = finder.resolve(word)
     return f"{row.name} {row.id}", [row]
 
 
 def _by_name(finder: "RunFinder", name: str) -> list["RunRow"]:
+    """Those that succeeded; none where a run has exactly this id. The beginning of an id gives way
+    to a name: longer ones tell them apart."""
     from andon.core.runs.matching import RunQuery
     from andon.model.run import RunState
 
+    finder.refresh()
+    if any(row.id == name for row in finder.index.beginning(name, 1)):
+        return []
     rows = finder.index.find(RunQuery(name=name))
     good = [row for row in rows if row.state is RunState.SUCCEEDED]
     if good and len(good) < len(rows):
@@ -104,7 +106,7 @@ def _compared(row: "RunRow") -> "ComparedRun":
     """The numbers of the list, and what only the whole record has."""
     from andon.cli.commands.runs.reading import read_report
     from andon.core.runs.baselines import values_of
-    from andon.core.runs.compare import ITEMS, STEPS, ComparedRun
+    from andon.core.runs.reporting.compare import ITEMS, STEPS, ComparedRun
 
     found = read_report(row)
     more = {ITEMS: found.items_per_second, STEPS: found.steps_per_second}

@@ -9,7 +9,7 @@ from andon.cli.commands.reporting import prices_of
 from andon.cli.options import chosen
 from andon.cli.sources import settings_of
 from andon.cli.terminal import notice
-from andon.core.runs.report import NO_PRICES, Prices, RunReport, report_of
+from andon.core.runs.reporting.report import NO_PRICES, Prices, RunReport, report_of
 from andon.errors import Gone
 from andon.model.run import RunState
 

@@ -69,10 +69,10 @@ def _say(words: str) -> None:
 def describe_runs(done: "CollectedRecords") -> str:
     """What became of the records, in one line."""
     parts = [
-        (len(done.deleted), f"{{}} runs deleted ({human_bytes(done.freed_bytes)})"),
-        (len(done.forgotten), "{} runs without a record forgotten"),
+        (len(done.deleted), f"deleted ({human_bytes(done.freed_bytes)})"),
+        (len(done.forgotten), "without a record forgotten"),
     ]
-    words = [text.format(count) for count, text in parts if count]
+    words = [f"{count} run{'s' * (count != 1)} {what}" for count, what in parts if count]
     return ", ".join([*(words or ["no run is too old"]), f"{human_bytes(done.left_bytes)} now"])
 
 

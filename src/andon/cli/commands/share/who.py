@@ -231,8 +231,8 @@ def _hours(person: UserRow) -> Text:
 
 
 def _energy(person: UserRow) -> Text:
-    usage = person.usage
-    return say(UNKNOWN, "dim") if usage is None else say(f"{usage.energy_joules / 3.6e6:.2f} kWh")
+    joules = person.usage.energy_joules if person.usage else None
+    return say(UNKNOWN, "dim") if joules is None else say(f"{joules / 3.6e6:.2f} kWh")
 
 
 def _idle(person: UserRow) -> Text:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from andon.cli.snapshot_source import connected
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices
-from andon.core.history.usage import Days, Holding, add_runs, by_day
+from andon.core.history.usage import Days, Reservation, add_runs, by_day
 from andon.errors import AndonError
 
 if TYPE_CHECKING:
@@ -98,9 +98,9 @@ def _days(
     return by_day(uses, busy, power, day_of, _holdings(runs, now))
 
 
-def _holdings(runs: Sequence["RunRow"], now: float) -> list[Holding]:
+def _holdings(runs: Sequence["RunRow"], now: float) -> list[Reservation]:
     return [
-        Holding(device.uuid, row.user, row.began, now if row.ended is None else row.ended)
+        Reservation(device.uuid, row.user, row.began, now if row.ended is None else row.ended)
         for row in runs
         for device in row.devices
     ]

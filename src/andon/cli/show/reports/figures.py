@@ -3,7 +3,6 @@
 import time
 
 from andon.cli.show.text import UNKNOWN
-from andon.core.runs.report import JOULES_PER_KWH
 from andon.units import GIB, human_bytes, human_joules, unit_of
 
 HOUR = 3600.0
@@ -44,12 +43,7 @@ def hours(seconds: float | None) -> str:
     """GPU hours."""
     if seconds is None:
         return UNKNOWN
-    found = seconds / HOUR
-    return f"{found:.1f} h" if found >= 10 else f"{found:.2f} h"
-
-
-def kilowatt_hours(joules: float) -> float:
-    return joules / JOULES_PER_KWH
+    return f"{three(seconds / HOUR)} h"
 
 
 def reading(name: str, value: float | None) -> str:

@@ -15,10 +15,10 @@ from andon.cli.show.reports.document import (
     sections,
     sentences,
 )
-from andon.cli.show.reports.figures import HOUR, kilowatt_hours, percent, seconds_words, three, when
+from andon.cli.show.reports.figures import HOUR, percent, seconds_words, three, when
 from andon.cli.show.text import UNKNOWN
 from andon.core.history.usage import Days, UserUsage, summed
-from andon.core.runs.report import NO_PRICES, Prices
+from andon.core.runs.reporting.report import JOULES_PER_KWH, NO_PRICES, Prices
 
 MOST_PARTS = 7  # users of their own in a chart; the others are one part
 OTHERS = "others"
@@ -70,24 +70,29 @@ def _summary(group: GroupUsage, users: Sequence[UserUsage]) -> Facts | None:
     whole = UserUsage("")
     for usage in users:
         whole.add(usage)
-    kwh = kilowatt_hours(whole.energy_joules)
+    joules = whole.energy_joules
+    kwh = None if joules is None else joules / JOULES_PER_KWH
     price, grams = group.prices.per_kwh, group.prices.co2_grams_per_kwh
-    cost = kwh * price if price is not None and group.recorded else None
+    cost = None if kwh is None or price is None else kwh * price
     return facts(
         [
             ("Users", str(len(users))),
             ("GPU hours", f"{whole.device_seconds / HOUR:.1f}" if group.recorded else UNKNOWN),
-            ("Energy", f"{kwh:.2f} kWh" if group.recorded else UNKNOWN),
+            ("Energy", _energy(joules)),
             ("Cost", None if cost is None else f"{cost:.2f} {group.prices.currency}".strip()),
             (
                 "CO2",
-                None if grams is None or not group.recorded else f"{three(kwh * grams / 1000)} kg",
+                None if grams is None or kwh is None else f"{three(kwh * grams / 1000)} kg",
             ),
             ("Idle", percent(whole.idle_share)),
             ("Held idle", percent(whole.held_idle_share)),
             ("Waits", _waits(whole)),
         ]
     )
+
+
+def _energy(joules: float | None) -> str:
+    return UNKNOWN if joules is None else f"{joules / JOULES_PER_KWH:.2f} kWh"
 
 
 def _waits(usage: UserUsage) -> str:
@@ -100,7 +105,9 @@ def _waits(usage: UserUsage) -> str:
 def _cells(usage: UserUsage, recorded: bool) -> tuple[str, ...]:
     return (
         f"{usage.device_seconds / HOUR:.1f}" if recorded else UNKNOWN,
-        f"{kilowatt_hours(usage.energy_joules):.2f} kWh" if recorded else UNKNOWN,
+        UNKNOWN
+        if usage.energy_joules is None
+        else f"{usage.energy_joules / JOULES_PER_KWH:.2f} kWh",
         percent(usage.idle_share),
         percent(usage.held_idle_share),
         str(usage.runs or UNKNOWN),  # of others' runs nothing is known
@@ -157,13 +164,17 @@ def usage_json(usage: UserUsage | None, recorded: bool) -> dict[str, Any]:
         return dict.fromkeys(usage_json(UserUsage(""), recorded))
     return {
         "device_seconds": round(usage.device_seconds, 1) if recorded else None,
-        "energy_joules": round(usage.energy_joules, 1) if recorded else None,
+        "energy_joules": None if usage.energy_joules is None else round(usage.energy_joules, 1),
         "idle_share": usage.idle_share,
         "held_idle_share": usage.held_idle_share,
         "runs": usage.runs or None,
         "median_wait_seconds": usage.median_wait_seconds,
         "longest_wait_seconds": max(usage.waits, default=None),
     }
+
+
+def _kwh(joules: float | None) -> float | None:
+    return None if joules is None else round(joules / JOULES_PER_KWH, 4)
 
 
 def group_csv(real: Days, simulated: Days, recorded: bool) -> str:
@@ -177,7 +188,7 @@ def _csv_rows(days: Days, simulated: bool, recorded: bool) -> Iterator[str]:
             [
                 day, user, simulated,
                 round(usage.device_seconds / HOUR, 4) if recorded else None,
-                round(kilowatt_hours(usage.energy_joules), 4) if recorded else None,
+                _kwh(usage.energy_joules),
                 usage.idle_share, usage.held_idle_share, usage.runs or None,
                 usage.median_wait_seconds, max(usage.waits, default=None),
             ]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from andon.cli.show.csv_rows import csv_line
-from andon.core.runs.advice import Advice
-from andon.core.runs.report import READINGS, DeviceReport, RunReport
+from andon.core.runs.reporting.advice import Advice
+from andon.core.runs.reporting.report import READINGS, DeviceReport, RunReport
 from andon.model.shapes import to_json
 
 SCHEMA = "andon.run_report/1"

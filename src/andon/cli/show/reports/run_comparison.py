@@ -15,7 +15,7 @@ from andon.cli.show.reports.document import (
 from andon.cli.show.reports.figures import HOUR, rate, seconds_words, size, three
 from andon.cli.show.text import UNKNOWN
 from andon.core.runs.baselines import LOGGED
-from andon.core.runs.compare import (
+from andon.core.runs.reporting.compare import (
     DURATION,
     ITEMS,
     STEPS,

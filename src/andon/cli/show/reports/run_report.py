@@ -28,8 +28,8 @@ from andon.cli.show.reports.figures import (
     when,
 )
 from andon.cli.show.text import UNKNOWN
-from andon.core.runs.advice import Advice
-from andon.core.runs.report import READINGS, DeviceReport, RunReport
+from andon.core.runs.reporting.advice import Advice
+from andon.core.runs.reporting.report import READINGS, DeviceReport, RunReport
 from andon.model.device import reading_label
 from andon.model.naming import title
 from andon.model.run import OutOfMemory, RunState
@@ -180,7 +180,9 @@ def _out_of_memory(found: OutOfMemory | None) -> Facts | None:
 
 def _advice(report: RunReport, advice: Sequence[Advice]) -> Sentences | None:
     if advice:
-        return sentences([f"{one.words}." for one in advice])
+        return sentences(
+            [one.words if one.words.endswith("?") else f"{one.words}." for one in advice]
+        )
     if not any(device.readings for device in report.devices):
         return None
     return sentences(["Nothing stands out."], quiet=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from andon.core.runs.fold import RunFold
-from andon.core.runs.phases import Phases, phases_of
-from andon.core.runs.throughput import DeviceItems, items_by_device, steps_per_second
+from andon.core.runs.reporting.phases import Phases, phases_of
+from andon.core.runs.reporting.throughput import DeviceItems, items_by_device, steps_per_second
 from andon.model.run import (
     GitState,
     OutOfMemory,

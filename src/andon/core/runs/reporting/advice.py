@@ -7,7 +7,7 @@ advice is one function, its line in `ADVICE` and a row in `tests/unit/test_run_a
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from andon.core.runs.report import DeviceReport, RunReport
+from andon.core.runs.reporting.report import DeviceReport, RunReport
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.model.naming import title
 from andon.model.run import RunState
@@ -71,13 +71,18 @@ def out_of_memory(report: RunReport) -> Iterator[Advice]:
 
 
 def never_used(report: RunReport) -> Iterator[Advice]:
-    if not _long_enough(report):
+    unused = [device for device in report.devices if _never_busy(device)]
+    if not unused or not _long_enough(report):
         return
-    for device in report.devices:
-        if _never_busy(device):
-            held = human_seconds(device.held_seconds or 0)
-            said = f"{_gpu(device)} was held for {held} and nothing ran on it"
-            yield Advice("never_used", said, "ask for fewer devices", device.device.label)
+    held = human_seconds(report.duration_seconds or 0)
+    if len(unused) == len(report.devices):
+        labels = ", ".join(device.device.label for device in unused)
+        said = f"{title(labels)} was held for {held} and nothing ran on it"
+        yield Advice("never_used", said, "does the program use the CPU instead?")
+        return
+    for device in unused:
+        said = f"{_gpu(device)} was held for {held} and nothing ran on it"
+        yield Advice("never_used", said, "ask for fewer devices", device.device.label)
 
 
 def starved_loader(report: RunReport) -> Iterator[Advice]:

@@ -1,0 +1,1 @@
+"""What runs used, side by side, and what to improve in them."""

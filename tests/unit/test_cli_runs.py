@@ -1,0 +1,462 @@
+"""`andon runs`: what people, scripts and spreadsheets see of runs."""
+
+import csv
+import io
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+from pyarrow import parquet
+
+from andon.app.runs import runs_folder
+from andon.cli.commands.runs.group import COMMANDS, RunsGroup, runs
+from andon.cli.commands.runs.opened import complete_run
+from andon.cli.main import run
+from andon.cli.show.runs.detail import RunShown, render_run
+from andon.cli.show.runs.drift import render_drift
+from andon.cli.show.runs.listing import render_runs
+from andon.cli.show.runs.tail import render_tail
+from andon.cli.show.text import Text
+from andon.core.runs.baselines import baseline_of, drift
+from andon.core.runs.fold import RunFold, row_of
+from andon.core.runs.records.recent import RecentLines
+from andon.host.kin import here, started_ticks
+from andon.host.system import node_name
+from andon.model.run import (
+    GitState,
+    ItemState,
+    RunAlert,
+    RunBegin,
+    RunEvent,
+    RunFacts,
+    RunItem,
+    RunLine,
+    RunLogged,
+    RunState,
+)
+from tests.support.run_records import BEGAN, begin, end, sample, used, write_record
+from tests.support.snapshots import assert_golden
+
+Told = Callable[..., str]
+HAPPENINGS: list[RunLine] = [
+    RunFacts(BEGAN + 0.1, GitState("0123456789abcdef", dirty=True), versions={"torch": "2.9.0"}),
+    *(sample(n, 5 * n % 100) for n in range(20)),
+    RunItem(BEGAN + 3, ItemState.OK, 0, "chunk-0.bin", "1", runtime_seconds=2.5),
+    RunItem(BEGAN + 4, ItemState.RETRY, 1, "chunk-1.bin", "0", attempt=2),
+    RunItem(BEGAN + 5, ItemState.FAILED, 1, "chunk-1.bin", "0", runtime_seconds=61.0),
+    RunLogged(BEGAN + 6, {"loss": 0.123456, "lr": 1e-4}, 120),
+    RunEvent(BEGAN + 7, "epoch", {"number": 3}),
+    RunAlert(BEGAN + 8, "thermal", "warning", "firing", "GPU 0 is at 88 °C", "0"),
+]
+FULL = begin(
+    tags=("paper",), params={"lr": 0.1, "layers": 12}, group="sweep", rank=0, world_size=2,
+    waited_seconds=75.0, allocation_method="score", working_directory="/home/ada/work",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    runs_folder().mkdir(parents=True, mode=0o700)
+    runs_folder().parent.chmod(0o700)
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    """Runs `andon runs …` and returns what it prints; another exit code is a failure."""
+
+    def call(*words: str, code: int = 0) -> str:
+        found = run(["runs", *words])
+        out, err = capsys.readouterr()
+        assert found == code, err
+        return out + err
+
+    return call
+
+
+def write(name: str, *lines: RunLine) -> Path:
+    return write_record(runs_folder() / f"{name}.jsonl", *lines)
+
+
+def three() -> None:
+    """Two runs of one name that ended, and one that was lost when this machine was restarted."""
+    write("a", begin(id="aabbccdd", tags=("paper",)), sample(1), end())
+    write("b", begin(id="aaxxyyzz", at=BEGAN + 60, group="sweep"), end(state=RunState.FAILED))
+    lost = begin(id="bbbbbbbb", at=BEGAN + 90, name="eval", simulated=True, node=node_name())
+    write("c", lost, sample(1))
+
+
+def painted(lines: Iterator[Text] | list[Text]) -> str:
+    return "".join(line.paint(False) + "\n" for line in lines)
+
+
+def folded(*lines: RunLine) -> RunFold:
+    fold = RunFold()
+    fold.add_all(lines)
+    return fold
+
+
+# How they look.
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+def test_the_list_looks_as_drawn(width: int) -> None:
+    rows = []
+    for number, state in enumerate(RunState):
+        first = begin(id=f"aaaabbb{number}", name=f"train-{state}", at=BEGAN - number * 86_400)
+        last = [] if state in (RunState.RUNNING, RunState.LOST) else [end(state=state)]
+        fold = folded(first, sample(1), *last)
+        rows.append(row_of(first, fold, "/r.jsonl", state is RunState.RUNNING))
+    first = begin(name="sim.py", simulated=True, rank=1, tags=("paper", "best"), devices=())
+    rows.append(row_of(first, folded(first, end(summary={})), "/r.jsonl", alive=False))
+    assert_golden(f"runs-{width}.txt", painted(render_runs(rows, BEGAN + 3700, width)))
+
+
+def test_a_run_looks_as_drawn() -> None:
+    last = end(
+        state=RunState.FAILED, exit_code=1, message="it broke", dropped=3, last_values={"loss": 0.5}
+    )
+    fold = folded(FULL, *HAPPENINGS, last)
+    row = row_of(FULL, fold, "/state/train.jsonl", alive=False)
+    shown = RunShown(row, FULL, fold, 5_000_000, False, 2, "event is missing")
+    assert_golden("run.txt", painted(render_run(shown, BEGAN + 99, 100)))
+
+
+def test_a_lost_run_looks_as_drawn() -> None:
+    fold = folded(FULL, *HAPPENINGS)
+    row = row_of(FULL, fold, "/state/train.jsonl", alive=False)
+    shown = RunShown(row, FULL, fold, 70_000_000, False)
+    assert_golden("run-lost.txt", painted(render_run(shown, BEGAN + 99, 100)))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_tail_looks_as_drawn(width: int) -> None:
+    recent = RecentLines(15)
+    recent.add_all([FULL, *HAPPENINGS])
+    text = painted(render_tail(recent, RunState.RUNNING, BEGAN + 99, width))
+    assert_golden(f"runs-tail-{width}.txt", text)
+
+
+def test_drift_looks_as_drawn() -> None:
+    firsts = [begin(id=f"good{n}") for n in range(3)]
+    good = [
+        row_of(first, folded(first, end(duration_seconds=40.0 + n)), "/r", alive=False)
+        for n, first in enumerate(firsts)
+    ]
+    first = begin(id="slow", devices=FULL.devices[:1])
+    fold = folded(first, end(duration_seconds=60.0, summary={"GPU-a": used(20.0, 9000.0)}))
+    rows = [row_of(first, fold, "/r", alive=False)]
+    baseline = baseline_of("good", BEGAN, good)
+    text = painted(render_drift(baseline, rows, drift(baseline, rows, 5.0), 100))
+    assert_golden("runs-drift.txt", text)
+
+
+# What they do.
+
+
+def test_without_runs_it_says_so(told: Told) -> None:
+    assert told() == "no runs\n"
+    assert json.loads(told("--json")) == {"schema": "andon.runs/1", "total": 0, "runs": []}
+
+
+def test_the_newest_come_first_and_filters_narrow_them(told: Told) -> None:
+    three()
+
+    def ids(*words: str) -> list[str]:
+        return [one["id"] for one in json.loads(told("--json", *words))["runs"]]
+
+    assert ids() == ["bbbbbbbb", "aaxxyyzz", "aabbccdd"]
+    assert ids("--name", "tr*") == ["aaxxyyzz", "aabbccdd"]
+    assert ids("--tag", "paper") == ["aabbccdd"]
+    assert ids("--group", "sweep") == ["aaxxyyzz"]
+    assert ids("--state", "failed") == ["aaxxyyzz"]
+    assert ids("--search", "EVAL") == ["bbbbbbbb"]
+    assert ids("--since", "2025-11-15T23:41:20+00:00") == ["bbbbbbbb"]
+    assert ids("-n", "1") == ["bbbbbbbb"]
+    assert json.loads(told("--json", "-n", "1"))["total"] == 3
+    assert "the newest 1 of 3; all of them: -n 0" in told("-n", "1")
+
+
+def test_the_list_as_csv_has_units_and_one_row_each(told: Told) -> None:
+    three()
+    rows = list(csv.DictReader(io.StringIO(told("--csv"))))
+    assert [row["id"] for row in rows] == ["bbbbbbbb", "aaxxyyzz", "aabbccdd"]
+    assert rows[2]["energy_joules"] == "6000.0"
+    assert rows[2]["models"] == "2 × H200"
+    assert rows[0]["energy_joules"] != "0"
+
+
+def test_foreign_and_empty_files_do_not_hide_runs(told: Told) -> None:
+    three()
+    (runs_folder() / "empty.jsonl").write_text("")
+    (runs_folder() / "foreign.jsonl").write_text('{"a": 1}\n')
+    assert json.loads(told("--json"))["total"] == 3
+
+
+def test_one_run_by_id_beginning_file_or_last(told: Told) -> None:
+    three()
+    for word in ("aabbccdd", "aab", str(runs_folder() / "a.jsonl")):
+        assert json.loads(told("show", word, "--json"))["run"]["id"] == "aabbccdd"
+    assert json.loads(told("show", "last", "--json"))["run"]["id"] == "bbbbbbbb"
+    assert "2 runs begin with 'aa'" in told("show", "aa", code=6)
+    assert "there is no run 'zz'" in told("show", "zz", code=5)
+
+
+def test_show_says_everything_for_programs(told: Told) -> None:
+    write("a", FULL, *HAPPENINGS, end())
+    answer = json.loads(told("show", "last", "--json"))
+    assert answer["schema"] == "andon.run_details/1"
+    assert answer["begin"]["params"] == {"lr": 0.1, "layers": 12}
+    assert answer["facts"]["git"]["dirty"] is True
+    assert answer["end"]["samples"] == 10
+    assert answer["summary"]["GPU-a"]["energy_joules"] == 3000.0
+
+
+def test_a_record_that_was_moved_is_found_again(told: Told, tmp_path: Path) -> None:
+    three()
+    told("tag", "aabb", "best")
+    (runs_folder() / "a.jsonl").rename(tmp_path / "moved.jsonl")
+    text = told("show", "aabb", code=5)
+    assert "is no longer at" in text
+    assert "andon runs add DIR" in text
+    assert told("add", str(tmp_path / "moved.jsonl")) == "1 known already\n"
+    assert json.loads(told("show", "aabb", "--json"))["run"]["tags"] == ["best", "paper"]
+
+
+def test_add_says_what_it_took_and_what_not(told: Told, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    write_record(tmp_path / "d" / "x.jsonl", begin(node="elsewhere"), end())
+    (tmp_path / "d" / "y.jsonl").write_text("hello\n")
+    text = told("add", str(tmp_path / "d"))
+    assert "1 added, 1 not taken" in text
+    assert "is not the record of a run" in text
+    told("add", str(tmp_path / "nowhere"), code=1)
+
+
+def test_tags_and_notes_are_added_and_removed(told: Told) -> None:
+    three()
+    assert told("tag", "aabb", "x", "y") == "aabbccdd (train): paper x y\n"
+    assert told("tag", "aabb", "--remove", "paper", "x") == "aabbccdd (train): y\n"
+    told("note", "aabb", "the good one")
+    assert "the good one" in told("show", "aabb")
+    assert told("note", "aabb", "") == "aabbccdd (train): no note\n"
+    for wrong in ("a b", "a,b", "", "x" * 61):
+        assert "is not a tag" in told("tag", "aabb", wrong, code=2)
+
+
+def test_a_file_that_is_not_listed_can_be_tagged(told: Told, tmp_path: Path) -> None:
+    path = write_record(tmp_path / "x.jsonl")
+    told("tag", str(path), "best")
+    assert json.loads(told("--json", "--tag", "best"))["runs"][0]["path"] == str(path)
+
+
+def test_rm_deletes_the_record_and_what_lies_beside_it(told: Told) -> None:
+    three()
+    (runs_folder() / "a.csv").write_text("at\n")
+    assert told("rm", "aabb", "bbbb") == "deleted aabbccdd (train)\ndeleted bbbbbbbb (eval)\n"
+    assert sorted(path.name for path in runs_folder().iterdir()) == ["b.jsonl"]
+    assert json.loads(told("--json"))["total"] == 1
+
+
+def test_rm_can_leave_the_file(told: Told, tmp_path: Path) -> None:
+    path = write_record(tmp_path / "x.jsonl")
+    told("add", str(path))
+    told("rm", "last", "--keep-file")
+    assert path.exists()
+    assert told() == "no runs\n"
+
+
+def test_rm_leaves_what_goes_on_and_what_a_baseline_needs(told: Told) -> None:
+    three()
+    write("d", mine(), sample(1))
+    assert "goes on" in told("rm", "aabb", "live", code=6)
+    told("baseline", "set", "good", "aabb")
+    assert "is of the baseline good" in told("rm", "aabb", code=6)
+    assert (runs_folder() / "a.jsonl").exists()
+
+
+def mine() -> RunBegin:
+    pid = os.getpid()
+    return begin(
+        id="livelive", pid=pid, boot=here().boot, started=started_ticks(pid), node=node_name()
+    )
+
+
+def test_a_baseline_is_set_listed_checked_and_forgotten(told: Told) -> None:
+    three()
+    assert "no baselines" in told("baseline")
+    assert told("baseline", "set", "good", "aabb") == "baseline good: 1 run\n"
+    assert "aabbccdd" in told("baseline")
+    assert json.loads(told("baseline", "--json"))["baselines"][0]["name"] == "good"
+    assert "ok" in told("baseline", "check", "good", "aabb")
+    write("d", begin(id="dddddddd"), end(duration_seconds=20.0))
+    told("baseline", "check", "good", "dddd", code=1)
+    told("baseline", "check", "good", "dddd", "--tolerance", "100%")
+    answer = json.loads(told("baseline", "check", "good", "dddd", "--json", code=1))
+    assert answer["drifted"] is True
+    told("baseline", "rm", "good")
+    assert "there is no baseline 'good'" in told("baseline", "check", "good", "dddd", code=5)
+    told("baseline", "rm", "good", code=5)
+
+
+def test_a_baseline_outlives_the_records_of_its_runs(told: Told) -> None:
+    three()
+    told("baseline", "set", "good", "aabb")
+    (runs_folder() / "a.jsonl").unlink()
+    write("d", begin(id="dddddddd"), end())
+    assert "ok" in told("baseline", "check", "good", "dddd")
+
+
+def test_only_good_runs_make_a_baseline_and_only_ended_ones_are_checked(told: Told) -> None:
+    three()
+    write("d", mine(), sample(1))
+    assert "a baseline is of runs that succeeded" in told("baseline", "set", "x", "aax", code=6)
+    told("baseline", "set", "good", "aabb")
+    assert "check it when it has ended" in told("baseline", "check", "good", "live", code=6)
+    assert "failed" in told("baseline", "check", "good", "aax", code=1)
+    for wrong in ("", "a b", "../x", "-x"):
+        told("baseline", "set", "--", wrong, "aabb", code=2)
+    for share in ("x", "-5%", "5%%", "1e9"):
+        told("baseline", "check", "good", "aabb", f"--tolerance={share}", code=2)
+
+
+def test_export_as_csv_has_a_row_for_each_device_and_sample(told: Told, tmp_path: Path) -> None:
+    write("a", FULL, *HAPPENINGS, end())
+    rows = list(csv.DictReader(io.StringIO(told("export", "last"))))
+    assert len(rows) == 40
+    assert (rows[2]["device"], rows[2]["elapsed_seconds"]) == ("GPU-a", "1.0")
+    assert rows[2]["utilization_percent"] == "5"
+    told("export", "last", "--out", str(tmp_path / "x.csv"))
+    assert len((tmp_path / "x.csv").read_text().splitlines()) == 41
+
+
+def test_export_as_jsonl_is_the_record_without_what_cannot_be_read(
+    told: Told, tmp_path: Path
+) -> None:
+    path = write("a", FULL, *HAPPENINGS, end())
+    path.write_text(path.read_text() + "noise\n" + '{"event":"sam')
+    text = told("export", "last", "--format", "jsonl", "--out", str(tmp_path / "x"))
+    assert "1 lines could not be read" in text
+    told("rm", "last")
+    assert told("add", str(tmp_path / "x")) == "1 added\n"
+    assert json.loads(told("show", "last", "--json"))["end"]["samples"] == 10
+
+
+def test_export_as_parquet_is_typed(told: Told, tmp_path: Path) -> None:
+    write("a", FULL, *HAPPENINGS, end())
+    told("export", "last", "--out", str(tmp_path / "x.parquet"))
+    table = parquet.read_table(tmp_path / "x.parquet")
+    assert (table.num_rows, table.column("power_watts")[0].as_py()) == (40, 300.0)
+    assert table.column("at")[0].as_py().timestamp() == BEGAN
+    assert told("export", "last", "--format", "parquet", code=2)
+
+
+def test_export_refuses_what_would_do_harm(told: Told, tmp_path: Path) -> None:
+    path = write("a", FULL, end())
+    assert "is the record itself" in told("export", "last", "--out", str(path), code=2)
+    assert "does not imply a format" in told("export", "last", "--out", str(tmp_path / "x"), code=2)
+    told("export", "last", "--out", str(tmp_path / "no" / "x.csv"), code=3)
+    assert list(tmp_path.glob(".x*")) == []
+
+
+def test_tail_takes_a_run_or_a_file(told: Told, tmp_path: Path) -> None:
+    path = write_record(tmp_path / "x.jsonl", FULL, *HAPPENINGS, end())
+    text = told("tail", "--log", str(path), "-n", "4")
+    assert "item 1 failed  chunk-1.bin on GPU 0 in 1 min" in text
+    assert "chunk-0.bin" not in text  # only the latest four
+    told("add", str(path))
+    assert told("tail", "kqz", "-n", "4") == text
+    told("tail", code=2)
+    told("tail", "kqz", "--log", str(path), code=2)
+    assert "is not the record" in _foreign(told, tmp_path)
+
+
+def _foreign(told: Told, folder: Path) -> str:
+    (folder / "y.txt").write_text("hello\n")
+    return told("tail", "--log", str(folder / "y.txt"), code=2)
+
+
+def test_following_prints_what_is_added_until_the_end(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("a", mine(), sample(1))
+    left = [
+        lambda: _append(path, sample(2), RunEvent(BEGAN + 2, "epoch", {"number": 1})),
+        lambda: _append(path, end()),
+    ]
+    monkeypatch.setattr("andon.cli.commands.runs.tail.time.sleep", lambda seconds: left.pop(0)())
+    text = told("tail", "live", "-f")
+    assert text.index("running") < text.index("epoch  number=1") < text.index("succeeded")
+    assert left == []
+
+
+def _append(path: Path, *lines: RunLine) -> None:
+    from tests.support.run_records import text_of
+
+    with path.open("a") as file:
+        file.write(text_of(lines))
+
+
+def test_following_a_run_that_is_over_ends_at_once(told: Told) -> None:
+    three()
+    assert "lost" in told("tail", "last", "-f")
+
+
+def test_gc_drops_old_runs_and_never_marked_ones(
+    told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANDON_RUNS_KEEP_DAYS", "30")
+    three()
+    write("new", begin(id="newnewne", at=time.time()), end())
+    write("base", begin(id="basebase"), end())
+    other = write_record(tmp_path / "other.jsonl", begin(id="otherone"), end())
+    told("add", str(other))
+    told("baseline", "set", "good", "base")
+    assert run(["gc"]) == 0
+    assert "2 runs deleted" in capsys.readouterr().out
+    left = sorted(path.name for path in runs_folder().iterdir())
+    assert left == ["a.jsonl", "base.jsonl", "new.jsonl"]  # tagged, of a baseline, young
+    assert other.exists()
+    assert json.loads(told("--json"))["total"] == 4
+
+
+def test_the_index_can_be_made_again_from_the_records(told: Told, tmp_path: Path) -> None:
+    three()
+    before = json.loads(told("--json"))
+    for index in (tmp_path / "state" / "andon" / "nodes").glob("*/runs.db*"):
+        index.unlink()
+    assert json.loads(told("--json")) == before
+
+
+# How it fits the rest.
+
+
+def test_every_command_of_the_group_is_there_and_has_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert isinstance(runs, RunsGroup)
+    for name in COMMANDS:
+        assert runs.get_command(click.Context(runs), name) is not None
+        assert run(["runs", name, "--help"]) == 0
+        assert_golden(f"help/runs-{name}.txt", capsys.readouterr().out)
+
+
+def test_the_shell_completes_ids() -> None:
+    three()
+    run(["runs", "-q"])
+    context = click.Context(runs)
+    parameter = click.Argument(["run"])
+    assert complete_run(context, parameter, "aa") == ["aaxxyyzz", "aabbccdd"]
+    assert complete_run(context, parameter, "")[:2] == ["last", "bbbbbbbb"]
+    assert complete_run(context, parameter, "la") == ["last"]

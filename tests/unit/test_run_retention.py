@@ -1,0 +1,69 @@
+"""Which records go: the oldest, never marked ones, and never more than must."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.runs.records.retention import KeptRecord, RunsKept, overdue
+from andon.model.run import RunRow, RunState
+from andon.testing.run_index_contract import AT, FIRST
+
+PLAIN = replace(FIRST, tags=())
+
+
+def record(age: float, size: int = 10, **changed: object) -> KeptRecord:
+    row: RunRow = replace(PLAIN, id=f"run{age}", began=AT - age, **changed)  # type: ignore[arg-type]
+    return KeptRecord(row, size)
+
+
+def dropped(*records: KeptRecord, seconds: float = 100, most: int = 1000) -> list[str]:
+    found = overdue(records, RunsKept(seconds, most), AT, {"run300"})
+    return [one.row.id for one in found]
+
+
+def test_what_is_too_old_goes_and_what_is_not_stays() -> None:
+    assert dropped(record(50), record(101), record(100)) == ["run101"]
+
+
+def test_the_oldest_go_until_the_rest_fits() -> None:
+    assert dropped(record(1), record(2), record(3), most=15) == ["run3", "run2"]
+    assert dropped(record(1), record(2), record(3), most=30) == []
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        record(200, tags=("paper",)),
+        record(300),  # of a baseline
+        record(200, state=RunState.RUNNING),
+    ],
+)
+def test_what_is_marked_never_goes(marked: KeptRecord) -> None:
+    assert dropped(marked, most=0) == []
+
+
+def test_what_is_marked_still_takes_its_space() -> None:
+    assert dropped(record(50, 900, tags=("paper",)), record(40, 200), most=1000) == ["run40"]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 500), st.integers(0, 500), st.booleans()), max_size=12),
+    st.integers(0, 3000),
+)
+def test_nothing_is_deleted_without_need(given_: list[tuple[float, int, bool]], most: int) -> None:
+    records = [
+        KeptRecord(replace(PLAIN, id=str(n), began=AT - age, tags=("t",) * marked), size)
+        for n, (age, size, marked) in enumerate(given_)
+    ]
+    gone = {one.row.id for one in overdue(records, RunsKept(100, most), AT, set())}
+    left = [one for one in records if one.row.id not in gone]
+    unmarked = [one for one in left if not one.row.tags]
+    assert all(AT - one.row.began <= 100 for one in unmarked)
+    if sum(one.size_bytes for one in left) > most:
+        assert unmarked == []
+    young = [one for one in records if one.row.id in gone and one.row.began >= AT - 100]
+    if young:  # the youngest that went was still too much
+        last = max(young, key=lambda one: one.row.began)
+        assert sum(one.size_bytes for one in left) + last.size_bytes > most
