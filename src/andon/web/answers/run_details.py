@@ -24,7 +24,7 @@ from andon.units import MIB
 from andon.web.answers.run_schemas import (
     ChosenDevice,
     CountedMonitoredSpread,
-    DeviceChoice,
+    RunDeviceChoice,
     GpuMonitoring,
     MonitoredGpu,
     MonitoredSpread,
@@ -91,7 +91,7 @@ def gpu_info(begin: RunBegin) -> RunGpuInfo:
         count=len(devices),
         device_ids=[device.label for device in devices],
         world_size=begin.world_size,
-        gpu_info=DeviceChoice(
+        gpu_info=RunDeviceChoice(
             count=len(devices),
             indices=[device.index for device in devices],
             allocation_method=begin.allocation_method,

@@ -95,7 +95,7 @@ class ChosenDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceChoice:
+class RunDeviceChoice:
     """How the devices were chosen."""
 
     count: int
@@ -112,7 +112,7 @@ class RunGpuInfo:
     count: int
     device_ids: Annotated[list[str], Doc("what each device is called: 0, or 6:1")]
     world_size: int | None
-    gpu_info: DeviceChoice
+    gpu_info: RunDeviceChoice
 
 
 @dataclass(frozen=True, slots=True)
