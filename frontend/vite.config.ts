@@ -9,7 +9,7 @@ export default defineConfig({
     outDir: "../src/andon/web/static",
     emptyOutDir: true,
     assetsInlineLimit: 0, // data: addresses are not allowed by the server's policy
-    modulePreload: { polyfill: false },
+    modulePreload: false, // the runs' pages are one script more, which needs nothing else
     reportCompressedSize: false,
     rollupOptions: {
       onwarn: (warning, warn) => warning.code !== "MODULE_LEVEL_DIRECTIVE" && warn(warning), // "use client"

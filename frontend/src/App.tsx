@@ -21,10 +21,11 @@ import { HealthPage } from "./pages/HealthPage";
 import { ItemsPage } from "./pages/ItemsPage";
 import { LeasesPage } from "./pages/LeasesPage";
 import { ProcessesPage } from "./pages/ProcessesPage";
+import { loadRuns, RunsPage } from "./pages/RunsPage";
 import { SignInPage } from "./pages/SignInPage";
 
 const PLACES: [string, string][] = [["runs", "Runs"], ["jobs", "Jobs"], ["leases", "Leases"], ["nodes", "Nodes"]];
-const KEYS: Record<string, string> = { b: "#/", c: "#/charts", p: "#/processes", a: "#/alerts", l: "#/leases", h: "#/health" };
+const KEYS: Record<string, string> = { b: "#/", c: "#/charts", p: "#/processes", a: "#/alerts", l: "#/leases", r: "#/runs", h: "#/health" };
 
 export function App({ trouble }: { trouble: Problem | null }) {
   const route = useRoute();
@@ -41,6 +42,8 @@ export function App({ trouble }: { trouble: Problem | null }) {
   useEffect(() => {
     document.title = [simulated && "SIMULATED", judged.headline, node, "andon"].filter(Boolean).join(" · ");
   }, [simulated, judged.headline, node]);
+  const has = useLive((now) => now.snapshot !== null);
+  useEffect(() => void (has && loadRuns().catch(() => undefined)), [has]);
   const open = () => setHelp(true);
   return (
     <>
@@ -152,6 +155,8 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <AlertsPage name={route.name} search={search} />;
     case "leases":
       return <LeasesPage name={route.name} search={search} />;
+    case "runs":
+      return <RunsPage name={route.name} search={search} query={route.query} />;
     case "health":
       return <HealthPage />;
     default: {

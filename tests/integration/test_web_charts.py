@@ -19,6 +19,8 @@ from andon.web.server_history import NoHistory
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
 from tests.support.described import check
+from tests.support.run_records import write_record
+from tests.support.served_runs import row_at, runs_of
 from tests.support.web_parts import Caller, Parts, served
 
 GPU = drawn.uuid(0)
@@ -133,7 +135,9 @@ def test_a_dead_store_is_a_reason_and_not_an_empty_chart(tmp_path: Path, path: s
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    parts = Parts(tmp_path_factory.mktemp("state"), [drawn.farm()], memory=Kept(filled()))
+    folder = tmp_path_factory.mktemp("state")
+    runs = runs_of([row_at(write_record(folder / "train.jsonl"))])
+    parts = Parts(folder, [drawn.farm()], memory=Kept(filled()), runs=runs)
     with served(parts) as found:
         yield found
 
@@ -143,10 +147,11 @@ ASKED = [path for method, path in ANSWERS if method == "get" and path != "/api/a
 
 @pytest.mark.parametrize("path", ASKED)
 def test_the_described_types_are_what_is_said(client: Caller, path: str) -> None:
-    check(
-        client.get(path.replace("{device}", "0").replace("{name}", "thermal")).json(),
-        ANSWERS["get", path],
-    )
+    named = {"{device}": "0", "{name}": "thermal", "{run}": "kqzvmtra"}
+    asked = path
+    for place, name in named.items():
+        asked = asked.replace(place, name)
+    check(client.get(asked).json(), ANSWERS["get", path])
 
 
 def test_features_name_every_place(client: Caller) -> None:

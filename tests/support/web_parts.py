@@ -31,6 +31,7 @@ from andon.web.answers.health import HealthPart
 from andon.web.app import build
 from andon.web.routes.api import AppState
 from andon.web.server_history import NoHistory, ServerHistory
+from andon.web.server_runs import ServerRuns
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
@@ -99,6 +100,7 @@ class Parts:
         longest_wait_seconds: float = 30.0,
         audit: Audit | None = None,
         broken: Callable[[], Mapping[str, str]] = dict,
+        runs: ServerRuns | None = None,
     ) -> None:
         self.sampler = Hand(*snapshots)
         self.station = SnapshotFeed(
@@ -129,6 +131,7 @@ class Parts:
             lambda: "andon_up 1\n",
             watcher=self.watcher,
             remote_leases=self.lender,
+            runs=runs,
         )
         self.app: App = build(self.shop, rules, self.audit)
 

@@ -31,3 +31,16 @@ export type LeaseGrant = Schemas["LeaseGrant"];
 export type Leases = Schemas["LeaseListShape"];
 export type Waiting = Schemas["WaitingRow"];
 export type Cordon = Schemas["CordonRow"];
+export type RunList = Schemas["RunPage"];
+export type RunEntry = Schemas["RunEntry"];
+export type RunDetails = Schemas["RunDetails"];
+export type RunMarks = Schemas["RunMarks"];
+export type RunMark = Schemas["RunMark"];
+export type RunUse = Schemas["RunUse"];
+export type RunState = Schemas["RunState"];
+/** The live event `run`. */
+export type RunUpdate = Pick<RunDetails, "id" | "state" | "read" | "duration_seconds" | "series" | "uses"> & {
+  samples: number;
+  since_bytes: number;
+  marks: RunMark[];
+};

@@ -2,11 +2,12 @@
 import { useEffect, useLayoutEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { duration } from "../lib/format";
 import type { Theme } from "../lib/theme";
 import { placeAt } from "./cursor";
 import { type Columns, pointAt, summaryOf } from "./data";
 import { type ChartKind, type Limit, spread, text, topOf } from "./metrics";
-import type { Room } from "./room";
+import type { Stage } from "./room";
 import { spanText } from "./Scope";
 import { Surface } from "./Surface";
 
@@ -28,8 +29,21 @@ interface Props {
   readings: number[];
   lines: Line[];
   limit: Limit | null;
-  room: Room;
+  room: Stage;
   theme: Theme;
+  /** What happened, on the axis. */
+  marks?: ChartMark[];
+  /** The axis counts from the start of what is shown, in seconds. */
+  sinceStart?: boolean;
+  /** The numbers stand elsewhere: the legend has names alone. */
+  brief?: boolean;
+}
+
+/** Something that happened at an instant. */
+export interface ChartMark {
+  at: number;
+  title: string;
+  bad: boolean;
 }
 
 export const LEFT = 52;
@@ -69,7 +83,7 @@ export function Chart(props: Props) {
   const told = (at: number) => {
     const found = placeAt(props.at, at, longest(props, at));
     const parts = props.lines.map((one) => `${one.label} ${spread(kind, pointAt(one.columns, found))}`);
-    return `${spanText(at, 0)}: ${parts.join(", ")}`;
+    return `${props.sinceStart ? duration(at) : spanText(at, 0)}: ${parts.join(", ")}`;
   };
   return (
     <figure className="chart" aria-label={`${kind.title}: ${summary(props)}`}>
@@ -80,8 +94,8 @@ export function Chart(props: Props) {
             <span key={one.label}>
               <i style={{ background: `var(${one.colour})` }} />
               {props.lines.length > 1 && `${one.label} `}
-              {room.view.until === null && one.now !== null && <><b>{text(kind, one.now)}</b> now · </>}
-              <span className="dim">{rangeText(kind, one, props.readings)}</span>
+              {room.view?.until === null && one.now !== null && <><b>{text(kind, one.now)}</b> now · </>}
+              {!props.brief && <span className="dim">{rangeText(kind, one, props.readings)}</span>}
             </span>
           ))}
         </span>
@@ -118,7 +132,7 @@ function data(props: Props): uPlot.AlignedData {
 function options(element: HTMLElement, now: () => Props): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
-  const { lines } = now();
+  const { lines, sinceStart } = now();
   const font = `11px ${style.getPropertyValue("--font")}`;
   const axis: uPlot.Axis = {
     stroke: colour("--dim"),
@@ -134,11 +148,13 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
     legend: { show: false },
     cursor: { show: false },
     scales: {
-      x: { time: true, auto: false, range: (_, low, high) => [low, high] },
+      x: { time: !sinceStart, auto: false, range: (_, low, high) => [low, high] },
       y: { range: (_, low, high) => range(topOf(now().kind, now().limit), low, high) },
     },
     axes: [
-      { ...axis, size: AXIS, space: 80, values: (_, splits, __, ___, step) => splits.map((at) => stamp(at, step)) },
+      sinceStart
+        ? { ...axis, size: AXIS, space: 80, incrs: STEPS, values: (_, splits) => splits.map(duration) }
+        : { ...axis, size: AXIS, space: 80, values: (_, splits, __, ___, step) => splits.map((at) => stamp(at, step)) },
       { ...axis, size: LEFT, space: 32, values: (_, splits) => splits.map((value) => tick(now().kind, value)) },
     ],
     series: [
@@ -153,8 +169,41 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
       series: [3 * place + 1, 3 * place + 2] as [number, number],
       fill: `${colour(one.colour)}33`,
     })),
-    hooks: { draw: [(u) => drawLimit(u, now().limit, now().kind, colour("--limit"), colour("--ground"), font)] },
+    hooks: {
+      draw: [
+        (u) => drawMarks(u, now().marks ?? [], colour("--ink"), colour("--limit")),
+        (u) => drawLimit(u, now().limit, now().kind, colour("--limit"), colour("--ground"), font),
+      ],
+    },
   };
+}
+
+/** Steps of an axis that counts from the start: round in seconds, minutes, hours and days. */
+const STEPS = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800];
+const MANY_MARKS = 40;
+
+/** What happened: a triangle on the axis, with a faint line while there are few. */
+function drawMarks(u: uPlot, marks: ChartMark[], colour: string, bad: string): void {
+  const { ctx } = u;
+  const { left, width, top, height } = u.bbox;
+  const size = 4 * devicePixelRatio;
+  const shown = marks.flatMap((mark) => {
+    const x = u.valToPos(mark.at, "x", true);
+    return x >= left && x <= left + width ? [{ x, bad: mark.bad }] : [];
+  });
+  ctx.save();
+  for (const mark of shown) {
+    ctx.fillStyle = ctx.strokeStyle = mark.bad ? bad : colour;
+    ctx.globalAlpha = 0.25;
+    if (shown.length <= MANY_MARKS) ctx.fillRect(Math.round(mark.x), top, 1, height);
+    ctx.globalAlpha = 0.85;
+    ctx.beginPath();
+    ctx.moveTo(mark.x - size, top + height);
+    ctx.lineTo(mark.x + size, top + height);
+    ctx.lineTo(mark.x, top + height - 1.6 * size);
+    ctx.fill();
+  }
+  ctx.restore();
 }
 
 /** A dashed line with its name: where the device slows down, or can have no more. */

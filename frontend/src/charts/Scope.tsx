@@ -3,7 +3,7 @@ import { type ReactNode, useEffect, useMemo, useRef } from "react";
 import { dateOf, duration } from "../lib/format";
 import { Command } from "../parts/Command";
 import { Cursor, CursorContext, usePointed } from "./cursor";
-import { type Room, useRoom } from "./room";
+import { type Room, type Stage, useRoom } from "./room";
 import { commandOf, RANGES } from "./span";
 
 interface Props {
@@ -22,6 +22,16 @@ interface Props {
 export function Scope({ query, command, most, step, className = "", tools, children }: Props) {
   const cursor = useMemo(() => new Cursor(), []);
   const room = useRoom(query, () => cursor.get()?.at ?? null, most, step);
+  return (
+    <Frame room={room} cursor={cursor} className={className}>
+      <Ranges room={room} command={command}>{tools}</Ranges>
+      {children(room)}
+    </Frame>
+  );
+}
+
+/** One cursor line through all charts in it. */
+export function Frame({ room, cursor, className = "", children }: { room: Stage; cursor: Cursor; className?: string; children: ReactNode }) {
   const place = useRef<HTMLElement>(null);
   const { since, until } = room;
   useEffect(() => {
@@ -36,10 +46,7 @@ export function Scope({ query, command, most, step, className = "", tools, child
   }, [cursor, since, until]);
   return (
     <CursorContext.Provider value={cursor}>
-      <section ref={place} className={`scope ${className}`} aria-label="over time">
-        <Ranges room={room} command={command}>{tools}</Ranges>
-        {children(room)}
-      </section>
+      <section ref={place} className={`scope ${className}`} aria-label="over time">{children}</section>
     </CursorContext.Provider>
   );
 }
@@ -95,10 +102,12 @@ interface ReadoutProps {
   told: (at: number, chart: string) => { at: number; rows: Told[] } | null;
   /** How long the span is that an instant lies in. */
   width: (at: number) => number;
+  /** What the instant is called; else its date and time. */
+  when?: (at: number) => string;
 }
 
 /** Beside the cursor: the time, and what every chart has there. */
-export function Readout({ mine, told, width }: ReadoutProps) {
+export function Readout({ mine, told, width, when }: ReadoutProps) {
   const shown = usePointed((now) => (now?.chart.endsWith(mine) ? JSON.stringify([now.at, now.chart, now.x, now.y]) : null));
   if (shown === null) return null;
   const [at, chart, x, y] = JSON.parse(shown) as [number, string, number, number];
@@ -108,7 +117,7 @@ export function Readout({ mine, told, width }: ReadoutProps) {
   const level = y > high / 2 ? { bottom: high - y + 12 } : { top: y + 12 };
   return (
     <div className="readout" aria-hidden="true" style={{ ...side, ...level }}>
-      <b>{spanText(found?.at ?? at, width(at))}</b>
+      <b>{when ? when(found?.at ?? at) : spanText(found?.at ?? at, width(at))}</b>
       {found ? (
         <dl>
           {found.rows.map((row) => (

@@ -1,12 +1,12 @@
 /** What lies over a chart and takes mouse, touch and keys: points at an instant, zooms, resets. */
 import { useEffect, useRef, useState } from "react";
 import { type Pointed, placeAt, useCursor, usePointed } from "./cursor";
-import type { Room } from "./room";
+import type { Stage } from "./room";
 
 interface Props {
   /** Its name, also for a screen reader. */
   name: string;
-  room: Room;
+  room: Stage;
   /** The instants that have a value: the arrow keys go from one to the next. */
   at: number[];
   /** What is shown of an instant, in words. */
@@ -82,7 +82,7 @@ export function Surface({ name, room, at, told }: Props) {
 }
 
 /** The instants under two fingers stay under them. */
-function pinch(fingers: { at: number; share: number }[], room: Room): void {
+function pinch(fingers: { at: number; share: number }[], room: Stage): void {
   const [left, right] = fingers.sort((a, b) => a.at - b.at) as [{ at: number; share: number }, { at: number; share: number }];
   const apart = right.share - left.share;
   if (apart <= 0.02) return;
@@ -92,7 +92,7 @@ function pinch(fingers: { at: number; share: number }[], room: Room): void {
 }
 
 /** Zooms by the wheel with Ctrl or by two fingers on a touchpad; without it the page scrolls. */
-function useWheel(place: React.RefObject<HTMLDivElement | null>, pointed: () => Pointed | null, room: React.RefObject<Room>): void {
+function useWheel(place: React.RefObject<HTMLDivElement | null>, pointed: () => Pointed | null, room: React.RefObject<Stage>): void {
   useEffect(() => {
     const element = place.current;
     const turned = (event: WheelEvent) => {
@@ -108,7 +108,7 @@ function useWheel(place: React.RefObject<HTMLDivElement | null>, pointed: () => 
 const STEPS: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
 
 function walk(
-  event: React.KeyboardEvent<HTMLElement>, at: number[], room: Room, name: string,
+  event: React.KeyboardEvent<HTMLElement>, at: number[], room: Stage, name: string,
   now: Pointed | null, set: (next: Pointed | null) => void,
 ): void {
   const step = STEPS[event.key];

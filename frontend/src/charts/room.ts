@@ -5,25 +5,30 @@ import { keep, push } from "../lib/router";
 import { useLive } from "../live/store";
 import { chosen, fetchSpan, moved, pointsOf, queryOf, reset, selected, type View, viewOf, zoomed } from "./span";
 
-export interface Room {
-  view: View;
-  now: number;
+/** The range that is shown, and what a hand on a chart does to it. */
+export interface Stage {
   since: number;
   until: number;
-  /** What to fetch. */
-  asked: Span;
-  points: number;
-  choose: (seconds: number) => void;
+  view?: View;
   select: (since: number, until: number) => void;
   /** `again`: one of many steps of one gesture, which Back undoes together. */
   zoom: (factor: number, around?: number | null, again?: boolean) => void;
   move: (share: number) => void;
   reset: () => void;
+}
+
+export interface Room extends Stage {
+  view: View;
+  now: number;
+  /** What to fetch. */
+  asked: Span;
+  points: number;
+  choose: (seconds: number) => void;
   /** Up to now. */
   follow: () => void;
 }
 
-const ONE_GESTURE_MS = 900;
+export const ONE_GESTURE_MS = 900;
 
 export function useRoom(query: URLSearchParams, pointedAt: () => number | null, most?: number, step?: number): Room {
   const now = useLive((n) => n.snapshot?.at ?? 0);
@@ -55,10 +60,10 @@ export function useRoom(query: URLSearchParams, pointedAt: () => number | null, 
   return room;
 }
 
-type Acts = Pick<Room, "zoom" | "move" | "reset">;
+type Acts = Pick<Stage, "zoom" | "move" | "reset">;
 
 /** Keys: [ and ] move, + and - zoom (around the cursor), 0 resets. */
-function useKeys(acts: Acts, pointedAt: () => number | null): void {
+export function useKeys(acts: Acts, pointedAt: () => number | null): void {
   const pressed = useCallback((event: KeyboardEvent) => {
     if ((event.target as HTMLElement).closest?.("input, textarea, select, dialog") || event.ctrlKey || event.metaKey) return;
     if (event.key === "[") acts.move(-0.5);

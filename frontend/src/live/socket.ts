@@ -13,6 +13,24 @@ function transports(): string[] {
   return home ? ["websocket", "polling"] : ["polling", "websocket"];
 }
 
+/** What parts of the page follow besides the snapshots, while they are shown. */
+const followed = new Map<string, Set<(news: never) => void>>();
+let ask: (what: "subscribe" | "unsubscribe", topic: string) => void = () => undefined;
+
+/** Subscribes to a topic, also after a reconnect. */
+export function follow<T>(topic: string, listener: (news: T) => void): () => void {
+  const listeners = followed.get(topic) ?? new Set();
+  followed.set(topic, listeners.add(listener));
+  if (listeners.size === 1) ask("subscribe", topic);
+  return () => {
+    listeners.delete(listener);
+    if (listeners.size || !followed.delete(topic)) return;
+    ask("unsubscribe", topic);
+  };
+}
+
+const heard = (topic: string, news: unknown) => followed.get(topic)?.forEach((listener) => listener(news as never));
+
 export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, onReturn: () => void): void {
   const socket = io({
     transports: transports(),
@@ -24,12 +42,13 @@ export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, o
   });
   let attempt = 0;
   let wasLive = false;
+  ask = (what, topic) => void (socket.connected && socket.emit(what, topic, () => undefined));
 
   const away = (reason: string) => live.linked({ state: "away", attempt, reason });
   socket.on("connect", () => {
     attempt = 0;
     live.linked({ state: "live" });
-    socket.emit("subscribe", "snapshot", () => undefined);
+    for (const topic of ["snapshot", ...followed.keys()]) ask("subscribe", topic);
     if (wasLive) onReturn();
     wasLive = true;
   });
@@ -53,6 +72,8 @@ export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, o
   socket.once("snapshot", () => performance.mark("andon live"));
   socket.on("alert", onAlert);
   socket.on("leases", onLeases);
+  socket.on("run", (news: { id: string }) => heard(`run ${news.id}`, news));
+  socket.on("runs", (news: unknown) => heard("runs", news));
   onAccess(() => {
     socket.io.opts.extraHeaders = bearer();
     if (socket.connected) socket.disconnect().connect();

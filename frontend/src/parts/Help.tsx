@@ -6,7 +6,7 @@ import { Flag, Lamp } from "./Lamp";
 const KEYS: [string, string][] = [
   ["← → ↑ ↓", "move between GPUs; Enter opens one"],
   ["/", "search this page; Esc ends it"],
-  ["b  c  p  a  l  h", "Board, Charts, Processes, Alerts, Leases, Health"],
+  ["b  c  p  a  l  r  h", "Board, Charts, Processes, Alerts, Leases, Runs, Health"],
   ["[  ]", "charts: earlier, later"],
   ["+  -  0", "charts: zoom in and out (around the cursor), reset"],
   ["← →  Home End", "on a focused chart: from reading to reading; Enter zooms in"],

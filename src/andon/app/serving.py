@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder, store_kind
 from andon.app.sampler import open_sampler
+from andon.app.server_runs import open_server_runs
 from andon.app.sharing import (
     open_availability,
     open_lease_tracker,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.engine.sharing.remote_leases import RemoteLeases
     from andon.web.routes.api import AppState
+    from andon.web.server_runs import ServerRuns
 
 FIRST_SNAPSHOT_SECONDS = 5.0
 
@@ -82,7 +84,9 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
             stack.callback(remote_leases.close)
         here = server_file.local_url(url, address)
         sign_in = stack.enter_context(local_sign_in(keys, here, port, settings.server_sign_in))
-        state = _app_state(feed, history, keys, watcher, remote_leases, leases, sign_in)
+        runs, close_runs = open_server_runs(keys.owner.user or "this user")
+        stack.callback(close_runs)
+        state = _app_state(feed, history, keys, watcher, remote_leases, leases, sign_in, runs)
         built = _build(state, audit, rules)
 
         def ready() -> None:
@@ -117,6 +121,7 @@ def _app_state(
     remote_leases: "RemoteLeases | None",
     leases: "LeaseTracker | None",
     sign_in: str | None,
+    runs: "ServerRuns",
 ) -> "AppState":
     from andon.web.routes.api import AppState
 
@@ -134,6 +139,7 @@ def _app_state(
         remote_leases=remote_leases,
         leases=leases,
         sign_in=sign_in,
+        runs=runs,
     )
 
 

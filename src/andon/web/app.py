@@ -28,6 +28,7 @@ _JSON = "application/json"
 def build(state: AppState, rules: Rules, audit: Audit) -> App:
     """The whole server as one ASGI application."""
     from andon.web.live.events import Live
+    from andon.web.live.run_watch import RunWatch
 
     lockout = Lockout()
     live = Live(
@@ -37,6 +38,7 @@ def build(state: AppState, rules: Rules, audit: Audit) -> App:
         state.texts,
         watcher=state.watcher,
         remote_leases=state.remote_leases,
+        runs=RunWatch(state.runs, state.records) if state.runs else None,
     )
     state.parts["live"] = live
     api = _api(state, live.run)

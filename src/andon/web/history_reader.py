@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from fastapi import Request
 
@@ -21,6 +22,7 @@ from andon.web.transport.auth import TRUSTED
 THREADS = 1  # a second one would only compete with the first and with the loop
 MOST_WAITING = 32
 SHARE = 16  # of one peer without a key, running and waiting
+T = TypeVar("T")
 
 
 class Busy(Unavailable):
@@ -42,14 +44,19 @@ class HistoryReader:
     """A small pool with a bounded queue; only the work itself runs outside the loop."""
 
     def __init__(
-        self, threads: int = THREADS, most_waiting: int = MOST_WAITING, share: int = SHARE
+        self,
+        threads: int = THREADS,
+        most_waiting: int = MOST_WAITING,
+        share: int = SHARE,
+        what: str = "history",
     ) -> None:
+        self._what = what
         self._threads, self._most_waiting, self._share = threads, most_waiting, share
         self._jobs: dict[Hashable, _Job] = {}
         self._waiting: dict[bool, deque[_Job]] = {True: deque(), False: deque()}
         self._of_peers: Counter[str | None] = Counter()
         self._busy = 0
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="andon history")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"andon {what}")
 
     async def read(self, request: Request, key: Hashable, work: Callable[[], bytes]) -> bytes:
         """The result of the work; requests with an equal `key` are the same."""
@@ -66,6 +73,10 @@ class HistoryReader:
             job.callers -= 1
             self._forget(job)
 
+    async def do(self, work: Callable[[], T]) -> T:
+        """A short piece of work in the same thread, between the requests."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
     def _queued(self, request: Request, key: Hashable, work: Callable[[], bytes]) -> _Job:
         trusted = bool(request.scope.get(TRUSTED))
         peer = None if trusted else peer_of(request.client.host if request.client else None)
@@ -80,10 +91,10 @@ class HistoryReader:
     def _refuse_more(self, peer: str | None) -> None:
         waiting = sum(map(len, self._waiting.values()))
         if waiting >= self._most_waiting:
-            raise Busy("too many history requests are waiting", hint="try again")
+            raise Busy(f"too many {self._what} requests are waiting", hint="try again")
         if peer is not None and self._of_peers[peer] >= self._share:
             raise Busy(
-                f"the maximum of {self._share} history requests from this address are waiting",
+                f"the maximum of {self._share} {self._what} requests from this address are waiting",
                 hint="try again; with the token the limit is higher",
             )
 

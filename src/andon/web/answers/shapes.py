@@ -21,7 +21,7 @@ from andon.model.wire import (
     SNAPSHOT,
     STATUS_ORDER,
 )
-from andon.web.answers import schemas
+from andon.web.answers import run_schemas, schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
 from andon.web.answers.rule_page import RULE_SCHEMA
 
@@ -91,6 +91,9 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("post", "/api/leases"): shape_of(schemas.LeaseGrant),
     ("post", "/api/leases/{lease}/renew"): shape_of(LeaseRow),
     ("delete", "/api/leases/{lease}"): shape_of(schemas.Released),
+    ("get", "/api/runs"): shape_of(run_schemas.RunPage),
+    ("get", "/api/runs/{run}"): shape_of(run_schemas.RunDetails),
+    ("get", "/api/runs/{run}/events"): shape_of(run_schemas.RunMarks),
     ("put", CORDON): CORDON_STATE,
     ("delete", CORDON): CORDON_STATE,
 }

@@ -27,6 +27,7 @@ from andon.web.bindings.live_server import LiveServer
 from andon.web.bindings.packets import Prepared
 from andon.web.live.frames import EVENTS
 from andon.web.live.requests import VISITOR
+from andon.web.live.run_watch import MOST_RUNS, RUNS, RunWatch, is_too_many, run_in
 from andon.web.live.tally import LiveTally
 from andon.web.live.transport import Transport
 from andon.web.live.visitors import Visitor, Visitors
@@ -41,6 +42,7 @@ UPDATE_SECONDS = 5.0
 MOST_ALERTS = 512  # waiting to be sent; /api/alerts has them all
 SLOW_END = "disconnecting a slow client"
 EVERYONE = "everyone"
+SNAPSHOT = "snapshot"
 
 
 @dataclass(slots=True)
@@ -71,10 +73,12 @@ class Live:
         clock: Callable[[], float] = time.monotonic,
         watcher: "Watcher | None" = None,
         remote_leases: "RemoteLeases | None" = None,
+        runs: "RunWatch | None" = None,
     ) -> None:
         self._feed, self._keys, self._lockout, self._clock = feed, keys, lockout, clock
         self._texts = texts
-        self._watcher, self._remote_leases = watcher, remote_leases
+        self._watcher, self._remote_leases, self._runs = watcher, remote_leases, runs
+        self._following: asyncio.Task[None] | None = None
         self._leases: LeaseList | None = None
         self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
         self._clients: dict[str, LiveClient] = {}
@@ -138,9 +142,11 @@ class Live:
         finally:
             for leave in leaving:
                 leave()
-            pump.cancel()
-            with suppress(asyncio.CancelledError):
-                await pump
+            for task in (pump, self._following):
+                if task is not None:
+                    task.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await task
 
     # What is published.
 
@@ -202,9 +208,23 @@ class Live:
             await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
         if risen:
             await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, risen), EVERYONE)
-        for sight in {c.sight for c in self._clients.values() if "snapshot" in c.wants}:
+        for sight in {c.sight for c in self._clients.values() if SNAPSHOT in c.wants}:
             text = self._texts.of(snapshot, sight)
             await self._emit("snapshot", Prepared(text), _room("snapshot", sight))
+        self._follow_runs()
+
+    def _follow_runs(self) -> None:
+        """In a task of its own, and one at a time: a folder may hang."""
+        wants: dict[str, set[Sight]] = {}
+        for client in self._clients.values():
+            for what in client.wants - {SNAPSHOT}:
+                wants.setdefault(what, set()).add(client.sight)
+        if wants and self._runs and (self._following is None or self._following.done()):
+            work = self._runs.publish(wants, self._emit_seen)
+            self._following = asyncio.ensure_future(self._tried("runs", work))
+
+    async def _emit_seen(self, event: str, text: Prepared, what: str, sight: Sight) -> None:
+        await self._emit(event, text, _room(what, sight))
 
     async def _drop_the_slow(self) -> None:
         self._troubles.pop(SLOW_END, None)
@@ -305,14 +325,24 @@ class Live:
 
     async def _want(self, sid: str, what: object, wanted: bool) -> wire.Json:
         client = self._clients.get(sid)
-        if client is None or what != "snapshot":
+        if client is None or not isinstance(what, str) or not self._is_event(what):
             reason = "no such event to subscribe to"
-            return {"error": {"kind": "gone", "reason": reason, "hint": "snapshot"}}
-        (client.wants.add if wanted else client.wants.discard)("snapshot")
-        room = _room("snapshot", client.sight)
+            return {"error": {"kind": "gone", "reason": reason, "hint": self._events()}}
+        if wanted and what not in client.wants and run_in(what) and is_too_many(client.wants):
+            reason = f"{MOST_RUNS} runs are the most that one client can follow"
+            return {"error": {"kind": "conflict", "reason": reason, "hint": "unsubscribe"}}
+        (client.wants.add if wanted else client.wants.discard)(what)
         change = self._server.enter_room if wanted else self._server.leave_room
-        await change(sid, room)
+        await change(sid, _room(what, client.sight))
         return {"subscribed": sorted(client.wants)}
+
+    def _is_event(self, what: str) -> bool:
+        return what == SNAPSHOT or (
+            self._runs is not None and (what == RUNS or run_in(what) is not None)
+        )
+
+    def _events(self) -> str:
+        return SNAPSHOT if self._runs is None else f"{SNAPSHOT}, {RUNS}, run and its id"
 
 
 def _room(what: str, sight: Sight) -> str:

@@ -29,6 +29,7 @@ from andon.web.answers.texts import SnapshotTexts
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.leases import lease_routes
+from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
 from andon.web.server_history import METRICS, ServerHistory
 from andon.web.transport.auth import sight_in
@@ -37,11 +38,12 @@ from andon.web.transport.keys import Keys
 if TYPE_CHECKING:  # locks are not on every system
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.web.server_runs import ServerRuns
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
 PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
-TO_COME = {"jobs": "share", "runs": "record"}
+TO_COME = {"jobs": "share"}
 """Routes with a tag that return nothing yet."""
 FURTHEST = 32_503_680_000.0  # the year 3000: later times are milliseconds by mistake
 
@@ -65,6 +67,9 @@ class AppState:
     """For requests that read the store."""
     minutes: HistoryReader = field(default_factory=HistoryReader)
     """For requests that read all of the last two minutes."""
+    runs: "ServerRuns | None" = None
+    records: HistoryReader = field(default_factory=lambda: HistoryReader(what="run"))
+    """For requests that read the records of runs."""
 
     @property
     def features(self) -> dict[str, bool]:
@@ -73,6 +78,7 @@ class AppState:
         return there | {
             "alerts": self.watcher is not None,
             "leases": self.remote_leases is not None,
+            "runs": self.runs is not None,
             "nodes": False,  # a list of one: a server monitors only its own node
         }
 
@@ -121,6 +127,7 @@ def routes(state: AppState) -> APIRouter:
     _past(router, state)
     alert_routes(router, state.feed, state.watcher, state.leases, state.remote_leases)
     lease_routes(router, state.feed, state.remote_leases, state.keys.owner.user)
+    run_routes(router, state.runs, state.records)
     _later(router, state)
     session_routes(router, state.keys, state.sign_in)
     _machines(router, state)

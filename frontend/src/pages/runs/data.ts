@@ -1,0 +1,79 @@
+/** A run's columns as charts draw them, and what live news add to them. */
+import type { RunDetails, RunUpdate } from "../../api/types";
+import { type Columns, GIB } from "../../charts/data";
+import type { ChartMark, Line } from "../../charts/Chart";
+import type { RunMark } from "../../api/types";
+
+export const READINGS = ["utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts"] as const;
+export type Reading = (typeof READINGS)[number];
+export const COLOURS = ["--run-1", "--run-2", "--run-3", "--run-4", "--run-5", "--run-6", "--run-7", "--run-8"];
+export const colourAt = (place: number): string => COLOURS[place % COLOURS.length] as string;
+
+type Series = RunDetails["series"];
+
+function columns(values: (number | null)[], reading: Reading): Columns {
+  const scaled = reading === "memory_used_bytes" ? values.map((value) => (value === null ? null : value / GIB)) : values;
+  return { min: scaled, mean: scaled, max: scaled };
+}
+
+/** One line for each device; of a reading that no device has, none. */
+export function linesOf(run: RunDetails, reading: Reading): Line[] {
+  return run.devices.flatMap((device, place) => {
+    const values = run.series.devices[device.uuid]?.[reading];
+    if (!values?.some((value) => value !== null)) return [];
+    return [{ label: `GPU ${device.label}`, colour: colourAt(place), columns: columns(values, reading), now: null }];
+  });
+}
+
+/** The mean over a run's devices, where all that were ever read have a value or some do. */
+export function meanOf(series: Series, reading: Reading): (number | null)[] {
+  const all = Object.values(series.devices).flatMap((named) => (named[reading] ? [named[reading]] : []));
+  return series.at.map((_, place) => {
+    const known = all.flatMap((values) => (typeof values[place] === "number" ? [values[place]] : []));
+    return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
+  });
+}
+
+/** Several runs on one axis: every time that any of them has, and gaps that do not end a line. */
+export function overlaid(runs: RunDetails[], reading: Reading, label: (run: RunDetails) => string): { at: number[]; lines: Line[] } {
+  const at = [...new Set(runs.flatMap((run) => run.series.at))].sort((a, b) => a - b);
+  const lines = runs.map((run, place) => {
+    const values = meanOf(run.series, reading);
+    const own = new Map(run.series.at.map((moment, index) => [moment, values[index] ?? null]));
+    const scale = reading === "memory_used_bytes" ? GIB : 1;
+    // undefined bridges a time that only another run has; null ends the line
+    const column = at.map((moment) => {
+      const value = own.get(moment);
+      return typeof value === "number" ? value / scale : value;
+    });
+    return { label: label(run), colour: colourAt(place), columns: { min: column, mean: column, max: column }, now: null };
+  });
+  return { at, lines };
+}
+
+export function widthsOf(at: number[]): number[] {
+  return at.map((moment, place) => (at[place + 1] ?? moment + (moment - (at[place - 1] ?? moment - 1))) - moment);
+}
+
+export function chartMarks(marks: RunMark[], begin: number): ChartMark[] {
+  return marks.map((mark) => ({ at: begin + mark.at, title: mark.title, bad: mark.failed || mark.level === "critical" }));
+}
+
+/** The run with its news; null if they do not continue it, and it has to be asked for again. */
+export function withNews(run: RunDetails, news: RunUpdate): RunDetails | null {
+  if (news.since_bytes > run.read.bytes || news.state !== run.state) return null;
+  const last = run.series.at.at(-1) ?? -1;
+  const fresh = news.series.at.flatMap((moment, place) => (moment > last ? [place] : []));
+  const devices = { ...run.series.devices };
+  for (const [uuid, named] of Object.entries(news.series.devices)) {
+    const before = devices[uuid] ?? {};
+    devices[uuid] = Object.fromEntries(READINGS.map((reading) => [reading, [
+      ...(before[reading] ?? run.series.at.map(() => null)), ...fresh.map((place) => named[reading]?.[place] ?? null),
+    ]]));
+  }
+  const at = [...run.series.at, ...fresh.map((place) => news.series.at[place] as number)];
+  return {
+    ...run, read: news.read, uses: news.uses, samples: news.samples, duration_seconds: news.duration_seconds,
+    series: { at, devices },
+  };
+}

@@ -1,0 +1,17 @@
+/** The pages of runs: a script of its own, loaded right after the first page. */
+import { Details } from "./Details";
+import { List } from "./List";
+import { Overlay } from "./Overlay";
+
+export interface RunsProps {
+  name: string | null;
+  search: string;
+  query: URLSearchParams;
+}
+
+export function RunsPages({ name, search, query }: RunsProps) {
+  const ids = [...new Set((name ?? "").split(",").filter(Boolean))];
+  if (ids.length === 0) return <List query={query} search={search} />;
+  if (ids.length === 1) return <Details key={name} id={ids[0] as string} query={query} />;
+  return <Overlay key={name} ids={ids} query={query} />;
+}

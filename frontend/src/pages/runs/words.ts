@@ -1,0 +1,57 @@
+/** What is said of a run, in words. */
+import type { RunEntry, RunState, RunUse } from "../../api/types";
+import { bytes, DASH, gib, known, whole, words } from "../../lib/format";
+
+export const MOST_OVERLAID = 8;
+const MARKS: Partial<Record<RunState, [string, string]>> = {
+  running: ["▶", "going"], succeeded: ["✓", "good"], stopped: ["■", ""], not_started: ["○", ""], lost: ["?", "bad"],
+};
+
+/** A sign, the word, and how it looks: colour is never the only sign. */
+export function stateOf(state: RunState): { sign: string; word: string; tone: string } {
+  const [sign, tone] = MARKS[state] ?? ["✕", "bad"];
+  return { sign, word: state === "device_out_of_memory" ? "out of GPU memory" : state === "host_out_of_memory" ? "out of host memory" : words(state), tone };
+}
+
+/** "1.24 kWh", "310 Wh", "28 J". */
+export function energy(joules: number | null | undefined): string {
+  if (!known(joules)) return DASH;
+  if (joules < 3600) return `${joules.toFixed(0)} J`;
+  const hours = joules / 3600;
+  return hours >= 1000 ? `${(hours / 1000).toFixed(2)} kWh` : `${hours.toFixed(hours < 10 ? 1 : 0)} Wh`;
+}
+
+/** "63 % (10–99)": mean, least and most. */
+export function spreadText(use: RunUse, reading: string, unit: string): string {
+  const found = use.readings[reading];
+  if (!found || !known(found.mean)) return DASH;
+  const text = reading === "memory_used_bytes" ? gib : whole;
+  const [low, mean, high] = [text(found.min), text(found.mean), text(found.max)];
+  return low === high ? `${mean} ${unit}` : `${mean} ${unit} (${low}–${high})`;
+}
+
+/** Why there is nothing to draw; null if there is something. */
+export function nothingDrawn(run: Pick<RunEntry, "telemetry_reason" | "state"> & { series: { at: number[] } }): string | null {
+  if (run.series.at.length) return null;
+  if (run.telemetry_reason) return run.telemetry_reason;
+  return run.state === "running" ? "the first sample has not been read yet" : "its record has no samples";
+}
+
+/** How much of a record has been read; null if all of it. */
+export function readText(read: { bytes: number; of_bytes: number }): string | null {
+  if (read.bytes >= read.of_bytes) return null;
+  return `reading the record: ${Math.floor((100 * read.bytes) / read.of_bytes)} % of ${bytes(read.of_bytes)}`;
+}
+
+export function share(value: number | null | undefined): string {
+  return known(value) ? `${(100 * value).toFixed(0)} %` : DASH;
+}
+
+/** "0:07", "12:30", "1 d 2:03:00": a time since the start, as exact as a chart is. */
+export function sinceStart(seconds: number): string {
+  const s = Math.max(0, Math.round(seconds));
+  const two = (value: number) => String(value).padStart(2, "0");
+  const [days, hours, minutes] = [Math.floor(s / 86_400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60];
+  const clock = s >= 3600 ? `${hours}:${two(minutes)}:${two(s % 60)}` : `${minutes}:${two(s % 60)}`;
+  return days ? `${days} d ${clock}` : clock;
+}

@@ -1,0 +1,157 @@
+"""The list of runs as each caller may see it: searched, filtered, counted and cut into pages."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from andon.core.access.roles import Sight
+from andon.core.runs.matching import RunQuery, matches, words_of
+from andon.model.model_names import models_in_words, short_model
+from andon.model.run import RunRow, RunState
+from andon.model.wire import dumps
+from andon.web.answers.run_schemas import Plain, RunChoice, RunChoices, RunEntry, RunPage
+from andon.web.answers.sights import why_hidden
+
+NO_DEVICES = "it used no GPU of this node"
+NOT_SAMPLED = "the run ended before its devices were read"
+MOST_LISTED = 100
+MOST_CHOICES = 100  # of a kind: a menu with more is no help
+
+
+def select(sight: Sight, rows: Iterable[RunRow], query: RunQuery, search: str) -> list[RunRow]:
+    """Those that are meant, the latest first; a search finds each of its words somewhere.
+
+    It looks only at what the caller sees: it must not find what is hidden.
+    """
+    words = search.lower().split()
+    found = [
+        row
+        for row in rows
+        if matches(row, query) and (not words or _has(words_of(_shown(sight, row)), words))
+    ]
+    return sorted(found, key=lambda row: (-row.began, row.id))
+
+
+def _has(text: str, words: Sequence[str]) -> bool:
+    return all(word in text for word in words)
+
+
+def _shown(sight: Sight, row: RunRow) -> RunRow:
+    return row if sight.shows(row.user) else replace(row, command=None)
+
+
+def page_of(
+    sight: Sight,
+    rows: Sequence[RunRow],
+    query: RunQuery,
+    search: str,
+    now: float,
+    whose: str,
+    note: str | None = None,
+) -> RunPage:
+    """The runs that match, the latest first; only those of the page are made ready to be sent."""
+    found = select(sight, rows, query, search)
+    offset, limit = query.offset, query.limit or MOST_LISTED
+    return RunPage(
+        items=[entry_of(sight, row, now) for row in found[offset : offset + limit]],
+        total=len(found),
+        all=len(rows),
+        offset=offset,
+        limit=limit,
+        choices=choices_of(rows),
+        whose=whose,
+        note=note,
+    )
+
+
+def choices_of(rows: Sequence[RunRow]) -> RunChoices:
+    return RunChoices(
+        models=_counted(model for row in rows for model in models_of(row)),
+        tags=_counted(tag for row in rows for tag in row.tags),
+        groups=_counted(row.group for row in rows if row.group),
+        states=_counted(str(row.state) for row in rows),
+    )
+
+
+def models_of(row: RunRow) -> list[str]:
+    """Each model once, as people call it."""
+    return list(dict.fromkeys(_brief(device.name) for device in row.devices))
+
+
+@lru_cache(256)
+def _brief(name: str) -> str:
+    return short_model(name, brief=True)
+
+
+def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
+    """A run as this caller sees it: without what `ps` would not show of another's process."""
+    shown = sight.shows(row.user)
+    sampled = bool(row.samples) or (row.samples is None and row.state is RunState.RUNNING)
+    telemetry = sampled and bool(row.devices)
+    return RunEntry(
+        id=row.id,
+        name=row.name,
+        kind=row.kind,
+        state=row.state,
+        node=row.node,
+        user=row.user,
+        began=row.began,
+        ended=row.ended,
+        duration_seconds=_duration(row, now),
+        gpus=models_in_words(device.name for device in row.devices) or None,
+        models=models_of(row),
+        devices=list(row.devices),
+        telemetry=telemetry,
+        telemetry_reason=None if telemetry else why_unsampled(row),
+        samples=row.samples,
+        parent=row.parent,
+        group=row.group,
+        rank=row.rank,
+        world_size=row.world_size,
+        simulated=row.simulated,
+        waited_seconds=row.waited_seconds,
+        exit_code=row.exit_code,
+        message=row.message,
+        mean_utilization_percent=row.mean_utilization_percent,
+        peak_memory_bytes=row.peak_memory_bytes,
+        energy_joules=row.energy_joules,
+        idle_share=row.idle_share,
+        tags=list(row.tags),
+        note=row.note,
+        last_values=row.last_values,
+        params=_plainly(row.params) if shown else None,
+        command=row.command if shown else None,
+        hidden=None if shown else why_hidden(sight),
+    )
+
+
+def why_unsampled(row: RunRow) -> str:
+    if row.no_samples_reason:
+        return row.no_samples_reason
+    return NOT_SAMPLED if row.devices else NO_DEVICES
+
+
+def _duration(row: RunRow, now: float) -> float | None:
+    if row.duration_seconds is None and row.state is RunState.RUNNING:
+        return max(0.0, now - row.began)
+    return row.duration_seconds
+
+
+def _plainly(params: Mapping[str, Any]) -> dict[str, Plain]:
+    """Numbers and texts as they are; anything else as its JSON."""
+    return {
+        str(name): value if isinstance(value, str | int | float | None) else _json(value)
+        for name, value in params.items()
+    }
+
+
+def _json(value: object) -> str:
+    return dumps(value) if isinstance(value, list | dict) else str(value)
+
+
+def _counted(values: Iterable[str]) -> list[RunChoice]:
+    """The most frequent of them, in the order of the alphabet."""
+    found = Counter(values).most_common(MOST_CHOICES)
+    return [RunChoice(value, count) for value, count in sorted(found)]

@@ -1,0 +1,84 @@
+"""Live events of runs: reads new bytes of the records that somebody looks at, and of no others."""
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+
+from andon.core.access.roles import Sight
+from andon.errors import AndonError
+from andon.model.run import RunState
+from andon.model.shapes import to_json
+from andon.model.wire import dumps
+from andon.web.bindings.packets import Prepared
+from andon.web.history_reader import HistoryReader
+from andon.web.server_runs import ServerRuns
+
+RUNS = "runs"
+MOST_RUNS = 8  # of one client: as many as the board lays over each other
+LIST_SECONDS = 3.0
+_ONE = re.compile(r"run ([A-Za-z0-9_-]{1,64})")
+
+Emit = Callable[[str, Prepared, str, Sight], Awaitable[None]]
+"""An event, its text, what was subscribed to, and who sees it so."""
+
+
+def run_in(what: str) -> str | None:
+    """The run that is subscribed to."""
+    found = _ONE.fullmatch(what)
+    return None if found is None else found[1]
+
+
+def is_too_many(wants: Collection[str]) -> bool:
+    return sum(run_in(one) is not None for one in wants) >= MOST_RUNS
+
+
+class RunWatch:
+    """Nothing is read while nobody looks."""
+
+    def __init__(
+        self,
+        runs: ServerRuns,
+        reader: HistoryReader,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._runs, self._reader, self._clock = runs, reader, clock
+        self._states: dict[str, RunState] | None = None
+        self._listed = float("-inf")
+        self._told: dict[str, tuple[RunState, int]] = {}
+
+    async def publish(self, wants: Mapping[str, Collection[Sight]], emit: Emit) -> None:
+        """One round: `wants` has what is subscribed to, and by callers with which sight."""
+        runs = {run: sights for what, sights in wants.items() if (run := run_in(what))}
+        self._told = {run: told for run, told in self._told.items() if run in runs}
+        for run, sights in runs.items():
+            with suppress(AndonError):  # it was removed: the page's own request says so
+                await self._publish_run(run, sights, emit)
+        if RUNS in wants:
+            await self._publish_list(wants[RUNS], emit)
+        else:
+            self._states = None
+
+    async def _publish_run(self, run: str, sights: Collection[Sight], emit: Emit) -> None:
+        found = await self._reader.do(lambda: self._runs.news(run, sights))
+        told = (found.state, found.read_bytes)
+        if self._told.get(run) == told:
+            return
+        self._told[run] = told
+        for sight, update in found.updates.items():
+            await emit("run", Prepared(dumps(to_json(update))), f"run {run}", sight)
+
+    async def _publish_list(self, sights: Collection[Sight], emit: Emit) -> None:
+        """The page asks again: what it shows depends on its search and its filters."""
+        if self._clock() - self._listed < LIST_SECONDS:
+            return
+        self._listed = self._clock()
+        rows = await self._reader.do(self._runs.rows)
+        states = {run: row.state for run, row in rows.items()}
+        before, self._states = self._states, states
+        if before is None or before == states:
+            return
+        changed = [run for run in before.keys() | states if before.get(run) != states.get(run)]
+        text = Prepared(dumps({"changed": sorted(changed)[:100], "count": len(changed)}))
+        for sight in sights:
+            await emit("runs", text, RUNS, sight)

@@ -1,0 +1,113 @@
+"""Routes for runs: the list, one run, what happened in it, and its record."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from andon.core.access.roles import BLIND
+from andon.core.runs.matching import RunQuery
+from andon.errors import Denied, Unavailable
+from andon.model.run import RunState
+from andon.model.shapes import to_json
+from andon.model.wire import dumps
+from andon.web.answers.runs import MOST_LISTED
+from andon.web.history_reader import HistoryReader
+from andon.web.transport.auth import sight_in
+
+if TYPE_CHECKING:
+    from andon.web.server_runs import Download, ServerRuns
+
+PIECE_BYTES = 256 * 1024
+_Text = Annotated[str, Query(max_length=200)]
+_RunName = Annotated[str, Path(max_length=64, description="an id, or its beginning")]
+
+
+def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryReader) -> None:
+    """Files are read in a thread of their own: a hung folder delays only requests for runs."""
+
+    @router.get("/api/runs", tags=["record"])
+    async def run_list(
+        request: Request,
+        search: _Text = "",
+        model: _Text = "",
+        tag: _Text = "",
+        group: _Text = "",
+        state: Annotated[RunState | None, Query()] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
+        offset: Annotated[int, Query(ge=0)] = 0,
+    ) -> Response:
+        """The runs, the latest first; `choices` is what they can be filtered by."""
+        found, sight = _there(runs), sight_in(request.scope)
+        query = RunQuery(
+            tag=tag or None, group=group or None, state=state, model=model or None, limit=limit,
+            offset=offset,
+        )  # fmt: skip
+        key = ("runs", sight, query, search)
+        return _sent(
+            await reader.read(request, key, lambda: _json(found.page(sight, query, search)))
+        )
+
+    @router.get("/api/runs/{run}", tags=["record"])
+    async def run_details(request: Request, run: _RunName) -> Response:
+        """One run: what it was, its devices, what it used, and its readings over time."""
+        found, sight = _there(runs), sight_in(request.scope)
+        key = ("run", sight, run)
+        return _sent(await reader.read(request, key, lambda: _json(found.details(sight, run))))
+
+    @router.get("/api/runs/{run}/events", tags=["record"])
+    async def run_events(request: Request, run: _RunName) -> Response:
+        """What happened during a run: its events, items and alerts."""
+        found, sight = _there(runs), sight_in(request.scope)
+        key = ("run events", sight, run)
+        return _sent(await reader.read(request, key, lambda: _json(found.marks(sight, run))))
+
+    @router.get(
+        "/api/runs/{run}/record",
+        tags=["record"],
+        response_class=StreamingResponse,
+        responses={200: {"content": {"application/x-ndjson": {}}}},
+    )
+    async def run_record(request: Request, run: _RunName) -> Response:
+        """The record itself, andon.run/1, for those who may see the run's command."""
+        found, sight = _there(runs), sight_in(request.scope)
+        if sight == BLIND:  # before anything is read: anyone can ask
+            raise Denied("records are for those who signed in", hint="sign in: andon open")
+        record = await reader.do(lambda: found.download(sight, run))
+        named = f"attachment; filename*=UTF-8''{quote(record.name)}"
+        return StreamingResponse(
+            _pieces(record, reader),
+            media_type="application/x-ndjson",
+            headers={"Content-Disposition": named, "Content-Length": str(record.size)},
+        )
+
+
+async def _pieces(record: "Download", reader: HistoryReader) -> AsyncIterator[bytes]:
+    """The record as it was at the request; what is appended meanwhile is left out."""
+    left = record.size
+    try:
+        while left > 0:
+            piece = await reader.do(partial(record.file.read, min(PIECE_BYTES, left)))
+            if not piece:
+                break  # it was cut meanwhile: the client notices by the length
+            left -= len(piece)
+            yield piece
+    finally:
+        record.file.close()
+
+
+def _there(runs: "ServerRuns | None") -> "ServerRuns":
+    if runs is None:
+        raise Unavailable("this server has no runs", hint="andon runs lists those of this machine")
+    return runs
+
+
+def _json(value: Any) -> bytes:
+    return dumps(to_json(value)).encode()
+
+
+def _sent(body: bytes) -> Response:
+    return Response(body, media_type="application/json")

@@ -1,0 +1,238 @@
+"""Reads the records of runs for the server: only the ends of a finished one, and only new bytes of
+one that goes on."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from andon.core.runs.fold import RunFold
+from andon.core.runs.lines import RecordLines
+from andon.errors import AndonError, Denied, Gone, Unavailable
+from andon.host.private_files import NotRegular, open_regular
+from andon.model.run import (
+    MOST_LINE_BYTES,
+    RunAlert,
+    RunBegin,
+    RunEnd,
+    RunEvent,
+    RunItem,
+    RunLine,
+    RunSeries,
+)
+
+HEAD_BYTES = 256 * 1024  # holds the begin, and the facts that follow within seconds
+TAIL_BYTES = 256 * 1024
+PIECE_BYTES = 1024 * 1024
+MOST_SCANNED_BYTES = 512 * 1024 * 1024
+MOST_RECORDS = 16
+MOST_NEWS = 300  # lines in one live event
+BUDGET_SECONDS = 0.3
+"""How long one request reads; the answer says how far it came, and the next goes on."""
+_KINDS = (b"event", b"item", b"alert")
+
+Happening = RunEvent | RunItem | RunAlert
+
+
+class RunRecord:
+    """One record that somebody looks at. One thread at a time; `lock` is the caller's."""
+
+    def __init__(self, path: str, run: str) -> None:
+        self.path, self.run = path, run
+        self.lock = threading.Lock()
+        self._inode: tuple[int, int] | None = None
+        self._keeps = False
+        self._start()
+
+    def _start(self) -> None:
+        self.fold, self._lines = RunFold(), RecordLines()
+        self.read_bytes = self.of_bytes = 0
+        self._news: list[RunLine] = []
+        self._told_bytes = 0
+
+    @property
+    def begin(self) -> RunBegin:
+        if self.fold.begin is None:
+            raise Gone(f"{self.path} holds no run", hint="andon runs lists those there are")
+        return self.fold.begin
+
+    @property
+    def series(self) -> RunSeries | None:
+        """The end's own, or as of the samples so far."""
+        if self.fold.end is not None and self.fold.end.series is not None:
+            return self.fold.end.series
+        return None if self.fold.tallies is None else self.fold.tallies.series()
+
+    @property
+    def unreadable(self) -> int:
+        return self._lines.unreadable
+
+    @property
+    def problem(self) -> str | None:
+        return self._lines.first_problem
+
+    def refresh(
+        self,
+        budget_seconds: float = BUDGET_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        keeping: bool = False,
+    ) -> None:
+        """Reads what is new, as far as the budget goes; `keeping` begins to keep the lines."""
+        if keeping and not self._keeps:
+            self._keeps, self._told_bytes = True, self.read_bytes
+        with opened(self.path, self.run) as file:
+            self._check_same(file)
+            if self.read_bytes or not self._take_ends(file):
+                self._take_new(file, clock() + budget_seconds, clock)
+
+    def take_news(self) -> tuple[int, list[RunLine]]:
+        """The lines since this was last asked, and from which byte on they are.
+
+        Of too many none: whoever continues from an earlier byte has to begin anew.
+        """
+        news, told = self._news, self._told_bytes
+        self._news, self._told_bytes = [], self.read_bytes
+        if len(news) > MOST_NEWS:
+            return self.read_bytes, []
+        return told, news
+
+    def _check_same(self, file: BinaryIO) -> None:
+        """A record is only appended to: another or a shorter file is read from its begin."""
+        status = os.fstat(file.fileno())
+        inode = (status.st_dev, status.st_ino)
+        if self._inode not in (None, inode) or status.st_size < self.read_bytes:
+            self._start()
+        self._inode, self.of_bytes = inode, status.st_size
+
+    def _take_ends(self, file: BinaryIO) -> bool:
+        """Whether it is finished, and everything that is shown was in its ends."""
+        end = last_line(file, self.of_bytes)
+        if end is None or (end.series is None and end.samples):
+            return False
+        self.fold = RunFold(tallying=False)
+        self.fold.add_all(first_lines(file))
+        self.fold.add(end)
+        self.read_bytes = self.of_bytes
+        return True
+
+    def _take_new(self, file: BinaryIO, until: float, clock: Callable[[], float]) -> None:
+        file.seek(self.read_bytes)
+        while data := file.read(min(PIECE_BYTES, self.of_bytes - self.read_bytes)):
+            self.read_bytes += len(data)
+            for line in self._lines.feed(data):
+                self.fold.add(line)
+                if self._keeps and len(self._news) <= MOST_NEWS:
+                    self._news.append(line)
+            if clock() >= until:
+                break
+
+
+class RunRecords:
+    """The records that were looked at last; a finished one is small, and costs no second read."""
+
+    def __init__(self, most: int = MOST_RECORDS) -> None:
+        self._most, self._kept = most, dict[str, RunRecord]()
+        self._lock = threading.Lock()
+
+    def of(self, run: str, path: str) -> RunRecord:
+        with self._lock:
+            found = self._kept.pop(run, None)
+            if found is None or found.path != path:
+                found = RunRecord(path, run)
+            self._kept[run] = found
+            while len(self._kept) > self._most:
+                del self._kept[next(iter(self._kept))]
+            return found
+
+
+def opened(path: str, run: str) -> BinaryIO:
+    """The record of this run, and of no other: its folder may be another user's.
+
+    Whoever can replace the file could otherwise have the server read any file of its user.
+    """
+    try:
+        file = os.fdopen(open_regular(path), "rb")
+    except FileNotFoundError as exc:
+        raise Gone("its record was removed", hint=f"andon runs rm {run} forgets it") from exc
+    except NotRegular as exc:
+        raise Gone("its record is not a regular file", hint=f"andon runs rm {run}") from exc
+    except PermissionError as exc:
+        raise Denied("its record cannot be read", hint="its owner may make it readable") from exc
+    except OSError as exc:
+        raise Unavailable(f"its record cannot be read: {exc.strerror}", hint="try again") from exc
+    try:
+        begin = next((line for line in first_lines(file) if isinstance(line, RunBegin)), None)
+        if begin is None or begin.id != run:
+            raise Gone("its record holds another run now", hint=f"andon runs rm {run}")
+        file.seek(0)
+    except OSError as exc:
+        file.close()
+        raise Unavailable(f"its record cannot be read: {exc.strerror}", hint="try again") from exc
+    except AndonError:
+        file.close()
+        raise
+    return file
+
+
+def first_lines(file: BinaryIO) -> list[RunLine]:
+    file.seek(0)
+    return list(RecordLines().feed(file.read(HEAD_BYTES)))
+
+
+def last_line(file: BinaryIO, size: int) -> RunEnd | None:
+    """The end, if the record has one: its last line, however long."""
+    wanted = TAIL_BYTES
+    while True:
+        start = max(0, size - wanted)
+        file.seek(start)
+        data = file.read(size - start)
+        before = data.rstrip(b"\n").rfind(b"\n")
+        if before >= 0 or start == 0:
+            break
+        if wanted > MOST_LINE_BYTES:
+            return None
+        wanted *= 4
+    found = list(RecordLines().feed(data[before + 1 :]))
+    return found[-1] if found and isinstance(found[-1], RunEnd) else None
+
+
+def happenings(path: str, run: str) -> tuple[list[Happening], bool]:
+    """Events, items and alerts, and whether the whole record was looked through.
+
+    Found by how their lines begin: the samples, which are nearly all of a record, are not parsed.
+    """
+    with opened(path, run) as file:
+        found = [one for line in _lines_of_kinds(file) if (one := _happening(line)) is not None]
+        return found, file.tell() < MOST_SCANNED_BYTES
+
+
+def _lines_of_kinds(file: BinaryIO) -> Iterator[bytes]:
+    rest, read = b"", 0
+    while read < MOST_SCANNED_BYTES and (data := file.read(PIECE_BYTES)):
+        read += len(data)
+        data = rest + data
+        end = data.rfind(b"\n") + 1
+        yield from _picked(data[:end])
+        rest = data[end:] if len(data) - end <= MOST_LINE_BYTES else b""
+
+
+def _picked(data: bytes) -> Iterator[bytes]:
+    for kind in _KINDS:
+        begins = b'{"event":"' + kind + b'"'
+        place = data.find(begins)
+        while place >= 0:
+            end = data.find(b"\n", place)
+            if place == 0 or data[place - 1] == 10:  # at the begin of a line
+                yield data[place : end + 1]
+            place = data.find(begins, end)
+
+
+def _happening(line: bytes) -> Happening | None:
+    found = next(RecordLines().feed(line), None)
+    return found if isinstance(found, Happening) else None
+
+
+def name_of(path: str) -> str:
+    return Path(path).name

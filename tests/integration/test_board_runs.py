@@ -1,0 +1,240 @@
+"""The board's pages of runs: what a person finds there, from an empty list to a live run."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from andon.model.run import RunState
+from tests.integration.board import opened, sign_in, violations
+from tests.integration.browser import Window, chromium
+from tests.integration.run_writing import WrittenRun
+from tests.integration.serving import Served, serving
+
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("home"), "--no-history", simulate=2) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def first_seen(browser: Browser, empty: Served) -> Iterator[Window]:
+    """The list as it was before there were runs, left open."""
+    with opened(browser) as seen:
+        seen.page.goto(f"{empty.url}/#/runs")
+        expect(seen.page.get_by_role("heading", name="No runs yet")).to_be_visible()
+        yield seen
+
+
+@pytest.fixture(scope="module")
+def folder(empty: Served, first_seen: Window) -> Path:
+    folder = empty.state / "andon" / "runs"
+    sweep = WrittenRun(folder, "aaaaaaaa", "train.py", ago=9000, tags=("baseline",), group="sweep")
+    sweep.sample(*range(0, 1200, 10))
+    sweep.event(300, "epoch", number=1)
+    sweep.event(900, "epoch", number=2)
+    sweep.end(1200)
+    other = WrittenRun(folder, "bbbbbbbb", "train.py", gpus=1, ago=7000, group="sweep")
+    other.sample(*range(0, 600, 10))
+    other.end(600)
+    small = WrittenRun(
+        folder, "cccccccc", "finetune.py", 1, ago=5000, model="NVIDIA A100-SXM4-80GB"
+    )
+    small.sample(0, 5)
+    small.end(6, RunState.FAILED, message="exit code 1")
+    short = WrittenRun(folder, "dddddddd", "quick", gpus=1, ago=4000)
+    short.end(1, no_samples_reason="it ended before its devices were read")
+    WrittenRun(folder, "eeeeeeee", "host.py", gpus=0, ago=3000).end(1)
+    return folder
+
+
+@pytest.fixture
+def home(empty: Served, folder: Path) -> Served:
+    return empty
+
+
+@pytest.fixture
+def seen(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+def test_runs_appear_in_an_open_list(first_seen: Window, home: Served) -> None:
+    rows = first_seen.page.locator("table tbody tr")
+    expect(rows).to_have_count(5)
+    expect(rows.first).to_contain_text("host.py")
+    expect(first_seen.page.get_by_text("andon run --name first")).to_have_count(0)
+    assert first_seen.complaints == []
+
+
+def test_the_list_says_what_each_run_had_and_whose_runs_these_are(
+    seen: Window, home: Served
+) -> None:
+    page = seen.page
+    page.goto(f"{home.url}/#/runs")
+    gpus = page.locator('td[data-name="GPUs"]')
+    expect(gpus).to_have_text(["N/A", "1 × H200 N/A", re.compile("1 × A100-SXM4"),
+                               re.compile("1 × H200"), re.compile("2 × H200")])  # fmt: skip
+    expect(page.get_by_role("img", name="sampled")).to_have_count(3)
+    expect(page.get_by_text(re.compile("^The runs of .* who runs this server"))).to_be_visible()
+    expect(page.get_by_text("--key of-root")).to_have_count(0)
+    sign_in(page, home)
+    page.goto(f"{home.url}/#/runs")
+    expect(page.get_by_text("--key of-root").first).to_be_attached()
+
+
+def test_the_list_is_searched_and_filtered_and_the_address_keeps_it(
+    seen: Window, home: Served
+) -> None:
+    page = seen.page
+    page.goto(f"{home.url}/#/runs")
+    rows = page.locator("table tbody tr")
+    expect(rows).to_have_count(5)
+    page.get_by_role("combobox", name="GPU").select_option("A100-SXM4")
+    expect(rows).to_have_count(1)
+    page.reload()
+    expect(rows).to_have_count(1)
+    page.get_by_role("combobox", name="GPU").select_option("")
+    page.get_by_role("combobox", name="group").select_option("sweep")
+    expect(rows).to_have_count(2)
+    page.get_by_label("search this page").fill("aaaa")
+    expect(rows).to_have_count(1)
+    expect(page.get_by_text("1 of 5 runs")).to_be_visible()
+    page.get_by_label("search this page").fill("nothing like it")
+    expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
+
+
+def test_a_run_has_its_box_its_table_and_four_charts_with_events(
+    seen: Window, home: Served
+) -> None:
+    page = seen.page
+    page.goto(f"{home.url}/#/runs")
+    page.locator("tr", has_text="aaaaaaaa").get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1, name="train.py")).to_be_visible()
+    box = page.locator(".run-box")
+    expect(box).to_contain_text("20 min")
+    expect(box).to_contain_text("120")
+    head = page.get_by_label("GPUs of this run", exact=True).locator("th")
+    expect(head).to_have_text(["GPU ID", "Model", "Utilization", "Memory", "Temperature", "Power"])
+    first = page.locator('td[data-name="Utilization"]').first
+    expect(first).to_have_text(re.compile(r"^\d+ % \(\d+–\d+\)$"))
+    expect(page.locator("figure.chart")).to_have_count(4)
+    expect(page.locator("figure.chart canvas")).to_have_count(4)
+    expect(page.locator(".happened li")).to_have_count(2)
+    assert seen.complaints == []
+
+
+def test_a_chart_is_read_and_zoomed_and_back_undoes_it(seen: Window, home: Served) -> None:
+    page = seen.page
+    page.goto(f"{home.url}/#/runs/aaaaaaaa")
+    surface = page.get_by_role("slider", name=re.compile("^Utilisation"))
+    box = surface.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] / 4, middle)
+    readout = page.locator(".readout")
+    expect(readout).to_contain_text("5:00 after the start")
+    expect(readout).to_contain_text("GPU 1")
+    expect(readout).to_contain_text("epoch")
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, middle, steps=4)
+    page.mouse.up()
+    expect(page.get_by_text(re.compile(r"^(4:5\d|5:00) to (9:5\d|10:00) after"))).to_be_visible()
+    assert "from=" in page.url
+    page.go_back()
+    expect(page.get_by_text("0:00 to 20:00 after the start")).to_be_visible()
+
+
+def test_without_samples_the_page_says_why(seen: Window, home: Served) -> None:
+    page = seen.page
+    page.goto(f"{home.url}/#/runs/dddddddd")
+    expect(page.get_by_role("heading", name="No charts")).to_be_visible()
+    expect(page.get_by_text("it ended before its devices were read").last).to_be_visible()
+    expect(page.locator("figure.chart")).to_have_count(0)
+    page.goto(f"{home.url}/#/runs/nothing1")
+    expect(page.get_by_text("there is no run 'nothing1' here")).to_be_visible()
+
+
+def test_runs_are_laid_over_each_other_by_the_time_since_their_start(
+    seen: Window, home: Served
+) -> None:
+    page = seen.page
+    page.goto(f"{home.url}/#/runs")
+    page.get_by_label("overlay train.py aaaaaaaa").check()
+    expect(page.get_by_role("button", name="Overlay 1 runs")).to_be_disabled()
+    expect(page.get_by_label("overlay quick dddddddd")).to_be_disabled()
+    page.get_by_label("overlay train.py bbbbbbbb").check()
+    page.get_by_label("overlay finetune.py cccccccc").check()
+    page.get_by_role("button", name="Overlay 3 runs").click()
+    expect(page.get_by_role("heading", level=1, name="3 runs")).to_be_visible()
+    expect(page.locator("figure.chart canvas")).to_have_count(4)
+    expect(page.locator(".run-legend li")).to_have_count(3)
+    expect(page.get_by_text("0:00 to 20:00 after the start")).to_be_visible()
+
+
+def test_the_record_is_downloaded_after_signing_in(seen: Window, home: Served) -> None:
+    page = seen.page
+    page.goto(f"{home.url}/#/runs/aaaaaaaa")
+    expect(page.get_by_text(re.compile("^Command, folders"))).to_be_visible()
+    expect(page.get_by_role("button", name="Download record")).to_have_count(0)
+    sign_in(page, home)
+    page.goto(f"{home.url}/#/runs/aaaaaaaa")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download record").click()
+    assert saved.value.suggested_filename == "train.py_aaaaaaaa.jsonl"
+    written = (home.state / "andon" / "runs" / "train.py_aaaaaaaa.jsonl").read_bytes()
+    assert Path(saved.value.path()).read_bytes() == written
+
+
+def test_a_run_that_goes_on_is_drawn_as_it_goes_and_ends(
+    seen: Window, home: Served, folder: Path
+) -> None:
+    run = WrittenRun(folder, "ffffffff", "live.py", gpus=1, ago=30)
+    run.sample(1, 2)
+    page = seen.page
+    page.goto(f"{home.url}/#/runs/ffffffff")
+    samples = page.locator(".run-box div", has_text="samples").locator("dd")
+    expect(samples).to_have_text("2")
+    run.sample(10)
+    expect(samples).to_have_text("3")
+    run.event(11, "saved")
+    expect(page.locator(".happened li")).to_have_text([re.compile("saved")])
+    run.end(30)
+    expect(page.get_by_text("succeeded")).to_be_visible()
+    expect(page.locator(".run-box")).to_contain_text("30 s")
+    assert seen.complaints == []
+
+
+def test_the_pages_open_while_the_server_is_away(seen: Window, home: Served) -> None:
+    """All code is loaded with the first page: the runs' own script right after it."""
+    page = seen.page
+    with page.expect_response(re.compile(r"/assets/runs-.*\.js")):
+        page.goto(home.url)
+    expect(page.locator("li.tile")).to_have_count(2)
+    page.route("**/*", lambda route: route.abort())
+    page.evaluate("location.hash = '#/runs'")
+    expect(page.get_by_role("heading", level=1, name="Runs")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["", "/aaaaaaaa", "/dddddddd", "/aaaaaaaa,bbbbbbbb"])
+def test_axe_finds_nothing(browser: Browser, home: Served, name: str, scheme: str) -> None:
+    size = PHONE if scheme == "dark" else {"width": 1280, "height": 800}
+    with opened(browser, color_scheme=scheme, viewport=size) as seen:
+        seen.page.goto(f"{home.url}/#/runs{name}")
+        expect(seen.page.get_by_role("heading", level=1)).to_be_visible()
+        expect(seen.page.locator("table").first).to_be_visible()
+        assert violations(seen.page) == []
+        wide = seen.page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= size["width"], "nothing is cut on a phone"

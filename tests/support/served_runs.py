@@ -1,0 +1,24 @@
+"""The runs of a server, straight from records: without an index."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from andon.core.runs.fold import row_of
+from andon.engine.records.files import read_ends
+from andon.model.run import RunRow
+from andon.web.server_runs import FoundRuns, ServerRuns
+from tests.support.run_records import BEGAN
+
+WHOSE = "The runs of ada, who runs this server"
+NOW = BEGAN + 100
+
+
+def row_at(path: Path, alive: bool = True) -> RunRow:
+    """What an index would say of it; `alive` matters only without an end."""
+    read = read_ends(path, 0)
+    return row_of(read.begin, read.fold, str(path), alive and read.fold.end is None, read.whole)
+
+
+def runs_of(rows: Iterable[RunRow], monotonic: Callable[[], float] = lambda: 0.0) -> ServerRuns:
+    found = FoundRuns(list(rows))
+    return ServerRuns(lambda: found, WHOSE, clock=lambda: NOW, monotonic=monotonic)

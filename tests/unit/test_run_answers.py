@@ -1,0 +1,229 @@
+"""What the server says of runs: who sees what, the list and its filters, one run in each form."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from andon.core.access.roles import ALL_SEEING, BLIND, Sight
+from andon.core.runs.fold import RunFold, row_of
+from andon.core.runs.matching import RunQuery
+from andon.model.run import (
+    GitState,
+    ItemState,
+    RunAlert,
+    RunCandidate,
+    RunDevice,
+    RunEvent,
+    RunFacts,
+    RunItem,
+    RunRow,
+    RunSample,
+    RunSeries,
+    RunState,
+)
+from andon.model.shapes import shape_of, to_json
+from andon.units import GIB
+from andon.web.answers import run_schemas
+from andon.web.answers.run_details import columns_between, details_of, marks_of
+from andon.web.answers.run_schemas import RecordExtent, RunDetails
+from andon.web.answers.runs import entry_of, page_of
+from andon.web.run_records import Happening
+from tests.support.described import check
+from tests.support.run_records import BEGAN, DEVICES, begin, end, sample, used
+
+ADA, BOB = Sight(user="ada"), Sight(user="bob")
+NOW = BEGAN + 60
+SECRET = "s3cret"
+
+
+def row(**changed: Any) -> RunRow:
+    fold = RunFold()
+    first = begin(command=f"python train.py --key {SECRET}", params={"data": f"/home/ada/{SECRET}"})
+    fold.add_all([first, sample(1), end()])
+    return replace(row_of(first, fold, f"/home/ada/{SECRET}.jsonl", alive=False), **changed)
+
+
+def details(sight: Sight, *lines: Any, state: RunState | None = None, **begun: Any) -> RunDetails:
+    fold = RunFold()
+    first = begin(working_directory=f"/home/ada/{SECRET}", **begun)
+    fold.add_all([first, *lines])
+    tallied = None if fold.tallies is None else fold.tallies.series()
+    series = fold.end.series if fold.end else tallied
+    found = row_of(first, fold, f"/home/ada/{SECRET}", alive=state is RunState.RUNNING)
+    return details_of(sight, found, fold, series, RecordExtent(10, 10, 0, None), NOW)
+
+
+def listed(sight: Sight, rows: list[RunRow], search: str = "", **query: Any) -> list[str]:
+    page = page_of(sight, rows, RunQuery(**query), search, NOW, "of ada")
+    return [entry.id for entry in page.items]
+
+
+@pytest.mark.parametrize(
+    ("sight", "shown"), [(ALL_SEEING, True), (ADA, True), (BOB, False), (BLIND, False)]
+)
+def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
+    sight: Sight, shown: bool
+) -> None:
+    entry = entry_of(sight, row(), NOW)
+    facts = RunFacts(BEGAN, GitState(SECRET))
+    items: list[Happening] = [
+        RunItem(BEGAN + 1, ItemState.FAILED, 3, SECRET, output=SECRET),
+        RunEvent(BEGAN + 2, "epoch", {"path": SECRET}),
+    ]
+    one = details(sight, facts, sample(1), end(), command=SECRET, params={"key": SECRET})
+    said = json.dumps([to_json(v) for v in (entry, one, *marks_of(begin(), sight, items))])
+    assert (SECRET in said) is shown
+    assert (entry.hidden is None) is shown
+    assert one.downloadable is shown
+    assert entry.name == "train"
+
+
+def test_a_search_does_not_find_what_is_hidden() -> None:
+    assert listed(ADA, [row()], SECRET) == ["kqzvmtra"]
+    assert listed(BOB, [row()], SECRET) == []
+    assert listed(BOB, [row()], "TRAIN h200") == ["kqzvmtra"]
+
+
+def test_the_list_is_filtered_counted_and_cut_the_latest_first() -> None:
+    small = RunDevice("GPU-c", 0, "0", "NVIDIA A100-SXM4-80GB")
+    rows = [
+        row(id="a", began=1.0, tags=("x",), group="g"),
+        row(id="b", began=3.0, devices=(small,), state=RunState.FAILED),
+        row(id="c", began=2.0, tags=("x", "y"), devices=()),
+    ]
+    assert listed(ADA, rows) == ["b", "c", "a"]
+    assert listed(ADA, rows, limit=1, offset=1) == ["c"]
+    assert listed(ADA, rows, tag="x") == ["c", "a"]
+    assert listed(ADA, rows, group="g") == ["a"]
+    assert listed(ADA, rows, state=RunState.FAILED) == ["b"]
+    assert listed(ADA, rows, model="A100") == ["b"]
+    page = page_of(ADA, rows, RunQuery(limit=1, tag="x"), "", NOW, "of ada")
+    assert (page.total, page.all, page.limit, page.whose) == (2, 3, 1, "of ada")
+    assert [(c.value, c.count) for c in page.choices.models] == [("A100-SXM4", 1), ("H200", 1)]
+    assert [(c.value, c.count) for c in page.choices.tags] == [("x", 2), ("y", 1)]
+    assert [c.value for c in page.choices.states] == ["failed", "succeeded"]
+    check(to_json(page), shape_of(run_schemas.RunPage))
+
+
+@pytest.mark.parametrize(
+    ("changed", "gpus", "telemetry", "reason"),
+    [
+        ({}, "2 × H200", True, None),
+        ({"devices": DEVICES[:1]}, "1 × H200", True, None),
+        ({"devices": ()}, None, False, "it used no GPU"),
+        ({"samples": 0, "no_samples_reason": "too short"}, "2 × H200", False, "too short"),
+        ({"samples": 0}, "2 × H200", False, "ended before"),
+        ({"samples": None, "state": RunState.RUNNING}, "2 × H200", True, None),
+    ],
+)
+def test_the_gpu_column_says_what_there_was_and_why_there_is_no_telemetry(
+    changed: dict[str, Any], gpus: str | None, telemetry: bool, reason: str | None
+) -> None:
+    entry = entry_of(ADA, row(**changed), NOW)
+    assert (entry.gpus, entry.telemetry) == (gpus, telemetry)
+    assert (entry.telemetry_reason is None) is (reason is None)
+    assert (reason or "") in (entry.telemetry_reason or "")
+
+
+def test_what_goes_on_lasts_until_now_and_what_is_unknown_stays_unknown() -> None:
+    going = row(state=RunState.RUNNING, duration_seconds=None, ended=None)
+    assert entry_of(ADA, going, NOW).duration_seconds == 60.0
+    lost = row(state=RunState.LOST, duration_seconds=None)
+    assert entry_of(ADA, lost, NOW).duration_seconds is None
+
+
+def test_parameters_are_plain_values() -> None:
+    entry = entry_of(ADA, row(params={"lr": 0.1, "on": True, "b": [8, 16], "none": None}), NOW)
+    assert entry.params == {"lr": 0.1, "on": True, "b": "[8,16]", "none": None}
+
+
+def test_the_choice_of_devices_is_told_with_every_candidate() -> None:
+    taken = [RunCandidate(d.index, d.name, 1000.0, 3.0, 0.9, d.uuid) for d in DEVICES]
+    busy = RunCandidate(7, "NVIDIA H200", 5.0, 99.0, 0.1, "GPU-z", "in use by bob")
+    one = details(
+        ADA, end(), candidates=(*taken, busy), allocation_method="most free", world_size=4
+    )
+    info = to_json(one.gpu_info)
+    assert {name: info[name] for name in ("model", "count", "device_ids", "world_size")} == {
+        "model": "NVIDIA H200", "count": 2, "device_ids": ["0", "1"], "world_size": 4,
+    }  # fmt: skip
+    chosen = info["gpu_info"]
+    assert (chosen["count"], chosen["indices"]) == (2, [0, 1])
+    assert chosen["allocation_method"] == "most free"
+    assert chosen["details"][2] == {
+        "index": 7, "name": "NVIDIA H200", "memory_free_mb": 5.0, "utilization_percent": 99.0,
+        "availability_score": 0.1, "chosen": False, "obstacle": "in use by bob",
+    }  # fmt: skip
+    assert [one["chosen"] for one in chosen["details"]] == [True, True, False]
+
+
+def test_what_was_measured_has_the_kept_shape() -> None:
+    memory = {"min": GIB, "max": 4 * GIB, "mean": 2 * GIB, "p95": None}
+    summary = {"GPU-a": {**used(40.0), "memory_used_bytes": memory, "power_watts": None}}
+    one = details(ADA, end(summary=summary, duration_seconds=12.5, samples=10))
+    found = to_json(one.metrics)["gpu_monitoring"]
+    assert found["monitoring_duration_seconds"] == 12.5
+    assert found["sample_count"] == 10
+    unknown = {"min": None, "max": None, "mean": None}
+    assert found["gpu_stats"] == {
+        "0": {
+            "name": "NVIDIA H200",
+            "utilization": {"min": 0, "max": 100, "mean": 40.0, "samples": 10},
+            "memory_used_mb": {"min": 1024.0, "max": 4096.0, "mean": 2048.0},
+            "memory_usage_percent": unknown,
+            "temperature_c": unknown,
+            "power_draw_w": unknown,
+        }
+    }
+    check(to_json(one), shape_of(run_schemas.RunDetails))
+
+
+def test_without_samples_nothing_is_called_measured() -> None:
+    one = details(ADA, end(samples=0, summary={}, no_samples_reason="too short"))
+    assert one.metrics.gpu_monitoring is None
+    assert one.telemetry_reason == "too short"
+    assert [use.readings["power_watts"].mean for use in one.uses] == [None, None]
+    assert (one.series.at, one.series.devices) == ([], {})
+
+
+def test_a_run_that_goes_on_has_what_was_read_so_far() -> None:
+    one = details(ADA, sample(1, 40), sample(2, 60), state=RunState.RUNNING)
+    assert one.state is RunState.RUNNING
+    assert one.uses[0].readings["utilization_percent"].max == 60
+    assert one.series.at
+    assert set(one.series.devices["GPU-a"]) == {
+        "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",
+    }  # fmt: skip
+
+
+def test_a_finished_run_is_drawn_by_the_series_of_its_end() -> None:
+    drawn = {"power_watts": (300.0, None), "sm_clock_mhz": (1980.0, 1980.0)}
+    series = RunSeries((0.0, 5.0), {"GPU-a": drawn})
+    one = details(ADA, end(series=series))
+    assert one.series.at == [0.0, 5.0]
+    assert one.series.devices == {"GPU-a": {"power_watts": [300.0, None]}}
+
+
+def test_news_are_points_and_a_silent_device_is_a_gap() -> None:
+    silent = RunSample(BEGAN + 2, {"GPU-a": {"state": "stale"}, "GPU-b": {"state": "ok"}})
+    found = columns_between(begin(), [sample(1, 40), silent])
+    assert found.at == [1.0, 2.0]
+    assert found.devices["GPU-a"]["utilization_percent"] == [40, None]
+    assert found.devices["GPU-b"]["utilization_percent"] == [40, None]
+
+
+def test_what_happened_is_in_order_and_a_failure_is_one() -> None:
+    lines: list[Happening] = [
+        RunItem(BEGAN + 5, ItemState.FAILED, 3, "c.txt", runtime_seconds=2.0),
+        RunAlert(BEGAN + 4, "thermal", "critical", "firing", "GPU 0 is hot"),
+        RunEvent(BEGAN - 1, "epoch"),
+    ]
+    marks = marks_of(begin(), ADA, lines)
+    assert [(m.at, m.kind, m.title) for m in marks] == [
+        (0.0, "event", "epoch"), (4.0, "alert", "GPU 0 is hot"), (5.0, "item", "item 3 failed"),
+    ]  # fmt: skip
+    assert [m.failed for m in marks] == [False, False, True]
+    assert marks[2].detail == "c.txt (2.0 s)"
+    assert marks[1].level == "critical"
