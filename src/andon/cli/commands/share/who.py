@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,12 +11,12 @@ from andon.cli.commands.share.leases import on_devices, read_leases
 from andon.cli.commands.watch.history import moment
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, elsewhere, shared, with_devices
+from andon.cli.past_source import find_past
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.cli.snapshot_source import connected, narrowed, take_snapshot
-from andon.cli.sources import settings_of
+from andon.cli.snapshot_source import narrowed, take_snapshot
 from andon.cli.terminal import Choices, Terminal
 from andon.core.conditions.node.drivers import has_none
 from andon.core.history.usage import UNKNOWN_USER, UserUsage, by_user
@@ -24,9 +24,6 @@ from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, unread_words
 from andon.units import human_bytes
-
-if TYPE_CHECKING:
-    from andon.cli.commands.watch.history import Past
 
 PART_SECONDS = 60.0
 MOST_PARTS = 1440
@@ -141,7 +138,7 @@ def _add_past(
     people: People, choices: Choices, since: float, uuids: set[str], devices: list[str]
 ) -> bool:
     """Add usage from the history; whether there is any history."""
-    past = _past(choices)
+    past = find_past(choices)
     if past is None:
         return False
     now = time.time()
@@ -160,16 +157,6 @@ def _add_past(
     finally:
         past.close()
     return True
-
-
-def _past(choices: Choices) -> "Past | None":
-    if choices.url is not None:
-        from andon.cli.remote_history import RemoteHistory
-
-        return RemoteHistory(connected(choices, choices.url))
-    from andon import app
-
-    return app.find_store(settings_of(choices))
 
 
 def _remarks(snapshot: Snapshot, rows: list[UserRow], recorded: bool) -> list[str]:

@@ -5,7 +5,7 @@ import time
 import click
 
 from andon.cli import snapshot_source
-from andon.cli.availability_source import free_line
+from andon.cli.availability_source import availability_lines
 from andon.cli.lamp_source import LampSource
 from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show import csv_rows
@@ -81,7 +81,7 @@ def _show(
             LampSource(chosen()).of(whole),
         )
     )
-    if shown.devices and (line := free_line(choices, whole, shown)) is not None:
+    for line in availability_lines(choices, whole, shown) if shown.devices else ():
         terminal.say(line.fit(terminal.width))
     if choices.bare and terminal.live and not choices.quiet and shown.devices:
         for text in paragraph(HINT, terminal.width, "dim"):
