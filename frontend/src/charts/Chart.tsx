@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Theme } from "../lib/theme";
 import { placeAt } from "./cursor";
-import { type Columns, pointAt, summaryOf } from "./data";
+import { type Columns, labelBelow, pointAt, summaryOf } from "./data";
 import { type ChartKind, type Limit, spread, text, topOf } from "./metrics";
 import type { Room } from "./room";
 import { spanText } from "./Scope";
@@ -37,6 +37,7 @@ export const RIGHT = 18; // room for half of the last tick label
 const HEIGHT = 150;
 const TOP = 8;
 const AXIS = 24;
+const LABEL = 14; // the height of a limit's name
 
 export function Chart(props: Props) {
   const place = useRef<HTMLDivElement>(null);
@@ -153,12 +154,13 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
       series: [3 * place + 1, 3 * place + 2] as [number, number],
       fill: `${colour(one.colour)}33`,
     })),
-    hooks: { draw: [(u) => drawLimit(u, now().limit, now().kind, colour("--limit"), colour("--ground"), font)] },
+    // Before the lines: the name of a limit must not hide a reading near it.
+    hooks: { drawAxes: [(u) => drawLimit(u, now(), colour("--limit"), font)] },
   };
 }
 
 /** A dashed line with its name: where the device slows down, or can have no more. */
-function drawLimit(u: uPlot, limit: Limit | null, kind: ChartKind, colour: string, ground: string, font: string): void {
+function drawLimit(u: uPlot, { limit, kind, lines }: Props, colour: string, font: string): void {
   if (!limit) return;
   const ratio = devicePixelRatio;
   const y = Math.round(u.valToPos(limit.value, "y", true)) + 0.5;
@@ -176,14 +178,11 @@ function drawLimit(u: uPlot, limit: Limit | null, kind: ChartKind, colour: strin
   ctx.stroke();
   ctx.font = font.replace("11px", `${11 * ratio}px`);
   ctx.textAlign = "right";
-  ctx.textBaseline = "bottom";
-  const wide = ctx.measureText(label).width;
-  ctx.globalAlpha = 0.75;
-  ctx.fillStyle = ground;
-  ctx.fillRect(left + width - wide - 4 * ratio, y - 13 * ratio, wide + 4 * ratio, 12 * ratio);
-  ctx.globalAlpha = 1;
+  const reach = Math.abs(u.posToVal(0, "y") - u.posToVal(LABEL, "y"));
+  const below = labelBelow(lines.map((one) => one.columns), limit.value, reach);
+  ctx.textBaseline = below ? "top" : "bottom";
   ctx.fillStyle = colour;
-  ctx.fillText(label, left + width - 2 * ratio, y - ratio);
+  ctx.fillText(label, left + width - 2 * ratio, below ? y + 2 * ratio : y - ratio);
   ctx.restore();
 }
 
