@@ -112,10 +112,11 @@ def _board(
     remote_leases: "RemoteLeases | None",
 ) -> None:
     @router.get("/api/board", tags=["explain"])
-    def board() -> Response:
+    def board(request: Request) -> Response:
         """andon.board/1: a lamp, the holders and the availability of each device; a headline."""
-        snapshot = feed.latest()
-        alerts = watching().alerts()
+        snapshot, sight = feed.latest(), sight_in(request.scope)
+        # The headline names a script only to who may see its command line.
+        alerts = [seen_by(sight, alert) for alert in watching().alerts()]
         lit = lamps.board(snapshot, alerts)
         page = None if leases is None else leases.page()
         uuids = [status.device.uuid for status in snapshot.devices]
