@@ -28,8 +28,8 @@ def config(context: click.Context) -> int | None:
     the one that --config or ANDON_CONFIG names, else ~/.config/andon/andon.toml, else
     /etc/andon/andon.toml.
 
-    To be notified in a Slack channel, add this to the file of the server's user, restart the
-    server and try it with andon alerts test (it needs pip install 'andon[notify]'):
+    To be notified in a Slack channel, add this to the file of the user who runs the server, restart
+    the server and try it with andon alerts test (it needs pip install 'andon[notify]'):
 
     \b
       [[alerts.notifier]]
