@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { placeAt } from "../src/charts/cursor";
-import { bands, drawnFrom, joined, shareOf, summaryOf } from "../src/charts/data";
+import { bands, drawnFrom, joined, labelBelow, shareOf, summaryOf } from "../src/charts/data";
 import { KINDS, spread } from "../src/charts/metrics";
 import { commandOf, fetchSpan, moved, pointsOf, queryOf, reset, selected, stampOf, viewOf, zoomed } from "../src/charts/span";
 import { banner } from "../src/lib/banner";
@@ -10,10 +10,10 @@ import { overlap, placed } from "../src/lib/card";
 import { located } from "../src/lib/commands";
 import { fit } from "../src/lib/fit";
 import { bytes, DASH, duration, gib, hourOf, isIdle, percent, throttleName, throttleTone, used, vendorName } from "../src/lib/format";
-import { badge, gathered, listed, marks, parts, silenceText, stateOf, summary } from "../src/lib/alerting";
+import { alertsOn, badge, gathered, listed, marks, parts, silenceText, stateOf, summary } from "../src/lib/alerting";
 import { matches, passes } from "../src/lib/choosing";
 import { availability, brief, firstStep, heldBy, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
-import { devicesText, missed, sentences } from "../src/lib/health";
+import { devicesText, missed, notifiersOf, sentences } from "../src/lib/health";
 import { headline, lampOf, serverLamps, shortened, UNKNOWN } from "../src/lib/lamps";
 import { hostLine, totals } from "../src/lib/totals";
 import { Rings, spans } from "../src/live/rings";
@@ -145,6 +145,29 @@ test("alerts are listed as the server groups them, and the silenced leave the ba
   assert.equal(summary({ critical: 0, warning: 0, info: 0, pending: 0 }), "no active alerts");
   assert.deepEqual(stateOf(alerts[7] as never, 120), ["ended 60 s ago", "lasted 60 s"]);
   assert.deepEqual(marks(alert("a", { acknowledged: { by: "ana", note: "on it" } }) as never), ["acknowledged by ana: on it"]);
+});
+
+test("a device's alerts are listed with what they explain, and not apart from it", () => {
+  const alert = (id: string, more: object = {}) => ({ id, subject: "GPU-2", state: "firing", level: "critical", ...more }) as never;
+  const [heat, slow, other, over] = [alert("heat"), alert("slow", { state: "pending" }), alert("other", { subject: "GPU-3" }), alert("over", { state: "resolved" })];
+  const entry = (one: never, related: never[] = []) => ({ alert: one, level: "critical", related }) as never;
+  const found = (all: never[]) => alertsOn("GPU-2", all).map((one) => [one.alert.id, ...one.related.map((two) => two.id)]);
+  assert.deepEqual(found([entry(heat, [slow, over]), entry(other)]), [["heat", "slow"]]);
+  assert.deepEqual(found([entry(other, [slow])]), [["slow"]], "explained by another device's");
+  assert.deepEqual(found([entry(over, [])]), []);
+});
+
+test("a limit's name stands where the readings are not", () => {
+  const line = (...mean: (number | null)[]) => [{ min: mean, mean, max: mean }] as never;
+  assert.equal(labelBelow(line(99, 98, null, 40), 97, 10), true);
+  assert.equal(labelBelow(line(88, 88, 88, 40), 89, 10), false);
+  assert.equal(labelBelow(line(null), 89, 10), false);
+});
+
+test("who is notified is told, and not known is not nobody", () => {
+  assert.deepEqual(notifiersOf({ notifiers: [{ name: "slack" }, { name: "mail" }] }), ["slack", "mail"]);
+  assert.deepEqual(notifiersOf({ notifiers: [] }), []);
+  assert.equal(notifiersOf(undefined), null);
 });
 
 test("a silence is named by what it is about", () => {

@@ -192,6 +192,17 @@ def test_the_rules_and_their_remedies_are_there(seen: Window, troubled: Served) 
     expect(rules).to_contain_text("thermal")
     expect(rules).to_contain_text("80 °C")
     assert violations(page) == []
+    expect(page.get_by_text("Nobody is notified: no notifier is configured.")).to_be_visible()
+
+    page.set_viewport_size({"width": 390, "height": 844})
+    heat = rules.locator("details.rule").filter(has_text="thermal · threshold 80 °C")
+    expect(heat).to_have_count(1)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    lines = rules.locator("details.rule").count()
+    assert rules.evaluate("one => one.clientHeight") < 60 * lines, "a line each"
+    heat.locator("summary").click()
+    expect(heat).to_contain_text("Check the cooling")
+    assert violations(page) == []
 
 
 def test_a_changed_session_may_not_change_anything(browser: Browser, tmp_path: Path) -> None:

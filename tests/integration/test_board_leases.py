@@ -154,6 +154,26 @@ def test_a_stranger_reads_and_changes_nothing(seen: Window, home: Served) -> Non
     assert "nightly" not in page.content()
 
 
+def test_no_command_is_shown_to_a_person_who_may_not_use_it(seen: Window, home: Served) -> None:
+    lent = lend(home)
+    page = seen.page
+
+    def as_dora(route: Route) -> None:
+        if route.request.method != "GET":  # the exchange of the code
+            route.continue_()
+            return
+        said = route.fetch()
+        may = {**said.json()["may"], "release": "own"}
+        route.fulfill(response=said, json={**said.json(), "user": "dora", "may": may})
+
+    page.route("**/api/session", as_dora)
+    sign_in(page, home)
+    show(page, home)
+    expect(rows(page)).to_contain_text(lent["id"])
+    expect(rows(page).get_by_text("andon release")).to_have_count(0)
+    expect(rows(page).get_by_text("andon lease extend")).to_have_count(0)
+
+
 def test_extending_moves_the_end_and_shows_the_command(seen: Window, home: Served) -> None:
     lent = lend(home, seconds=600)
     page = seen.page
@@ -189,11 +209,16 @@ def test_releasing_asks_first_and_then_ends_the_work(seen: Window, home: Served)
         assert len(leases(home)) == 1
 
         rows(page).get_by_role("button", name="Release", exact=True).press("Enter")
+        note = dialog.get_by_label(re.compile("^Note for "))
+        note.fill("the fan's turn")
+        expect(dialog.get_by_text("--note 'the fan'\\''s turn'")).to_be_visible()
+        dialog.get_by_role("button", name="Cancel").focus()
         page.keyboard.press("Tab")
         expect(dialog.get_by_role("button", name="Stop job and release")).to_be_focused()
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="No leases")).to_be_visible()
         wait_for(lambda: not is_alive(pid))
+        assert "the fan's turn" in process.communicate(timeout=30)[1], "its holder reads why"
     assert leases(home) == []
     assert seen.complaints == []
 

@@ -114,6 +114,7 @@ def test_a_user_is_signed_in_as_herself_and_does_what_is_hers() -> None:
         lease=$("$PYTHON" -c 'import json
 print(json.dumps(json.load(open("/tmp/who"))["taken"][1]))')
         of 1234 leases --mine | said mine
+        of 1234 history host --json | said history
         stat -c '%U %a' /run/andon/leases/*.lease | sort | said files
         ended 0; serving 0
         user 1234 "$PYTHON" -P -c "$AFTER" "$key" "$lease" | said after
@@ -127,6 +128,7 @@ print(json.dumps(json.load(open("/tmp/who"))["taken"][1]))')
         AFTER=AFTER,
     )
     assert "signed in as dora with the server of root" in found["open"]
+    assert found["history"]["schema"] == "andon.history/1", "the server's: she has none of her own"
     who = found["who"]
     assert who["entered"] == 200
     assert {name: who["me"][name] for name in ("role", "user", "uid", "by_token", "reads")} == {

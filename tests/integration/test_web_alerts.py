@@ -171,7 +171,7 @@ def test_a_silence_that_makes_no_sense_is_refused(client: Caller, body: dict[str
 def test_without_a_notifier_a_test_says_so(client: Caller) -> None:
     said = client.post("/api/alerts/test", json={}, headers=BEARER).json()
     assert said["results"] == []
-    assert "[[alerts.notifier]]" in said["note"]
+    assert "andon config --help" in said["note"]
     named = client.post("/api/alerts/test", json={"notifier": "phone"}, headers=BEARER)
     assert named.status_code == 404
 
@@ -204,6 +204,20 @@ def test_the_board_has_a_lamp_for_every_device_and_a_headline(client: Caller) ->
     lamps = {one["uuid"]: one for one in said["devices"]}
     assert (lamps[drawn.uuid(2)]["lamp"], lamps[drawn.uuid(1)]["lamp"]) == ("red", "green")
     assert first(client) in lamps[drawn.uuid(2)]["alerts"]
+
+
+@pytest.mark.parametrize(("key", "program"), [({}, "python"), (BEARER, "train.py")])
+def test_the_headline_names_a_script_only_to_who_may_see_the_command(
+    client: Caller, parts: Parts, monkeypatch: pytest.MonkeyPatch, key: Any, program: str
+) -> None:
+    who = (Party(77, "alice", "python", "python train.py"),)
+    hot = replace(alert_pages.hot(), subject=drawn.uuid(0), affected=who, severity=100)
+    monkeypatch.setattr(parts.watcher, "alerts", lambda: (hot,))
+    healthy = replace(drawn.farm(), at=time.time(), devices=drawn.farm().devices[:1])
+    monkeypatch.setattr(parts.station, "latest", lambda: healthy)
+    said = client.get("/api/board", headers=key).json()["headline"]
+    assert said.startswith("GPU 0 is too hot: alice's ")
+    assert f"alice's {program}" in said
 
 
 def test_where_past_alerts_cannot_be_read_the_present_is_told_with_a_note(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,26 @@ def test_what_does_not_fire_lights_no_lamp(state: Phase) -> None:
     found = shown(EIGHT, alert("thermal", state=state))
     assert {lamp.lamp for lamp in found.devices} == {Lamp.GREEN}
     assert found.headline == "All 8 GPUs are fine"
+
+
+@pytest.mark.parametrize(
+    ("changes", "headline"),
+    [
+        ({"fires_in_seconds": 12.0}, "No active alerts yet; GPU 3 is too hot"),
+        ({"fires_in_seconds": 300.0}, "All 8 GPUs are fine"),
+        ({}, "All 8 GPUs are fine"),
+        ({"fires_in_seconds": 12.0, "silenced_until": AT + 9}, "All 8 GPUs are fine"),
+        ({"fires_in_seconds": 12.0, "level": Level.INFO}, "All 8 GPUs are fine"),
+    ],
+)
+def test_what_fires_within_a_minute_is_not_called_fine(
+    changes: dict[str, Any], headline: str
+) -> None:
+    """The headline and the tile said the opposite: all is fine, and 99 °C with an alert in 12 s."""
+    pending = replace(alert("thermal", state=Phase.PENDING), **changes)
+    seen = shown(EIGHT, pending)
+    assert (seen.headline, seen.lamp) == (headline, Lamp.GREEN)
+    assert seen.headline_alert == (pending.id if headline.startswith("No ") else None)
 
 
 def test_information_leaves_the_lamp_green() -> None:

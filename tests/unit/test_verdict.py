@@ -155,9 +155,22 @@ def test_the_last_line_of_status_gives_the_same_answer(
     show: Show, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["status"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "free: GPU 5–7"
+    *_, not_free, free = capsys.readouterr().out.splitlines()
+    assert free == "free: GPU 5–7"
+    assert not_free == "not free: GPU 2 (broken), GPU 3 (memory errors), GPU 4 (cordoned)"
     assert run(["status", "-d", "4"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("free: none")
+
+
+def test_status_says_who_holds_a_device_that_looks_idle(
+    show: Show, book: Book, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = Granter(book, Availability(snapshot)).grant(request(2, devices=("5", "6")), Terms(), 0)
+    assert run(["status", "-d", "5,6,7"]) == 0
+    *_, not_free, free = capsys.readouterr().out.splitlines()
+    held.held.release()
+    user = held.held.lease.owner.user
+    assert (not_free, free) == (f"not free: GPU 5, 6 (held by {user})", "free: GPU 7")
 
 
 def test_free_answers_in_its_first_line(show: Show, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,11 +85,11 @@ export function useRules(): Found<Rules> {
   });
 }
 
-export function useHealth(): Found<Health> {
+export function useHealth(every = 3_000): Found<Health> {
   return useQuery<Health, Problem>({
     queryKey: ["health"],
     queryFn: ({ signal }) => get<Health>("/api/health", signal),
-    refetchInterval: 3_000,
+    refetchInterval: every,
   });
 }
 

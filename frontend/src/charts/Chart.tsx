@@ -5,7 +5,7 @@ import "uplot/dist/uPlot.min.css";
 import { duration } from "../lib/format";
 import type { Theme } from "../lib/theme";
 import { placeAt } from "./cursor";
-import { type Columns, pointAt, summaryOf } from "./data";
+import { type Columns, labelBelow, pointAt, summaryOf } from "./data";
 import { type ChartKind, type Limit, spread, text, topOf } from "./metrics";
 import type { Stage } from "./room";
 import { spanText } from "./Scope";
@@ -51,6 +51,7 @@ export const RIGHT = 18; // room for half of the last tick label
 const HEIGHT = 150;
 const TOP = 8;
 const AXIS = 24;
+const LABEL = 14; // the height of a limit's name
 
 export function Chart(props: Props) {
   const place = useRef<HTMLDivElement>(null);
@@ -170,10 +171,9 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
       fill: `${colour(one.colour)}33`,
     })),
     hooks: {
-      draw: [
-        (u) => drawMarks(u, now().marks ?? [], colour("--ink"), colour("--limit")),
-        (u) => drawLimit(u, now().limit, now().kind, colour("--limit"), colour("--ground"), font),
-      ],
+      // Before the lines: the name of a limit must not hide a reading near it.
+      drawAxes: [(u) => drawLimit(u, now(), colour("--limit"), font)],
+      draw: [(u) => drawMarks(u, now().marks ?? [], colour("--ink"), colour("--limit"))],
     },
   };
 }
@@ -207,7 +207,7 @@ function drawMarks(u: uPlot, marks: ChartMark[], colour: string, bad: string): v
 }
 
 /** A dashed line with its name: where the device slows down, or can have no more. */
-function drawLimit(u: uPlot, limit: Limit | null, kind: ChartKind, colour: string, ground: string, font: string): void {
+function drawLimit(u: uPlot, { limit, kind, lines }: Props, colour: string, font: string): void {
   if (!limit) return;
   const ratio = devicePixelRatio;
   const y = Math.round(u.valToPos(limit.value, "y", true)) + 0.5;
@@ -225,14 +225,11 @@ function drawLimit(u: uPlot, limit: Limit | null, kind: ChartKind, colour: strin
   ctx.stroke();
   ctx.font = font.replace("11px", `${11 * ratio}px`);
   ctx.textAlign = "right";
-  ctx.textBaseline = "bottom";
-  const wide = ctx.measureText(label).width;
-  ctx.globalAlpha = 0.75;
-  ctx.fillStyle = ground;
-  ctx.fillRect(left + width - wide - 4 * ratio, y - 13 * ratio, wide + 4 * ratio, 12 * ratio);
-  ctx.globalAlpha = 1;
+  const reach = Math.abs(u.posToVal(0, "y") - u.posToVal(LABEL, "y"));
+  const below = labelBelow(lines.map((one) => one.columns), limit.value, reach);
+  ctx.textBaseline = below ? "top" : "bottom";
   ctx.fillStyle = colour;
-  ctx.fillText(label, left + width - 2 * ratio, y - ratio);
+  ctx.fillText(label, left + width - 2 * ratio, below ? y + 2 * ratio : y - ratio);
   ctx.restore();
 }
 

@@ -21,6 +21,16 @@ export function listed(found: Alerts): Listed[] {
   });
 }
 
+/** Those of one device that are not over, each with what it explains. */
+export function alertsOn(uuid: string, all: Listed[]): Listed[] {
+  const open = (one: Alert) => one.subject === uuid && one.state !== "resolved";
+  return all.flatMap((one) => {
+    const related = one.related.filter(open);
+    if (open(one.alert)) return [{ ...one, related }];
+    return related.map((alert) => ({ alert, level: alert.level, related: [] }));
+  });
+}
+
 export interface Parts {
   active: Listed[];
   info: Listed[];

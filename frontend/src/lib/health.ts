@@ -53,6 +53,12 @@ const SAY: Record<string, Record<string, Say>> = {
   },
 };
 
+/** The names of those through which people are notified; null if the server does not say. */
+export function notifiersOf(alerts: unknown): string[] | null {
+  const found = (alerts as Facts | null | undefined)?.["notifiers"];
+  return Array.isArray(found) ? found.map((one: { name?: unknown }) => String(one.name)) : null;
+}
+
 /** "6 readings missed in 5 min (2 %)". */
 export function missed(number: number, read: number, uptime: number): string {
   const part = (100 * number) / Math.max(1, number + read);

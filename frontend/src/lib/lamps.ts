@@ -53,12 +53,10 @@ export function workOf(device: Device): string {
   return busy <= 25 ? "lightly used" : "in use";
 }
 
-const SOON_SECONDS = 60; // what is further away often passes
-
 /** "alert in 40 s: too hot: 100 °C". */
 function soonOf({ soon }: BoardDevice): string | null {
   const seconds = soon?.fires_in_seconds ?? null;
-  if (!soon || seconds === null || seconds > SOON_SECONDS) return null;
+  if (!soon || seconds === null) return null;
   return `alert in ${duration(seconds)}: ${soon.message.replace(/^GPU [\d:]+ (is |was )?/, "")}`;
 }
 

@@ -1,9 +1,10 @@
 /** Active alerts, acknowledging and silencing them, resolved alerts, and the rules behind them. */
-import { useState } from "react";
-import { useAlert, useAlerts, useFeatures, useRules } from "../api/queries";
+import { type ReactNode, useState, useSyncExternalStore } from "react";
+import { useAlert, useAlerts, useFeatures, useHealth, useRules } from "../api/queries";
 import type { Rule } from "../api/types";
 import { gathered, type Listed, listed, matching, type Parts, parts, summary } from "../lib/alerting";
 import { count, duration, withUnit } from "../lib/format";
+import { notifiersOf } from "../lib/health";
 import { useLive } from "../live/store";
 import { AlertRow, Silences } from "../parts/AlertRow";
 import { Command } from "../parts/Command";
@@ -44,6 +45,7 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
       <h2>Resolved</h2>
       {shown.past.length === 0 ? <p className="dim">No resolved alerts yet.</p> : <ul className="alerts lines">{shown.past.map((one) => row(one))}</ul>}
       {note && <p className="dim">{note}</p>}
+      <Notified />
       <Rules />
     </section>
   );
@@ -87,14 +89,54 @@ function Elsewhere({ name, at }: { name: string; at: number }) {
   return <p className="dim" role="status">{found.error ? "This alert is not kept here any more." : "Loading…"}</p>;
 }
 
+/** Who hears of an alert that is not looked at. */
+function Notified() {
+  const notifiers = notifiersOf(useHealth(60_000).data?.alerts);
+  if (!notifiers) return null;
+  return (
+    <>
+      <h2>Notifications</h2>
+      {notifiers.length > 0 ? <p className="dim">Sent through {notifiers.join(", ")}.</p> : (
+        <p className="dim">Nobody is notified: no notifier is configured. How to add a Slack channel: <Command text="andon config --help" /></p>
+      )}
+    </>
+  );
+}
+
 const RULES: Column<Rule>[] = [
   { name: "rule", by: (r) => r.name, cell: (r) => <span><b>{r.title}</b> <span className="dim">{r.name}</span></span> },
   { name: "max level", by: (r) => r.level, cell: (r) => r.level },
-  { name: "threshold", by: (r) => r.threshold, cell: (r) => (r.threshold === null ? "–" : withUnit(r.threshold, UNITS[r.unit] ?? r.unit)), number: true },
+  { name: "threshold", by: (r) => r.threshold, cell: threshold, number: true },
   { name: "after", by: (r) => r.for_seconds, cell: (r) => duration(r.for_seconds), number: true },
-  { name: "description", cell: (r) => <span>{r.why} <span className="dim">{r.advice}</span>{!r.active && <em> inactive: {r.inactive_reason}</em>}</span> },
+  { name: "description", cell: described },
 ];
+
+function threshold(rule: Rule): string {
+  return rule.threshold === null ? "–" : withUnit(rule.threshold, UNITS[rule.unit] ?? rule.unit);
+}
+
+function described(rule: Rule): ReactNode {
+  return <span>{rule.why} <span className="dim">{rule.advice}</span>{!rule.active && <em> inactive: {rule.inactive_reason}</em>}</span>;
+}
+
+/** On a phone: a line each, which opens. */
+function FoldedRule({ rule }: { rule: Rule }) {
+  return (
+    <details className="fold rule">
+      <summary>{rule.title} <span className="dim">{rule.level}</span></summary>
+      <p className="dim">{rule.name} · threshold {threshold(rule)} · after {duration(rule.for_seconds)}</p>
+      <p>{described(rule)}</p>
+    </details>
+  );
+}
+
 const UNITS: Record<string, string> = { celsius: "°C", percent: "%", seconds: "s", watts: "W" };
+
+function onWidth(changed: () => void): () => void {
+  const watched = matchMedia(PHONE);
+  watched.addEventListener("change", changed);
+  return () => watched.removeEventListener("change", changed);
+}
 
 function Rules() {
   const [open, setOpen] = useState(false);
@@ -106,14 +148,19 @@ function Rules() {
   );
 }
 
+const PHONE = "(max-width: 760px)";
+
 function RuleTable() {
   const rules = useRules();
+  const narrow = useSyncExternalStore(onWidth, () => matchMedia(PHONE).matches);
   if (rules.error) return <Trouble problem={rules.error} what="Alert rules cannot be read" />;
   if (!rules.data) return <p className="dim">Loading…</p>;
   return (
     <>
       <p className="dim">{count(rules.data.rules.length, "rule")} <Command text="andon alerts rules" /></p>
-      <Table caption="rules" columns={RULES} rows={rules.data.rules} rowKey={(r) => r.name} stacked />
+      {narrow
+        ? <div role="region" aria-label="rules">{rules.data.rules.map((one) => <FoldedRule key={one.name} rule={one} />)}</div>
+        : <Table caption="rules" columns={RULES} rows={rules.data.rules} rowKey={(r) => r.name} />}
     </>
   );
 }

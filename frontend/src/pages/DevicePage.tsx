@@ -3,7 +3,7 @@ import { useAlerts, useBoard, useFeatures, useLeases } from "../api/queries";
 import type { Device, Holder, Verdict } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
-import { LEVELS, listed, marks } from "../lib/alerting";
+import { alertsOn, LEVELS, listed, marks } from "../lib/alerting";
 import { banner } from "../lib/banner";
 import { count, DASH, gib, known, percent, used, withUnit, words } from "../lib/format";
 import { verdictText } from "../lib/holding";
@@ -102,16 +102,17 @@ function Now({ device }: { device: Device }) {
 
 function DeviceAlerts({ uuid }: { uuid: string }) {
   const found = useAlerts();
-  const own = (found.data ? listed(found.data) : []).flatMap((one) => [one.alert, ...one.related]).filter((one) => one.subject === uuid && one.state !== "resolved");
+  const own = found.data ? alertsOn(uuid, listed(found.data)) : [];
   return (
     <section className="panel">
       <h2>Alerts</h2>
       {own.length === 0 && <p className="dim">{found.data ? "None." : "Not available."}</p>}
       <ul className="plain">
-        {own.map((one) => (
-          <li key={one.id}>
-            <Lamp colour={one.state === "firing" ? (LEVELS[one.level] ?? "grey") : "grey"} label={one.level} />{" "}
-            <a href={alertLink(one.id)}>{one.message}</a> <span className="dim">{marks(one).join(" · ") || one.state}</span>
+        {own.map(({ alert, level, related }) => (
+          <li key={alert.id}>
+            <Lamp colour={alert.state === "firing" ? (LEVELS[level] ?? "grey") : "grey"} label={level} />{" "}
+            <a href={alertLink(alert.id)}>{alert.message}</a> <span className="dim">{marks(alert).join(" · ") || alert.state}</span>
+            {related.map((one) => <p key={one.id} className="dim">related: {one.message} ({one.state})</p>)}
           </li>
         ))}
       </ul>

@@ -63,6 +63,7 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
         </div>
       </div>
       <p>In a terminal: <Command text="andon" /> <Command text="andon why" /> <Command text="andon doctor" /></p>
+      <p>With a bug report, send this file: <Command text="andon status --json > bug.json" /></p>
       <p className="end"><button ref={close} type="button" onClick={onClose}>Close</button></p>
     </dialog>
   );

@@ -2,7 +2,7 @@
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
 import type { Lease } from "../api/types";
-import { useTrusted } from "../lib/access";
+import { useMay, useTrusted } from "../lib/access";
 import { useChange } from "../lib/change";
 import { DASH, duration, gib, hourOf, known, percent } from "../lib/format";
 import { longer, whatEnds } from "../lib/holding";
@@ -140,6 +140,7 @@ export function LeaseActions({ lease, id, at }: { lease: Lease; id: string; at: 
   };
   const extend = (seconds: number) => change.mutate(() => send("POST", `${path}/renew`, { seconds, fence: lease.fence }));
   const may = trusted && lease.releasable;
+  const entitled = useMay("release", lease.user) || !trusted; // who is not known may be its owner
   return (
     <div className="actions">
       {may && length && (
@@ -154,7 +155,7 @@ export function LeaseActions({ lease, id, at }: { lease: Lease; id: string; at: 
       {!lease.releasable && lease.not_releasable_reason && <span className="dim why-not">{lease.not_releasable_reason}</span>}
       {change.isPending && <span role="status" className="dim">waiting for its holder…</span>}
       {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
-      {lease.state === "held" && (
+      {lease.state === "held" && entitled && (
         <span className="same">
           {length && <Command text={`andon lease extend ${id} --for ${length.text}`} />}
           <Command text={`andon release ${id}`} />

@@ -1,6 +1,7 @@
 """Which devices are free: the verdict of this node's lease book, or of a server."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import human_bytes
+
+WITHHELD = {"cordoned": "cordoned", "ecc": "memory errors", "broken": "broken"}
+"""Why a device that answers and is idle is given to no one, in two words."""
 
 if TYPE_CHECKING:
     from andon.cli.show.offer import Offer, OfferRow
@@ -47,16 +51,37 @@ def server_leases(choices: Choices) -> "LeaseList":
     return there(connected(choices, choices.url or ""))
 
 
-def free_line(choices: Choices, snapshot: Snapshot, shown: Snapshot) -> Text | None:
-    """`free: GPU 4, 6`; None where nothing can be leased: a recording, or no kernel locks."""
+def availability_lines(choices: Choices, snapshot: Snapshot, shown: Snapshot) -> list[Text]:
+    """`not free: GPU 5 (held by alice)` and `free: GPU 4, 6`; nothing where none can be leased: a
+    recording, or no kernel locks."""
     if "replay" in snapshot.versions or sys.platform == "win32":
-        return None
+        return []
     try:
         found = {verdict.uuid: verdict for verdict in verdicts_of(choices, snapshot)}
     except (AndonError, OSError) as error:
         reason = error.reason if isinstance(error, AndonError) else str(error)
-        return say("free: ", "dim") + say(f"not known: {reason}", "yellow")
-    labels = device_labels(shown.devices)
+        return [say("free: ", "dim") + say(f"not known: {reason}", "yellow")]
+    return [*_taken(found, shown), _free(found, device_labels(shown.devices))]
+
+
+def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:
+    """The devices that look idle in the table and cannot be had, each with the reason."""
+    labels, names = device_labels(shown.devices), dict[str, list[str]]()
+    for status in shown.devices:
+        one = found.get(status.device.uuid)
+        if one is None or not status.answered or status.processes:
+            continue
+        if one.kind is VerdictKind.HELD:
+            names.setdefault(f"held by {one.by or UNKNOWN}", []).append(labels[one.uuid])
+        elif one.code in WITHHELD:
+            names.setdefault(WITHHELD[one.code], []).append(labels[one.uuid])
+    if not names:
+        return []
+    parts = [f"GPU {range_of(gpus)} ({why})" for why, gpus in names.items()]
+    return [say("not free: ", "dim") + say(", ".join(parts))]
+
+
+def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text:
     known = [label for uuid, label in labels.items() if uuid in found]
     free = [
         label

@@ -127,12 +127,30 @@ COMMANDS = {
 ALIASES = {"bench": "cost"}
 """Other names of commands, which the overview leaves out."""
 
+MEANT = {
+    **dict.fromkeys(("take", "reserve", "claim", "book"), "lease --for 2h"),
+    **dict.fromkeys(("give-back", "giveback", "return", "unlease"), "release"),
+    **dict.fromkeys(("top", "live", "monitor"), "watch"),
+    **dict.fromkeys(("processes", "users", "top-users"), "ps"),
+    **dict.fromkeys(("silence", "unsilence", "ack", "rules"), "alerts --help"),
+    **dict.fromkeys(
+        ("notify", "notifier", "notifiers", "slack", "mail", "settings"), "config --help"
+    ),
+    **dict.fromkeys(("bug", "bugreport", "bug-report", "report"), "status --json > bug.json"),
+    **dict.fromkeys(("kill", "stop"), "release"),
+    **dict.fromkeys(("web", "board", "dashboard", "login"), "open"),
+}
+"""Words that people try, and the command that does it."""
+
 EXAMPLES = (
     ("andon", "what is going on here"),
+    ("andon lease -d 3 --for 2h", "GPU 3 for two hours; exit returns it"),
+    ("andon history 3 --who", "who used it in the last day"),
     ("andon status --json | jq .devices", "the same as JSON"),
     ("andon watch -i 500ms --out gpu.jsonl", "record to a file during a job"),
     ("andon ps --user alice --sort gpu", "who is using them"),
     ("andon --simulate 8", "try it without a GPU"),
+    ("andon status --json > bug.json", "what to send with a bug report"),
 )
 
 EXIT_CODES = (

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import click
 
-from andon.cli.catalogue import ALIASES, COMMANDS, EXAMPLES, EXIT_CODES, JOBS
+from andon.cli.catalogue import ALIASES, COMMANDS, EXAMPLES, EXIT_CODES, JOBS, MEANT
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import reopen_closed, report, write
 from andon.errors import AndonError, Invalid
@@ -79,7 +79,7 @@ def named(args: Sequence[str]) -> list[str]:
 def _nearest(word: str) -> str | None:
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, COMMANDS, n=1)), None)
+    return MEANT.get(word) or next(iter(get_close_matches(word, COMMANDS, n=1)), None)
 
 
 def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from andon.core.alerting.listing import is_listed, lamp_of, order
+from andon.core.alerting.listing import is_listed, is_soon, lamp_of, order
 from andon.core.conditions.catalogue import BY_NAME, PRESENT
 from andon.core.conditions.condition import Condition, Told, severity
 from andon.core.conditions.judgement import CALM, Judgement
@@ -169,6 +169,10 @@ def _headline(
         return said, None if worst is None else worst.id
     if others:
         return others[0].message, others[0].id
+    soon = [a for d in devices if d.lamp is Lamp.GREEN for a in mine.get(d.uuid, []) if is_soon(a)]
+    if soon:
+        first_soon = min(soon, key=order)
+        return _soon_headline(first_soon, numbers), first_soon.id
     return _calm_headline(devices, numbers), None
 
 
@@ -177,6 +181,12 @@ def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
     drivers = {a.subject for a in others if isinstance(BY_NAME[a.rule].judged, OnFault)}
     lost = (s.device for s in snapshot.devices if drivers and s.state is State.LOST)
     return frozenset(d.uuid for d in lost if f"reader:{d.vendor}" in drivers)
+
+
+def _soon_headline(alert: Alert, numbers: Mapping[str, str]) -> str:
+    """Nothing fires, and yet not all is fine: a tile says that an alert is near."""
+    what = BY_NAME[alert.rule].headline or "needs attention"
+    return f"No active alerts yet; {title(numbers[alert.subject])} {what}"
 
 
 def _calm_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from andon.model.naming import label_in
 _LAMPS = {Level.INFO: Lamp.GREEN, Level.WARNING: Lamp.AMBER, Level.CRITICAL: Lamp.RED}
 _LEVELS = {lamp: level for level, lamp in _LAMPS.items()}
 _PHASES = (Phase.FIRING, Phase.PENDING, Phase.RESOLVED)
+SOON_SECONDS = 60.0  # what is further away often passes
 _NO_DEVICE = (1 << 30,)  # the node, leases and andon itself come after the devices
 
 Order = tuple[int, float, tuple[int, ...], str, str]
@@ -67,6 +68,13 @@ def is_listed(alert: Alert) -> bool:
     """Whether it is an alert to people: being in use is not."""
     rule = BY_NAME.get(alert.rule)
     return rule is None or rule.listed
+
+
+def is_soon(alert: Alert) -> bool:
+    """Whether it fires within a minute if it lasts, and people should know already."""
+    left = alert.fires_in_seconds
+    waits = alert.state is Phase.PENDING and alert.level is not Level.INFO and is_listed(alert)
+    return waits and left is not None and left <= SOON_SECONDS and alert.silenced_until is None
 
 
 def listed(alerts: Iterable[Alert], everything: bool = False) -> list[Alert]:

@@ -18,6 +18,10 @@ COMMAND_CHARACTERS = 80
 LATE_SECONDS = 600.0
 LATE = "Delayed: this was held back or could not be sent earlier."
 SIMULATED = "SIMULATED: no real device is affected."
+NO_NOTIFIER = (
+    "no notifier is configured, so nobody is notified: andon config --help shows how to add a "
+    "Slack channel"
+)
 _EPOCH = datetime(1970, 1, 1)
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 

@@ -25,7 +25,8 @@ def find(command: Sequence[str]) -> str:
         return found
     path = os.path.realpath(name) if os.sep in name else shutil.which(name, os.F_OK)
     if path is None or not os.path.exists(path):  # noqa: PTH110 - a name may hold anything
-        raise CannotStart(f"{name or repr(name)}: command not found", NOT_FOUND)
+        meant = f"to name a GPU: -d {name}" if name.replace(":", "").isdecimal() else ""
+        raise CannotStart(f"{name or repr(name)}: command not found", NOT_FOUND, hint=meant)
     if os.path.isdir(path):  # noqa: PTH112
         raise CannotStart(f"{name}: is a directory", NOT_EXECUTABLE)
     raise CannotStart(f"{name}: not executable", NOT_EXECUTABLE, hint=f"chmod +x {name}")

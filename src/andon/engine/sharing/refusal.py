@@ -78,11 +78,13 @@ def is_hopeless(candidates: Candidates) -> bool:
 
 
 def device_lines(candidates: Candidates) -> list[str]:
-    """`GPU 2: held by lease k7qm2 (alice), until about 14:20`, for every device."""
+    """`GPU 2: held by lease k7qm2 (alice), until about 14:20`, for every device that was asked
+    for."""
     names = titles(candidates.snapshot.devices)
     return [
         f"{names[c.uuid]}: {candidate_words(c, candidates.snapshot.at)}"
         for c in candidates.choice.candidates
+        if c.obstacle is None or c.obstacle.kind is not ObstacleKind.NOT_REQUESTED
     ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from andon.core.access.roles import Sight
 from andon.core.alerting.lamps import DeviceLamp, LampBoard
-from andon.core.alerting.listing import counts, entries, listed
+from andon.core.alerting.listing import counts, entries, is_soon, listed
 from andon.core.conditions.catalogue import CONDITIONS, RULES
 from andon.core.conditions.condition import (
     READINGS,
@@ -18,7 +18,7 @@ from andon.core.conditions.condition import (
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.stated import stated
 from andon.core.sharing.holders import Holder
-from andon.model.alert import Alert, Level, Phase
+from andon.model.alert import Alert, Phase
 from andon.model.device import Device, DeviceStatus
 from andon.model.lamp import Lamp
 from andon.model.naming import device_labels
@@ -56,7 +56,7 @@ def board_to_json(
     known = {one.uuid: one for one in verdicts}
     alerts = list(alerts)
     lights = {(one.subject, one.rule): one for one in alerts if one.state is Phase.FIRING}
-    soon = {one.subject: one for one in reversed(listed(alerts)) if _is_soon(one)}
+    soon = {one.subject: one for one in reversed(listed(alerts)) if is_soon(one)}
     found = schemas.Board(
         node=node,
         at=board.at,
@@ -101,10 +101,6 @@ def _on_board(
         soon=None if soon is None else schemas.Soon(soon.id, soon.message, soon.fires_in_seconds),
         verdict=verdict,
     )
-
-
-def _is_soon(alert: Alert) -> bool:
-    return alert.state is Phase.PENDING and alert.level is not Level.INFO
 
 
 def _lit_by(alert: Alert) -> schemas.LitBy:

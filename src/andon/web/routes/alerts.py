@@ -13,6 +13,7 @@ from andon.core.alerting import lamps, listing
 from andon.core.alerting.past import Query as Wanted
 from andon.core.alerting.past import matches
 from andon.core.conditions.catalogue import condition_named
+from andon.core.notifying.messages import NO_NOTIFIER
 from andon.core.sharing.holders import holders
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
@@ -111,10 +112,11 @@ def _board(
     remote_leases: "RemoteLeases | None",
 ) -> None:
     @router.get("/api/board", tags=["explain"])
-    def board() -> Response:
+    def board(request: Request) -> Response:
         """andon.board/1: a lamp, the holders and the availability of each device; a headline."""
-        snapshot = feed.latest()
-        alerts = watching().alerts()
+        snapshot, sight = feed.latest(), sight_in(request.scope)
+        # The headline names a script only to who may see its command line.
+        alerts = [seen_by(sight, alert) for alert in watching().alerts()]
         lit = lamps.board(snapshot, alerts)
         page = None if leases is None else leases.page()
         uuids = [status.device.uuid for status in snapshot.devices]
@@ -130,7 +132,7 @@ def _changing(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
         """Send a test message; only for the server's owner and root."""
         outcomes = watching().test(given.notifier)
         results = [_outcome(name, error) for name, error in outcomes.items()]
-        note = None if results else "no notifier is configured: see [[alerts.notifier]]"
+        note = None if results else NO_NOTIFIER
         return _json({"results": results, "note": note})
 
     @router.post("/api/alerts/{alert}/acknowledge", tags=["explain"])

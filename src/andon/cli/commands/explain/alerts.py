@@ -10,7 +10,7 @@ import click
 from andon.cli import alert_source
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
 from andon.cli.commands.watch.status import NO_DEVICE, as_json_text
-from andon.cli.options import DEVICE_OPTION, chosen, duration, elsewhere, shared
+from andon.cli.options import DEVICE_OPTION, chosen, duration, elsewhere, lasting, shared
 from andon.cli.show.alert import render_alert
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import AlertOverview, render_alerts
@@ -149,7 +149,8 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
 
 
 @alerts.command()
-@click.argument("what", nargs=-1, required=True, metavar="[ALERT] HOW_LONG", shell_complete=_names)
+@click.argument("what", nargs=-1, metavar="[ALERT] HOW_LONG", shell_complete=_names)
+@click.option("--for", "length", type=lasting, metavar="TIME", help="The same as HOW_LONG.")
 @click.option("--rule", "-r", metavar="RULE", help="Every alert of this rule.")
 @click.option(*DEVICE_OPTION, "device", metavar="DEVICE", help="Every alert of this device.")
 @click.option("--everything", is_flag=True, help="All alerts.")
@@ -159,6 +160,7 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
 @shared
 def silence(
     what: tuple[str, ...],
+    length: float | None,
     rule: str | None,
     device: str | None,
     everything: bool,
@@ -167,19 +169,21 @@ def silence(
 ) -> int:
     """Send nothing about an alert, a rule or a device for a while: 30m, 2h, 1d.
 
-    It is still shown on the board. Examples: thermal@3 2h, or --rule fan 1d.
+    It is still shown on the board. Examples: thermal@3 2h, or --rule fan --for 1d.
     """
-    if len(what) > 2:
+    if not what and length is None:
+        raise click.UsageError("say what and for how long: thermal@3 2h")
+    alert, seconds = (what, length) if length is not None else (what[:-1], duration(what[-1]))
+    if len(alert) > 1:
         raise click.UsageError("give one alert and one duration: thermal@3 2h")
-    seconds = duration(what[-1])
-    if len(what) == 2 and (rule or device or everything):
+    if alert and (rule or device or everything):
         raise click.UsageError("name an alert, or --rule and --device, not both")
-    if len(what) == 1 and not (rule or device or everything):
+    if not alert and not (rule or device or everything):
         raise click.UsageError("name an alert, --rule, --device or --everything")
     source = server_source(chosen())
     body: dict[str, Any] = {"seconds": seconds, "by": by or _me(), "note": note}
-    if len(what) == 2:
-        found = resolved(source.page(), what[0])
+    if alert:
+        found = resolved(source.page(), alert[0])
         body |= {"rule": found.rule, "subject": found.subject}
     else:
         body |= {"rule": rule, "device": device}

@@ -4,7 +4,7 @@ import time
 
 from andon.cli import snapshot_source
 from andon.cli.terminal import Choices
-from andon.core.notifying.messages import trial_notice
+from andon.core.notifying.messages import NO_NOTIFIER, trial_notice
 from andon.errors import AndonError, Gone
 from andon.host.system import node_name
 from andon.model.wire import Json
@@ -23,7 +23,7 @@ def trial(choices: Choices, name: str | None) -> Json:
             f"there is no notifier {name!r}", hint=f"notifiers: {', '.join(known) or 'none'}"
         )
     chosen = [notifier for notifier in notifiers if name in (None, notifier.name)]
-    note = None if notifiers else "no notifier is set up: see [[alerts.notifier]]"
+    note = None if notifiers else NO_NOTIFIER
     return {"results": [_sent(notifier) for notifier in chosen], "note": note}
 
 

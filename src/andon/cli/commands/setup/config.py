@@ -27,6 +27,15 @@ def config(context: click.Context) -> int | None:
     A flag beats an ANDON_* variable, which beats the file, which beats the default. The file is
     the one that --config or ANDON_CONFIG names, else ~/.config/andon/andon.toml, else
     /etc/andon/andon.toml.
+
+    To be notified in a Slack channel, add this to the file of the user who runs the server, restart
+    the server and try it with andon alerts test (it needs pip install 'andon[notify]'):
+
+    \b
+      [[alerts.notifier]]
+      name = "slack"
+      kind = "apprise"
+      url = "slack://TokenA/TokenB/TokenC/#channel"
     """
     if context.invoked_subcommand is None:
         _reference(Terminal.of(chosen()))

@@ -27,6 +27,8 @@ from andon.units import human_bytes, human_seconds
 if TYPE_CHECKING:
     from andon.cli.remote import Server
     from andon.engine.sharing.lease_listing import LeaseListing
+    from andon.leases.book import Book
+    from andon.model.work import Lease
 
 
 @click.command()
@@ -66,7 +68,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
 
 
 @click.command()
-@click.argument("lease_ids", metavar="ID…", nargs=-1, required=True)
+@click.argument("lease_ids", metavar="ID…", nargs=-1)
 @click.option("--note", "-m", default="", metavar="TEXT", help="Why; its holder reads it.")
 @elsewhere
 @shared
@@ -76,6 +78,8 @@ def release(lease_ids: tuple[str, ...], note: str) -> int:
     A holder reads on its terminal who released its lease, and the note.
     """
     choices = chosen()
+    if not lease_ids:
+        raise Invalid("which lease?", hint=_your_leases(choices))
     if len(note) > MOST_NOTE:
         raise Invalid(f"the note has {len(note)} characters", hint=f"at most {MOST_NOTE}")
     for name in lease_ids:
@@ -89,7 +93,38 @@ def _release_here(name: str, note: str) -> str:
     from andon.engine.sharing import releaser
     from andon.leases.book import Book
 
-    return releaser.release(Book(make=False), name, note=note).id
+    book = Book(make=False)
+    try:
+        return releaser.release(book, name, note=note).id
+    except Gone as exc:
+        held = [one for one in _mine(book) if name in _numbers(one)]
+        if not held:
+            raise
+        words = f"GPU {name} is in your lease {held[0].id}: andon release {held[0].id}"
+        raise Gone(exc.reason, hint=words) from exc
+
+
+def _your_leases(choices: Choices) -> str:
+    """What to type, for someone who has typed no id."""
+    if choices.url is not None:
+        return "to list them: andon leases --url URL"
+    from andon.leases.book import Book
+
+    held = [
+        f"andon release {one.id} (GPU {', '.join(_numbers(one))})"
+        for one in _mine(Book(make=False))
+    ]
+    return f"yours: {'; '.join(held)}" if held else "you have none; andon leases lists them all"
+
+
+def _mine(book: "Book") -> "list[Lease]":
+    """This user's leases that are held."""
+    found = (entry for entry in book.entries() if entry.locked and entry.uid == os.getuid())
+    return [entry.lease for entry in found if entry.lease is not None]
+
+
+def _numbers(lease: "Lease") -> list[str]:
+    return [str(share.index) for share in lease.shares]
 
 
 def _release_there(choices: Choices, name: str, note: str) -> str:

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from andon.cli.snapshot_source import connected
-from andon.cli.sources import settings_of
+from andon.cli.past_source import find_past
 from andon.cli.terminal import Choices
 from andon.core.history.usage import Days, Reservation, add_runs, by_day
 from andon.errors import AndonError
 
 if TYPE_CHECKING:
-    from andon.cli.commands.watch.history import Past
+    from andon.cli.past_source import Past
     from andon.model.run import RunRow
 
 PART_SECONDS = 60.0
@@ -65,7 +64,7 @@ def past_use(
 ) -> PastUse:
     """`uuids`: only these devices; None means all."""
     found, now = PastUse(), time.time()
-    past = _past(choices)
+    past = find_past(choices)
     if past is not None:
         found.recorded = True
         try:
@@ -108,13 +107,3 @@ def _holdings(runs: Sequence["RunRow"], now: float) -> list[Reservation]:
 
 def _on(row: "RunRow", uuids: set[str] | None) -> bool:
     return uuids is None or any(device.uuid in uuids for device in row.devices)
-
-
-def _past(choices: Choices) -> "Past | None":
-    if choices.url is not None:
-        from andon.cli.remote_history import RemoteHistory
-
-        return RemoteHistory(connected(choices, choices.url))
-    from andon import app
-
-    return app.find_store(settings_of(choices))

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -13,19 +12,17 @@ from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.moments import moment as moment
 from andon.cli.options import DEVICE_FORMS, chosen, elsewhere, shared, whole, with_devices
+from andon.cli.past_source import Past, open_past
 from andon.cli.show import history as history_text
 from andon.cli.show import history_parquet
 from andon.cli.show.history import HistoryLine, Shares, throttle_lines
-from andon.cli.terminal import Choices, Terminal, notice
+from andon.cli.terminal import Terminal, notice
 from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import HOST, HOST_METRICS, METRICS, Bucket, summary
+from andon.core.history.series import HOST, HOST_METRICS, METRICS, summary
 from andon.errors import Gone
 from andon.model import wire
 from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
-
-if TYPE_CHECKING:
-    from andon.core.settings.resolution import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +40,6 @@ class Shown:
         """The number of intervals if --points is not given."""
         to_file = self.form is not None or self.file is not None
         return FILE_POINTS if to_file else history_text.sparks_at(self.terminal.width)
-
-
-class Past(Protocol):
-    """A read-only store, or a server's history."""
-
-    def devices(self) -> Sequence[Device]: ...
-
-    def history(
-        self, device: str, metric: str, since: float, until: float, points: int
-    ) -> Sequence[Bucket]: ...
-
-    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]: ...
-
-    def close(self) -> None: ...
 
 
 THROTTLE = "throttle"
@@ -145,7 +128,8 @@ def history(
     DEVICE is an index, 6:0, a UUID or its beginning, a PCI address, or "host" for the node itself;
     by default all devices are shown. Charts run from the earliest to the latest, from zero to the
     value under OF; a gap is time in which nothing was recorded. -m throttle shows the share of
-    time of each reason. `andon serve` records; --url shows a server's history.
+    time of each reason. `andon serve` records. Who runs no server of their own sees the history
+    of the machine's server.
     """
     if since >= until:
         raise click.UsageError("--since must be earlier than --until")
@@ -155,9 +139,9 @@ def history(
         raise click.UsageError(f"--parquet and --{form} cannot be combined")
     if parquet is not None:
         history_parquet.check_packages()
-    settings, terminal = snapshot_source.settings_of(chosen()), Terminal.of(chosen())
+    terminal = Terminal.of(chosen())
     shown = Shown(since, until, form, parquet, terminal)
-    past = _opened(settings, chosen())
+    past = open_past(chosen())
     try:
         known = list(past.devices())
         found = _devices(known, devices)
@@ -169,16 +153,6 @@ def history(
         past.close()
     terminal.show(text)
     return 0
-
-
-def _opened(settings: "Settings", choices: Choices) -> Past:
-    if choices.url is not None:
-        from andon.cli.remote_history import RemoteHistory
-
-        return RemoteHistory(snapshot_source.connected(choices, choices.url))
-    from andon import app
-
-    return app.open_past(settings)
 
 
 def _devices(known: Sequence[Device], names: Sequence[str]) -> list[Device | None]:

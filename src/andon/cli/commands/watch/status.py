@@ -5,7 +5,7 @@ import time
 import click
 
 from andon.cli import snapshot_source
-from andon.cli.availability_source import free_line
+from andon.cli.availability_source import availability_lines
 from andon.cli.json_text import as_json_text as as_json_text
 from andon.cli.lamp_source import LampSource
 from andon.cli.options import chosen, elsewhere, shared, with_devices
@@ -77,7 +77,7 @@ def _show(
             LampSource(chosen()).of(whole),
         )
     )
-    if shown.devices and (line := free_line(choices, whole, shown)) is not None:
+    for line in availability_lines(choices, whole, shown) if shown.devices else ():
         terminal.say(line.fit(terminal.width))
     if choices.bare and terminal.live and not choices.quiet and shown.devices:
         for text in paragraph(HINT, terminal.width, "dim"):

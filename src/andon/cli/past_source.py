@@ -1,0 +1,71 @@
+"""Where `history` and `who` get the past: a named server, this user's file, or the server here."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from andon.cli.snapshot_source import connected
+from andon.cli.sources import settings_of
+from andon.errors import AndonError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from andon.cli.terminal import Choices
+    from andon.core.history.intervals import UsageInterval
+    from andon.core.history.series import Bucket
+    from andon.model.device import Device
+
+
+class Past(Protocol):
+    """A read-only store, or a server's history."""
+
+    def devices(self) -> "Sequence[Device]": ...
+
+    def history(
+        self, device: str, metric: str, since: float, until: float, points: int
+    ) -> "Sequence[Bucket]": ...
+
+    def usage(
+        self, device: str | None, since: float, until: float
+    ) -> "Sequence[UsageInterval]": ...
+
+    def close(self) -> None: ...
+
+
+def find_past(choices: "Choices") -> Past | None:
+    """None where nothing has been recorded.
+
+    On a shared machine one server records for all: whoever runs none has no history of their own.
+    """
+    if choices.url is not None:
+        from andon.cli.remote_history import RemoteHistory
+
+        return RemoteHistory(connected(choices, choices.url))
+    from andon import app
+
+    settings = settings_of(choices)
+    own = app.find_store(settings)
+    if own is not None or settings.history_store:
+        return own
+    return _of_the_server(choices)
+
+
+def open_past(choices: "Choices") -> Past:
+    """The same; Unavailable where nothing has been recorded."""
+    from andon import app
+
+    return find_past(choices) or app.open_past(settings_of(choices))
+
+
+def _of_the_server(choices: "Choices") -> Past | None:
+    from andon.cli.lamp_source import watching_server
+    from andon.cli.remote_history import RemoteHistory
+
+    found = watching_server(choices)
+    if found is None:
+        return None
+    past = RemoteHistory(found.server)
+    try:
+        past.devices()
+    except AndonError:  # it keeps none, or shows it to others only
+        return None
+    return past

@@ -1,0 +1,165 @@
+"""What a new user types first, with neither docs nor code at hand, leads somewhere."""
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from andon.cli import lamp_source
+from andon.cli.catalogue import ALIASES, COMMANDS, MEANT
+from andon.cli.commands.explain import alerts
+from andon.cli.commands.explain.alerts_trial import trial
+from andon.cli.main import run
+from andon.cli.past_source import find_past, open_past
+from andon.cli.remote_history import RemoteHistory
+from andon.cli.terminal import Choices
+from andon.engine.sharing.availability import Availability
+from andon.engine.sharing.granter import Granter, Terms
+from andon.errors import Conflict, Unavailable
+from andon.leases.book import Book
+from andon.model.device import Snapshot
+from tests.support.sharing_parts import gpu, request
+
+NODE = Availability(lambda: Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(8))))
+
+
+@pytest.fixture(autouse=True)
+def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for name in ("ANDON_LEASE", "ANDON_TOKEN", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    return Book()
+
+
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("word", MEANT)
+def test_a_word_that_people_try_names_the_command(word: str, capsys: Said) -> None:
+    assert run([word]) == 2
+    assert f"did you mean: andon {MEANT[word]}?" in capsys.readouterr().err
+    assert MEANT[word].split()[0] in COMMANDS
+    assert word not in {*COMMANDS, *ALIASES}
+
+
+# Taking a GPU and giving it back.
+
+
+def test_release_without_an_id_names_your_leases(book: Book, capsys: Said) -> None:
+    assert run(["release"]) == 2
+    assert "you have none" in capsys.readouterr().err
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    assert run(["release"]) == 2
+    assert f"yours: andon release {held.lease.id} (GPU 3)" in capsys.readouterr().err
+    held.release()
+
+
+def test_release_of_a_gpu_names_your_lease_on_it(book: Book, capsys: Said) -> None:
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    assert run(["release", "3"]) == 5
+    assert f"GPU 3 is in your lease {held.lease.id}" in capsys.readouterr().err
+    assert run(["release", "4"]) == 5
+    assert "andon leases lists them" in capsys.readouterr().err
+    held.release()
+
+
+@pytest.mark.parametrize("command", ["lease", "run"])
+def test_a_gpu_in_place_of_a_command_is_told_how_to_name_one(command: str, capsys: Said) -> None:
+    assert run([command, "4"]) == 127
+    assert "to name a GPU: -d 4" in capsys.readouterr().err
+
+
+def test_a_refusal_lists_only_the_gpus_that_were_asked_for(book: Book) -> None:
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    with pytest.raises(Conflict) as refused:
+        Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0)
+    assert [line.partition(":")[0] for line in refused.value.mistakes] == ["GPU 3"]
+    held.release()
+
+
+# Silencing an alert, and being told.
+
+
+@pytest.mark.parametrize("words", [["--rule", "fan", "2h"], ["--rule", "fan", "--for", "2h"]])
+def test_both_ways_to_say_how_long_a_silence_lasts(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def silence(body: dict[str, Any]) -> str:
+        asked.update(body)
+        return "1ac8c112"
+
+    server = SimpleNamespace(silence=silence)
+    monkeypatch.setattr(alerts, "server_source", lambda choices: server)
+    assert run(["alerts", "silence", *words]) == 0
+    assert (asked["rule"], asked["seconds"]) == ("fan", 7200.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say what and for how long"),
+        (["--for", "2h"], "name an alert"),
+        (["fan@0", "--for", "2"], "'2' has no unit"),
+        (["fan@0", "2h", "--for", "2h"], "one alert and one duration"),
+        (["fan@0", "--for", "2h", "--rule", "fan"], "not both"),
+    ],
+)
+def test_a_silence_that_is_not_clear_is_refused(words: list[str], said: str, capsys: Said) -> None:
+    assert run(["alerts", "silence", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_who_tries_the_notifiers_and_has_none_reads_how_to_add_slack(capsys: Said) -> None:
+    assert "andon config --help" in trial(Choices(), None)["note"]
+    assert run(["config", "--help"]) == 0
+    told = capsys.readouterr().out
+    for line in ("[[alerts.notifier]]", 'kind = "apprise"', 'url = "slack://', "andon alerts test"):
+        assert line in told
+
+
+# Who used it last night.
+
+
+class Kept:
+    """A server with a history, or without one."""
+
+    def __init__(self, answers: bool) -> None:
+        self.server = self
+        self._answers = answers
+
+    def get(self, path: str, **asked: object) -> dict[str, Any]:
+        if not self._answers:
+            raise Unavailable("this server keeps no history")
+        return {"items": []}
+
+
+def test_who_has_no_history_sees_that_of_the_machines_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: Kept(answers=True))
+    assert isinstance(find_past(Choices()), RemoteHistory)
+    assert isinstance(open_past(Choices()), RemoteHistory)
+
+
+@pytest.mark.parametrize("server", [None, Kept(answers=False)])
+def test_without_any_history_there_is_none(
+    server: Kept | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: server)
+    assert find_past(Choices()) is None
+    with pytest.raises(Unavailable, match="no history yet"):
+        open_past(Choices())
+
+
+def test_a_store_that_is_named_is_never_replaced_by_a_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: Kept(answers=True))
+    monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "other.db"))
+    assert find_past(Choices()) is None
