@@ -15,6 +15,7 @@ from andon.core.sampling.self_checks import StoreStats
 from andon.core.settings.resolution import Settings
 from andon.model import wire
 from andon.model.device import Snapshot, State
+from andon.model.lease_list import LeaseList
 from andon.web.answers import payloads
 from andon.web.answers.health import health
 from andon.web.answers.sights import seen_by
@@ -39,7 +40,7 @@ GOLDEN: dict[str, Callable[[Snapshot], wire.Json]] = {
     "event-high_gpu_usage_alert": lambda s: payloads.high_usage(s, payloads.busy_uuids(s)),
     "event-snapshot": wire.snapshot_to_json,
     "system": payloads.system,
-    "nodes": payloads.nodes,
+    "nodes": lambda s: payloads.nodes(s, LeaseList(AT)),
     "why": lambda s: payloads.why([s], "2"),
 }
 
@@ -112,6 +113,7 @@ def test_the_snapshot_is_the_one_that_the_command_line_reads(client: Caller) -> 
 
 def test_command_lines_are_for_those_with_the_token(client: Caller) -> None:
     for route in ("/api/snapshot", "/api/snapshots", "/api/processes", "/api/gpu/processes",
+                  "/api/gpu/metrics", "/api/gpu/summary",
                   "/api/devices", "/api/devices/2", "/api/devices/2/why"):  # fmt: skip
         said = client.get(route).text
         assert not [found for found in _values(json.loads(said), "command") if found], route

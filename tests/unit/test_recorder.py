@@ -90,6 +90,28 @@ def test_who_was_there_is_written_up_to_the_last_tick() -> None:
     assert (use.pid, use.first, use.last) == (7, AT, AT + 4)
 
 
+def test_its_health_has_the_size_of_the_store() -> None:
+    store = Moody()
+    playing = Playing(lambda: store)
+    assert playing.recorder.health().size_bytes is None
+    playing.tick(1)
+    wait_for(lambda: (playing.recorder.health().size_bytes or 0) > 0)
+    playing.recorder.close()
+
+
+def test_a_store_whose_size_is_not_known_is_recorded_to() -> None:
+    class Unmeasured(Moody):
+        def size_bytes(self) -> int:
+            raise Unavailable("no")
+
+    playing = Playing(Unmeasured)
+    playing.tick(1)
+    wait_for(lambda: playing.recorder.health().written_snapshots == 1)
+    assert playing.recorder.health().ok
+    assert playing.recorder.health().size_bytes is None
+    playing.recorder.close()
+
+
 def test_while_the_store_fails_the_ticks_wait_and_health_says_so() -> None:
     store = Moody()
     store.broken = True
