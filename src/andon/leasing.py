@@ -8,15 +8,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from andon import library
 from andon.app import open_availability
 from andon.core.processes.redaction import redact
+from andon.core.sampling.masks import visibility
 from andon.core.sharing.choice import rank
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
 from andon.core.sharing.requests import LeaseOptions, checked
@@ -25,10 +26,11 @@ from andon.engine.sharing.availability import Availability, Candidates
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.kin import here, myself, started_ticks
+from andon.leased_calls import ENVIRONMENT, leased
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper
-from andon.model.device import Device
+from andon.model.device import Device, Snapshot
 from andon.model.verdict import VerdictKind
 from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work
 from andon.units import check_seconds, parse_seconds
@@ -155,23 +157,8 @@ class LeaseRequest:
         await asyncio.to_thread(self._held.pop().release)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """As a decorator: each call has its own lease."""
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def waited(*args: P.args, **kwargs: P.kwargs) -> Any:
-                async with LeaseRequest(self._ask):
-                    called: Awaitable[Any] = function(*args, **kwargs)
-                    return await called
-
-            return waited  # type: ignore[return-value]
-
-        @functools.wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> R:
-            with LeaseRequest(self._ask):
-                return function(*args, **kwargs)
-
-        return called
+        """As a decorator: each call has its own lease, and knows its devices."""
+        return leased(function, lambda: LeaseRequest(self._ask))
 
 
 def _with_options(
@@ -210,7 +197,7 @@ def lease(options: LeaseOptions) -> LeaseRequest:
         keeper = Keeper()
         try:
             terms = Terms(LeaseKind.LIBRARY, _command(), length, _owner(keeper), _work())
-            granter = Granter(Book(), availability(options.simulated))
+            granter = Granter(Book(), _outer_availability(options.simulated))
             grant = granter.grant(request, terms, wait, waiting)
             keeper.give(grant.held)
         except BaseException:
@@ -250,6 +237,25 @@ def available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
 def _own_availability() -> Availability:
     """For checks that reserve nothing: simulated devices may be shown."""
     return replace(availability(simulated=True), is_own=is_own)
+
+
+def _outer_availability(simulated: bool) -> Availability:
+    """For a grant: a leased call's own mask does not keep it from taking further devices."""
+    seen = availability(simulated)
+    sample = seen.sample
+    return replace(seen, sample=lambda: _seen_from_outside(sample()))
+
+
+def _seen_from_outside(snapshot: Snapshot) -> Snapshot:
+    env = ENVIRONMENT.outside()
+    if env is None:
+        return snapshot
+    visible = visibility([status.device for status in snapshot.devices], env).visible
+    statuses = (
+        replace(s, visible=s.device.uuid in visible, cuda_index=visible.get(s.device.uuid))
+        for s in snapshot.devices
+    )
+    return replace(snapshot, devices=tuple(statuses))
 
 
 def availability(simulated: bool) -> Availability:
