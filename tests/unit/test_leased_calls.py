@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from andon.leased_calls import ENVIRONMENT, leased
+from andon.leasing import seen_from_outside
+from andon.model.device import Snapshot
+from tests.support import snapshots as drawn
 
 MASK, LEASE = "CUDA_VISIBLE_DEVICES", "ANDON_LEASE"
 
@@ -248,3 +251,17 @@ def test_an_async_generator_has_its_lease_from_the_first_item_to_the_last(desk: 
 
     assert asyncio.run(all_of_them()) == [(0, [0]), (0, [0])]
     assert desk.held == []
+
+
+def test_a_grant_inside_a_leased_call_sees_what_the_process_may_use(desk: Desk) -> None:
+    """Its own mask would leave it only the devices it already holds."""
+    shown = drawn.farm()
+
+    def indices(snapshot: Snapshot) -> list[int]:
+        return [s.device.index for s in snapshot.devices if s.visible and not s.device.parent]
+
+    def inside() -> Snapshot:
+        return seen_from_outside(shown)
+
+    assert seen_from_outside(shown) is shown
+    assert indices(leased(inside, desk.request)()) == [3]
