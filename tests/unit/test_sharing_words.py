@@ -6,8 +6,8 @@ import pytest
 
 from andon.cli.commands.share.cordon import cordoned_words
 from andon.cli.commands.share.leases import _memory
-from andon.cli.commands.share.who import UNKNOWN_USER, UserRow, _remarks, _user
-from andon.core.history.usage import UserUsage
+from andon.cli.commands.share.who import UserRow, _remarks, _user
+from andon.core.history.usage import UNKNOWN_USER, UserUsage
 from andon.core.sharing.choice import Candidate, DeviceChoice
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.engine.sharing.availability import Candidates
