@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVICE, Metric, When
+from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVER, SERVICE, Metric, When
 
 INTRO = """# Metrics
 
@@ -57,6 +57,7 @@ def page() -> str:
             ),
             *_section("The node", "", NODE),
             *_section("andon itself", "", (*ITSELF, *COSTS, *SERVICE)),
+            *_section("The server", "Only in the `/metrics` of `andon serve`.", SERVER),
         ]
     )
 

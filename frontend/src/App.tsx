@@ -188,7 +188,7 @@ function Foot() {
         )}
       </span>
       <span className="sources">
-        <a href="/api/snapshot">snapshot</a> <a href="/metrics">metrics</a> <a href="/openapi.json">API</a>
+        <a href="/api/snapshot">snapshot</a> <a href="/metrics">metrics</a> <a href="/docs">API</a>
       </span>
     </footer>
   );

@@ -3,20 +3,22 @@
 import asyncio
 import functools
 import inspect
+import logging
 import math
 import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from andon import library
 from andon.app import open_availability
 from andon.core.processes.redaction import redact
+from andon.core.sampling.masks import visibility
 from andon.core.sharing.choice import rank
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
 from andon.core.sharing.requests import LeaseOptions, checked
@@ -25,13 +27,16 @@ from andon.engine.sharing.availability import Availability, Candidates
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.kin import here, myself, started_ticks
+from andon.leased_calls import ENVIRONMENT, leased
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import Keeper
-from andon.model.device import Device
+from andon.model.device import Device, Snapshot
 from andon.model.verdict import VerdictKind
 from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work
 from andon.units import check_seconds, parse_seconds
+
+log = logging.getLogger("andon")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +48,7 @@ class Held:
     def __init__(self, grant: Grant, keeper: Keeper) -> None:
         self._held: LeaseHold = grant.held
         self._keeper, self._pid = keeper, os.getpid()
+        self._ended: str | None = None
         self._devices = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
         self._everyone = tuple(status.device for status in grant.candidates.snapshot.devices)
 
@@ -89,10 +95,25 @@ class Held:
         """The holder may have rewritten a removed file under another name."""
         return self._held.hold.stands or (self._held.hold.descriptor >= 0 and self._keeper.lives)
 
+    @property
+    def why_ended(self) -> str | None:
+        """Why it is no longer in force, with whoever released it; None while it is."""
+        if self._ended is None and not self.stands:
+            self._ended = self._found_end()
+        return self._ended
+
+    def _found_end(self) -> str:
+        note = self._keeper.note() if os.getpid() == self._pid else None
+        if note is not None:
+            return note.words(self.id)
+        left = self._held.left_seconds()
+        expired = left is not None and left <= 0
+        return f"lease {self.id} {'expired' if expired else 'has ended'}"
+
     def extend(self, seconds: float | str) -> None:
         """Move its end to this long from now."""
-        if not self.stands:
-            raise Gone(f"lease {self.id} has ended")
+        if (why := self.why_ended) is not None:
+            raise Gone(why, hint="request a new lease")
         length = _seconds(seconds)
         if not self._held.hold.stands:  # its holder has written a new file
             releaser.extend(Book(make=False), self.id, length)
@@ -101,6 +122,7 @@ class Held:
     def release(self) -> None:
         """Release the devices; does nothing the second time, or in a forked child."""
         if os.getpid() == self._pid:
+            self._ended = self.why_ended or f"lease {self.id} was released by this program"
             self._held.release()
             self._keeper.dismiss()
 
@@ -127,7 +149,7 @@ class LeaseRequest:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self._held.pop().release()
+        _give_back(self._held.pop())
 
     async def __aenter__(self) -> Held:
         abandoned = threading.Event()
@@ -152,26 +174,18 @@ class LeaseRequest:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        await asyncio.to_thread(self._held.pop().release)
+        await asyncio.to_thread(_give_back, self._held.pop())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """As a decorator: each call has its own lease."""
-        if inspect.iscoroutinefunction(function):
+        """As a decorator: each call has its own lease, and knows its devices."""
+        return leased(function, lambda: LeaseRequest(self._ask))
 
-            @functools.wraps(function)
-            async def waited(*args: P.args, **kwargs: P.kwargs) -> Any:
-                async with LeaseRequest(self._ask):
-                    called: Awaitable[Any] = function(*args, **kwargs)
-                    return await called
 
-            return waited  # type: ignore[return-value]
-
-        @functools.wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> R:
-            with LeaseRequest(self._ask):
-                return function(*args, **kwargs)
-
-        return called
+def _give_back(held: Held) -> None:
+    """At the end of a block; one that lost its devices before must not go unnoticed."""
+    if (why := held.why_ended) is not None:
+        log.warning("%s; its devices may have been used by others since", why)
+    held.release()
 
 
 def _with_options(
@@ -210,7 +224,7 @@ def lease(options: LeaseOptions) -> LeaseRequest:
         keeper = Keeper()
         try:
             terms = Terms(LeaseKind.LIBRARY, _command(), length, _owner(keeper), _work())
-            granter = Granter(Book(), availability(options.simulated))
+            granter = Granter(Book(), _outer_availability(options.simulated))
             grant = granter.grant(request, terms, wait, waiting)
             keeper.give(grant.held)
         except BaseException:
@@ -250,6 +264,26 @@ def available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
 def _own_availability() -> Availability:
     """For checks that reserve nothing: simulated devices may be shown."""
     return replace(availability(simulated=True), is_own=is_own)
+
+
+def _outer_availability(simulated: bool) -> Availability:
+    """For a grant: a leased call's own mask does not keep it from taking further devices."""
+    seen = availability(simulated)
+    sample = seen.sample
+    return replace(seen, sample=lambda: seen_from_outside(sample()))
+
+
+def seen_from_outside(snapshot: Snapshot) -> Snapshot:
+    """With the devices that this process may use, whatever its leased calls have hidden."""
+    env = ENVIRONMENT.outside()
+    if env is None:
+        return snapshot
+    visible = visibility([status.device for status in snapshot.devices], env).visible
+    statuses = (
+        replace(s, visible=s.device.uuid in visible, cuda_index=visible.get(s.device.uuid))
+        for s in snapshot.devices
+    )
+    return replace(snapshot, devices=tuple(statuses))
 
 
 def availability(simulated: bool) -> Availability:

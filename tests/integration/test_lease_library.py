@@ -1,5 +1,6 @@
 """`andon.lease` in programs: threads, forks, kills, coroutines, decorators."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from andon.host.kin import user_name
 from andon.leases.book import Book
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import entries, held, kill, line
@@ -134,7 +136,7 @@ def test_a_lease_ends_by_itself_and_the_program_can_see_it() -> None:
             try:
                 held.extend(5)
             except Exception as gone:
-                print(type(gone).__name__, str(gone).endswith("has ended"))
+                print(type(gone).__name__, str(gone) == f"lease {held.id} expired")
     """)
     assert said == ["ended", "Gone True"]
 
@@ -207,16 +209,62 @@ def test_the_owner_takes_it_back_and_the_program_goes_on_without_it() -> None:
     process = program("""
         with lease(gpus=1) as held:
             print("held", flush=True)
+            print(held.why_ended)
             while held.stands:
                 time.sleep(0.01)
-            print("taken back", flush=True)
+            print("taken back:", held.why_ended, flush=True)
+            try:
+                held.extend("1h")
+            except Exception as gone:
+                print(type(gone).__name__, gone, flush=True)
     """)
     assert line(process) == "held"
     [name] = held()
-    assert andon("release", name).code == 0
-    assert line(process) == "taken back"
-    out, err = process.communicate(timeout=20)
-    assert (process.returncode, out, err) == (0, "", "")
+    assert andon("release", name, "--note", "maintenance at noon").code == 0
+    said = f"{user_name(os.getuid())} released lease {name}: maintenance at noon"
+    assert (line(process), line(process)) == ("None", f"taken back: {said}")
+    assert line(process) == f"Gone {said}"
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert err == f"{said}; its devices may have been used by others since\n"
+
+
+def test_a_decorated_function_knows_its_devices_and_a_nested_one_gets_others() -> None:
+    said = output("""
+        import asyncio, subprocess, threading
+        MASK = "CUDA_VISIBLE_DEVICES"
+        os.environ[MASK] = "0,1,2"
+
+        @lease(gpus=1, timeout=20)
+        def inner(held):
+            assert os.environ[MASK] == held.uuids[0]
+            return held.indices
+
+        @lease(gpus=1, timeout=20)
+        def outer(held):
+            asked = [sys.executable, "-c", f"import os; print(os.environ[{MASK!r}])"]
+            seen = subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+            print(seen == held.uuids[0], os.environ["ANDON_LEASE"] == held.id)
+            print(sorted(held.indices + inner()))
+            return held.indices
+
+        first = outer()
+        print(os.environ[MASK], "ANDON_LEASE" in os.environ, outer() == first)
+
+        @lease(gpus=1, timeout=20)
+        async def serve(all_of_us, held):
+            await all_of_us.wait()
+            return held.indices[0]
+
+        async def together():
+            here = asyncio.Barrier(3)
+            return len({*await asyncio.gather(serve(here), serve(here), serve(here))})
+
+        print(asyncio.run(together()), os.environ[MASK])
+    """)
+    call = ["True True", "[0, 1]"]
+    assert said == [*call, *call, "0,1,2 False True", "3 0,1,2"]
+    assert entries() == []
 
 
 def test_threads_hold_leases_of_their_own() -> None:

@@ -89,6 +89,13 @@ def test_metrics_are_the_exporters(home: Served) -> None:
     assert 'andon_gpu_temperature_celsius{device="0"' in found.body
 
 
+def test_metrics_and_health_have_what_the_server_keeps(home: Served) -> None:
+    wait_until(lambda: (home.ask("/api/health").json()["store"]["size_bytes"] or 0) > 0, "a flush")
+    found = home.ask("/metrics").body
+    for begin in ("andon_store_bytes ", 'andon_alerts{level="critical"} ', "andon_leases "):
+        assert f"\n{begin}" in found, begin
+
+
 def test_metrics_begin_with_the_prefix_of_the_settings(tmp_path: Path) -> None:
     with serving(tmp_path, "--no-history", simulate=1, ANDON_EXPORTER_PREFIX="lab") as served:
         assert 'lab_gpu_temperature_celsius{device="0"' in served.ask("/metrics").body

@@ -83,14 +83,27 @@ def test_where_the_library_is_missing_the_command_is_asked(command: Fake) -> Non
     assert [(d["vendor"], d["name"], d["state"]) for d in shown["devices"]] == [
         ("nvidia", "NVIDIA H200", "ok")
     ]
-    assert "was not found; using nvidia-smi instead" in shown["faults"][0]["reason"]
+    [fault] = shown["faults"]
+    assert "was not found; using nvidia-smi instead" in fault["reason"]
+    assert "no NVIDIA driver is installed" not in fault["hint"]
+    assert "only its library is missing" in fault["hint"]
 
 
-def test_where_both_ways_fail_the_first_reason_is_told(command: Fake) -> None:
+def test_where_both_ways_fail_both_reasons_are_told_everywhere(command: Fake) -> None:
     command.says("xml", "NVIDIA-SMI has failed because it couldn't communicate", code=9)
+    both = (
+        "the NVIDIA library libnvidia-ml.so.1 was not found; "
+        "nvidia-smi: the NVIDIA driver is not loaded"
+    )
     done = andon("status", "--json")
     assert done.code == 3
-    assert "libnvidia-ml.so.1 was not found" in done.json()["faults"][0]["reason"]
+    [fault] = done.json()["faults"]
+    assert fault["reason"] == both
+    assert "sudo modprobe nvidia" in fault["hint"]
+    for words in (("devices",), ("doctor",)):
+        said = " ".join(andon(*words).out.split())
+        assert both in said, words
+        assert "modprobe" in said, words
 
 
 def test_a_driver_that_comes_back_is_read_by_its_library_again(

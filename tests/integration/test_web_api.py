@@ -15,6 +15,7 @@ from andon.core.sampling.self_checks import StoreStats
 from andon.core.settings.resolution import Settings
 from andon.model import wire
 from andon.model.device import Snapshot, State
+from andon.model.lease_list import LeaseList
 from andon.web.answers import payloads
 from andon.web.answers.health import health
 from andon.web.answers.sights import seen_by
@@ -39,7 +40,7 @@ GOLDEN: dict[str, Callable[[Snapshot], wire.Json]] = {
     "event-high_gpu_usage_alert": lambda s: payloads.high_usage(s, payloads.busy_uuids(s)),
     "event-snapshot": wire.snapshot_to_json,
     "system": payloads.system,
-    "nodes": payloads.nodes,
+    "nodes": lambda s: payloads.nodes(s, LeaseList(AT)),
     "why": lambda s: payloads.why([s], "2"),
 }
 
@@ -112,6 +113,7 @@ def test_the_snapshot_is_the_one_that_the_command_line_reads(client: Caller) -> 
 
 def test_command_lines_are_for_those_with_the_token(client: Caller) -> None:
     for route in ("/api/snapshot", "/api/snapshots", "/api/processes", "/api/gpu/processes",
+                  "/api/gpu/metrics", "/api/gpu/summary",
                   "/api/devices", "/api/devices/2", "/api/devices/2/why"):  # fmt: skip
         said = client.get(route).text
         assert not [found for found in _values(json.loads(said), "command") if found], route
@@ -258,3 +260,41 @@ def test_the_page_about_the_server_names_every_route_and_shows_every_payload(
     payloads = [path.name for path in (REPOSITORY / "tests/golden/api").iterdir()]
     assert len(payloads) >= len(GOLDEN)
     assert not [name for name in payloads if f"golden/api/{name}" not in page]
+
+
+def test_the_api_page_and_its_style_are_for_everyone_and_under_the_same_policy(
+    client: Caller,
+) -> None:
+    page, style = client.get("/docs"), client.get("/docs/style.css")
+    assert (page.status_code, style.status_code) == (200, 200)
+    assert page.headers["content-type"].startswith("text/html")
+    assert style.headers["content-type"].startswith("text/css")
+    assert "/api/gpu/summary" in page.text
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "named", "hint"),
+    [
+        ("/api/alerts?sate=firing", "'sate'", "state, level, rule, device, since, limit"),
+        ("/api/snapshot?pretty=1", "'pretty'", "this route has no parameters"),
+        ("/api/usage?device=0&form=1&until=2", "'form'", "since"),
+        ("/api/recent?metrics=power_watts", "'metrics'", "metric"),
+        ("/api/nodes?a=1&b=2", "'a', 'b'", "no parameters"),
+    ],
+)
+def test_an_unknown_parameter_is_refused_by_name(
+    client: Caller, asked: str, named: str, hint: str
+) -> None:
+    answer = client.get(asked)
+    assert answer.status_code == 422
+    error = answer.json()["error"]
+    assert error["kind"] == "invalid"
+    assert named in error["reason"]
+    assert hint in error["hint"]
+
+
+def test_machines_may_add_parameters_of_their_own(client: Caller) -> None:
+    assert client.get("/metrics?collect[]=x").status_code == 200
+    assert client.get("/healthz?now=1").status_code == 200
+    assert client.get("/?utm=1").status_code == 200

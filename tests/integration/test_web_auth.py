@@ -154,10 +154,11 @@ def test_asking_without_a_key_is_not_guessing(outside: Caller) -> None:
 
 
 def test_outside_the_shell_loads_and_nothing_else(outside: Caller) -> None:
-    for path in ("/", "/static/theme.js", "/static/icon.svg", "/favicon.ico", "/healthz"):
+    for path in ("/", "/static/theme.js", "/static/icon.svg", "/favicon.ico", "/healthz",
+                 "/docs", "/docs/style.css"):  # fmt: skip
         assert outside.get(path).status_code == 200, path
     for path in ("/api/health", "/api/snapshot", "/metrics", "/openapi.json", "/nowhere",
-                 "/socket.io/?EIO=4&transport=polling", "/docs", "/static"):  # fmt: skip
+                 "/socket.io/?EIO=4&transport=polling", "/docs/x", "/static"):  # fmt: skip
         assert outside.get(path).status_code == 401, path
 
 

@@ -29,7 +29,7 @@ CHANGES = [("POST", "/api/links"), ("DELETE", "/api/session"), ("PUT", "/api/lea
            ("PATCH", "/api/alerts"), ("TRACE", "/"), ("BREW", "/api/snapshot"),
            ("POST", "/"), ("POST", "/static/board.js"), ("POST", "/socket.io"),
            ("POST", "/socket.iox/"), ("DELETE", "/healthz")]  # fmt: skip
-OPEN = ["/", "/healthz", "/static/board.js", "/favicon.ico", "/api/proof"]
+OPEN = ["/", "/healthz", "/static/board.js", "/favicon.ico", "/docs", "/api/proof"]
 OUR_HOSTS = ["localhost", "localhost:26366", "LOCALHOST:26366", "127.0.0.1", "127.0.0.1:9",
              "127.8.8.8:26366", "[::1]", "[::1]:26366", "localhost.",
              "[::ffff:127.0.0.1]:1"]  # fmt: skip

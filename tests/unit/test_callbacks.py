@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from andon.app import rulebook, with_thresholds
 from andon.callbacks.cord import AlertFilter, Cord, now
 from andon.callbacks.guard import Guard
 from andon.core import alerting
 from andon.core.alerting import Moment
+from andon.core.settings.resolution import Settings
 from andon.engine.sampling.bus import Bus
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level, Phase
@@ -62,6 +64,40 @@ def test_it_is_called_when_an_alert_fires_becomes_worse_and_is_over() -> None:
         ("thermal", Level.CRITICAL, Phase.FIRING),
         ("thermal", Level.CRITICAL, Phase.RESOLVED),
     ]
+
+
+def test_a_program_can_have_thresholds_of_its_own() -> None:
+    def heard(**given: Any) -> list[str]:
+        called: list[Alert] = []
+        book = rulebook(with_thresholds(Settings(), given))
+        cord = Cord(Feed().session, called.append, AlertFilter(), book, clock=Steps())
+        for _ in range(4):
+            cord.take(at(COOL))
+        return [alert.rule for alert in called]
+
+    assert heard() == []
+    assert heard(thermal_celsius=35) == ["thermal"]
+    assert heard(thermal_celsius="off", thermal_notify_celsius=35) == []
+
+
+def test_thresholds_are_added_to_those_of_the_settings() -> None:
+    settings = Settings(alerts_figures=(("thermal_celsius", 70.0), ("memory_percent", 50.0)))
+    found = rulebook(with_thresholds(settings, {"thermal_celsius": 75})).thresholds
+    assert (found.thermal_celsius, found.memory_percent) == (75, 50)
+    assert with_thresholds(settings, {}) is settings
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"thermal": 75}, "did you mean thermal_celsius"),
+        ({"thermal_celsius": "hot"}, "is not a number"),
+        ({"thermal_celsius": 1e6}, "more than 150"),
+    ],
+)
+def test_a_wrong_threshold_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        with_thresholds(Settings(), given)
 
 
 def test_a_level_that_is_not_wanted_is_not_told_and_neither_is_its_end() -> None:

@@ -2,17 +2,21 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from andon.cli import alert_source
 from andon.cli.alert_source import FromSampling, FromServer, resolved, server_source, source_of
 from andon.cli.commands.explain.alerts_follow import changes
+from andon.cli.main import run
+from andon.cli.remote import Server
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
-from andon.errors import Gone, Unavailable
+from andon.errors import Gone, Invalid, Unavailable
 from andon.host.server import server_file
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
+from andon.model.alert_wire import alerts_to_json
 from tests.support import alert_pages
 from tests.support.homes import made_node_state
 from tests.support.snapshots import AT
@@ -20,6 +24,95 @@ from tests.support.snapshots import AT
 
 def page(*alerts: Alert) -> AlertOverview:
     return AlertOverview("node17", AT, alerts)
+
+
+# Devices and thresholds.
+
+
+def typed(
+    *words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> tuple[int, FromSampling | FromServer | None]:
+    """The exit code of `andon alerts …`, and the source that it would have asked."""
+    asked: list[FromSampling | FromServer] = []
+
+    def paged(self: FromSampling, since: float | None = None) -> AlertOverview:
+        asked.append(self)
+        return page()
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(FromSampling, "page", paged)
+    code = run(["alerts", "--simulate", "2", *words])
+    return code, asked[0] if asked else None
+
+
+@pytest.mark.parametrize(
+    ("words", "devices"),
+    [
+        ((), []),
+        (("3",), ["3"]),
+        (("3", "0", "--json"), ["3", "0"]),
+        (("--json", "3:0", "-d", "GPU-4f"), ["3:0", "GPU-4f"]),
+        (("-d", "1,2", "--since", "2h", "3"), ["3", "1", "2"]),
+        (("0000:1a:00.0",), ["0000:1a:00.0"]),
+    ],
+)
+def test_alerts_takes_devices_as_arguments_and_as_an_option(
+    words: tuple[str, ...], devices: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code, source = typed(*words, monkeypatch=monkeypatch, tmp_path=tmp_path)
+    assert code == 0
+    assert source is not None
+    assert vars(source)["_devices"] == devices
+
+
+@pytest.mark.parametrize("words", [("rulez",), ("thermal@3",), ("--sinse", "3")])
+def test_a_mistyped_command_is_not_a_device(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert typed(*words, monkeypatch=monkeypatch, tmp_path=tmp_path) == (2, None)
+
+
+def test_a_server_is_asked_for_each_of_the_devices_and_no_alert_comes_twice() -> None:
+    asked: list[str] = []
+
+    class Asked(Server):
+        def __init__(self) -> None:
+            pass
+
+        def get(self, path: str, **more: object) -> dict[str, Any]:
+            asked.append(path)
+            return alerts_to_json([alert_pages.hot()], (), "node17", AT, False, worst=None)
+
+    found = FromServer(Asked(), ["2", "3:0"]).page()
+    assert found.alerts == (alert_pages.hot(),)
+    assert asked == ["/api/alerts?limit=1000&device=2", "/api/alerts?limit=1000&device=3%3A0"]
+
+
+def test_thresholds_of_ones_own_are_judged_here_and_never_sent_to_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_source, "_running", lambda choices: pytest.fail("asked a server"))
+    own = Choices(overrides={"alerts_thermal_celsius": "75"})
+    assert isinstance(source_of(own), FromSampling)
+    with pytest.raises(Invalid, match="cannot be combined"):
+        source_of(replace(own, url="http://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("thermal=30", "did you mean thermal_celsius?"),
+        ("thermal_celsius", "is not NAME=VALUE"),
+        ("thermal_celsius=", "is not NAME=VALUE"),
+        ("thermal_celsius=abc", '"abc" is not a number'),
+        ("thermal_celsius=500", "more than 150"),
+    ],
+)
+def test_a_wrong_threshold_is_refused_by_name(
+    given: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["alerts", "--simulate", "1", "--threshold", given]) == 2
+    assert words in capsys.readouterr().err
 
 
 # Names.

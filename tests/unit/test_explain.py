@@ -317,6 +317,13 @@ def test_a_fan_that_runs_on_after_work_is_not_odd() -> None:
     assert codes(explain(past, UUID)) == ["healthy", "fan"]
 
 
+def test_a_card_that_works_a_little_all_the_time_does_not_cool_down() -> None:
+    light = {**IDLE, "utilization_percent": 10, "temperature_celsius": 41, "fan_percent": 33}
+    reasons = explain(film(5, 1.0, lambda k: light), UUID)
+    sentence = next(reason.sentence for reason in reasons if reason.code == "fan")
+    assert sentence == "Fan at 33 %: the GPU is lightly used (10 %)."
+
+
 def test_a_quiet_fan_at_a_third_is_how_some_cards_idle() -> None:
     assert codes(why(card(IDLE, fan_percent=33))) == ["healthy"]
 

@@ -8,7 +8,7 @@ from andon.engine.sampling.sampler import Costs
 from andon.errors import Invalid
 from andon.exporter import Exposition, Service
 from andon.exporter.catalogue import ALL, MetricKind
-from andon.exporter.spreads import MOST_USERS
+from andon.exporter.spreads import MOST_USERS, ServerCounts
 from andon.model.device import Disk, Network, Snapshot
 from andon.testing.mock import MockGpuBackend
 from tests.support.exposition import Family, parse
@@ -26,6 +26,7 @@ from tests.support.snapshots import (
 
 COSTS = Costs(100, 2, 0.1, 0.125, 0.5, 0.75, 0.006)
 SERVICE = Service(1, 20, 3, 0.04)
+COUNTS = ServerCounts(123_456, {"critical": 1, "warning": 0, "info": 2}, 3)
 
 
 def scrape(snapshot: Snapshot, prefix: str = "andon") -> dict[str, Family]:
@@ -44,9 +45,17 @@ def with_disk(snapshot: Snapshot) -> Snapshot:
 
 def test_the_golden_exposition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("andon.exporter.spreads.__version__", "1.2.3")
-    text = Exposition().render(with_disk(farm()), COSTS, AT + 0.25, SERVICE)
+    text = Exposition().render(with_disk(farm()), COSTS, AT + 0.25, SERVICE, COUNTS)
     parse(text)
     assert_golden("metrics.txt", text)
+
+
+def test_a_servers_counts_that_are_not_known_are_left_out() -> None:
+    """Never 0 leases for a lease book that cannot be read."""
+    text = Exposition().render(farm(), None, AT, None, ServerCounts(None, {"critical": 0}, None))
+    found = parse(text)
+    assert values(found["andon_alerts"], level="critical") == [0]
+    assert not {"andon_store_bytes", "andon_leases"} & set(found)
 
 
 def test_the_kept_names_stand_under_the_chosen_prefix_with_the_index_as_text() -> None:

@@ -76,6 +76,11 @@ def test_the_processors_share_is_counted_since_the_previous_read(root: Path) -> 
     assert host.read().cpu_percent is None, "no time passed"
     (root / "proc/stat").write_text("cpu 150 0 125 715 110 0 0 0 0 0\n")
     assert host.read().cpu_percent == 75.0
+    assert host.read().cpu_percent == 75.0, "known a moment ago: not unknown now"
+    (root / "proc/stat").write_text("cpu 150 0 125 724 110 0 0 0 0 0\n")
+    assert host.read().cpu_percent == 75.0, "nine ticks are too few to tell"
+    (root / "proc/stat").write_text("cpu 150 0 125 815 110 0 0 0 0 0\n")
+    assert host.read().cpu_percent == 0.0
 
 
 @linux

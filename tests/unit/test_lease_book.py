@@ -47,6 +47,22 @@ def guarded(book: Book) -> Iterator[list[str]]:
     on[0] = False
 
 
+def test_an_empty_directory_of_ones_own_is_a_book_without_leases(tmp_path: Path) -> None:
+    env = {places.VARIABLE: str(tmp_path / "book")}
+    (tmp_path / "book").mkdir()
+    found = Book(env, make=False)
+    assert (found.entries(), found.waiting(), found.cordons()) == ([], [], ())
+    assert not list((tmp_path / "book").iterdir()), "reading makes nothing"
+
+
+def test_a_directory_with_something_else_in_it_is_still_unreadable(tmp_path: Path) -> None:
+    """It may be half of a book: what it holds is not known."""
+    env = {places.VARIABLE: str(tmp_path / "book")}
+    (tmp_path / "book" / "cordons").mkdir(parents=True)
+    with pytest.raises(AndonError):
+        Book(env, make=False).entries()
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 

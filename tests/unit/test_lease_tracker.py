@@ -100,6 +100,16 @@ def test_a_book_that_appears_later_is_followed_and_so_is_its_end(follower: Follo
     assert set(page.sharing.former) == {"GPU-0"}
 
 
+def test_an_empty_directory_is_followed_once_it_becomes_a_book(place: Path) -> None:
+    place.mkdir()
+    follower = Follower()
+    follower.until(none)
+    held = Book().write_lease(lease(0, until=time.time() + 60))
+    follower.until(one)
+    held.release()
+    follower.ledger.close()
+
+
 def test_listeners_hear_of_leases_and_of_the_line(follower: Follower) -> None:
     heard: list[int] = []
     leave = follower.ledger.listen(lambda: heard.append(1))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from andon.core.alerting import OwnTrouble
+from andon.core.alerting.listing import Counts, counts, entries
 from andon.core.alerting.past import Query
 from andon.core.notifying.outbox import Delivery, SavedAlerts
 from andon.core.notifying.routes import QuietHours, Route
@@ -49,6 +50,17 @@ def test_after_a_restart_nothing_is_told_twice(monkeypatch: pytest.MonkeyPatch) 
     assert later.kinds() == []
     playing.find_again()
     wait_for(lambda: later.kinds() == [RESOLVED])
+    playing.watcher.close()
+
+
+def test_the_counts_of_a_scrape_are_those_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    playing = Playing(monkeypatch, phone := Heard())
+    assert playing.watcher.counts() == Counts()
+    playing.lose()
+    wait_for(lambda: phone.kinds() == [FIRING])
+    found = playing.watcher.counts()
+    assert found == counts(entries(playing.watcher.alerts()))
+    assert found.critical == 1
     playing.watcher.close()
 
 

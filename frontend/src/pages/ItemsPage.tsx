@@ -1,7 +1,7 @@
 /** A plain table for lists that have no page of their own. */
 import { useMemo } from "react";
 import { useItems } from "../api/queries";
-import { DASH, dateOf, words } from "../lib/format";
+import { DASH, dateOf, gib, words } from "../lib/format";
 import { Command } from "../parts/Command";
 import { Notice, Trouble } from "../parts/Notice";
 import { type Column, Table } from "../parts/Table";
@@ -54,5 +54,10 @@ function text(name: string, value: unknown): string {
   if (TIMES.has(name) && typeof value === "number") return dateOf(value);
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "object") return String(value);
-  return Object.entries(value).map(([key, one]) => `${one} ${key}`).join(", ") || DASH;
+  return Object.entries(value).map(([key, one]) => part(key, one)).join(", ") || DASH;
+}
+
+function part(key: string, value: unknown): string {
+  if (key.endsWith("_bytes")) return `${words(key.replace(/_bytes$/, ""))} ${gib(value as number | null)} GiB`;
+  return `${value} ${words(key)}`;
 }

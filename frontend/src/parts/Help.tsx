@@ -62,7 +62,7 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
           <p className="dim">Charts: drag to zoom, Back or a double click to return; Ctrl and the wheel, or two fingers, zoom too.</p>
         </div>
       </div>
-      <p>In a terminal: <Command text="andon" /> <Command text="andon why" /> <Command text="andon doctor" /></p>
+      <p>For programs: <a href="/docs">the API</a>. In a terminal: <Command text="andon" /> <Command text="andon why" /> <Command text="andon doctor" /></p>
       <p>With a bug report, send this file: <Command text="andon status --json > bug.json" /></p>
       <p className="end"><button ref={close} type="button" onClick={onClose}>Close</button></p>
     </dialog>

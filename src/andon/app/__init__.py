@@ -3,7 +3,13 @@
 `app.serving` puts the server together; only `andon serve` imports it.
 """
 
-from andon.app.alerts import open_alert_store, open_notifiers, open_watcher, rulebook
+from andon.app.alerts import (
+    open_alert_store,
+    open_notifiers,
+    open_watcher,
+    rulebook,
+    with_thresholds,
+)
 from andon.app.history import (
     find_store,
     maintainer_of,
@@ -43,4 +49,5 @@ __all__ = [
     "store_files",
     "store_url",
     "with_driver_versions",
+    "with_thresholds",
 ]

@@ -1,6 +1,6 @@
 """Alerts: their rules, their notifiers, their store and what watches for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,18 @@ def rulebook(settings: Settings) -> "Rulebook":
     ]
     in_force = thresholds(frozenset(off | set(settings.alerts_disabled_rules)), **figures)
     return Rulebook(in_force, overrides, settings.alerts_renotify_seconds)
+
+
+def with_thresholds(settings: Settings, given: Mapping[str, object]) -> Settings:
+    """The settings with some thresholds of a caller's own; Invalid names every mistake."""
+    if not given:
+        return settings
+    from andon.core.settings.figures import flags_of
+    from andon.core.settings.resolution import resolve
+
+    own = resolve(None, {}, flags_of(given)).settings.alerts_figures
+    figures = {**dict(settings.alerts_figures), **dict(own)}
+    return replace(settings, alerts_figures=tuple(figures.items()))
 
 
 def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]":

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.exporter.spreads import ServerCounts
     from andon.web.routes.api import AppState
     from andon.web.server_runs import ServerRuns
 
@@ -128,7 +129,7 @@ def _app_state(
     parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
     if leases is not None:
         parts["leases"] = leases
-    exposition = _exposition(feed)
+    exposition = _exposition(feed, lambda: _counts(history, watcher, leases))
     return AppState(
         feed,
         keys,
@@ -173,12 +174,27 @@ def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
     return build(state, rules, audit)
 
 
-def _exposition(feed: SnapshotFeed) -> Callable[[], str]:
+def _counts(
+    history: ServerHistory, watcher: "Watcher", leases: "LeaseTracker | None"
+) -> "ServerCounts":
+    """From memory: a scrape reads neither the store nor the lease book."""
+    from andon.exporter.spreads import ServerCounts
+
+    found = watcher.counts()
+    firing = {"critical": found.critical, "warning": found.warning, "info": found.info}
+    book = None if leases is None else leases.page()
+    return ServerCounts(
+        history.vitals().size_bytes, firing, None if book is None else len(book.claims)
+    )
+
+
+def _exposition(feed: SnapshotFeed, counts: "Callable[[], ServerCounts]") -> Callable[[], str]:
     from andon.exporter import Exposition
     from andon.exporter.scrape import scraped
 
     exposition = Exposition(feed.settings.exporter_prefix)
-    return lambda: scraped(feed, exposition, wait_seconds=0)  # the event loop must not wait
+    # The event loop must not wait.
+    return lambda: scraped(feed, exposition, wait_seconds=0, counts=counts())
 
 
 def _history(sampler: Sampler, settings: Settings, wanted: bool) -> ServerHistory:

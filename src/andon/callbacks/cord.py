@@ -8,13 +8,13 @@ cord.stop()
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
 from andon import library
-from andon.app import rulebook
+from andon.app import rulebook, with_thresholds
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation, StepResult
 from andon.core.conditions.catalogue import BY_NAME
@@ -178,19 +178,27 @@ def on_alert(
     rules: Collection[str] | None = None,
     devices: Collection[int | str] | None = None,
     interval_seconds: float = 1.0,
+    thresholds: Mapping[str, float | str] | None = None,
 ) -> Cord:
     """Call a function, in its own thread, when an alert of a device visible to this process fires,
-    becomes worse or is resolved (`alert.state` says which). `stop()` ends it."""
-    return this_node(AlertFilter(level, rules, devices), interval_seconds, call).start()
+    becomes worse or is resolved (`alert.state` says which). `stop()` ends it.
+
+    `thresholds` are by the names of the settings: `{"thermal_celsius": 75}`.
+    """
+    return this_node(AlertFilter(level, rules, devices), interval_seconds, call, thresholds).start()
 
 
 def this_node(
-    wanted: AlertFilter, interval_seconds: float, call: Callable[[Alert], object] | None = None
+    wanted: AlertFilter,
+    interval_seconds: float,
+    call: Callable[[Alert], object] | None = None,
+    thresholds: Mapping[str, float | str] | None = None,
 ) -> Cord:
-    """A cord for this node with the thresholds of its settings, not yet started."""
+    """A cord for this node with the thresholds of its settings and these, not yet started."""
     shared = library.shared()
+    book = rulebook(with_thresholds(shared.settings, thresholds or {}))
     session = shared.subscribe(interval_seconds, False)
-    return Cord(session, call, wanted, rulebook(shared.settings))
+    return Cord(session, call, wanted, book)
 
 
 _cords: weakref.WeakSet[Cord] = weakref.WeakSet()

@@ -8,7 +8,7 @@ for batch in andon.guarded(loader, action=save_checkpoint):  # calls it once per
 import logging
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Generic, Literal, TypeVar
 
 from andon.callbacks.cord import AlertFilter, Cord, this_node
@@ -104,15 +104,16 @@ def guarded(
     devices: Collection[int | str] | None = None,
     longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
     interval_seconds: float = 1.0,
+    thresholds: Mapping[str, float | str] | None = None,
 ) -> Guard[T]:
     """The batches, guarded: between two of them the loop pauses (`"pause"`), stops (`"stop"`) or
     calls a function while an alert of this level is firing on a device visible to this process.
 
     `rules` and `devices` (indices or UUIDs) narrow that down; by default a pause is only for
-    what improves by waiting: heat.
+    what improves by waiting: heat. `thresholds` as for `on_alert`.
     """
     if rules is None and action == "pause":
         rules = WAITING_HELPS
     wanted = AlertFilter(on, rules, devices)
-    cord = this_node(wanted, interval_seconds)
+    cord = this_node(wanted, interval_seconds, thresholds=thresholds)
     return Guard(batches, cord.start(), wanted, action, longest_pause_seconds)

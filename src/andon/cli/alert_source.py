@@ -1,7 +1,7 @@
 """Where `andon alerts` gets its alerts: from a server, or from sampling this node once."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
@@ -31,8 +31,12 @@ ONE_READING = (
     "Based on one reading: no server is running (andon serve), so durations are unknown and "
     "nobody is notified."
 )
+OWN_THRESHOLDS = (
+    "Based on one reading and the given thresholds: durations are unknown and nobody is notified."
+)
 NO_GPU = "No GPU found on this node."
 NO_SERVER = "no andon server is running on this machine"
+SERVER_THRESHOLDS = "a server judges by its own settings: andon serve --threshold NAME=VALUE"
 START = "start one with andon serve, or name one elsewhere with --url"
 
 
@@ -51,14 +55,18 @@ class Source(Protocol):
 class FromServer:
     """Alerts from a server."""
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
+    def __init__(self, server: Server, devices: Sequence[str] = ()) -> None:
+        self.server, self._devices = server, devices
 
     def page(self, since: float | None = None) -> AlertOverview:
+        """Of all devices, or of those named; the server knows which ones the names mean."""
         asked: dict[str, Any] = {"limit": MOST}
         if since is not None:
             asked["since"] = max(0.0, since)
-        return self._page(self.server.get(f"/api/alerts?{urlencode(asked)}"))
+        each = [{**asked, "device": device} for device in self._devices] or [asked]
+        pages = [self._page(self.server.get(f"/api/alerts?{urlencode(one)}")) for one in each]
+        found = {alert.id: alert for page in pages for alert in page.alerts}
+        return replace(pages[0], alerts=tuple(found.values()))
 
     def pages(self) -> Iterator[AlertOverview]:
         """The active alerts and those resolved in the meantime, repeatedly."""
@@ -130,8 +138,8 @@ def page_from_json(payload: Json) -> AlertOverview:
 class FromSampling:
     """Alerts from sampling this node here; nothing is stored, and no one is notified."""
 
-    def __init__(self, choices: Choices) -> None:
-        self._choices = choices
+    def __init__(self, choices: Choices, devices: Sequence[str] = ()) -> None:
+        self._choices, self._devices = choices, devices
 
     def page(self, since: float | None = None) -> AlertOverview:
         """One sample: what would fire if it lasted counts as firing."""
@@ -141,8 +149,10 @@ class FromSampling:
         settings = snapshot_source.settings_of(self._choices)
         snapshot = snapshot_source.take_snapshot(self._choices)
         snapshot = app.with_driver_versions(snapshot, settings)
-        note = ONE_READING if not has_none(snapshot) else f"{NO_GPU} {ONE_READING}"
-        return _page(snapshot, standing(snapshot, _rulebook(settings)), note)
+        read = OWN_THRESHOLDS if _has_thresholds(self._choices) else ONE_READING
+        note = read if not has_none(snapshot) else f"{NO_GPU} {read}"
+        found = self._narrowed(standing(snapshot, _rulebook(settings)), snapshot)
+        return _page(snapshot, found, note)
 
     def pages(self) -> Iterator[AlertOverview]:
         """Sample after sample through the same rules as a server, with their durations."""
@@ -161,7 +171,14 @@ class FromSampling:
                 state = outcome.state
                 ended = [a for a in outcome.changed if a.state is Phase.RESOLVED and a.fired]
                 found = (replace(a, notified=0) for a in (*alerting.current(state), *ended))
-                yield _page(snapshot, tuple(found))  # there is nobody to notify
+                # There is nobody to notify.
+                yield _page(snapshot, self._narrowed(tuple(found), snapshot))
+
+    def _narrowed(self, alerts: tuple[Alert, ...], snapshot: "Snapshot") -> tuple[Alert, ...]:
+        if not self._devices:
+            return alerts
+        wanted = snapshot_source.chosen_uuids(snapshot, self._devices)
+        return tuple(alert for alert in alerts if alert.subject in wanted)
 
     def rules(self) -> Json:
         from andon.web.answers.alert_payloads import rules_to_json
@@ -181,13 +198,24 @@ class FromSampling:
         return rule_to_json(condition, here)
 
 
-def source_of(choices: Choices) -> FromServer | FromSampling:
-    """The named server, the one running here, or this node itself."""
+def source_of(choices: Choices, devices: Sequence[str] = ()) -> FromServer | FromSampling:
+    """The named server, the one running here, or this node itself.
+
+    With thresholds of the caller's own it is this node: a server judges by its own.
+    """
+    own_rules = _has_thresholds(choices)
+    if choices.url is not None and own_rules:
+        raise Invalid("--threshold and --url cannot be combined", hint=SERVER_THRESHOLDS)
     if choices.url is not None:
-        return FromServer(snapshot_source.connected(choices, choices.url))
-    if choices.simulate is not None or choices.replay is not None:
-        return FromSampling(choices)
-    return _running(choices) or FromSampling(choices)
+        return FromServer(snapshot_source.connected(choices, choices.url), devices)
+    if choices.simulate is not None or choices.replay is not None or own_rules:
+        return FromSampling(choices, devices)
+    running = _running(choices)
+    return FromSampling(choices, devices) if running is None else FromServer(running, devices)
+
+
+def _has_thresholds(choices: Choices) -> bool:
+    return any(name.startswith("alerts_") for name in choices.overrides)
 
 
 def server_source(choices: Choices) -> FromServer:
@@ -198,16 +226,16 @@ def server_source(choices: Choices) -> FromServer:
     raise Unavailable(NO_SERVER, hint=START)
 
 
-def _running(choices: Choices) -> FromServer | None:
+def _running(choices: Choices) -> Server | None:
     """The server on this machine: this user's own, else the system service's.
 
     Not any user's: alerts contain commands to type, and any user may listen on a port.
     """
     own = own_server()
     if own is not None and _answers(own, Unavailable, Denied):
-        return FromServer(own)
+        return own
     system = service(DEFAULT_URL, choices.token_file)
-    return FromServer(system) if _answers(system, Unavailable) else None
+    return system if _answers(system, Unavailable) else None
 
 
 def _answers(server: Server, *absent: type[AndonError]) -> bool:

@@ -113,6 +113,33 @@ def elsewhere(command: F) -> F:
     return command
 
 
+def _set_thresholds(
+    context: click.Context, parameter: click.Parameter, given: Sequence[str]
+) -> None:
+    """Remember them as settings; the catalogue is imported only if there are any."""
+    if not given:
+        return
+    from andon.core.settings.figures import flags_of
+
+    pairs = [text.partition("=") for text in given]
+    if wrong := [name for name, sign, value in pairs if not (sign and value)]:
+        raise click.BadParameter(f"{wrong[0][:40]!r} is not NAME=VALUE, e.g. thermal_celsius=75")
+    flags = flags_of({name.strip().removeprefix("alerts."): value for name, _, value in pairs})
+    chosen(context).overrides.update(flags)
+
+
+def thresholds_option(help: str) -> Callable[[F], F]:  # noqa: A002 - click's word
+    """--threshold NAME=VALUE, any number of times: settings of alerts for this command alone."""
+    return click.option(
+        "--threshold",
+        multiple=True,
+        expose_value=False,
+        callback=_set_thresholds,
+        metavar="NAME=VALUE",
+        help=help,
+    )
+
+
 def device_option(name: str, help: str) -> Callable[[F], F]:  # noqa: A002 - click's word
     """-d, --device and --devices: the same wherever devices are named; split by commas."""
     return click.option(*DEVICE_OPTION, name, multiple=True, metavar="D,…", help=help)

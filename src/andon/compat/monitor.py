@@ -170,6 +170,8 @@ class GPUMonitor:
         self._cached, self._sessions, self._lock = None, [], threading.Lock()
 
 
+GpuMonitor = GPUMonitor  # a kept name, as GpuMetrics and GpuAlert are written
+
 _monitors: weakref.WeakSet[GPUMonitor] = weakref.WeakSet()
 _monitor: GPUMonitor | None = None
 _lock = threading.Lock()

@@ -241,6 +241,12 @@ SERVICE: tuple[Metric, ...] = (
              "Requests that failed or were aborted."),
     _counter("scrape_seconds_total", "service.seconds", "Time spent on rendering responses."),
 )  # fmt: skip
+SERVER: tuple[Metric, ...] = (
+    _gauge("store_bytes", "counts.store_bytes", "Size of the history, measured once a minute."),
+    _several("alerts", "counts.alerts", spreads.alerts, ("level",),
+             "Alerts that fire, as andon alerts counts them."),
+    _gauge("leases", "counts.leases", "Leases in force."),
+)  # fmt: skip
 """Rows of andon itself: read from `spreads.SelfReadings`, if its parts are known."""
 
-ALL = (*DEVICE, *NODE, *ITSELF, *COSTS, *SERVICE)
+ALL = (*DEVICE, *NODE, *ITSELF, *COSTS, *SERVICE, *SERVER)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from andon.engine.sampling.sampler import Costs
-from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVICE, Metric, When
-from andon.exporter.spreads import ExportedDevice, SelfReadings, Service
+from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVER, SERVICE, Metric, When
+from andon.exporter.spreads import ExportedDevice, SelfReadings, ServerCounts, Service
 from andon.exporter.texts import checked_prefix, labels, number
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels
@@ -36,18 +36,25 @@ class Exposition:
         self._device, self._node = self._headed(DEVICE), self._headed(NODE)
         self._itself = self._headed(ITSELF)
         self._costs, self._service = self._headed(COSTS), self._headed(SERVICE)
+        self._server = self._headed(SERVER)
         self._prepared: dict[tuple[str, str], Starts] = {}
         self._latest: tuple[Snapshot | None, str] = (None, "")
 
     def render(
-        self, snapshot: Snapshot, costs: Costs | None, now: float, service: Service | None = None
+        self,
+        snapshot: Snapshot,
+        costs: Costs | None,
+        now: float,
+        service: Service | None = None,
+        counts: ServerCounts | None = None,
     ) -> str:
-        """The whole text; without `costs` and `service` if they are None."""
+        """The whole text; without `costs`, `service` and `counts` if they are None."""
         out = [self._about(snapshot)]
-        own = SelfReadings(snapshot, now, costs, service)
+        own = SelfReadings(snapshot, now, costs, service, counts)
         _plain(self._itself, own, out)
         _plain(self._costs if costs else (), own, out)
         _plain(self._service if service else (), own, out)
+        _plain(self._server if counts else (), own, out)
         return "".join(out)
 
     def _about(self, snapshot: Snapshot) -> str:

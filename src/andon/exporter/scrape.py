@@ -5,7 +5,7 @@ import time
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Unavailable
 from andon.exporter.exposition import Exposition
-from andon.exporter.spreads import Service
+from andon.exporter.spreads import ServerCounts, Service
 
 FIRST_SECONDS = 5.0  # how long a scrape waits for the first snapshot
 
@@ -15,10 +15,11 @@ def scraped(
     exposition: Exposition,
     service: Service | None = None,
     wait_seconds: float = FIRST_SECONDS,
+    counts: ServerCounts | None = None,
 ) -> str:
     """As Prometheus text, however old the snapshot is: its age is exported too."""
     feed.wait_for_first(wait_seconds)
     snapshot = feed.last
     if snapshot is None:
         raise Unavailable("no reading yet", hint="try again in a few seconds")
-    return exposition.render(snapshot, feed.costs(), time.time(), service)
+    return exposition.render(snapshot, feed.costs(), time.time(), service, counts)

@@ -32,13 +32,24 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerCounts:
+    """What a server keeps: its history, alerts and leases; None where not known."""
+
+    store_bytes: int | None = None
+    alerts: Mapping[str, int] | None = None
+    """Those that fire, by level."""
+    leases: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SelfReadings:
-    """Readings about andon itself; costs and service if known."""
+    """Readings about andon itself; costs, service and counts if known."""
 
     snapshot: Snapshot
     now: float
     costs: Costs | None = None
     service: Service | None = None
+    counts: ServerCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +117,11 @@ def faults(snapshot: Snapshot) -> Points:
     failed = {label("source", fault.source) for fault in snapshot.faults}
     known = {label("source", status.device.vendor) for status in snapshot.devices}
     return [(text, int(text in failed)) for text in sorted(failed | known)][:MOST_PARTS]
+
+
+def alerts(own: SelfReadings) -> Points:
+    found = own.counts.alerts if own.counts else None
+    return [(label("level", level), count) for level, count in (found or {}).items()]
 
 
 def disk_used(snapshot: Snapshot) -> Points:

@@ -32,6 +32,8 @@ _LOCAL = frozenset(
 (squashfs, iso9660), layers (overlay) and memory (tmpfs) say nothing about a disk."""
 _CONTAINER_ENDS = ("veth", "cali", "lxc")  # one per container, with a new name each time
 
+LEAST_CPU_SECONDS = 0.2  # of all processors: in fewer ticks a share says nothing
+
 T = TypeVar("T")
 
 
@@ -63,7 +65,7 @@ Drivers = Callable[[], tuple[DriverVersions, ...]]
 
 
 class System:
-    """Reads the node's values. CPU use is measured since the previous read."""
+    """Reads the node's values. CPU use is measured since an earlier read."""
 
     def __init__(
         self,
@@ -75,6 +77,7 @@ class System:
         self._source: _Source = _Proc(root) if linux else _Psutil()
         self._clock = clock
         self._cpu: CpuTimes | None = None
+        self._busy: float | None = None
         self._disks: tuple[Disk, ...] = ()
         self._disks_due = self._network_due = -math.inf
         self._network: tuple[Network, ...] = ()
@@ -98,10 +101,13 @@ class System:
         )
 
     def _cpu_percent(self, spared_seconds: float) -> float | None:
-        before, self._cpu = self._cpu, _tried(self._source.cpu, None)
-        if before is None or self._cpu is None:
-            return None
-        return busy_percent(before, self._cpu, spared_seconds)
+        """Of two reads in quick succession the second repeats the value of the first."""
+        before, now = self._cpu, _tried(self._source.cpu, None)
+        if before is None or now is None:
+            self._cpu, self._busy = now, None
+        elif self._busy is None or now.total - before.total >= LEAST_CPU_SECONDS:
+            self._cpu, self._busy = now, busy_percent(before, now, spared_seconds)
+        return self._busy
 
     def _disk(self) -> tuple[Disk, ...]:
         now = self._clock()

@@ -221,7 +221,7 @@ class Book:
     def _is_there(self, path: Path) -> bool:
         """Whether a book can be read; the one for new leases reports errors itself."""
         if path == self.path:
-            return path.is_dir()
+            return path.is_dir() and not places.is_unused(path)
         try:
             for part in places.MODES:
                 os.close(files.open_folder(path, part))

@@ -2,8 +2,8 @@
 
 It is started before the lease is granted and gets the lock's descriptors through a socket. It
 releases the lease when the program and everything it forked have exited, at the lease's end, or on
-SIGTERM, which `andon release` sends. If the lease's file is removed, it writes it into the book
-again.
+SIGTERM, which `andon release` sends; it then passes on to the program who did that, and why. If the
+lease's file is removed, it writes it into the book again.
 """
 
 import json
@@ -21,10 +21,12 @@ from andon.errors import AndonError
 from andon.host.interpreter import module_command, module_environment
 from andon.leases.hold import Countdown, Hold, LeaseHold
 from andon.leases.places import VARIABLE
+from andon.model.release_note import ReleaseNote, release_from_json, release_to_json
 
 CHECK_SECONDS = 5.0  # how late a changed end or a removed file is noticed
 _MESSAGE_BYTES = 16_384  # a path of maximum length, and some numbers
 _TAKEN = b"."
+_AT_ONCE = getattr(socket, "MSG_DONTWAIT", 0)
 
 
 class Account(NamedTuple):
@@ -91,6 +93,13 @@ class Keeper:
         except OSError:
             return False
 
+    def note(self) -> ReleaseNote | None:
+        """Who asked it to release the lease, as it said; None if no one did. Never waits."""
+        try:
+            return release_from_json(json.loads(self._socket.recv(_MESSAGE_BYTES, _AT_ONCE)))
+        except (OSError, ValueError, AndonError):
+            return None
+
     def recall(self) -> None:
         """Make it release what it holds at once."""
         self._process.terminate()
@@ -124,7 +133,9 @@ def main(arguments: Sequence[str]) -> int:
     if order["detached"]:
         with suppress(OSError):  # the sender may have exited
             channel.send(_TAKEN)
-    _keep(hold, countdown, [asked] if order["detached"] else [asked, channel])
+    ended_by = _keep(hold, countdown, [asked] if order["detached"] else [asked, channel])
+    if asked in ended_by and not order["detached"]:
+        _pass_on_note(hold, channel)
     hold.release()
     return 0
 
@@ -138,12 +149,26 @@ def _asked() -> socket.socket:
     return ours
 
 
-def _keep(hold: Hold, countdown: Countdown | None, waited: Sequence[socket.socket]) -> None:
-    """Until it ends: the sockets become readable only then."""
+def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
+    """To the program, before the lease is gone: whoever left the note then removes it."""
+    from andon.leases.release_notes import read_note  # slow to import, and not always needed
+
+    note = read_note(hold)
+    with suppress(OSError):
+        if note is not None:
+            channel.send(json.dumps(release_to_json(note)).encode())
+
+
+def _keep(
+    hold: Hold, countdown: Countdown | None, waited: Sequence[socket.socket]
+) -> Sequence[socket.socket]:
+    """Until it ends: the sockets become readable only then. Returns those that are."""
     while hold.is_in_book or _is_written_again(hold):
         left = CHECK_SECONDS if countdown is None else countdown.left_seconds()
-        if left <= 0 or select.select(waited, [], [], min(left, CHECK_SECONDS))[0]:
-            return
+        found = select.select(waited, [], [], max(0.0, min(left, CHECK_SECONDS)))[0]
+        if left <= 0 or found:
+            return found
+    return ()
 
 
 def _is_written_again(hold: Hold) -> bool:

@@ -76,6 +76,14 @@ def _owner(path: Path) -> int | None:
     return found.st_uid if stat.S_ISDIR(found.st_mode) else None
 
 
+def is_unused(path: Path) -> bool:
+    """Whether it is an empty directory of root or this user: a book to be, without a lease."""
+    try:
+        return _owner(path) in (0, os.getuid()) and not os.listdir(path)  # noqa: PTH208
+    except OSError:
+        return False
+
+
 def may_hold_leases(env: Mapping[str, str]) -> bool:
     """Whether any book has a file: checked before more is imported."""
     mounts = file_systems.read_mounts()

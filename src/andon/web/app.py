@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
@@ -17,7 +17,9 @@ from andon.web.answers.problems import UNEXPECTED, problem, problem_of
 from andon.web.history_reader import Busy
 from andon.web.routes import charts
 from andon.web.routes.api import AppState, routes
+from andon.web.routes.api_page import add_api_page
 from andon.web.routes.board import add_board
+from andon.web.routes.parameters import refuse_unknown_parameters
 from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
 from andon.web.transport.auth import Gate, GateConfig
@@ -59,10 +61,12 @@ def _api(state: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) 
         redoc_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
+        dependencies=[Depends(refuse_unknown_parameters)],
     )
     api.include_router(routes(state))
     api.include_router(charts.routes(state))
     describe(api)
+    add_api_page(api)
     add_board(api)
     _handle_errors(api)
     return api

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from andon.core.history.series import HOST, HOST_METRICS, Bucket
 from andon.core.sampling.self_checks import StoreStats
-from andon.errors import AndonError, Invalid, Unavailable
+from andon.errors import Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
 from andon.ports import Store
@@ -84,12 +84,12 @@ class Recorded:
     def vitals(self) -> StoreStats:
         """The state of the store, for alerts."""
         health = self._recorder.health()
-        try:
-            size = self._recorder.store.size_bytes()
-        except (AndonError, OSError):
-            size = None
         return StoreStats(
-            health.reason, health.hint or "", health.dropped_snapshots, size, self._budget_bytes
+            health.reason,
+            health.hint or "",
+            health.dropped_snapshots,
+            health.size_bytes,
+            self._budget_bytes,
         )
 
     def knows(self, uuid: str) -> bool:

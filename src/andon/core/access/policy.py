@@ -15,7 +15,7 @@ from andon.core.access.server_proof import PATH as PROOF
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 SESSION = "/api/session"
-SHELL = frozenset({"/", "/healthz", "/favicon.ico", PROOF, SESSION})
+SHELL = frozenset({"/", "/healthz", "/favicon.ico", "/docs", "/docs/style.css", PROOF, SESSION})
 """What anyone may fetch; it contains no readings. The page must load before it can send a key and
 learn what it may do, and a client sends its token only after the server has proved that it knows
 it."""

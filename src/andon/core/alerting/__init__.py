@@ -3,6 +3,7 @@
 from andon.core.alerting.commands import (
     acknowledge,
     current,
+    raised,
     silence,
     unacknowledge,
     unsilence,
@@ -32,6 +33,7 @@ __all__ = [
     "acknowledge",
     "current",
     "dump",
+    "raised",
     "restore",
     "silence",
     "step",

@@ -61,6 +61,11 @@ def unsilence(state: AlertState, silence_id: str, moment: Moment) -> StepResult:
     return _silenced(replace(state, silences=left), moment)
 
 
+def raised(state: AlertState) -> Iterator[Alert]:
+    """Every pending or firing alert as it was when it last changed: enough to count them."""
+    return (episode.alert for episode in _all(state))
+
+
 def current(state: AlertState) -> tuple[Alert, ...]:
     """Every pending or firing alert, with the numbers of the last sample, worst first."""
     if state.snapshot is None:

@@ -10,6 +10,7 @@ from andon.model.device import Device
 MOST_TICKS = 600  # ten minutes at one sample a second: about 6 MB with eight devices
 MOST_USES = 2000
 UPKEEP_SECONDS = 60.0
+SIZE_SECONDS = 60.0  # between two measurements of the store's size
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class RecorderHealth:
     written_snapshots: int = 0
     flushed: float | None = None
     """When something was last committed; UTC."""
+    size_bytes: int | None = None
+    """Of the store, measured once a minute; None before the first time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,13 @@ Every command reads settings, and few need the catalogue: it is loaded if one of
 all settings are listed.
 """
 
+from collections.abc import Mapping
 from functools import cache
 
 from andon.core.conditions.catalogue import FIGURES
 from andon.core.settings.kinds import NUMBER, NUMBER_OR_OFF, SECONDS, SECONDS_OR_OFF, ValueKind
 from andon.core.settings.table import FIELDS, Field
+from andon.errors import Invalid
 from andon.model.thresholds import Figure
 
 PREFIX = "alerts_"
@@ -19,6 +21,24 @@ _KINDS: dict[tuple[bool, bool], ValueKind] = {
     (True, True): SECONDS_OR_OFF,
 }
 """By whether it is a time, and whether it can be off."""
+
+
+def flags_of(thresholds: Mapping[str, object]) -> dict[str, object]:
+    """Thresholds by their names, as flags of the settings; Invalid names those that do not exist.
+
+    Their values are checked with the other settings.
+    """
+    mistakes = [_unknown(name) for name in thresholds if name not in FIGURES]
+    if mistakes:
+        raise Invalid(mistakes[0], hint="list them: andon alerts rules", mistakes=tuple(mistakes))
+    return {f"{PREFIX}{name}": value for name, value in thresholds.items()}
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches  # only if there is a mistake
+
+    near = get_close_matches(name, FIGURES, n=1)
+    return f"there is no threshold {name[:40]!r}" + (f": did you mean {near[0]}?" if near else "")
 
 
 @cache
@@ -39,5 +59,6 @@ def setting_of(figure: Figure) -> Field:
         figure.help,
         figure.low,
         figure.high,
+        option=f"--threshold {name}",
         figure=figure.default,
     )

@@ -8,6 +8,7 @@ from andon.errors import Invalid
 
 MEMORY = "memory:"
 LONGEST = 4096
+LONGEST_SCHEME = 40
 EXAMPLES = 'for example "sqlite:///data/history.db", or "memory:"'
 
 # A single letter is a drive of Windows, not a scheme.
@@ -85,9 +86,15 @@ def file_of(url: StoreUrl) -> str:
 
 
 def redacted(text: str) -> str:
-    """The URL as it may be printed, whether it is valid or not: `postgresql://ada:***@host/db`."""
+    """The URL as it may be printed, whether it is valid or not: `postgresql://ada:***@host/db`.
+
+    Of one that is too long only the beginning: to search all of it for a password takes long.
+    """
     from andon.core.processes.redaction import HIDDEN, redact_text
 
+    if len(text) > LONGEST:
+        head, colon, _ = text.partition(":")
+        return f"{head[:LONGEST_SCHEME]}:{HIDDEN}" if colon else head[:LONGEST_SCHEME]
     text = _PASSWORD.sub(rf"\1{HIDDEN}@", text)
     text = _OPAQUE_PASSWORD.sub(rf"\1{HIDDEN}@", text)
     text = _NO_HOST.sub(rf"\1{HIDDEN}", text)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from andon.core.sampling import reader_backoff
+from andon.core.sampling.detours import both_failed, used_instead
 from andon.core.sampling.reader_backoff import Attempts, Life, ReaderPhase
 from andon.core.sampling.roster import Roster
 from andon.engine.sampling.spawning import take, wait_for
@@ -151,6 +152,7 @@ class Vendor:
         self._choices, self._deadline_seconds = choices, deadline_seconds
         self._chosen = 0
         self._first_fault: Fault | None = None
+        self._both: Fault | None = None  # while every choice fails
         self._deliver = deliver
         self._reader: ReaderProcess | None = None
         self._life = Life(ReaderPhase.STARTING, 0.0, 0.0)
@@ -308,7 +310,7 @@ class Vendor:
             self.roster.glanced([wire.card_from_json(c) for c in message["glanced"]], at)
         elif "opened" in message:
             self._life = Life(ReaderPhase.OPEN, now, now)
-            self.versions, self.fault = message["versions"], self._detour()
+            self.versions, self.fault, self._both = message["versions"], self._detour(), None
             self.roster.opened([wire.card_from_json(c) for c in message["opened"]], at, now)
             self.roster.asked(now)
         elif "down" in message:
@@ -379,23 +381,22 @@ class Vendor:
 
     def _try_next_choice(self, now: float) -> None:
         """Try the next choice at once; after the last one, the first again after its back-off."""
+        failed = self._choices[self._chosen].backend
         if self._chosen == 0:
             self._first_fault = self.fault
+        elif self._first_fault is not None and self.fault is not None:
+            self._both = both_failed(self._first_fault, self.fault, command_name(failed))
         self._chosen = (self._chosen + 1) % len(self._choices)
         if self._chosen:
             self._attempts = Attempts(stuck=self._attempts.stuck)
             self._start(now)
-        elif self._first_fault is not None:
-            self.fault = self._first_fault  # the first choice's failure is the useful one
+        self.fault = self._both or self.fault
 
     def _detour(self) -> Fault | None:
         """The fault to report while a second choice is in use."""
         if not self._chosen or self._first_fault is None:
             return None
-        backend = self._choices[self._chosen].backend.replace("_", "-")
-        first = self._first_fault
-        reason = f"{first.reason}; using {backend} instead"
-        return Fault(self.name, reason, first.hint, FaultCode.OTHER_BACKEND)
+        return used_instead(self._first_fault, command_name(self._choices[self._chosen].backend))
 
     def _reap(self) -> None:
         self._stuck = [reader for reader in self._stuck if reader.ended() is None]
@@ -433,6 +434,10 @@ class Vendor:
         reader.close()
         reader.forget()
         self._leaving.append(reader)
+
+
+def command_name(backend: str) -> str:
+    return backend.replace("_", "-")
 
 
 def _ending(code: int | None) -> str:

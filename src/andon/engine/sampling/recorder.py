@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from andon.core.history.backlog import UPKEEP_SECONDS, Backlog, RecorderHealth
+from andon.core.history.backlog import SIZE_SECONDS, UPKEEP_SECONDS, Backlog, RecorderHealth
 from andon.core.history.intervals import OpenIntervals
 from andon.core.history.series import facts_of, tick_of
 from andon.core.history.tiers import Retention
@@ -46,6 +46,7 @@ class Recorder:
         self._backlog, self._uses = Backlog(tried=time.monotonic()), OpenIntervals()
         self._flushed: float | None = None
         self._kept = time.monotonic()
+        self._size: tuple[float, int | None] = (float("-inf"), None)
         self._unexpected = FailureLog("andon.recorder", "recording failed; retrying")
         self._retrying = Retrying(log.warning, TEXTS, self._translated)
         self._follower = Follower(
@@ -76,6 +77,7 @@ class Recorder:
                 dropped_snapshots=backlog.dropped + self._follower.session.dropped,
                 written_snapshots=backlog.written,
                 flushed=self._flushed,
+                size_bytes=self._size[1],
             )
 
     @property
@@ -140,6 +142,15 @@ class Recorder:
             self._backlog = backlog.flushed(time.monotonic())
             self._flushed = time.time()
             self._retrying.succeeded()
+        self._measure(store)
+
+    def _measure(self, store: Store) -> None:
+        """In this thread, for all who ask: a disk that hangs must not stop a scrape."""
+        if time.monotonic() - self._size[0] >= SIZE_SECONDS:
+            size = None
+            with suppress(AndonError, OSError):
+                size = store.size_bytes()
+            self._size = time.monotonic(), size
 
     def _maintain(self) -> None:
         """Do some maintenance; if more is due, the next flush continues."""

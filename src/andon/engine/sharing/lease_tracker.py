@@ -273,7 +273,8 @@ def _candidates(env: Mapping[str, str]) -> tuple[Path, ...]:
 
 def _watched(path: Path, read: tuple[Path, ...]) -> str:
     """What is checked for changes; for a book that is not read, only whether it was replaced."""
-    return str(path) if path.is_dir() and path not in read else f"{path}/{places.LEASES}"
+    is_other = path.is_dir() and path not in read and not places.is_unused(path)
+    return str(path) if is_other else f"{path}/{places.LEASES}"
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -1,5 +1,6 @@
 """Payloads of routes and events, built from snapshots; pure, so that golden files can test them."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -12,7 +13,8 @@ from andon.core.settings.resolution import Settings
 from andon.core.sharing.placement import score
 from andon.model import wire
 from andon.model.alert import Alert
-from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.device import DeviceStatus, Process, Snapshot, State
+from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, device_named, titles, unread_words
 from andon.model.shapes import names_of, plain
 from andon.units import MIB
@@ -20,6 +22,8 @@ from andon.web.answers.schemas import About
 
 HIGH_USAGE_PERCENT = 50
 NO_DEVICE = "no GPU found on this node"
+NO_LEASES = "this server keeps no leases"
+UNREAD_LEASE = "a lease cannot be read: it may reserve any device"
 NO_DEVICE_HINT = "andon doctor finds out why; to try it: andon serve --simulate 4"
 
 
@@ -91,7 +95,9 @@ def _gpu(status: DeviceStatus, settings: Settings) -> wire.Json:
         "memory_used_mb": _mib(_read(status, "memory_used_bytes")),
         "memory_free_mb": _mib(free),
         "memory_total_mb": _mib(total),
+        "memory_percent": _one_digit(status.memory_percent if status.answered else None),
         "temperature_c": _read(status, "temperature_celsius"),
+        "fan_percent": _read(status, "fan_percent"),
         "power_draw_w": _read(status, "power_watts"),
         "score": score(
             None if free is None else int(free),
@@ -99,14 +105,23 @@ def _gpu(status: DeviceStatus, settings: Settings) -> wire.Json:
             None if utilization is None else int(utilization),
             *weights,
         ),
+        "processes": [_use(p) for p in status.processes] if status.answered else None,
+    }
+
+
+def _use(process: Process) -> wire.Json:
+    """Without the command line, which not every caller may see."""
+    return {
+        "pid": process.pid,
+        "name": process.name,
+        "user": process.user,
+        "memory_used_mb": _mib(process.memory_bytes),
     }
 
 
 def gpu_metrics(snapshot: Snapshot) -> wire.Json:
-    """Every device as in `andon.snapshot/1`, without its processes."""
-    shown = wire.statuses_to_json(snapshot)
-    gpus = [{k: v for k, v in status.items() if k != "processes"} for status in shown]
-    return {**about(snapshot), "gpus": gpus}
+    """Every device as in `andon.snapshot/1`, with its processes."""
+    return {**about(snapshot), "gpus": wire.statuses_to_json(snapshot)}
 
 
 def gpu_processes(snapshot: Snapshot) -> wire.Json:
@@ -205,13 +220,43 @@ def processes(snapshot: Snapshot) -> wire.Json:
     return {**about(snapshot), "items": found["processes"], "note": found["note"]}
 
 
-def nodes(snapshot: Snapshot) -> wire.Json:
-    """Only this node."""
-    states: dict[str, int] = {}
-    for status in snapshot.devices:
-        states[str(status.state)] = states.get(str(status.state), 0) + 1
-    node = {**about(snapshot), "devices": len(snapshot.devices), "states": states}
+def nodes(snapshot: Snapshot, leases: LeaseList | None = None) -> wire.Json:
+    """Only this node: what it has, what leases reserve of it, and how busy it is."""
+    boards = [s for s in snapshot.devices if s.device.parent is None]
+    allocated, why = _allocated(snapshot, leases)
+    node = {
+        **about(snapshot),
+        "devices": len(snapshot.devices),
+        "states": Counter(str(status.state) for status in snapshot.devices),
+        "capacity": {
+            "gpus": len(boards),
+            "memory_bytes": _whole_sum([s.device.memory_total_bytes for s in boards]),
+        },
+        "allocated": allocated,
+        "allocated_reason": why,
+        "utilization_percent": _mean([_read(s, "utilization_percent") for s in boards]),
+    }
     return {"items": [node], "note": "this server monitors only its own node"}
+
+
+def _allocated(snapshot: Snapshot, leases: LeaseList | None) -> tuple[wire.Json | None, str | None]:
+    """What leases reserve, boards counted also where in part; None with a reason if not known."""
+    if leases is None or leases.note is not None:
+        return None, NO_LEASES if leases is None else leases.note
+    if any(not row.devices for row in leases.leases):
+        return None, UNREAD_LEASE
+    here = {status.device.uuid: status.device for status in snapshot.devices}
+    shares = [s for row in leases.leases for s in row.devices if s.uuid in here]
+    sizes = [_first_known(s.memory_bytes, here[s.uuid].memory_total_bytes) for s in shares]
+    return {
+        "gpus": len({here[s.uuid].parent or s.uuid for s in shares}),
+        "memory_bytes": None if None in sizes else _whole_sum(sizes) or 0,
+        "leases": len(leases.leases),
+    }, None
+
+
+def _first_known(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
 
 
 def to_come(what: str) -> wire.Json:
@@ -230,6 +275,15 @@ def _known(values: Sequence[float | None]) -> list[float]:
 def _sum(values: Sequence[float | None]) -> float | None:
     known = _known(values)
     return round(sum(known), 3) if known else None
+
+
+def _whole_sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _one_digit(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

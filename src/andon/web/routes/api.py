@@ -142,7 +142,7 @@ def _kept(router: APIRouter, state: AppState) -> None:
 
     @router.get("/api/gpu/metrics", tags=["kept"])
     async def gpu_metrics(request: Request) -> Response:
-        """Every device's readings."""
+        """Every device's readings and processes."""
         return _json(payloads.gpu_metrics(_seen(request, state)))
 
     @router.get("/api/gpu/processes", tags=["kept"])
@@ -262,9 +262,10 @@ def _past(router: APIRouter, state: AppState) -> None:
 
 def _later(router: APIRouter, state: AppState) -> None:
     @router.get("/api/nodes", tags=["fleet"])
-    async def nodes(request: Request) -> Response:
-        """The nodes of this server."""
-        return _json(payloads.nodes(_seen(request, state)))
+    def nodes() -> Response:
+        """The nodes of this server, with what each has, what is allocated and how busy it is."""
+        leases = None if state.remote_leases is None else state.remote_leases.listed()
+        return _json(payloads.nodes(state.feed.latest(), leases))
 
     for name, tag in TO_COME.items():
         _to_come(router, name, tag)

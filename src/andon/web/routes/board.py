@@ -21,7 +21,7 @@ _WITHOUT = """<!doctype html>
  (Node 18 or newer; ANDON_BUILD_BOARD must not be 0)</li>
 </ul>
 <p>Everything else is available: <a href="/api/snapshot">/api/snapshot</a>,
-<a href="/metrics">/metrics</a>, <a href="/openapi.json">the API</a>,
+<a href="/metrics">/metrics</a>, <a href="/docs">the API</a>,
 and in a terminal <code>andon</code>.</p></html>
 """
 

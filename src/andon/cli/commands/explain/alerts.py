@@ -1,6 +1,7 @@
 """`andon alerts`: active alerts, and what to do about them."""
 
 import getpass
+import re
 import time
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,18 @@ import click
 from andon.cli import alert_source
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
 from andon.cli.commands.watch.status import NO_DEVICE, as_json_text
-from andon.cli.options import DEVICE_OPTION, chosen, duration, elsewhere, lasting, shared
+from andon.cli.options import (
+    DEVICE_FORMS,
+    DEVICE_OPTION,
+    chosen,
+    device_option,
+    duration,
+    elsewhere,
+    lasting,
+    shared,
+    split_devices,
+    thresholds_option,
+)
 from andon.cli.show.alert import render_alert
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import AlertOverview, render_alerts
@@ -53,7 +65,36 @@ def _rule_names(context: click.Context, parameter: click.Parameter, incomplete: 
 _ID = click.argument("alert", shell_complete=_names)
 
 
-@click.group(invoke_without_command=True)
+_DEVICE_LIKE = re.compile(r"(?![a-z_]+@)\S*\d\S*")
+"""A word with a digit, as no command has; `thermal@3` is an alert."""
+
+
+class DeviceGroup(click.Group):
+    """A group of commands that also takes devices as arguments: `andon alerts 3 --json`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take out the devices before the commands; they become part of `devices`."""
+        devices = []
+        while (word := self._first_word(ctx, args)) is not None:
+            devices.append(args.pop(word))
+        found = super().parse_args(ctx, args)
+        given = ctx.params.get("devices") or ()
+        ctx.params["devices"] = split_devices([*devices, *given])
+        return found
+
+    def _first_word(self, ctx: click.Context, args: list[str]) -> int | None:
+        """The place of the first argument, if it is a device."""
+        rest = self.make_parser(ctx).parse_args(list(args))[1]
+        is_device = bool(rest) and rest[0] not in self.commands
+        at = len(args) - len(rest)
+        return at if is_device and _DEVICE_LIKE.fullmatch(rest[0]) else None
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS]", "[DEVICE]...", "[COMMAND] [ARGS]..."]
+
+
+@click.group(cls=DeviceGroup, invoke_without_command=True)
+@device_option("devices", f"Only alerts of these GPUs: {DEVICE_FORMS}.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.alerts/1: UTC, bytes.")
 @click.option("--follow", "-f", is_flag=True, help="Keep running and print changes.")
 @click.option(
@@ -71,11 +112,13 @@ _ID = click.argument("alert", shell_complete=_names)
     is_flag=True,
     help="Exit with the worst level: 0 none, 10 info, 11 warning, 12 critical.",
 )
+@thresholds_option("Judge by this value, e.g. thermal_celsius=75; samples this node.")
 @elsewhere
 @shared
 @click.pass_context
 def alerts(
     context: click.Context,
+    devices: list[str],
     as_json: bool,
     follow: bool,
     since: float,
@@ -90,7 +133,7 @@ def alerts(
     """
     if context.invoked_subcommand is not None:
         return None
-    source, terminal = source_of(chosen()), Terminal.of(chosen())
+    source, terminal = source_of(chosen(), devices), Terminal.of(chosen())
     if follow:
         from andon.cli.commands.explain.alerts_follow import follow_alerts
 

@@ -35,9 +35,14 @@ def cordon(devices: list[str], reason: str) -> int:
     users = _users(book, snapshot)
     for uuid, title in _named(snapshot, devices).items():
         book.cordon(Cordon(uuid, time.time(), user_name(os.getuid()), reason[:200]))
-        kept = f" ({users[uuid]} keeps it until the lease ends)" if uuid in users else ""
-        Terminal.of(chosen()).say(say(f"{title} is cordoned{kept}"))
+        Terminal.of(chosen()).say(say(cordoned_words(title, users.get(uuid))))
     return 0
+
+
+def cordoned_words(title: str, holder: str | None) -> str:
+    """`GPU 7 is cordoned (dora keeps it until the lease ends)`."""
+    kept = "" if holder is None else f" ({holder} keeps it until the lease ends)"
+    return f"{title} is cordoned{kept}"
 
 
 @click.command()

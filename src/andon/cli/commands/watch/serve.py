@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli import snapshot_source
-from andon.cli.options import chosen, shared
+from andon.cli.options import chosen, shared, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
@@ -36,6 +36,7 @@ _FILE = click.Path(path_type=Path)
     "--allow-host", multiple=True, metavar="NAME", help="Also accept this host name (a proxy's)."
 )
 @click.option("--no-history", is_flag=True, help="Keep nothing on disk.")
+@thresholds_option("Alert at this value, e.g. thermal_celsius=75; off turns the rule off.")
 @shared
 def serve(
     host: str,

@@ -65,6 +65,8 @@ def _cause(view: View) -> Clause:
         )
     if view.at_least("utilization_percent", LOAD_PERCENT):
         return say("the GPU is {u} busy", u=view.read("utilization_percent"))
+    if view.works and not _has_cooled(view):
+        return say("the GPU is lightly used ({u})", u=view.read("utilization_percent"))
     if _cools_down(view):
         most = measured(view, utilization_max_percent)
         return say("the GPU is cooling down after work ({u} in the last minute)", u=most)
@@ -72,9 +74,13 @@ def _cause(view: View) -> Clause:
 
 
 def _cools_down(view: View) -> bool:
-    fell, most = temperature_fall_celsius(view), utilization_max_percent(view)
-    cooled = fell is not None and fell >= FALL_CELSIUS
-    return cooled or (most is not None and most > BARELY_BUSY_PERCENT)
+    most = utilization_max_percent(view)
+    return _has_cooled(view) or (most is not None and most > BARELY_BUSY_PERCENT)
+
+
+def _has_cooled(view: View) -> bool:
+    fell = temperature_fall_celsius(view)
+    return fell is not None and fell >= FALL_CELSIUS
 
 
 CONDITION = Condition(

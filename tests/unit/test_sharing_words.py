@@ -1,0 +1,104 @@
+"""What `who`, `leases`, `cordon` and refusals say: reasons for dashes, marks, and what helps."""
+
+from dataclasses import replace
+
+import pytest
+
+from andon.cli.commands.share.cordon import cordoned_words
+from andon.cli.commands.share.leases import _memory
+from andon.cli.commands.share.who import UserRow, _remarks, _user
+from andon.core.history.usage import UNKNOWN_USER, UserUsage
+from andon.core.sharing.choice import Candidate, DeviceChoice
+from andon.core.sharing.obstacles import Obstacle, ObstacleKind
+from andon.engine.sharing.availability import Candidates
+from andon.engine.sharing.refusal import hint_of
+from andon.model.device import Snapshot
+from andon.model.lease_list import LeaseRow
+from andon.model.work import LeaseKind, LeaseState, Need, Share
+from andon.units import GIB
+
+NODE = Snapshot("node7", 1.0)
+USED = UserUsage("ada", 3600.0, 1.0, 0.5)
+LEASE = LeaseRow(
+    id="k7qm2", user="dora", whom=None, uid=1000, state=LeaseState.HELD, kind=LeaseKind.LIBRARY,
+    devices=(Share("GPU-0", 0, 10 * GIB),), since=1.0, until=None, command=None, simulated=False,
+    used_bytes=0, reserved_bytes=10 * GIB, utilization_percent=None, fence=None, pid=7,
+    releasable=True, not_releasable_reason=None,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "recorded", "said"),
+    [
+        ([], False, []),
+        ([UserRow("ada", usage=USED)], True, []),
+        ([UserRow("ada")], False, ["nothing is recorded here (andon serve records it)"]),
+        ([UserRow("ada", usage=USED), UserRow("bob")], True, ["nothing recorded of this user"]),
+        ([UserRow(UNKNOWN_USER, usage=USED)], True, ["owner is not visible from here"]),
+    ],
+)
+def test_every_dash_of_who_has_a_reason(
+    rows: list[UserRow], recorded: bool, said: list[str]
+) -> None:
+    found = _remarks(NODE, rows, recorded)
+    assert len(found) == len(said)
+    assert all(words in remark for words, remark in zip(said, found, strict=True))
+
+
+def test_simulated_users_among_real_ones_are_marked() -> None:
+    """V20: a seeded history must not look like people."""
+    assert _user(UserRow("ada", simulated=True), mixed=True).plain == "ada SIMULATED"
+    assert _user(UserRow("ada"), mixed=True).plain == "ada"
+    assert _user(UserRow("ada", simulated=True), mixed=False).plain == "ada", "the heading says so"
+
+
+@pytest.mark.parametrize(
+    ("used", "reserved", "said"),
+    [
+        (11 * GIB, 10 * GIB, "11.0 GiB of 10.0 GiB over"),
+        (10 * GIB, 10 * GIB, "10.0 GiB of 10.0 GiB"),
+        (11 * GIB, None, "11.0 GiB"),
+    ],
+)
+def test_a_lease_that_uses_more_than_it_reserved_is_marked(
+    used: int, reserved: int | None, said: str
+) -> None:
+    assert _memory(replace(LEASE, used_bytes=used, reserved_bytes=reserved)).plain == said
+
+
+def test_a_cordon_says_who_keeps_the_device() -> None:
+    assert cordoned_words("GPU 7", None) == "GPU 7 is cordoned"
+    held = cordoned_words("GPU 7", "dora")
+    assert held == "GPU 7 is cordoned (dora keeps it until the lease ends)"
+
+
+def refused(*kinds: ObstacleKind, reason: str | None = None) -> Candidates:
+    devices = tuple(
+        Candidate(f"GPU-{n}", n, None, None, None, Obstacle(kind, "x"))
+        for n, kind in enumerate(kinds)
+    )
+    need = Need(frozenset(one.uuid for one in devices))
+    return Candidates(NODE, need, DeviceChoice((), devices, reason), ())
+
+
+@pytest.mark.parametrize(
+    ("kinds", "hint"),
+    [
+        ((ObstacleKind.LEASED,), "andon leases"),
+        ((ObstacleKind.UNLEASED_PROCESS,), "andon ps; --even-if-used"),
+        ((ObstacleKind.BUSY, ObstacleKind.UNATTRIBUTED_MEMORY), "andon ps; --even-if-used"),
+        ((ObstacleKind.BUSY, ObstacleKind.LEASED), "andon leases"),
+        ((), ""),
+    ],
+)
+def test_a_refusal_names_what_helps_against_what_is_in_the_way(
+    kinds: tuple[ObstacleKind, ...], hint: str
+) -> None:
+    """V17: `andon leases` only where there is a lease."""
+    assert hint in hint_of(refused(*kinds))
+    assert ("andon leases" in hint_of(refused(*kinds))) == (ObstacleKind.LEASED in kinds)
+
+
+def test_a_group_that_differs_too_much_says_what_allows_it_at_once() -> None:
+    found = hint_of(refused(ObstacleKind.BUSY, reason="free memory differs too much for a group"))
+    assert found == "--unbalanced allows different free memory"

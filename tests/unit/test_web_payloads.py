@@ -1,0 +1,117 @@
+"""What the REST answers say, from snapshots alone."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from andon.core.access.roles import BLIND
+from andon.core.settings.resolution import Settings
+from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.work import LeaseKind, LeaseState, Share
+from andon.units import GIB
+from andon.web.answers import payloads
+from andon.web.answers.sights import seen_by
+from tests.support import snapshots as drawn
+
+ROW = LeaseRow(
+    id="k7qm2", user="dora", whom=None, uid=1000, state=LeaseState.HELD, kind=LeaseKind.LIBRARY,
+    devices=(), since=1.0, until=None, command=None, simulated=False, used_bytes=0,
+    reserved_bytes=None, utilization_percent=None, fence=None, pid=7, releasable=True,
+    not_releasable_reason=None,
+)  # fmt: skip
+
+
+def with_first(status: DeviceStatus, snapshot: Snapshot) -> Snapshot:
+    return replace(snapshot, devices=(status, *snapshot.devices[1:]))
+
+
+def holding(*shares: Share) -> LeaseList:
+    return LeaseList(1.0, leases=tuple(replace(ROW, devices=(share,)) for share in shares))
+
+
+def node(snapshot: Snapshot, leases: LeaseList | None) -> Any:
+    return payloads.nodes(snapshot, leases)["items"][0]
+
+
+def test_the_summary_answers_the_question_of_the_fan_and_says_who_is_on_it() -> None:
+    first = drawn.farm().devices[0]
+    assert first.sample is not None
+    fan = replace(first, sample=replace(first.sample, fan_percent=63))
+    gpu = payloads.gpu_summary(with_first(fan, drawn.farm()), Settings())["gpus"][0]
+    assert (gpu["fan_percent"], gpu["memory_percent"]) == (63, 86.4)
+    assert gpu["processes"][0] == {
+        "pid": 4101, "name": "python", "user": "alice", "memory_used_mb": 98508,
+    }  # fmt: skip
+
+
+def test_the_processes_of_a_device_that_does_not_answer_are_not_known_instead_of_none() -> None:
+    hung = replace(drawn.farm().devices[0], state=State.STALE)
+    gpu = payloads.gpu_summary(with_first(hung, drawn.farm()), Settings())["gpus"][0]
+    assert gpu["processes"] is None
+    assert gpu["memory_percent"] is None
+    idle = payloads.gpu_summary(drawn.farm(), Settings())["gpus"][1]
+    assert idle["processes"] == []
+
+
+def test_the_metrics_have_processes_and_only_the_command_lines_that_the_caller_may_see() -> None:
+    def commands(snapshot: Snapshot) -> list[str | None]:
+        gpus = payloads.gpu_metrics(snapshot)["gpus"]
+        return [process["command"] for gpu in gpus for process in gpu["processes"]]
+
+    assert any(commands(drawn.farm()))
+    hidden = commands(seen_by(BLIND, drawn.farm()))
+    assert len(hidden) == len(commands(drawn.farm()))
+    assert not any(hidden)
+
+
+def test_a_summary_never_has_a_command_line() -> None:
+    """It is sent to everyone alike."""
+    every = [p.command for s in drawn.farm().devices for p in s.processes if p.command]
+    said = str(payloads.gpu_summary(drawn.farm(), Settings()))
+    assert every
+    assert not [command for command in every if command in said]
+
+
+def test_a_node_has_a_capacity_and_what_leases_take_of_it() -> None:
+    farm = drawn.farm()
+    whole, part = farm.devices[0].device, farm.devices[1].device
+    found = node(farm, holding(Share(whole.uuid, 0), Share(part.uuid, 1, 10 * GIB)))
+    boards = [s.device for s in farm.devices if s.device.parent is None]
+    assert found["capacity"] == {
+        "gpus": len(boards), "memory_bytes": sum(d.memory_total_bytes or 0 for d in boards),
+    }  # fmt: skip
+    assert whole.memory_total_bytes is not None
+    assert found["allocated"] == {
+        "gpus": 2, "memory_bytes": whole.memory_total_bytes + 10 * GIB, "leases": 2,
+    }  # fmt: skip
+    assert found["allocated_reason"] is None
+    assert isinstance(found["utilization_percent"], float)
+
+
+def test_two_parts_of_one_device_are_one_device() -> None:
+    uuid = drawn.farm().devices[0].device.uuid
+    found = node(drawn.farm(), holding(Share(uuid, 0, GIB), Share(uuid, 0, 2 * GIB)))
+    assert found["allocated"] == {"gpus": 1, "memory_bytes": 3 * GIB, "leases": 2}
+
+
+@pytest.mark.parametrize(
+    ("leases", "reason"),
+    [
+        (None, "keeps no leases"),
+        (LeaseList(1.0, note="the lease directory cannot be read"), "cannot be read"),
+        (LeaseList(1.0, leases=(ROW,)), "may reserve any device"),
+    ],
+)
+def test_an_allocation_that_is_not_known_has_a_reason(
+    leases: LeaseList | None, reason: str
+) -> None:
+    found = node(drawn.farm(), leases)
+    assert found["allocated"] is None
+    assert reason in found["allocated_reason"]
+
+
+def test_a_node_without_leases_has_none_allocated() -> None:
+    found = node(drawn.farm(), LeaseList(1.0))
+    assert found["allocated"] == {"gpus": 0, "memory_bytes": 0, "leases": 0}
