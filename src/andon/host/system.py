@@ -83,11 +83,11 @@ class System:
         self._read_drivers = drivers
         self._drivers: tuple[DriverVersions, ...] | None = None
 
-    def read(self, spared_seconds: float = 0.0) -> Host:
+    def read(self) -> Host:
         """The current values; None and () for what cannot be read."""
         used_bytes, total_bytes = _tried(self._source.memory, None) or (None, None)
         return Host(
-            cpu_percent=self._cpu_percent(spared_seconds),
+            cpu_percent=self._cpu_percent(),
             memory_used_bytes=used_bytes,
             memory_total_bytes=total_bytes,
             load_1m=_tried(self._source.load, None),
@@ -97,11 +97,11 @@ class System:
             drivers=self._driver_versions(),
         )
 
-    def _cpu_percent(self, spared_seconds: float) -> float | None:
+    def _cpu_percent(self) -> float | None:
         before, self._cpu = self._cpu, _tried(self._source.cpu, None)
         if before is None or self._cpu is None:
             return None
-        return busy_percent(before, self._cpu, spared_seconds)
+        return busy_percent(before, self._cpu)
 
     def _disk(self) -> tuple[Disk, ...]:
         now = self._clock()
@@ -146,12 +146,12 @@ def boot_id(root: Path = Path("/")) -> str | None:
         return None
 
 
-def busy_percent(before: CpuTimes, after: CpuTimes, spared_seconds: float = 0.0) -> float | None:
+def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:
     """None if no time passed. The kernel's idle counters can decrease slightly."""
     elapsed = after.total - before.total
     if elapsed <= 0:
         return None
-    busy = 100.0 * (elapsed - (after.idle - before.idle) - spared_seconds) / elapsed
+    busy = 100.0 * (elapsed - (after.idle - before.idle)) / elapsed
     return round(min(100.0, max(0.0, busy)), 1)
 
 
