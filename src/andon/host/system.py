@@ -1,4 +1,4 @@
-"""The node's own values: processor, memory, load, local disks and network counters.
+"""The node's own values: processor, memory, load, local disks, network counters and traffic.
 
 Linux is read from /proc under any root, which psutil cannot do for two roots at once; other systems
 are read with psutil. A part that fails is left out, and the others are read.
@@ -11,12 +11,26 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from andon.model.device import Disk, DriverVersions, Host, Network
+from andon.core.sampling.rates import FIRST, NO_TIME
+from andon.host.traffic import (
+    DISK,
+    NETWORK,
+    NO_CARD,
+    NO_DISK,
+    UNREADABLE,
+    Counts,
+    Hardware,
+    Meter,
+    is_shown_interface,
+    parse_disks,
+)
+from andon.model.device import HOST_VALUES, Disk, DriverVersions, Host, Network
 
 DISKS_EVERY_SECONDS = 30.0
-NETWORK_EVERY_SECONDS = 5.0
+TRAFFIC_EVERY_SECONDS = 5.0
+TRAFFIC_SOONEST_SECONDS = 0.05  # after the first reading, so that a single sample has rates
 PRESSURE_EVERY_SECONDS = 5.0  # the kernel's own average is over ten
 DRIVERS_AFTER_SECONDS = 1.0  # a command that samples once does without: they take a while to find
 DRIVERS_EVERY_SECONDS = 300.0  # they change when somebody installs a driver
@@ -30,7 +44,6 @@ _LOCAL = frozenset(
 )  # fmt: skip
 """Local file systems. A network file system can block forever, so only these are read; images
 (squashfs, iso9660), layers (overlay) and memory (tmpfs) say nothing about a disk."""
-_CONTAINER_ENDS = ("veth", "cali", "lxc")  # one per container, with a new name each time
 
 T = TypeVar("T")
 
@@ -56,6 +69,7 @@ class _Source(Protocol):
     def load(self) -> float: ...
     def disks(self) -> tuple[Disk, ...]: ...
     def network(self) -> tuple[Network, ...]: ...
+    def disk_counts(self) -> Counts: ...
     def memory_pressure(self) -> float: ...
 
 
@@ -76,32 +90,49 @@ class System:
         self._clock = clock
         self._cpu: CpuTimes | None = None
         self._disks: tuple[Disk, ...] = ()
-        self._disks_due = self._network_due = -math.inf
+        self._disks_due = self._traffic_due = -math.inf
         self._network: tuple[Network, ...] = ()
+        self._hardware = Hardware(root)
+        self._meters = Meter(DISK, NO_DISK), Meter(NETWORK, NO_CARD)
         self._pressure: float | None = None
         self._pressure_due, self._drivers_due = -math.inf, clock() + DRIVERS_AFTER_SECONDS
         self._read_drivers = drivers
         self._drivers: tuple[DriverVersions, ...] | None = None
 
     def read(self) -> Host:
-        """The current values; None and () for what cannot be read."""
+        """The current values; None with a reason and () for what cannot be read."""
         used_bytes, total_bytes = _tried(self._source.memory, None) or (None, None)
+        missing: dict[str, str] = {}
+        numbers: dict[str, Any] = {
+            "cpu_percent": self._cpu_percent(missing),
+            "memory_used_bytes": used_bytes,
+            "memory_total_bytes": total_bytes,
+            "load_1m": _tried(self._source.load, None),
+            "memory_pressure_percent": self._memory_pressure(),
+        }
+        network = self._links()
+        for meter in self._meters:
+            meter.add_to(numbers, missing)
+        missing |= {
+            n: UNREADABLE for n in HOST_VALUES if numbers.get(n) is None and n not in missing
+        }
         return Host(
-            cpu_percent=self._cpu_percent(),
-            memory_used_bytes=used_bytes,
-            memory_total_bytes=total_bytes,
-            load_1m=_tried(self._source.load, None),
             disk=self._disk(),
-            network=self._links(),
-            memory_pressure_percent=self._memory_pressure(),
+            network=network,
             drivers=self._driver_versions(),
+            missing=missing,
+            **numbers,
         )
 
-    def _cpu_percent(self) -> float | None:
+    def _cpu_percent(self, missing: dict[str, str]) -> float | None:
         before, self._cpu = self._cpu, _tried(self._source.cpu, None)
         if before is None or self._cpu is None:
+            missing["cpu_percent"] = UNREADABLE if self._cpu is None else FIRST
             return None
-        return busy_percent(before, self._cpu)
+        percent = busy_percent(before, self._cpu)
+        if percent is None:
+            missing["cpu_percent"] = NO_TIME
+        return percent
 
     def _disk(self) -> tuple[Disk, ...]:
         now = self._clock()
@@ -111,10 +142,17 @@ class System:
         return self._disks
 
     def _links(self) -> tuple[Network, ...]:
+        """The interfaces; what passes through them and the disks is measured along with them."""
         now = self._clock()
-        if now >= self._network_due:
-            self._network = _tried(self._source.network, ())
-            self._network_due = now + NETWORK_EVERY_SECONDS
+        if now >= self._traffic_due:
+            first = self._traffic_due == -math.inf
+            links = _tried(self._source.network, None)
+            self._network = links or ()
+            counts = _tried(self._source.disk_counts, None)
+            disks, cards = self._meters
+            disks.take(None if counts is None else self._hardware.disks(counts), now)
+            cards.take(None if links is None else self._hardware.cards(links), now)
+            self._traffic_due = now + (TRAFFIC_SOONEST_SECONDS if first else TRAFFIC_EVERY_SECONDS)
         return self._network
 
     def _memory_pressure(self) -> float | None:
@@ -175,6 +213,7 @@ class _Proc:
         self._stat, self._meminfo = str(proc / "stat"), str(proc / "meminfo")
         self._loadavg, self._pressure = str(proc / "loadavg"), str(proc / "pressure/memory")
         self._mounts, self._net = own / "mounts", own / "net/dev"
+        self._diskstats = proc / "diskstats"
         self._second = os.sysconf("SC_CLK_TCK")
 
     def cpu(self) -> CpuTimes:
@@ -192,6 +231,9 @@ class _Proc:
 
     def network(self) -> tuple[Network, ...]:
         return parse_network(os.fsdecode(self._net.read_bytes()))
+
+    def disk_counts(self) -> Counts:
+        return parse_disks(self._diskstats.read_text("utf-8", "replace"))
 
     def disks(self) -> tuple[Disk, ...]:
         mounts = local_mounts(parse_mounts(os.fsdecode(self._mounts.read_bytes())))
@@ -246,10 +288,6 @@ def parse_network(text: str) -> tuple[Network, ...]:
         if is_shown_interface(name.strip()) and len(numbers) > 8:
             found.append(Network(name.strip(), int(numbers[0]), int(numbers[8])))
     return tuple(found)
-
-
-def is_shown_interface(name: str) -> bool:
-    return name not in ("", "lo", "lo0") and not name.startswith(_CONTAINER_ENDS)
 
 
 def parse_mounts(text: str) -> list[Mount]:
@@ -318,6 +356,12 @@ class _Psutil:
         counters = psutil.net_io_counters(pernic=True).items()
         shown = [(name, count) for name, count in counters if is_shown_interface(name)]
         return tuple(Network(name, count.bytes_recv, count.bytes_sent) for name, count in shown)
+
+    def disk_counts(self) -> Counts:
+        import psutil
+
+        counters = psutil.disk_io_counters(perdisk=True).items()
+        return {name: (count.read_bytes, count.write_bytes) for name, count in counters}
 
     def disks(self) -> tuple[Disk, ...]:
         import psutil

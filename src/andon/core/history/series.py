@@ -22,6 +22,8 @@ HOST = "host"
 HOST_METRICS = (
     "cpu_percent", "memory_used_bytes", "load_1m", "disk_used_bytes",
     "network_received_bytes", "network_sent_bytes",
+    "disk_read_bytes_per_second", "disk_written_bytes_per_second",
+    "network_received_bytes_per_second", "network_sent_bytes_per_second",
 )  # fmt: skip
 METRICS = SAMPLE_VALUES
 
@@ -188,6 +190,8 @@ def _of_host(host: Host) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
         sum(disks) if disks else None,
         sum(link.received_bytes for link in links) if links else None,
         sum(link.sent_bytes for link in links) if links else None,
+        host.disk_read_bytes_per_second, host.disk_written_bytes_per_second,
+        host.network_received_bytes_per_second, host.network_sent_bytes_per_second,
     )  # fmt: skip
     known = [
         (metric, whole)
