@@ -12,8 +12,8 @@ from andon.core.sampling.rates import (
     STARTED_AGAIN,
     WRAPPED,
     Counters,
-    glimpsed,
     rates_between,
+    steady_rate,
     wrapping_rate,
 )
 
@@ -59,6 +59,14 @@ GB = 10**9
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "seconds", "found"),
+    [(0, 10, 2.0, 5), (7, 7, 1.0, 0), (7, 6, 1.0, STARTED_AGAIN), (0, 10, 0.0, NO_TIME)],
+)
+def test_a_counter_that_never_wraps(before: int, after: int, seconds: float, found: object) -> None:
+    assert steady_rate(before, after, seconds) == found
+
+
+@pytest.mark.parametrize(
     ("before", "after", "seconds", "glimpse", "found"),
     [
         (0, 500, 5.0, 0.0, 100),
@@ -81,8 +89,7 @@ def test_a_steady_rate_is_found_however_often_the_counter_wraps(
     start: int, seconds: float, rate: int
 ) -> None:
     passed = round(rate * seconds)
-    moment = glimpsed(start, (start + rate // 1000) % NARROW, 0.001)
-    found = wrapping_rate(start, (start + passed) % NARROW, seconds, moment or 0.0)
+    found = wrapping_rate(start, (start + passed) % NARROW, seconds, float(rate))
     assert isinstance(found, int)
     assert found == pytest.approx(passed / seconds, abs=1.5)
 
@@ -97,9 +104,3 @@ def test_what_is_found_is_never_negative_and_near_the_moment(
     if isinstance(found, int):
         assert found >= 0
         assert abs(found - glimpse) <= NARROW / seconds + 1
-
-
-def test_no_time_is_no_moment() -> None:
-    assert glimpsed(1, 2, 0.0) is None
-    assert glimpsed(1, 2, -1.0) is None
-    assert glimpsed(NARROW - 10, 10, 0.5) == 40.0

@@ -18,6 +18,7 @@ from andon.backends.nvidia.probes import (
     Gauges,
 )
 from andon.backends.nvidia.setup import SetupReader
+from andon.backends.nvidia.traffic import Traffic
 from andon.backends.nvidia.trouble import Reach, survivable
 from andon.backends.sysfs import Tree
 from andon.model.device import (
@@ -66,6 +67,7 @@ class NvidiaCard:
         self._gauges = Gauges()
         self._due = Due()
         self._activity = Activity()
+        self._traffic = Traffic()
         self._lists = ProcessLists()
         self._shares: dict[int, int] | None = None
         self._shares_supported = True
@@ -135,9 +137,11 @@ class NvidiaCard:
     # Readings.
 
     def read(self, at: float, now: float, watched: bool) -> list[Reading]:
+        self._traffic.begin(self._handle, at, now, watched)
         self._gauges.refresh(self._handle, at, now)
         self._activity.read(self._handle, watched)
         processes = self._processes(now, watched)
+        self._traffic.finish(self._handle, now)
         reading = Reading(self.device.uuid, self._sample(at), self._missing(), processes)
         if not self._instances:
             return [reading]
@@ -159,18 +163,21 @@ class NvidiaCard:
                 values["memory_used_bytes"] = total - available
                 values["memory_free_bytes"] = available
         values.update(zip(ACTIVITY, self._activity.values or (None, None), strict=True))
-        return Sample(at=at, **values, read_at=self._gauges.older)
+        values.update(self._traffic.values)
+        older = {**self._gauges.older, **self._traffic.older(at)}
+        return Sample(at=at, **values, read_at=older)
 
     def _missing(self) -> Mapping[str, str]:
         """Why values are None: the same object as last time if nothing changed."""
         gauges = self._gauges
         silent = self._activity.reason if self._activity.values is None else None
-        now = gauges.failures, silent, self._lists.reason
+        now = gauges.failures, silent, self._lists.reason, self._traffic.changes
         if now != self._missing_for or self.device.memory_kind is MemoryKind.UNIFIED:
             self._missing_for = now
             missing = {n: why for n, why in gauges.missing.items() if gauges.values[n] is None}
             if silent is not None:
                 missing |= dict.fromkeys(ACTIVITY, silent)
+            missing |= self._traffic.missing
             if self._lists.reason:
                 missing["processes"] = self._lists.reason
             self._why_missing = missing

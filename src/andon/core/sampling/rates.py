@@ -45,6 +45,13 @@ def rates_between(before: Counters | None, after: Counters) -> Rates | str:
     return round(sums[0] / seconds), round(sums[1] / seconds)
 
 
+def steady_rate(before: int, after: int, seconds: float) -> int | str:
+    """The rate of a counter that never wraps; or why it is unknown."""
+    if seconds <= 0:
+        return NO_TIME
+    return STARTED_AGAIN if after < before else round((after - before) / seconds)
+
+
 def wrapping_rate(before: int, after: int, seconds: float, glimpse: float) -> int | str:
     """The rate of a counter that may wrap at 32 bits, perhaps more than once; or why it is unknown.
 
@@ -54,15 +61,10 @@ def wrapping_rate(before: int, after: int, seconds: float, glimpse: float) -> in
     if seconds <= 0:
         return NO_TIME
     if max(before, after) >= NARROW:  # it has more bits, and never wraps
-        return STARTED_AGAIN if after < before else round((after - before) / seconds)
+        return steady_rate(before, after, seconds)
     passed = (after - before) % NARROW
     expected = glimpse * seconds
     if after < before and expected < passed / 2:  # too little for a wrap
         return WRAPPED
     wraps = max(0, round((expected - passed) / NARROW))
     return round((passed + wraps * NARROW) / seconds)
-
-
-def glimpsed(before: int, after: int, seconds: float) -> float | None:
-    """The rate over a moment in which a counter wraps once at most."""
-    return (after - before) % NARROW / seconds if seconds > 0 else None

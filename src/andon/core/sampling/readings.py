@@ -167,14 +167,14 @@ def checked_snapshot(snapshot: Snapshot) -> Snapshot:
 def checked_host(host: Host) -> Host:
     """The node's own values, from a recording or another machine."""
     wrong = {
-        name: _reason(value, bounds)
+        name: _reason(value, bounds, of="the node")
         for name, bounds in HOST_BOUNDS.items()
         if not _within(value := getattr(host, name), bounds)
     }
     total = host.memory_total_bytes or _MOST_BYTES
     for name, most in (("memory_used_bytes", total), ("memory_total_bytes", _MOST_BYTES)):
         if not _memory_within(value := getattr(host, name), most):
-            wrong[name] = _reason(value, _BYTES)
+            wrong[name] = _reason(value, _BYTES, of="the node")
     unknown: dict[str, Any] = dict.fromkeys(wrong)
     return replace(host, missing={**host.missing, **wrong}, **unknown) if wrong else host
 
@@ -262,11 +262,12 @@ def _reason(
     bounds: Bounds,
     device: Device | None = None,
     process: Process | None = None,
+    of: str = "the driver",
 ) -> str:
     number = f"{value:g}" if isinstance(value, float) and math.isfinite(value) else str(value)
     whole = _of(device) if device is not None else ""
     whose = "" if process is None else f" for process {process.pid}"
-    return f"the driver reported {number} {bounds.unit}".rstrip() + whole + whose + IMPOSSIBLE
+    return f"{of} reported {number} {bounds.unit}".rstrip() + whole + whose + IMPOSSIBLE
 
 
 def _of(device: Device) -> str:
