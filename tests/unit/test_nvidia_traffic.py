@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from andon.backends.nvidia import Nvidia, nvml
-from andon.backends.nvidia.nvml import Count, Field
+from andon.backends.nvidia.nvml import LinkCount, LinkField
 from andon.backends.nvidia.traffic import NO_MOMENT, Traffic
 from andon.core.sampling.rates import FIRST, STARTED_AGAIN, WRAPPED
 from andon.model.device import Reading
@@ -91,10 +91,10 @@ def test_what_the_card_lacks_is_unknown_and_not_asked_for_again(
     nvidia: Nvidia, standin: StandIn, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standin.change(0, pcie_tx_kb=None, pcie_rx_kb=None)
-    asked: list[list[Field]] = []
+    asked: list[list[LinkField]] = []
     real = nvml.counts
 
-    def counted(handle: object, fields: list[Field]) -> list[Count | nvml.Error]:
+    def counted(handle: object, fields: list[LinkField]) -> list[LinkCount | nvml.Error]:
         asked.append(fields)
         return real(handle, fields)
 
@@ -149,8 +149,8 @@ def test_the_stand_in_counts_with_32_bits_as_an_h200_does(
     handle = nvml.handle_by_index(0) if nvidia.open() else None
     fields = [nvml.TRAFFIC_FIELDS[name] for name in PCIE]
     counts = [count for _ in range(50) for count in nvml.counts(handle, fields)]
-    assert all(isinstance(count, Count) and 0 <= count.value < 1 << 32 for count in counts)
-    times = [count.at for count in counts if isinstance(count, Count)]
+    assert all(isinstance(count, LinkCount) and 0 <= count.value < 1 << 32 for count in counts)
+    times = [count.at for count in counts if isinstance(count, LinkCount)]
     assert all(earlier <= later for earlier, later in pairwise(times))
 
 
@@ -170,10 +170,10 @@ class Link:
         self.now += seconds
         self.total += round(self.rate * seconds)
 
-    def counts(self, handle: object, fields: list[Field]) -> list[object]:
+    def counts(self, handle: object, fields: list[LinkField]) -> list[object]:
         return [
             nvml.Error(3) if field.id in (LINKS_RX, LINKS_TX) else
-            Count(self.total % (1 << 32), self.now)
+            LinkCount(self.total % (1 << 32), self.now)
             for field in fields
         ]  # fmt: skip
 

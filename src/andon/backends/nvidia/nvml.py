@@ -212,7 +212,7 @@ def memory_temperature_celsius(handle: Handle) -> int:
     return int(field.value.uiVal)
 
 
-class Field(NamedTuple):
+class LinkField(NamedTuple):
     """A field value that counts: its number, its scope, and what one of it means."""
 
     id: int
@@ -220,7 +220,7 @@ class Field(NamedTuple):
     bytes_each: int = 1
 
 
-class Count(NamedTuple):
+class LinkCount(NamedTuple):
     """A counter in bytes, and when the driver read it."""
 
     value: int
@@ -228,13 +228,13 @@ class Count(NamedTuple):
 
 
 _ALL_LINKS: Final = 0xFFFFFFFF
-TRAFFIC_FIELDS: Final[Mapping[str, Field]] = {
-    "pcie_received_bytes_per_second": Field(pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES),
-    "pcie_sent_bytes_per_second": Field(pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES),
-    "nvlink_received_bytes_per_second": Field(
+TRAFFIC_FIELDS: Final[Mapping[str, LinkField]] = {
+    "pcie_received_bytes_per_second": LinkField(pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES),
+    "pcie_sent_bytes_per_second": LinkField(pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES),
+    "nvlink_received_bytes_per_second": LinkField(
         pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, _ALL_LINKS, 1024
     ),
-    "nvlink_sent_bytes_per_second": Field(
+    "nvlink_sent_bytes_per_second": LinkField(
         pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _ALL_LINKS, 1024
     ),
 }
@@ -242,19 +242,19 @@ TRAFFIC_FIELDS: Final[Mapping[str, Field]] = {
 WRAPPING: Final = tuple(name for name in TRAFFIC_FIELDS if name.startswith("pcie"))
 
 
-def counts(handle: Handle, fields: Sequence[Field]) -> list[Count | Error]:
+def counts(handle: Handle, fields: Sequence[LinkField]) -> list[LinkCount | Error]:
     """Several counters in one call; an error in the place of each that the driver did not give."""
     asked = [(field.id, field.scope) for field in fields]
     answers = pynvml.nvmlDeviceGetFieldValues(handle, asked)
     return [_count(*pair) for pair in zip(fields, answers, strict=True)]
 
 
-def _count(field: Field, answer: Any) -> Count | Error:
+def _count(field: LinkField, answer: Any) -> LinkCount | Error:
     if answer.nvmlReturn:
         return Error(answer.nvmlReturn)
     narrow = answer.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
     value = answer.value.uiVal if narrow else answer.value.ullVal
-    return Count(int(value) * field.bytes_each, answer.timestamp / 1e6)
+    return LinkCount(int(value) * field.bytes_each, answer.timestamp / 1e6)
 
 
 def energy_joules(handle: Handle) -> float:

@@ -8,7 +8,7 @@ they wrapped since the last one. The driver's own rates are never asked for: tho
 from typing import Final
 
 from andon.backends.nvidia import nvml
-from andon.backends.nvidia.nvml import Count, Handle
+from andon.backends.nvidia.nvml import Handle, LinkCount
 from andon.backends.nvidia.probes import TRAFFIC, Due
 from andon.backends.nvidia.trouble import Reach, survivable
 from andon.core.sampling.rates import FIRST, NARROW, steady_rate, wrapping_rate
@@ -31,9 +31,9 @@ class Traffic:
         self._read_at = 0.0
         self._asked = dict(nvml.TRAFFIC_FIELDS)
         self._due = Due()
-        self._before: dict[str, Count] = {}
+        self._before: dict[str, LinkCount] = {}
         self._before_now: float | None = None
-        self._begun: dict[str, Count] | None = None
+        self._begun: dict[str, LinkCount] | None = None
 
     def begin(self, handle: Handle, at: float, now: float, watched: bool) -> None:
         """Read the counters if they are due; `finish` follows after the card's other calls."""
@@ -73,15 +73,15 @@ class Traffic:
             return {}
         return {name: self._read_at for name, value in self.values.items() if value is not None}
 
-    def _read(self, handle: Handle, fields: dict[str, nvml.Field]) -> dict[str, Count]:
+    def _read(self, handle: Handle, fields: dict[str, nvml.LinkField]) -> dict[str, LinkCount]:
         """The counters that the driver gives; one that it never gives is not asked for again."""
         try:
             answers = nvml.counts(handle, list(fields.values()))
         except nvml.Error as error:
             answers = [error] * len(fields)
-        found: dict[str, Count] = {}
+        found: dict[str, LinkCount] = {}
         for name, answer in zip(list(fields), answers, strict=True):
-            if isinstance(answer, Count):
+            if isinstance(answer, LinkCount):
                 found[name] = answer
                 continue
             trouble = survivable(answer)
@@ -102,7 +102,9 @@ class Traffic:
             self.changes += 1
 
 
-def _rate(name: str, before: Count, count: Count, later: Count | None, seconds: float) -> int | str:
+def _rate(
+    name: str, before: LinkCount, count: LinkCount, later: LinkCount | None, seconds: float
+) -> int | str:
     if name not in nvml.WRAPPING:
         return steady_rate(before.value, count.value, seconds)
     if max(before.value, count.value) >= NARROW:
