@@ -143,7 +143,7 @@ def test_only_a_wide_table_is_read_twice(
 ) -> None:
     sampler = Looks()
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: sampler)
-    monkeypatch.setattr(snapshot_source.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(snapshot_source, "BETWEEN_SECONDS", 0.0)
     monkeypatch.setenv("COLUMNS", width)
     assert run(["status", *options]) == 0
     assert sampler.asked == asked
