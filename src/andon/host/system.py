@@ -94,6 +94,8 @@ class System:
         self._network: tuple[Network, ...] = ()
         self._hardware = Hardware(root)
         self._meters = Meter(DISK, NO_DISK), Meter(NETWORK, NO_CARD)
+        self._rates: dict[str, Any] = {}
+        self._no_rates: dict[str, str] = {}
         self._pressure: float | None = None
         self._pressure_due, self._drivers_due = -math.inf, clock() + DRIVERS_AFTER_SECONDS
         self._read_drivers = drivers
@@ -102,27 +104,26 @@ class System:
     def read(self) -> Host:
         """The current values; None with a reason and () for what cannot be read."""
         used_bytes, total_bytes = _tried(self._source.memory, None) or (None, None)
-        missing: dict[str, str] = {}
-        numbers: dict[str, Any] = {
-            "cpu_percent": self._cpu_percent(missing),
-            "memory_used_bytes": used_bytes,
-            "memory_total_bytes": total_bytes,
-            "load_1m": _tried(self._source.load, None),
-            "memory_pressure_percent": self._memory_pressure(),
-        }
         network = self._links()
-        for meter in self._meters:
-            meter.add_to(numbers, missing)
-        missing |= {
-            n: UNREADABLE for n in HOST_VALUES if numbers.get(n) is None and n not in missing
-        }
-        return Host(
+        missing = dict(self._no_rates)
+        cpu_percent = self._cpu_percent(missing)
+        load, pressure = _tried(self._source.load, None), self._memory_pressure()
+        host = Host(
+            cpu_percent=cpu_percent,
+            memory_used_bytes=used_bytes,
+            memory_total_bytes=total_bytes,
+            load_1m=load,
             disk=self._disk(),
             network=network,
+            memory_pressure_percent=pressure,
             drivers=self._driver_versions(),
             missing=missing,
-            **numbers,
+            **self._rates,
         )
+        if None in (used_bytes, load, pressure):
+            unknown = (name for name in HOST_VALUES if getattr(host, name) is None)
+            missing |= {name: missing.get(name, UNREADABLE) for name in unknown}
+        return host
 
     def _cpu_percent(self, missing: dict[str, str]) -> float | None:
         before, self._cpu = self._cpu, _tried(self._source.cpu, None)
@@ -152,6 +153,9 @@ class System:
             disks, cards = self._meters
             disks.take(None if counts is None else self._hardware.disks(counts), now)
             cards.take(None if links is None else self._hardware.cards(links), now)
+            self._rates, self._no_rates = {}, {}
+            for meter in self._meters:
+                meter.add_to(self._rates, self._no_rates)
             self._traffic_due = now + (TRAFFIC_SOONEST_SECONDS if first else TRAFFIC_EVERY_SECONDS)
         return self._network
 

@@ -68,6 +68,8 @@ class NvidiaCard:
         self._due = Due()
         self._activity = Activity()
         self._traffic = Traffic()
+        self._older_parts: tuple[Mapping[str, float], ...] = ({}, {})
+        self._older: Mapping[str, float] = {}
         self._lists = ProcessLists()
         self._shares: dict[int, int] | None = None
         self._shares_supported = True
@@ -164,8 +166,14 @@ class NvidiaCard:
                 values["memory_free_bytes"] = available
         values.update(zip(ACTIVITY, self._activity.values or (None, None), strict=True))
         values.update(self._traffic.values)
-        older = {**self._gauges.older, **self._traffic.older(at)}
-        return Sample(at=at, **values, read_at=older)
+        return Sample(at=at, **values, read_at=self._read_at(at))
+
+    def _read_at(self, at: float) -> Mapping[str, float]:
+        """When older values were read: the same object as last time if nothing changed."""
+        parts = self._gauges.older, self._traffic.older(at)
+        if any(one is not other for one, other in zip(parts, self._older_parts, strict=True)):
+            self._older_parts, self._older = parts, {**parts[0], **parts[1]}
+        return self._older
 
     def _missing(self) -> Mapping[str, str]:
         """Why values are None: the same object as last time if nothing changed."""

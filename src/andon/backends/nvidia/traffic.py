@@ -5,6 +5,7 @@ are read twice in one reading, before and after its other calls, and this moment
 they wrapped since the last one. The driver's own rates are never asked for: those calls sleep.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from andon.backends.nvidia import nvml
@@ -18,6 +19,7 @@ TRAFFIC_WATCHED_SECONDS: Final = 5.0
 LONGEST_MOMENT_SECONDS: Final = 1.0  # by the driver's clock, which somebody may set
 NO_MOMENT: Final = "the counter may have wrapped, and nothing tells how often"
 _DUE: Final = "traffic"
+_NONE: Final[Mapping[str, float]] = {}
 
 
 class Traffic:
@@ -29,6 +31,7 @@ class Traffic:
         self.changes = 0
         """Increases whenever `missing` changes."""
         self._read_at = 0.0
+        self._older: Mapping[str, float] | None = None
         self._asked = dict(nvml.TRAFFIC_FIELDS)
         self._due = Due()
         self._before: dict[str, LinkCount] = {}
@@ -45,7 +48,7 @@ class Traffic:
             period = 0.0  # with the next reading there is a rate
         if not self._asked or not self._due.take(_DUE, period, now):
             return
-        self._read_at = at
+        self._read_at, self._older = at, None
         self._begun = self._read(handle, self._asked)
 
     def finish(self, handle: Handle, now: float) -> None:
@@ -67,11 +70,14 @@ class Traffic:
                 self._set(name, FIRST)
         self._before, self._before_now = begun, now
 
-    def older(self, at: float) -> dict[str, float]:
-        """When each rate that is older than this time was read."""
+    def older(self, at: float) -> Mapping[str, float]:
+        """When each rate older than this time was read: the same object until it changes."""
         if self._read_at >= at:
-            return {}
-        return {name: self._read_at for name, value in self.values.items() if value is not None}
+            return _NONE
+        if self._older is None:
+            known = (name for name, value in self.values.items() if value is not None)
+            self._older = dict.fromkeys(known, self._read_at)
+        return self._older
 
     def _read(self, handle: Handle, fields: dict[str, nvml.LinkField]) -> dict[str, LinkCount]:
         """The counters that the driver gives; one that it never gives is not asked for again."""
