@@ -27,6 +27,8 @@ HOST_METRICS = (
 )  # fmt: skip
 METRICS = SAMPLE_VALUES
 
+RATE = "bytes_per_second"
+
 _BITS = {OTHER: 1 << OTHER_BIT} | {reason.name: 1 << reason.history_bit for reason in REASONS}
 
 _RESOLUTIONS = {"watts": 1000, "joules": 1000, "percent": 100}
@@ -82,7 +84,7 @@ def kept(metric: str, value: object) -> int | None:
         return throttle_mask(value)
     if not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    whole = round(value * _SCALES.get(metric, 1))
+    whole = coarse(value) if unit_of(metric) == RATE else round(value * _SCALES.get(metric, 1))
     return whole if -VALUE_LIMIT < whole < VALUE_LIMIT else None
 
 
@@ -164,6 +166,13 @@ def _carefully(read: tuple[object, ...]) -> tuple[tuple[str, ...], tuple[int, ..
     return tuple(metric for metric, _ in known), tuple(whole for _, whole in known)
 
 
+def coarse(rate: float) -> int:
+    """A rate to eight binary digits, half a per cent: the rest is noise, and most of the room."""
+    whole = round(rate)
+    spare = max(0, abs(whole).bit_length() - 8)
+    return whole >> spare << spare
+
+
 def _thousandths(value: float) -> int:
     return round(value * 1000)
 
@@ -171,6 +180,8 @@ def _thousandths(value: float) -> int:
 def _keeper(metric: str) -> Callable[[Any], int] | None:
     if metric == "throttle":
         return throttle_mask
+    if unit_of(metric) == RATE:
+        return coarse
     scale = scale_of(metric)
     if scale == 1000:
         return _thousandths

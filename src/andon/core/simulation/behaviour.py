@@ -31,6 +31,7 @@ IDLE_CELSIUS = 32
 RUN_SECONDS = 6 * 3600.0
 DESKTOP_BYTES = 180 * MIB
 CONTEXT_BYTES = 6 * MIB  # overhead of a process
+TRAFFIC_SECONDS = 10.0  # how often a driver's counters would be read
 IDLE_BYTES_PER_SECOND = 200_000  # of a link that carries nothing but readings
 RIPPLE = 0.01  # power varies by this share around the level of its phase
 FIRST_PID = 5_000_000  # above Linux's largest pid: killing it can never affect a real process
@@ -241,8 +242,8 @@ def missing(model: Model, watched: bool) -> Mapping[str, str]:
 def _traffic(specimen: Specimen, at: float, load: int) -> dict[str, Any]:
     """It follows the load; while there is none, only readings pass."""
     model, profile = specimen.model, specimen.profile
-    second = int(at)
-    swing = [0.9 + 0.2 * draw(specimen.seed, 9, second, way) for way in range(2)]
+    reading = int(at // TRAFFIC_SECONDS)
+    swing = [0.9 + 0.2 * draw(specimen.seed, 9, reading, way) for way in range(2)]
     busy = load / 100 * 1e9
     received, sent = (
         round(IDLE_BYTES_PER_SECOND + share * busy * model.pcie_gb_per_second * swing[way])
