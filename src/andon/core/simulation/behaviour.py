@@ -226,7 +226,7 @@ def sample(specimen: Specimen, at: float) -> Sample:
         performance_state=8 if asleep else 0,
         sm_active_percent=round(0.87 * load, 1),
         tensor_active_percent=round(specimen.profile.tensor * load, 1),
-        **_traffic(specimen, at, load),
+        **_traffic(specimen, at),
     )
 
 
@@ -239,12 +239,12 @@ def missing(model: Model, watched: bool) -> Mapping[str, str]:
     return expensive | dict.fromkeys((*sorted(model.lacks), *links), UNSUPPORTED)
 
 
-def _traffic(specimen: Specimen, at: float, load: int) -> dict[str, Any]:
-    """It follows the load; while there is none, only readings pass."""
+def _traffic(specimen: Specimen, at: float) -> dict[str, Any]:
+    """It follows the load, and changes as often as a driver is asked for it."""
     model, profile = specimen.model, specimen.profile
     reading = int(at // TRAFFIC_SECONDS)
     swing = [0.9 + 0.2 * draw(specimen.seed, 9, reading, way) for way in range(2)]
-    busy = load / 100 * 1e9
+    busy = utilization_percent(specimen, reading * TRAFFIC_SECONDS) / 100 * 1e9
     received, sent = (
         round(IDLE_BYTES_PER_SECOND + share * busy * model.pcie_gb_per_second * swing[way])
         for way, share in enumerate(profile.pcie)
