@@ -92,8 +92,9 @@ function Now({ device }: { device: Device }) {
     ["SM active", percent(s?.sm_active_percent)],
     ["tensor active", percent(s?.tensor_active_percent)],
     ["PCIe received / sent", traffic(s?.pcie_received_bytes_per_second, s?.pcie_sent_bytes_per_second)],
-    ["NVLink received / sent", traffic(s?.nvlink_received_bytes_per_second, s?.nvlink_sent_bytes_per_second)],
   ];
+  const links = traffic(s?.nvlink_received_bytes_per_second, s?.nvlink_sent_bytes_per_second);
+  if (links !== DASH) facts.push(["NVLink received / sent", links]); // few cards have it
   return (
     <dl className="strip large">
       {facts.map(([name, value]) => (
