@@ -27,7 +27,7 @@ HOST_METRICS = (
 )  # fmt: skip
 METRICS = SAMPLE_VALUES
 
-RATE = "bytes_per_second"
+_RATES = frozenset(n for n in (*METRICS, *HOST_METRICS) if unit_of(n) == "bytes_per_second")
 
 _BITS = {OTHER: 1 << OTHER_BIT} | {reason.name: 1 << reason.history_bit for reason in REASONS}
 
@@ -84,7 +84,7 @@ def kept(metric: str, value: object) -> int | None:
         return throttle_mask(value)
     if not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    whole = coarse(value) if unit_of(metric) == RATE else round(value * _SCALES.get(metric, 1))
+    whole = coarse(value) if metric in _RATES else round(value * _SCALES.get(metric, 1))
     return whole if -VALUE_LIMIT < whole < VALUE_LIMIT else None
 
 
@@ -166,6 +166,7 @@ def _carefully(read: tuple[object, ...]) -> tuple[tuple[str, ...], tuple[int, ..
     return tuple(metric for metric, _ in known), tuple(whole for _, whole in known)
 
 
+@lru_cache(maxsize=1024)  # a rate stays the same for several ticks
 def coarse(rate: float) -> int:
     """A rate to eight binary digits, half a per cent: the rest is noise, and most of the room."""
     whole = round(rate)
@@ -180,7 +181,7 @@ def _thousandths(value: float) -> int:
 def _keeper(metric: str) -> Callable[[Any], int] | None:
     if metric == "throttle":
         return throttle_mask
-    if unit_of(metric) == RATE:
+    if metric in _RATES:
         return coarse
     scale = scale_of(metric)
     if scale == 1000:
