@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { placeAt } from "../src/charts/cursor";
 import { bands, drawnFrom, joined, labelBelow, shareOf, summaryOf } from "../src/charts/data";
-import { KINDS, spread } from "../src/charts/metrics";
+import { CHOICES, KINDS, kindsOf, nowOf, spread } from "../src/charts/metrics";
 import { commandOf, fetchSpan, moved, pointsOf, queryOf, reset, selected, stampOf, viewOf, zoomed } from "../src/charts/span";
 import { banner } from "../src/lib/banner";
 import { overlap, placed } from "../src/lib/card";
 import { located } from "../src/lib/commands";
 import { fit } from "../src/lib/fit";
-import { bytes, DASH, duration, gib, hourOf, isIdle, percent, throttleName, throttleTone, used, vendorName } from "../src/lib/format";
+import { bytes, DASH, duration, gib, hourOf, isIdle, percent, throttleName, throttleTone, traffic, used, vendorName } from "../src/lib/format";
 import { alertsOn, badge, gathered, listed, marks, parts, silenceText, stateOf, summary } from "../src/lib/alerting";
 import { matches, passes } from "../src/lib/choosing";
 import { availability, brief, firstStep, heldBy, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
@@ -126,6 +126,26 @@ test("the strip counts what is free and sums what is read, and keeps the host ap
   assert.deepEqual([found.busy, found.memory, found.power, found.hottest, found.silent], ["49 %", "80 of 240 GiB", "1.5 kW", "89 °C", "2 of 3 respond"]);
   assert.equal(totals(snapshot(1, devices), new Map()).free, null, "not known is not none");
   assert.equal(hostLine({ cpu_percent: 4.2, memory_used_bytes: 1024 ** 3, memory_total_bytes: 23.5 * 1024 ** 3, load_1m: 2.52 } as never), "CPU 4 % · RAM 1.0 of 23.5 GiB · load 2.5");
+});
+
+test("traffic is shown where it is known, and nothing is not 0", () => {
+  assert.equal(hostLine({ load_1m: 1, disk_read_bytes_per_second: 1_200_000, disk_written_bytes_per_second: 0, network_received_bytes_per_second: null, network_sent_bytes_per_second: 900 } as never), "load 1.0 · disk 1.2 MB/s read, 0 B/s written · network 900 B/s sent");
+  assert.equal(traffic(2.6e9, 578e6), "2.6 GB/s / 578 MB/s");
+  assert.equal(traffic(0, null), "0 B/s / –");
+  assert.equal(traffic(null, undefined), "–");
+});
+
+test("a device has charts of what it reports, in round units", () => {
+  const bare = device({ sample: { utilization_percent: 1, sm_active_percent: null } });
+  const full = device({ sample: { sm_active_percent: 0, pcie_sent_bytes_per_second: 0, nvlink_received_bytes_per_second: 5e9 } });
+  const titles = (one: Parameters<typeof kindsOf>[0], most?: number) => kindsOf(one, most).map((kind) => kind.title);
+  assert.deepEqual(titles(bare), ["Utilisation", "Memory", "Temperature", "Power", "Clocks"]);
+  assert.deepEqual(titles(full).slice(5), ["Active share of the chip", "PCIe", "NVLink"]);
+  assert.deepEqual(titles(full, 4), ["Utilisation", "Memory", "Temperature", "Power"]);
+  assert.equal(nowOf(full, "nvlink_received_bytes_per_second"), 5);
+  assert.equal(nowOf(full, "pcie_sent_bytes_per_second"), 0);
+  assert.equal(nowOf(full, "pcie_received_bytes_per_second"), null);
+  assert.equal(new Set(CHOICES.map((one) => one.title)).size, CHOICES.length);
 });
 
 test("alerts are listed as the server groups them, and the silenced leave the badge", () => {
@@ -272,8 +292,8 @@ test("a chart says mean, least and most, and never a number for nothing", () => 
 
 test("a limit lies inside the scale of its chart", () => {
   const limited = { memory_total_bytes: 80 * 1024 ** 3, limits: { slowdown_celsius: 90, sm_clock_mhz: 1980, power_default_watts: 700 }, sample: { power_limit_watts: 500 } } as never;
-  assert.deepEqual(KINDS.map((kind) => kind.limit(limited)?.value ?? null), [null, 80, 90, 500, 1980]);
-  assert.deepEqual(KINDS.map((kind) => kind.limit({ memory_total_bytes: null, limits: {}, sample: null } as never)), [null, null, null, null, null]);
+  assert.deepEqual(KINDS.map((kind) => kind.limit(limited)?.value ?? null), [null, 80, 90, 500, 1980, null, null, null]);
+  assert.deepEqual(KINDS.map((kind) => kind.limit({ memory_total_bytes: null, limits: {}, sample: null } as never)), KINDS.map(() => null));
 });
 
 test("the banner has the temperature that the page shows, not that of the alert", () => {

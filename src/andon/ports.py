@@ -95,8 +95,8 @@ class ProcessSource(Protocol):
 class HostSource(Protocol):
     """Reads the node's own values."""
 
-    def read(self, spared_seconds: float = 0.0) -> Host:
-        """The current values; `spared_seconds` of CPU time since the last read are not counted."""
+    def read(self) -> Host:
+        """The current values; what is a difference, since the last read."""
 
 
 class Directory(Protocol):

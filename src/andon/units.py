@@ -81,6 +81,16 @@ def human_bytes(count: float) -> str:
     return f"{size:.1f} TiB"
 
 
+def human_rate(per_second: float, space: str = " ", unit: str = "B/s") -> str:
+    """Decimal, as links are rated: `2.5 GB/s`, `610 MB/s`, `0 B/s`."""
+    size, factors = float(per_second), ["", "k", "M", "G"]
+    while size >= 999.5 and len(factors) > 1:
+        size /= 1000
+        factors.pop(0)
+    digits = 0 if size >= 99.5 or len(factors) == 4 else 1
+    return f"{size:.{digits}f}{space}{factors[0]}{unit}"
+
+
 def human_seconds(seconds: float) -> str:
     """The two largest units: `45 s`, `12 min`, `3 h 20 min`, `5 d 2 h`."""
     whole = int(seconds)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.device import contract, events, recording, second_opinion, sharing, surfaces
+from tests.device import contract, events, recording, second_opinion, sharing, surfaces, traffic
 from tests.device.scenes import Scene
 
 
@@ -31,6 +31,7 @@ ALWAYS = tuple(
             contract.a_snapshot_survives_json,
             contract.the_same_facts_are_told_twice,
             contract.samples_follow_the_clock,
+            traffic.traffic_is_known_from_the_second_reading_on,
         ),
     )
 ) + tuple(
@@ -49,6 +50,8 @@ ONCE = tuple(
             surfaces.a_forked_child_asks_for_itself_and_the_parent_goes_on,
             surfaces.a_session_that_was_stopped_is_nobodys_latest,
             surfaces.closing_twice_is_fine_and_it_opens_again,
+            traffic.the_counters_answer_without_sleeping,
+            traffic.what_is_copied_to_the_device_is_received,
             sharing.run_adds_little_to_a_command,
             sharing.a_run_has_the_device_for_itself_and_its_memory_is_the_leases,
             sharing.a_process_without_a_lease_is_named_in_the_refusal,

@@ -61,6 +61,8 @@ def drag(page: Page, begin: float, end: float, place: int = 0) -> None:
 
 def test_one_readout_has_the_time_and_the_values_of_every_chart(seen: Window, home: Served) -> None:
     device(seen.page, home)
+    charts = seen.page.locator(".chart .plot + .over .surface")
+    expect(charts).to_have_count(8)
     surface = seen.page.locator(".surface").nth(2)
     box = surface.bounding_box()
     assert box is not None
@@ -71,8 +73,8 @@ def test_one_readout_has_the_time_and_the_values_of_every_chart(seen: Window, ho
     assert readout.locator("dt").all_inner_texts()[:6] == labels
     expect(readout).to_contain_text(re.compile(r"\d+ °C"))
     lines = "all => all.map(one => Math.round(parseFloat(getComputedStyle(one, '::after').left)))"
-    places = seen.page.locator(".chart .plot + .over .surface").evaluate_all(lines)
-    assert len(places) == 5
+    places = charts.evaluate_all(lines)
+    assert len(places) == 8
     assert len(set(places)) == 1, "one line through all charts"
     seen.page.mouse.move(5, 5)
     expect(readout).to_have_count(0)

@@ -218,10 +218,10 @@ def test_searching_keeps_the_stations_in_their_places(seen: Window, home: Served
 def test_a_device_has_charts_reasons_processes_and_facts(seen: Window, home: Served) -> None:
     board(seen.page, home)
     seen.page.goto(f"{home.url}/#/device/{quote(uuids(seen.page)[0])}")
-    for title in ("Utilisation", "Memory", "Temperature", "Power", "Clocks", "Throttling",
-                  "Processes"):  # fmt: skip
+    for title in ("Utilisation", "Memory", "Temperature", "Power", "Clocks", "Active share", "PCIe",
+                  "NVLink", "Throttling", "Processes"):  # fmt: skip
         expect(seen.page.get_by_role("figure", name=re.compile(f"^{title}"))).to_be_visible()
-    expect(seen.page.locator("canvas")).to_have_count(5)
+    expect(seen.page.locator("canvas")).to_have_count(8)
     for title in ("Why", "Alerts", "Processes now", "Facts"):
         expect(seen.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
     expect(seen.page.get_by_text("andon why 0")).to_be_visible()
@@ -240,7 +240,7 @@ def test_charts_move_and_change_their_range(seen: Window, home: Served) -> None:
     expect(seen.page).not_to_have_url(re.compile(r"until="))
     seen.page.get_by_role("button", name="1 y").click()
     expect(seen.page).to_have_url(re.compile(r"seconds=31536000"))
-    expect(seen.page.locator("canvas")).to_have_count(5)
+    expect(seen.page.locator("canvas")).to_have_count(8)
     assert seen.complaints == []
 
 

@@ -60,6 +60,33 @@ def _cpu_seconds(*args: str) -> float:
     return user + after.children_system - before.children_system
 
 
+HOG = "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end: pass"
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="reads /proc")
+@pytest.mark.parametrize(
+    "command", [("status", "--json"), ("watch", "-n", "1", "--format", "jsonl")]
+)
+def test_a_busy_machine_is_busy_in_the_first_sample(command: tuple[str, ...]) -> None:
+    """At least what the hogs take: other work only adds to it."""
+    hogs = min(2, len(os.sched_getaffinity(0)))
+    least = 85.0 * hogs / (os.cpu_count() or 1)
+    running = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(hogs)]
+    try:
+        found = [_cpu_percent(*command) for _ in range(2)]
+    finally:
+        for hog in running:
+            hog.kill()
+            hog.wait()
+    assert max(found) >= least, found
+
+
+def _cpu_percent(*command: str) -> float:
+    done = _andon(*command, "--simulate", "1")
+    assert done.returncode == 0, done.stderr
+    return float(json.loads(done.stdout)["host"]["cpu_percent"])
+
+
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, '.')\n"

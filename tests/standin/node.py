@@ -100,6 +100,8 @@ class StandInDevice:
     max_pcie_width: int | None = 16
     pcie_tx_kb: int | None = 850
     pcie_rx_kb: int | None = 1250
+    nvlink_tx_kb: int | None = None
+    nvlink_rx_kb: int | None = None
 
     ecc_mode: int | None = 1
     ecc_pending: int | None = 1  # from the next reboot on
@@ -137,6 +139,8 @@ class Counters:
     energy_mj: int = 0
     pcie_tx_bytes: int = 0
     pcie_rx_bytes: int = 0
+    nvlink_tx_counted_kb: int = 0
+    nvlink_rx_counted_kb: int = 0
 
     def at(self, now_ns: int, device: StandInDevice) -> "Counters":
         """The counters at `now_ns`, at the current rates of `device`."""
@@ -146,6 +150,8 @@ class Counters:
             self.energy_mj + int((device.power_mw or 0) * seconds),
             self.pcie_tx_bytes + int((device.pcie_tx_kb or 0) * 1024 * seconds),
             self.pcie_rx_bytes + int((device.pcie_rx_kb or 0) * 1024 * seconds),
+            self.nvlink_tx_counted_kb + int((device.nvlink_tx_kb or 0) * seconds),
+            self.nvlink_rx_counted_kb + int((device.nvlink_rx_kb or 0) * seconds),
         )
 
 
@@ -176,6 +182,8 @@ def device_lines(device: StandInDevice, counters: Counters) -> Iterable[str]:
     yield f"energy_grows {int(device.energy_mj is None)}"
     yield f"pcie_tx_bytes {counters.pcie_tx_bytes}"
     yield f"pcie_rx_bytes {counters.pcie_rx_bytes}"
+    yield f"nvlink_tx_counted_kb {counters.nvlink_tx_counted_kb}"
+    yield f"nvlink_rx_counted_kb {counters.nvlink_rx_counted_kb}"
     for identity, value in device.fields.items():
         yield f"field {identity} {value}"
     for identity, metric in device.gpm.items():

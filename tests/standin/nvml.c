@@ -301,6 +301,18 @@ DEVICE_CALL(nvmlDeviceGetRemappedRows, GPU_ONLY,
 
 /* ---- Field values ---- */
 
+static const unsigned int ALL_LINKS = 0xFFFFFFFF;
+
+/* A counter of a link that the device may not have. */
+static long long growing(const struct device *d, long long base, long long rate) {
+    return rate < 0 ? -1 : grown(d, base, rate);
+}
+
+/* An H200 counts PCIe bytes with 32 bits. */
+static long long wrapped(const struct device *d, long long base, long long kb) {
+    return kb < 0 ? -1 : grown(d, base, kb * 1024) & 0xFFFFFFFF;
+}
+
 static long long field(const struct device *d, unsigned int id, unsigned int scope,
                        nvmlValueType_t *type) {
     const struct extra *given = extra(d->fields, d->field_count, id);
@@ -310,14 +322,18 @@ static long long field(const struct device *d, unsigned int id, unsigned int sco
         return 0;
     switch (id) {
     case NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION: return energy(d);
-    case NVML_FI_DEV_PCIE_COUNT_TX_BYTES: return grown(d, d->pcie_tx_bytes, d->pcie_tx_kb * 1024);
-    case NVML_FI_DEV_PCIE_COUNT_RX_BYTES: return grown(d, d->pcie_rx_bytes, d->pcie_rx_kb * 1024);
+    case NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX:
+        return scope == ALL_LINKS ? growing(d, d->nvlink_tx_counted_kb, d->nvlink_tx_kb) : -1;
+    case NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX:
+        return scope == ALL_LINKS ? growing(d, d->nvlink_rx_counted_kb, d->nvlink_rx_kb) : -1;
     case NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN:
     case NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN:
     case NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN: return 0;
     default: *type = NVML_VALUE_TYPE_UNSIGNED_INT;
     }
     switch (id) {
+    case NVML_FI_DEV_PCIE_COUNT_TX_BYTES: return wrapped(d, d->pcie_tx_bytes, d->pcie_tx_kb);
+    case NVML_FI_DEV_PCIE_COUNT_RX_BYTES: return wrapped(d, d->pcie_rx_bytes, d->pcie_rx_kb);
     case NVML_FI_DEV_MEMORY_TEMP: return d->memory_temperature;
     case NVML_FI_DEV_POWER_AVERAGE:
     case NVML_FI_DEV_POWER_INSTANT: return scope == NVML_POWER_SCOPE_GPU ? d->power_mw : -1;

@@ -90,8 +90,8 @@ class FakeSampler:
         self.intervals: list[float] = []
         self._ticks = 0
 
-    def once(self, watched: bool = False) -> Snapshot:
-        return self.snapshots[0]
+    def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
+        return replace(self.snapshots[-1], host=Host()) if hasty else self.snapshots[0]
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> "Session | Played":
         self.intervals.append(interval_seconds)

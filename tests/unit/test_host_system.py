@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.core.sampling.rates import FIRST, NO_TIME
 from andon.host import system
 from andon.host.system import (
     DISKS_EVERY_SECONDS,
@@ -24,7 +25,8 @@ from andon.host.system import (
     parse_mounts,
     parse_network,
 )
-from andon.model.device import Host, Network
+from andon.host.traffic import UNREADABLE
+from andon.model.device import HOST_VALUES, Host, Network
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -122,7 +124,14 @@ def test_one_failing_part_leaves_the_others(
 
 @linux
 def test_a_root_with_nothing_in_it_gives_an_empty_host(tmp_path: Path) -> None:
-    assert System(tmp_path).read() == Host()
+    assert System(tmp_path).read() == Host(missing=dict.fromkeys(HOST_VALUES, UNREADABLE))
+
+
+@linux
+def test_two_readings_at_once_say_why_there_is_no_share(root: Path) -> None:
+    host = System(root)
+    assert host.read().missing["cpu_percent"] == FIRST
+    assert host.read().missing["cpu_percent"] == NO_TIME
 
 
 @linux
@@ -238,6 +247,7 @@ def test_systems_without_proc_are_asked_through_psutil() -> None:
     assert 0 < times.idle < times.total
     assert source.load() >= 0
     assert all(disk.total_bytes > 0 for disk in source.disks())
+    assert all(min(both) >= 0 for both in source.disk_counts().values())
     assert "lo" not in {interface.name for interface in source.network()}
 
 

@@ -132,7 +132,7 @@ class Moods:
 
 
 class NoHost:
-    def read(self, spared_seconds: float = 0.0) -> Host:
+    def read(self) -> Host:
         return Host()
 
 

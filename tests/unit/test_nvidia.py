@@ -129,7 +129,7 @@ TIERS = {
     "nvmlDeviceGetGraphicsRunningProcesses_v3": 12,
     "nvmlDeviceGetMPSComputeRunningProcesses_v3": 12,
     "nvmlDeviceGetClockInfo": 120,
-    "nvmlDeviceGetFieldValues": 12,
+    "nvmlDeviceGetFieldValues": 12 + 2 * 6,  # memory temperature; traffic
     "nvmlDeviceGetEncoderUtilization": 12,
     "nvmlDeviceGetDecoderUtilization": 12,
     "nvmlDeviceGetCurrPcieLinkGeneration": 12,

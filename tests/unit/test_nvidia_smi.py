@@ -453,3 +453,12 @@ def test_the_cost_of_a_hostile_document_grows_no_faster_than_it(piece: str) -> N
     """Others choose the names of processes, and nvidia-smi writes them unescaped."""
     document.parse(f"<nvidia_smi_log>{piece * 100_000}</nvidia_smi_log>")
     document.around(piece * 100_000)
+
+
+def test_traffic_is_what_nvidia_smi_measured() -> None:
+    body = "<pci><rx_util>13499 KB/s</rx_util><tx_util>N/A</tx_util></pci>"
+    _, [reading] = seen(log(gpu(body)))
+    assert reading.sample is not None
+    assert reading.sample.pcie_received_bytes_per_second == 13_499_000
+    assert reading.sample.pcie_sent_bytes_per_second is None
+    assert reading.missing["pcie_sent_bytes_per_second"] == 'nvidia-smi says "N/A"'

@@ -64,6 +64,7 @@ def test_every_number_of_a_sample_has_bounds() -> None:
 HONEST = {  # a cold morning; a kilowatt for some weeks
     *((name, -1) for name in BOUNDS if unit_of(name) == "celsius"),
     ("energy_joules", 2**32 - 1), ("energy_joules", 2**31 - 1),
+    *((n, v) for n in BOUNDS if unit_of(n) == "bytes_per_second" for v in (2**32 - 1, 2**31 - 1)),
 }  # fmt: skip
 
 
@@ -177,7 +178,12 @@ def test_a_devices_own_limits_are_checked_too(value: float) -> None:
 
 
 def test_a_recorded_host_is_checked() -> None:
-    assert checked_host(Host(250.0, 9, 8, -1.0)) == Host(None, None, 8, None)
+    wrong = checked_host(Host(250.0, 9, 8, -1.0, disk_read_bytes_per_second=2**64 - 1))
+    assert replace(wrong, missing={}) == Host(None, None, 8, None)
+    assert wrong.missing["cpu_percent"] == "the node reported 250 %, which is impossible"
+    assert set(wrong.missing) == {
+        "cpu_percent", "memory_used_bytes", "load_1m", "disk_read_bytes_per_second",
+    }  # fmt: skip
     assert checked_host(Host(99.0, 7, 8, 3.0)) == Host(99.0, 7, 8, 3.0)
 
 

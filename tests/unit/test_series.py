@@ -37,10 +37,13 @@ from andon.core.history.tiers import (
     window,
 )
 from andon.model.device import (
+    Device,
+    DeviceStatus,
     Disk,
     Host,
     Network,
     Process,
+    Sample,
     Snapshot,
     State,
 )
@@ -349,3 +352,15 @@ def test_a_write_is_due_at_the_next_flush_or_when_it_may_be_tried_again() -> Non
     assert backlog.due(5.0, retry_at=101.0) == 105.0
     assert backlog.due(5.0, retry_at=160.0) == 160.0
     assert backlog.flushed(200.0).due(5.0, retry_at=float("-inf")) == 205.0
+
+
+@given(st.integers(0, 10**13))
+def test_a_rate_is_kept_to_half_a_per_cent(rate: int) -> None:
+    stored = kept("pcie_sent_bytes_per_second", rate)
+    assert stored is not None
+    assert 0 <= rate - stored <= rate / 128
+    assert (stored == 0) == (rate == 0), "little is not nothing"
+    sample = Sample(1.0, pcie_sent_bytes_per_second=rate)
+    status = DeviceStatus(Device("GPU-1", 0, "nvidia", "H200"), State.OK, 0.0, sample=sample)
+    tick = tick_of(Snapshot("n", 1.0, devices=(status,)))
+    assert tick.readings[0][1:] == (("pcie_sent_bytes_per_second",), (stored,))

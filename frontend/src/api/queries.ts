@@ -110,10 +110,11 @@ function spanOf(uuid: string, what: string, span: Span): string {
   return `/api/devices/${encodeURIComponent(uuid)}/${what}?since=${span.since}&until=${span.until}`;
 }
 
-export function useCharts(uuid: string, span: Span, points: number): Found<Charts> {
+export function useCharts(uuid: string, span: Span, points: number, metrics: string[]): Found<Charts> {
+  const wanted = metrics.join(",");
   return useQuery<Charts, Problem>({
-    queryKey: ["charts", uuid, span.since, span.until, points],
-    queryFn: ({ signal }) => get<Charts>(`${spanOf(uuid, "charts", span)}&points=${points}`, signal),
+    queryKey: ["charts", uuid, span.since, span.until, points, wanted],
+    queryFn: ({ signal }) => get<Charts>(`${spanOf(uuid, "charts", span)}&points=${points}&metrics=${wanted}`, signal),
     placeholderData: (before) => (before?.device === uuid ? before : undefined),
     gcTime: 10_000,
   });

@@ -238,7 +238,8 @@ const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" 
 const MONTH = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric" });
 
 function tick(kind: ChartKind, value: number): string {
-  return kind.unit === "MHz" ? String(value) : `${value} ${kind.unit.replace("°C", "°")}`;
+  // The title has the unit; a long one would be cut off here.
+  return kind.unit.length > 3 || kind.unit === "MHz" ? String(value) : `${value} ${kind.unit.replace("°C", "°")}`;
 }
 
 /** A tick label as precise as the step requires; midnight shows the date. */

@@ -9,7 +9,7 @@ import { Trouble } from "../parts/Notice";
 import { Chart, type Line } from "./Chart";
 import { placeAt } from "./cursor";
 import { bands, type Drawn, drawnFrom, pointAt, shareOf } from "./data";
-import { KINDS, nowOf, spread } from "./metrics";
+import { type ChartKind, kindsOf, nowOf, spread } from "./metrics";
 import type { Room } from "./room";
 import { Readout, spanText, type Told } from "./Scope";
 import { type Strip, Strips } from "./Strips";
@@ -23,15 +23,15 @@ interface Props {
   kinds?: number;
 }
 
-export function DeviceCharts({ device, room, kinds = KINDS.length }: Props) {
+export function DeviceCharts({ device, room, kinds }: Props) {
   const theme = useTheme();
-  const charts = useCharts(device.uuid, room.asked, room.points);
+  const shown = kindsOf(device, kinds);
+  const charts = useCharts(device.uuid, room.asked, room.points, shown.flatMap((kind) => kind.lines.map((line) => line.metric)));
   const uses = useUsage(device.uuid, room.asked);
   const { since, until } = room;
   const ring = live.rings.of(device.uuid);
   const drawn = useMemo(() => drawnFrom(charts.data, ring, since, until, 1), [charts.data, ring, since, until]);
   const label = live.label(device.uuid);
-  const shown = KINDS.slice(0, kinds);
   const read = drawn.readings.some((count) => count > 0) || drawn.at.length > 0;
   const told = (at: number) => `${spanText(at, 0)}: ${throttledAt(drawn, at).join(", ") || "not throttled"}`;
   const nothing = read ? "none in this range" : "nothing was read in this range";
@@ -54,7 +54,7 @@ export function DeviceCharts({ device, room, kinds = KINDS.length }: Props) {
         <Strips title="Throttling" name={`Throttling of GPU ${label}`} rows={throttleRows(drawn)} room={room} at={drawn.at} told={told} empty={untold ? `not known: ${untold}` : nothing} />
         <Strips title="Processes" name={`Processes of GPU ${label}`} rows={useRows(uses.data, room.now)} room={room} at={drawn.at} told={(at) => spanText(at, 0)} empty={uses.error ? uses.error.reason : nothing} />
       </div>
-      <Readout width={(at) => widthAt(drawn, at)} told={(at) => toldAt(drawn, at, kinds)} mine={` GPU ${label}`} />
+      <Readout width={(at) => widthAt(drawn, at)} told={(at) => toldAt(drawn, at, shown)} mine={` GPU ${label}`} />
     </div>
   );
 }
@@ -65,11 +65,11 @@ function widthAt(drawn: Drawn, at: number): number {
 }
 
 /** What every chart has at an instant. */
-function toldAt(drawn: Drawn, at: number, kinds: number): { at: number; rows: Told[] } | null {
+function toldAt(drawn: Drawn, at: number, kinds: ChartKind[]): { at: number; rows: Told[] } | null {
   const place = placeAt(drawn.at, at, Math.max(3.5, widthAt(drawn, at) * 1.5));
   if (place === null) return null;
-  const rows: Told[] = KINDS.slice(0, kinds).flatMap((kind) => kind.lines.map((line) => ({
-    label: kind.lines.length > 1 ? `${line.label} clock` : line.label,
+  const rows: Told[] = kinds.flatMap((kind) => kind.lines.map((line) => ({
+    label: line.name ?? line.label,
     colour: line.colour,
     value: spread(kind, pointAt(drawn.series[line.metric], place)),
   })));

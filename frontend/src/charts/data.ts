@@ -24,6 +24,13 @@ export interface Drawn {
 const LATE_TICKS = 3.5;
 export const GIB = 1024 ** 3; // memory is drawn in GiB, so that the ticks are round
 
+/** What one unit of a chart is of the reading. */
+export function scaleOf(metric: Metric): number {
+  if (metric === "memory_used_bytes") return GIB;
+  if (metric.startsWith("pcie_")) return 1e6;
+  return metric.startsWith("nvlink_") ? 1e9 : 1;
+}
+
 /** Of the recorded columns up to the last reading, then of the live ones. */
 interface Joint {
   at: number[];
@@ -46,7 +53,7 @@ function jointOf(recorded: number[], last: number, ring: Ring, since: number, un
 
 function columnsOf(joint: Joint, band: Band | undefined, ring: Ring, metric: Metric, tick: number): Columns {
   const own = ring.values[metric].slice(joint.first, joint.first + joint.live);
-  const scale = metric === "memory_used_bytes" ? GIB : 1;
+  const scale = scaleOf(metric);
   const column = (name: "min" | "mean" | "max") => {
     const known = (band?.[name] ?? []).slice(0, joint.recorded);
     while (known.length < joint.recorded) known.push(null);

@@ -3,21 +3,31 @@ import type { Device } from "../api/types";
 import { known } from "../lib/format";
 import type { Metric } from "../live/rings";
 import type { Summary } from "./data";
-import { GIB } from "./data";
+import { GIB, scaleOf } from "./data";
 
 export interface Limit {
   label: string;
   value: number;
 }
 
+export interface ChartLine {
+  label: string;
+  metric: Metric;
+  colour: string;
+  /** What it is called away from its chart. */
+  name?: string;
+}
+
 export interface ChartKind {
   title: string;
-  lines: { label: string; metric: Metric; colour: string }[];
+  lines: ChartLine[];
   unit: string;
   digits: number;
   /** The top of the scale where the device does not say it; else from the data. */
   top: number | null;
   limit: (device: Device) => Limit | null;
+  /** Only of devices that report it. */
+  rare?: boolean;
 }
 
 const limitOf = (label: string, value: number | null | undefined): Limit | null => (known(value) ? { label, value } : null);
@@ -47,17 +57,44 @@ export const KINDS: ChartKind[] = [
     title: "Clocks", unit: "MHz", digits: 0, top: null,
     limit: (device) => limitOf("max SM clock", device.limits.sm_clock_mhz),
     lines: [
-      { label: "SM", metric: "sm_clock_mhz", colour: "--chart-1" },
-      { label: "memory", metric: "memory_clock_mhz", colour: "--chart-2" },
+      { label: "SM", metric: "sm_clock_mhz", colour: "--chart-1", name: "SM clock" },
+      { label: "memory", metric: "memory_clock_mhz", colour: "--chart-2", name: "memory clock" },
+    ],
+  },
+  {
+    title: "Active share of the chip", unit: "%", digits: 0, top: 100, limit: () => null, rare: true,
+    lines: [
+      { label: "SM", metric: "sm_active_percent", colour: "--chart-1", name: "SM active" },
+      { label: "tensor cores", metric: "tensor_active_percent", colour: "--chart-2", name: "tensor cores active" },
+    ],
+  },
+  {
+    title: "PCIe", unit: "MB/s", digits: 0, top: null, limit: () => null, rare: true,
+    lines: [
+      { label: "received", metric: "pcie_received_bytes_per_second", colour: "--chart-1", name: "PCIe received" },
+      { label: "sent", metric: "pcie_sent_bytes_per_second", colour: "--chart-2", name: "PCIe sent" },
+    ],
+  },
+  {
+    title: "NVLink", unit: "GB/s", digits: 1, top: null, limit: () => null, rare: true,
+    lines: [
+      { label: "received", metric: "nvlink_received_bytes_per_second", colour: "--chart-1", name: "NVLink received" },
+      { label: "sent", metric: "nvlink_sent_bytes_per_second", colour: "--chart-2", name: "NVLink sent" },
     ],
   },
 ];
+
+/** The charts that a device has something for. */
+export function kindsOf(device: Device, most: number = KINDS.length): ChartKind[] {
+  const reported = (kind: ChartKind) => kind.lines.some((line) => known(device.sample?.[line.metric]));
+  return KINDS.slice(0, most).filter((kind) => !kind.rare || reported(kind));
+}
 
 /** The readings of the page with all GPUs, by name. */
 export const CHOICES: { metric: Metric; title: string; kind: ChartKind; colour: string }[] = KINDS.flatMap((kind) =>
   kind.lines.map((line) => ({
     metric: line.metric, kind, colour: line.colour,
-    title: kind.lines.length > 1 ? `${line.label} clock` : kind.title.toLowerCase(),
+    title: line.name ?? kind.title.toLowerCase(),
   })),
 );
 
@@ -77,7 +114,7 @@ export function spread(kind: ChartKind, found: Summary | null): string {
 export function nowOf(device: Device, metric: Metric): number | null {
   const value = device.state === "ok" ? device.sample?.[metric] : null;
   if (!known(value)) return null;
-  return metric === "memory_used_bytes" ? value / GIB : value;
+  return value / scaleOf(metric);
 }
 
 /** The end of the scale: above the limit, so that its line and its name have room. */

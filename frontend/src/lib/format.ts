@@ -45,6 +45,12 @@ export function bytes(value: Value): string {
   return `${size.toFixed(unit === 0 || size >= 100 ? 0 : 1)} ${units[unit]}`;
 }
 
+/** "2.6 GB/s / 578 MB/s": what comes in and goes out; a dash where neither is known. */
+export function traffic(first: Value, second: Value): string {
+  if (!known(first) && !known(second)) return DASH;
+  return [first, second].map((one) => (known(one) ? `${bytes(one)}/s` : DASH)).join(" / ");
+}
+
 /** A duration in at most two parts: "12 s", "71 min", "5 h 20 min", "3 d". */
 export function duration(seconds: number): string {
   const s = Math.max(0, Math.round(seconds));

@@ -1,6 +1,6 @@
 /** The node at a glance: what its GPUs do together, apart from the host's own values. */
 import type { Device, Snapshot, Verdict } from "../api/types";
-import { gib, known, percent, withUnit } from "./format";
+import { bytes, gib, known, percent, withUnit } from "./format";
 
 export interface Totals {
   /** Devices that may be taken now; null where that is not known. */
@@ -45,11 +45,19 @@ function power(watts: number): string {
   return watts >= 1000 ? `${(watts / 1000).toFixed(1)} kW` : `${watts.toFixed(0)} W`;
 }
 
+/** "disk 1.2 MB/s read, 0 B/s written"; null where nothing is known. */
+function both(name: string, first: number | null | undefined, one: string, second: number | null | undefined, other: string): string | null {
+  const parts = [known(first) ? `${bytes(first)}/s ${one}` : null, known(second) ? `${bytes(second)}/s ${other}` : null].filter(Boolean);
+  return parts.length ? `${name} ${parts.join(", ")}` : null;
+}
+
 export function hostLine(host: Snapshot["host"]): string {
   const ram = known(host.memory_used_bytes)
     ? `RAM ${gib(host.memory_used_bytes)}${known(host.memory_total_bytes) ? ` of ${gib(host.memory_total_bytes)}` : ""} GiB` : null;
   return [
     known(host.cpu_percent) ? `CPU ${percent(host.cpu_percent)}` : null, ram,
     known(host.load_1m) ? `load ${host.load_1m.toFixed(1)}` : null,
+    both("disk", host.disk_read_bytes_per_second, "read", host.disk_written_bytes_per_second, "written"),
+    both("network", host.network_received_bytes_per_second, "received", host.network_sent_bytes_per_second, "sent"),
   ].filter(Boolean).join(" · ");
 }

@@ -9,6 +9,12 @@ export const METRICS = [
   "power_watts",
   "sm_clock_mhz",
   "memory_clock_mhz",
+  "sm_active_percent",
+  "tensor_active_percent",
+  "pcie_received_bytes_per_second",
+  "pcie_sent_bytes_per_second",
+  "nvlink_received_bytes_per_second",
+  "nvlink_sent_bytes_per_second",
 ] as const;
 export type Metric = (typeof METRICS)[number];
 type Value = number | null;

@@ -2,6 +2,7 @@
 import { useMemo } from "react";
 import { useNodeCharts } from "../api/queries";
 import type { Device } from "../api/types";
+import { scaleOf } from "../charts/data";
 import { CHOICES, topOf } from "../charts/metrics";
 import type { Room } from "../charts/room";
 import { Readout, Scope } from "../charts/Scope";
@@ -74,7 +75,7 @@ function Smalls({ room, devices, choice, judged }: SmallsProps) {
   const { kind } = choice;
   const slot = devices.length > MANY ? Math.floor(room.now / MANY_STEP_SECONDS) : room.now;
   const seen = Math.max(1, ...Object.values(charts.data?.devices ?? {}).flatMap((one) => one.max.map((value) => value ?? 0)));
-  const scale = choice.metric === "memory_used_bytes" ? seen / 1024 ** 3 : seen;
+  const scale = seen / scaleOf(choice.metric);
   const top = Math.max(...devices.map((one) => topOf(kind, kind.limit(one)) ?? 0)) || scale * 1.08;
   return (
     <>

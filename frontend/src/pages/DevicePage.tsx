@@ -5,7 +5,7 @@ import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
 import { alertsOn, LEVELS, listed, marks } from "../lib/alerting";
 import { banner } from "../lib/banner";
-import { count, DASH, gib, known, percent, used, withUnit, words } from "../lib/format";
+import { count, DASH, gib, known, percent, traffic, used, withUnit, words } from "../lib/format";
 import { verdictText } from "../lib/holding";
 import { acknowledgedText, type Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
@@ -89,8 +89,12 @@ function Now({ device }: { device: Device }) {
     ["power", used(s?.power_watts, s?.power_limit_watts, "W")],
     ["fan", percent(s?.fan_percent)],
     ["SM clock", withUnit(s?.sm_clock_mhz, "MHz")],
+    ["SM active", percent(s?.sm_active_percent)],
     ["tensor active", percent(s?.tensor_active_percent)],
+    ["PCIe received / sent", traffic(s?.pcie_received_bytes_per_second, s?.pcie_sent_bytes_per_second)],
   ];
+  const links = traffic(s?.nvlink_received_bytes_per_second, s?.nvlink_sent_bytes_per_second);
+  if (links !== DASH) facts.push(["NVLink received / sent", links]); // few cards have it
   return (
     <dl className="strip large">
       {facts.map(([name, value]) => (

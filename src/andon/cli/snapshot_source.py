@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,6 +19,9 @@ from andon.model.naming import devices_named, with_labels
 if TYPE_CHECKING:
     from andon.cli.remote import Remote, Server
     from andon.engine.sampling.sampler import Sampler
+
+
+BETWEEN_SECONDS = 0.1  # activity over less says nothing
 
 
 def following(choices: Choices) -> "Sampler | Remote":
@@ -47,6 +51,18 @@ def take_snapshot(choices: Choices, watched: bool = False) -> Snapshot:
     with following(choices) as sampler:
         snapshot = sampler.once(watched)
     return snapshot if choices.url is not None else _leased(snapshot)
+
+
+def take_two(choices: Choices) -> Snapshot:
+    """One new snapshot with what only a second reading tells: how active the chips are, and what
+    their links carry. A server has read its devices before."""
+    if choices.url is not None:
+        return take_snapshot(choices)
+    with sampling(choices) as sampler:
+        first = sampler.once(watched=True)
+        time.sleep(BETWEEN_SECONDS)
+        again = sampler.once(watched=True, hasty=True)
+    return _leased(replace(again, host=first.host))
 
 
 def _leased(snapshot: Snapshot) -> Snapshot:

@@ -16,7 +16,7 @@ from andon.model.device import Snapshot
 
 UNITS = {
     "bytes": "bytes", "celsius": "°C", "hertz": "Hz", "joules": "J", "percent": "0 to 100",
-    "ratio": "0 to 1", "seconds": "s", "watts": "W", "info": "always 1",
+    "ratio": "0 to 1", "second": "bytes/s", "seconds": "s", "watts": "W", "info": "always 1",
 }  # fmt: skip
 
 
@@ -153,6 +153,14 @@ DEVICE: tuple[Metric, ...] = (
            "Maximum PCIe generation of the slot."),
     _gauge("gpu_pcie_slot_width_limit", "device.limits.pcie_slot_width",
            "Maximum number of PCIe lanes of the slot."),
+    _gauge("gpu_pcie_received_bytes_per_second", "sample.pcie_received_bytes_per_second",
+           "Received over PCIe since the last reading."),
+    _gauge("gpu_pcie_sent_bytes_per_second", "sample.pcie_sent_bytes_per_second",
+           "Sent over PCIe since the last reading."),
+    _gauge("gpu_nvlink_received_bytes_per_second", "sample.nvlink_received_bytes_per_second",
+           "Received over all NVLinks since the last reading."),
+    _gauge("gpu_nvlink_sent_bytes_per_second", "sample.nvlink_sent_bytes_per_second",
+           "Sent over all NVLinks since the last reading."),
     _gauge("gpu_ecc_enabled", "device.setup.ecc", "1 if ECC is on, 0 if it is off."),
     _gauge("gpu_ecc_pending_enabled", "device.setup.ecc_pending",
            "1 if ECC will be on after the next reboot, else 0."),
@@ -203,6 +211,14 @@ NODE: tuple[Metric, ...] = (
              "Used space of a local file system."),
     _several("node_disk_total_bytes", "host.disk.total_bytes", spreads.disk_total, ("mount",),
              "Size of a local file system."),
+    _gauge("node_disk_read_bytes_per_second", "host.disk_read_bytes_per_second",
+           "Read from all disks since the last reading."),
+    _gauge("node_disk_written_bytes_per_second", "host.disk_written_bytes_per_second",
+           "Written to all disks since the last reading."),
+    _gauge("node_network_received_bytes_per_second", "host.network_received_bytes_per_second",
+           "Received by all network cards since the last reading."),
+    _gauge("node_network_sent_bytes_per_second", "host.network_sent_bytes_per_second",
+           "Sent by all network cards since the last reading."),
     _several("node_network_received_bytes_total", "host.network.received_bytes", spreads.received,
              ("interface",), "Bytes received.", kind=MetricKind.COUNTER),
     _several("node_network_sent_bytes_total", "host.network.sent_bytes", spreads.sent,

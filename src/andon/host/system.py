@@ -1,4 +1,4 @@
-"""The node's own values: processor, memory, load, local disks and network counters.
+"""The node's own values: processor, memory, load, local disks, network counters and traffic.
 
 Linux is read from /proc under any root, which psutil cannot do for two roots at once; other systems
 are read with psutil. A part that fails is left out, and the others are read.
@@ -11,12 +11,26 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from andon.model.device import Disk, DriverVersions, Host, Network
+from andon.core.sampling.rates import FIRST, NO_TIME
+from andon.host.traffic import (
+    DISK,
+    NETWORK,
+    NO_CARD,
+    NO_DISK,
+    UNREADABLE,
+    Counts,
+    Hardware,
+    Meter,
+    is_shown_interface,
+    parse_disks,
+)
+from andon.model.device import HOST_VALUES, Disk, DriverVersions, Host, Network
 
 DISKS_EVERY_SECONDS = 30.0
-NETWORK_EVERY_SECONDS = 5.0
+TRAFFIC_EVERY_SECONDS = 5.0
+TRAFFIC_SOONEST_SECONDS = 0.05  # after the first reading, so that a single sample has rates
 PRESSURE_EVERY_SECONDS = 5.0  # the kernel's own average is over ten
 DRIVERS_AFTER_SECONDS = 1.0  # a command that samples once does without: they take a while to find
 DRIVERS_EVERY_SECONDS = 300.0  # they change when somebody installs a driver
@@ -30,9 +44,8 @@ _LOCAL = frozenset(
 )  # fmt: skip
 """Local file systems. A network file system can block forever, so only these are read; images
 (squashfs, iso9660), layers (overlay) and memory (tmpfs) say nothing about a disk."""
-_CONTAINER_ENDS = ("veth", "cali", "lxc")  # one per container, with a new name each time
 
-LEAST_CPU_SECONDS = 0.2  # of all processors: in fewer ticks a share says nothing
+LEAST_CPU_SECONDS = 0.05  # of all processors: in fewer ticks a share says nothing
 
 T = TypeVar("T")
 
@@ -58,6 +71,7 @@ class _Source(Protocol):
     def load(self) -> float: ...
     def disks(self) -> tuple[Disk, ...]: ...
     def network(self) -> tuple[Network, ...]: ...
+    def disk_counts(self) -> Counts: ...
     def memory_pressure(self) -> float: ...
 
 
@@ -79,34 +93,51 @@ class System:
         self._cpu: CpuTimes | None = None
         self._busy: float | None = None
         self._disks: tuple[Disk, ...] = ()
-        self._disks_due = self._network_due = -math.inf
+        self._disks_due = self._traffic_due = -math.inf
         self._network: tuple[Network, ...] = ()
+        self._hardware = Hardware(root)
+        self._meters = Meter(DISK, NO_DISK), Meter(NETWORK, NO_CARD)
+        self._rates: dict[str, Any] = {}
+        self._no_rates: dict[str, str] = {}
         self._pressure: float | None = None
         self._pressure_due, self._drivers_due = -math.inf, clock() + DRIVERS_AFTER_SECONDS
         self._read_drivers = drivers
         self._drivers: tuple[DriverVersions, ...] | None = None
 
-    def read(self, spared_seconds: float = 0.0) -> Host:
-        """The current values; None and () for what cannot be read."""
+    def read(self) -> Host:
+        """The current values; None with a reason and () for what cannot be read."""
         used_bytes, total_bytes = _tried(self._source.memory, None) or (None, None)
-        return Host(
-            cpu_percent=self._cpu_percent(spared_seconds),
+        network = self._links()
+        missing = dict(self._no_rates)
+        cpu_percent = self._cpu_percent(missing)
+        load, pressure = _tried(self._source.load, None), self._memory_pressure()
+        host = Host(
+            cpu_percent=cpu_percent,
             memory_used_bytes=used_bytes,
             memory_total_bytes=total_bytes,
-            load_1m=_tried(self._source.load, None),
+            load_1m=load,
             disk=self._disk(),
-            network=self._links(),
-            memory_pressure_percent=self._memory_pressure(),
+            network=network,
+            memory_pressure_percent=pressure,
             drivers=self._driver_versions(),
+            missing=missing,
+            **self._rates,
         )
+        if None in (used_bytes, load, pressure):
+            unknown = (name for name in HOST_VALUES if getattr(host, name) is None)
+            missing |= {name: missing.get(name, UNREADABLE) for name in unknown}
+        return host
 
-    def _cpu_percent(self, spared_seconds: float) -> float | None:
+    def _cpu_percent(self, missing: dict[str, str]) -> float | None:
         """Of two reads in quick succession the second repeats the value of the first."""
         before, now = self._cpu, _tried(self._source.cpu, None)
         if before is None or now is None:
             self._cpu, self._busy = now, None
+            missing["cpu_percent"] = UNREADABLE if now is None else FIRST
         elif self._busy is None or now.total - before.total >= LEAST_CPU_SECONDS:
-            self._cpu, self._busy = now, busy_percent(before, now, spared_seconds)
+            self._cpu, self._busy = now, busy_percent(before, now)
+            if self._busy is None:
+                missing["cpu_percent"] = NO_TIME
         return self._busy
 
     def _disk(self) -> tuple[Disk, ...]:
@@ -117,10 +148,20 @@ class System:
         return self._disks
 
     def _links(self) -> tuple[Network, ...]:
+        """The interfaces; what passes through them and the disks is measured along with them."""
         now = self._clock()
-        if now >= self._network_due:
-            self._network = _tried(self._source.network, ())
-            self._network_due = now + NETWORK_EVERY_SECONDS
+        if now >= self._traffic_due:
+            first = self._traffic_due == -math.inf
+            links = _tried(self._source.network, None)
+            self._network = links or ()
+            counts = _tried(self._source.disk_counts, None)
+            disks, cards = self._meters
+            disks.take(None if counts is None else self._hardware.disks(counts), now)
+            cards.take(None if links is None else self._hardware.cards(links), now)
+            self._rates, self._no_rates = {}, {}
+            for meter in self._meters:
+                meter.add_to(self._rates, self._no_rates)
+            self._traffic_due = now + (TRAFFIC_SOONEST_SECONDS if first else TRAFFIC_EVERY_SECONDS)
         return self._network
 
     def _memory_pressure(self) -> float | None:
@@ -152,12 +193,12 @@ def boot_id(root: Path = Path("/")) -> str | None:
         return None
 
 
-def busy_percent(before: CpuTimes, after: CpuTimes, spared_seconds: float = 0.0) -> float | None:
+def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:
     """None if no time passed. The kernel's idle counters can decrease slightly."""
     elapsed = after.total - before.total
     if elapsed <= 0:
         return None
-    busy = 100.0 * (elapsed - (after.idle - before.idle) - spared_seconds) / elapsed
+    busy = 100.0 * (elapsed - (after.idle - before.idle)) / elapsed
     return round(min(100.0, max(0.0, busy)), 1)
 
 
@@ -181,6 +222,7 @@ class _Proc:
         self._stat, self._meminfo = str(proc / "stat"), str(proc / "meminfo")
         self._loadavg, self._pressure = str(proc / "loadavg"), str(proc / "pressure/memory")
         self._mounts, self._net = own / "mounts", own / "net/dev"
+        self._diskstats = proc / "diskstats"
         self._second = os.sysconf("SC_CLK_TCK")
 
     def cpu(self) -> CpuTimes:
@@ -198,6 +240,9 @@ class _Proc:
 
     def network(self) -> tuple[Network, ...]:
         return parse_network(os.fsdecode(self._net.read_bytes()))
+
+    def disk_counts(self) -> Counts:
+        return parse_disks(self._diskstats.read_text("utf-8", "replace"))
 
     def disks(self) -> tuple[Disk, ...]:
         mounts = local_mounts(parse_mounts(os.fsdecode(self._mounts.read_bytes())))
@@ -252,10 +297,6 @@ def parse_network(text: str) -> tuple[Network, ...]:
         if is_shown_interface(name.strip()) and len(numbers) > 8:
             found.append(Network(name.strip(), int(numbers[0]), int(numbers[8])))
     return tuple(found)
-
-
-def is_shown_interface(name: str) -> bool:
-    return name not in ("", "lo", "lo0") and not name.startswith(_CONTAINER_ENDS)
 
 
 def parse_mounts(text: str) -> list[Mount]:
@@ -324,6 +365,12 @@ class _Psutil:
         counters = psutil.net_io_counters(pernic=True).items()
         shown = [(name, count) for name, count in counters if is_shown_interface(name)]
         return tuple(Network(name, count.bytes_recv, count.bytes_sent) for name, count in shown)
+
+    def disk_counts(self) -> Counts:
+        import psutil
+
+        counters = psutil.disk_io_counters(perdisk=True).items()
+        return {name: (count.read_bytes, count.write_bytes) for name, count in counters}
 
     def disks(self) -> tuple[Disk, ...]:
         import psutil

@@ -226,6 +226,19 @@ class Sample:
             label="tensor cores active",
         ),
     ] = None
+    pcie_received_bytes_per_second: Annotated[
+        int | None, Doc("received over PCIe since the last reading", label="PCIe received")
+    ] = None
+    pcie_sent_bytes_per_second: Annotated[
+        int | None, Doc("sent over PCIe since the last reading", label="PCIe sent")
+    ] = None
+    nvlink_received_bytes_per_second: Annotated[
+        int | None,
+        Doc("received over all NVLinks since the last reading", label="NVLink received"),
+    ] = None
+    nvlink_sent_bytes_per_second: Annotated[
+        int | None, Doc("sent over all NVLinks since the last reading", label="NVLink sent")
+    ] = None
     read_at: Annotated[
         Mapping[str, float],
         Doc("field → time, for every value older than `at`: expensive values are read less often"),
@@ -402,6 +415,28 @@ class Host:
         tuple[DriverVersions, ...] | None,
         Doc("the versions of the drivers that are loaded: `vendor`, `modules`, `library`"),
     ] = None
+    disk_read_bytes_per_second: Annotated[
+        int | None, Doc("read from all disks since the last reading")
+    ] = None
+    disk_written_bytes_per_second: Annotated[
+        int | None, Doc("written to all disks since the last reading")
+    ] = None
+    network_received_bytes_per_second: Annotated[
+        int | None,
+        Doc("received by all network cards since the last reading"),
+    ] = None
+    network_sent_bytes_per_second: Annotated[
+        int | None, Doc("sent by all network cards since the last reading")
+    ] = None
+    missing: Annotated[Mapping[str, str], Doc("name → reason, for every number that is `null`")] = (
+        field(default_factory=dict, hash=False)
+    )
+
+
+HOST_VALUES = tuple(
+    one.name for one in fields(Host) if one.name not in ("disk", "network", "drivers", "missing")
+)
+"""The numbers of a node."""
 
 
 @dataclass(frozen=True, slots=True)

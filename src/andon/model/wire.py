@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 from andon.errors import Invalid
 from andon.model.band import Band
 from andon.model.device import (
+    HOST_VALUES,
     NOT_READ,
     SAMPLE_VALUES,
     SETUP_VALUES,
@@ -289,6 +290,7 @@ def _host_to_json(host: Host) -> Json:
     values: Json = dict(zip(_HOST, _host_read(host), strict=True))
     values["disk"] = [plain(disk, _DISK) for disk in host.disk]
     values["network"] = [plain(link, _NETWORK) for link in host.network]
+    values["missing"] = dict(host.missing)
     if host.drivers is not None:
         values["drivers"] = [_driver_to_json(one) for one in host.drivers]
     return values
@@ -405,6 +407,7 @@ def _readers(kind: type, names: Iterable[str]) -> dict[str, Callable[[Json, str]
 
 _VALUE_READERS = _readers(Sample, (name for name in SAMPLE_VALUES if name != "throttle"))
 _LIMIT_READERS = _readers(Limits, _LIMITS)
+_HOST_READERS = _readers(Host, HOST_VALUES)
 
 
 def _throttle_from_json(value: Json) -> tuple[str, ...] | None:
@@ -499,19 +502,17 @@ def fault_from_json(value: Json) -> Fault:
 
 
 def _host_from_json(value: Json) -> Host:
+    numbers: Json = {name: read(value, name) for name, read in _HOST_READERS.items()}
     return Host(
-        cpu_percent=number_in(value, "cpu_percent"),
-        memory_used_bytes=rounded_in(value, "memory_used_bytes"),
-        memory_total_bytes=rounded_in(value, "memory_total_bytes"),
-        load_1m=number_in(value, "load_1m"),
         disk=tuple(each_in(value, "disk", _disk_from_json)),
         network=tuple(each_in(value, "network", _network_from_json)),
-        memory_pressure_percent=number_in(value, "memory_pressure_percent"),
         drivers=(
             None
             if value.get("drivers") is None
             else tuple(each_in(value, "drivers", _driver_from_json))
         ),
+        missing=texts_in(value, "missing"),
+        **numbers,
     )
 
 

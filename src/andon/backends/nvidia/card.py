@@ -18,6 +18,7 @@ from andon.backends.nvidia.probes import (
     Gauges,
 )
 from andon.backends.nvidia.setup import SetupReader
+from andon.backends.nvidia.traffic import Traffic
 from andon.backends.nvidia.trouble import Reach, survivable
 from andon.backends.sysfs import Tree
 from andon.model.device import (
@@ -69,6 +70,9 @@ class NvidiaCard:
         self._known_activity = self._activity
         self._accounted = False  # the next reading is for the record of a run
         self._ring_supported = True
+        self._traffic = Traffic()
+        self._older_parts: tuple[Mapping[str, float], ...] = ({}, {})
+        self._older: Mapping[str, float] = {}
         self._lists = ProcessLists()
         self._shares: dict[int, int] | None = None
         self._shares_supported = True
@@ -138,9 +142,11 @@ class NvidiaCard:
     # Readings.
 
     def read(self, at: float, now: float, watched: bool) -> list[Reading]:
+        self._traffic.begin(self._handle, at, now, watched)
         self._gauges.refresh(self._handle, at, now)
         self._read_activity(watched)
         processes = self._processes(now, watched)
+        self._traffic.finish(self._handle, now)
         reading = Reading(self.device.uuid, self._sample(at), self._missing(), processes)
         if not self._instances:
             return [reading]
@@ -187,19 +193,28 @@ class NvidiaCard:
                 values["memory_used_bytes"] = total - available
                 values["memory_free_bytes"] = available
         values.update(zip(ACTIVITY, self._known_activity.values or (None, None), strict=True))
-        return Sample(at=at, **values, read_at=self._gauges.older)
+        values.update(self._traffic.values)
+        return Sample(at=at, **values, read_at=self._read_at(at))
+
+    def _read_at(self, at: float) -> Mapping[str, float]:
+        """When older values were read: the same object as last time if nothing changed."""
+        parts = self._gauges.older, self._traffic.older(at)
+        if any(one is not other for one, other in zip(parts, self._older_parts, strict=True)):
+            self._older_parts, self._older = parts, {**parts[0], **parts[1]}
+        return self._older
 
     def _missing(self) -> Mapping[str, str]:
         """Why values are None: the same object as last time if nothing changed."""
         gauges = self._gauges
         activity = self._known_activity
         silent = activity.reason if activity.values is None else None
-        now = gauges.failures, silent, self._lists.reason
+        now = gauges.failures, silent, self._lists.reason, self._traffic.changes
         if now != self._missing_for or self.device.memory_kind is MemoryKind.UNIFIED:
             self._missing_for = now
             missing = {n: why for n, why in gauges.missing.items() if gauges.values[n] is None}
             if silent is not None:
                 missing |= dict.fromkeys(ACTIVITY, silent)
+            missing |= self._traffic.missing
             if self._lists.reason:
                 missing["processes"] = self._lists.reason
             self._why_missing = missing

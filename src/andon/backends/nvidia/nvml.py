@@ -1,9 +1,10 @@
 """The only importer of NVIDIA's library: each call as a plain function of plain values."""
 
 import ctypes
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pynvml
 
@@ -209,6 +210,51 @@ def memory_temperature_celsius(handle: Handle) -> int:
     if field.nvmlReturn:
         raise Error(field.nvmlReturn)
     return int(field.value.uiVal)
+
+
+class LinkField(NamedTuple):
+    """A field value that counts: its number, its scope, and what one of it means."""
+
+    id: int
+    scope: int = 0
+    bytes_each: int = 1
+
+
+class LinkCount(NamedTuple):
+    """A counter in bytes, and when the driver read it."""
+
+    value: int
+    at: float
+
+
+_ALL_LINKS: Final = 0xFFFFFFFF
+TRAFFIC_FIELDS: Final[Mapping[str, LinkField]] = {
+    "pcie_received_bytes_per_second": LinkField(pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES),
+    "pcie_sent_bytes_per_second": LinkField(pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES),
+    "nvlink_received_bytes_per_second": LinkField(
+        pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, _ALL_LINKS, 1024
+    ),
+    "nvlink_sent_bytes_per_second": LinkField(
+        pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _ALL_LINKS, 1024
+    ),
+}
+"""The counters that a rate is derived from."""
+WRAPPING: Final = tuple(name for name in TRAFFIC_FIELDS if name.startswith("pcie"))
+
+
+def counts(handle: Handle, fields: Sequence[LinkField]) -> list[LinkCount | Error]:
+    """Several counters in one call; an error in the place of each that the driver did not give."""
+    asked = [(field.id, field.scope) for field in fields]
+    answers = pynvml.nvmlDeviceGetFieldValues(handle, asked)
+    return [_count(*pair) for pair in zip(fields, answers, strict=True)]
+
+
+def _count(field: LinkField, answer: Any) -> LinkCount | Error:
+    if answer.nvmlReturn:
+        return Error(answer.nvmlReturn)
+    narrow = answer.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
+    value = answer.value.uiVal if narrow else answer.value.ullVal
+    return LinkCount(int(value) * field.bytes_each, answer.timestamp / 1e6)
 
 
 def energy_joules(handle: Handle) -> float:

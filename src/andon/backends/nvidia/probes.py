@@ -63,7 +63,11 @@ PROBES: Final = (
 
 ACTIVITY: Final = ("sm_active_percent", "tensor_active_percent")
 """Read by `activity`, and only while someone watches."""
-_NOT_READ: Final = frozenset(SAMPLE_VALUES).difference(ACTIVITY, *(p.fields for p in PROBES))
+TRAFFIC: Final = tuple(nvml.TRAFFIC_FIELDS)
+"""Read by `traffic`."""
+_NOT_READ: Final = frozenset(SAMPLE_VALUES).difference(
+    ACTIVITY, TRAFFIC, *(p.fields for p in PROBES)
+)
 
 
 class Due:

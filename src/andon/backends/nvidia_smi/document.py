@@ -41,6 +41,8 @@ _SAMPLE: Final = {
     "memory_clock_mhz": ("clocks/mem_clock",),
     "pcie_generation": (f"{_PCIE}/pcie_gen/current_link_gen",),
     "pcie_width": (f"{_PCIE}/link_widths/current_link_width",),
+    "pcie_received_bytes_per_second": ("pci/rx_util",),
+    "pcie_sent_bytes_per_second": ("pci/tx_util",),
     "performance_state": ("performance_state",),
 }
 _MEMORY: Final = {

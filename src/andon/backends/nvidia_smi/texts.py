@@ -26,7 +26,7 @@ _LOST: Final = {
 }
 _FLAGS: Final = {"Enabled": True, "Disabled": False}
 _SHOWN_CHARACTERS: Final = 60
-_NUMBER: Final = re.compile(r"P?(-?[0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z%]*)")
+_NUMBER: Final = re.compile(r"P?(-?[0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z%/]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ _MEMORY: Final = Measure("MiB", scale=MIB)
 _CELSIUS: Final = Measure("C", least=-273, most=1000)
 _WATTS: Final = Measure("W", whole=False)
 _MHZ: Final = Measure("MHz")
+_TRAFFIC: Final = Measure("KB/s", scale=1000)
 COUNT: Final = Measure()
 MEASURES: Final = {
     "utilization_percent": _PERCENT,
@@ -67,6 +68,8 @@ MEASURES: Final = {
     "decoder_percent": _PERCENT,
     "pcie_generation": COUNT,
     "pcie_width": Measure("x"),
+    "pcie_received_bytes_per_second": _TRAFFIC,
+    "pcie_sent_bytes_per_second": _TRAFFIC,
     "ecc_uncorrected": COUNT,
     "performance_state": Measure(most=15),
 }

@@ -201,7 +201,7 @@ class RecordedHost:
         """What was recorded: its node, its boot, its versions."""
         return self._recording.first
 
-    def read(self, spared_seconds: float = 0.0) -> Host:
+    def read(self) -> Host:
         with contextlib.suppress(AndonError):
             elapsed = (self._clock() - self._origin) * self._speed
             return checked_host(self._recording.at(elapsed).snapshot.host)

@@ -10,7 +10,7 @@ from andon.model.band import Band, band
 from andon.model.device import Process, Sample, State
 from andon.model.lamp import Lamp
 from andon.model.throttling import reason_of
-from andon.units import GIB, human_bytes
+from andon.units import GIB, human_bytes, human_rate
 
 _LOADS: dict[Band | None, str] = {
     Band.LIGHT: "cyan",
@@ -120,6 +120,16 @@ def link(entry: NamedDevice) -> Text:
         return unknown()
     narrow = limits.link_width is not None and sample.pcie_width < limits.link_width
     return say(f"{sample.pcie_generation}×{sample.pcie_width}", "yellow" if narrow else "")
+
+
+def traffic(entry: NamedDevice, link: str) -> Text:
+    """`2.5G↓ 610M↑`: what it receives and sends, in bytes a second."""
+    sample = _sample(entry)
+    pair = [getattr(sample, f"{link}_{way}_bytes_per_second") for way in ("received", "sent")]
+    if None in pair:
+        return unknown()
+    received, sent = (human_rate(one, "", "") for one in pair)
+    return say(f"{received.rjust(4)}↓ {sent.rjust(4)}↑")
 
 
 def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:

@@ -105,6 +105,9 @@ def _extras(width: int) -> list[tuple[TableColumn[NamedDevice], str]]:
         (_plain("ENC", "encoder_percent", 15, cells.percent), "encoder_percent"),
         (_plain("DEC", "decoder_percent", 15, cells.percent), "decoder_percent"),
         (TableColumn("PCIe", cells.link, rank=13, right=True), "pcie_generation"),
+        (_plain("SM ACT", "sm_active_percent", 16, cells.percent), "sm_active_percent"),
+        (_link("PCIe B/s", "pcie", 17), "pcie_sent_bytes_per_second"),
+        (_link("NVLink B/s", "nvlink", 18), "nvlink_sent_bytes_per_second"),
         (TableColumn("THROTTLE", lambda e: cells.throttle(e, width >= WIDE), rank=10), "throttle"),
     ]
 
@@ -116,6 +119,10 @@ def _plain(
         return show(getattr(entry.status.sample, field, None))
 
     return TableColumn(title, cell, rank=rank, right=True)
+
+
+def _link(title: str, link: str, rank: int) -> TableColumn[NamedDevice]:
+    return TableColumn(title, lambda e: cells.traffic(e, link), rank=rank, right=True)
 
 
 def _known(seen: Sequence[NamedDevice], field: str) -> bool:

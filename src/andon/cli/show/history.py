@@ -22,6 +22,7 @@ AROUND_SPARKS = 64  # what the other columns take
 HOTTEST = 100.0  # degrees: the top of every chart of a temperature
 LEAST_AXIS = 14  # two times of day and a gap
 DAY_SECONDS = 86_400.0
+RATE = "bytes_per_second"
 
 Shares = tuple[Sequence[int], Mapping[str, Sequence[float | None]]]
 """How many readings each interval has, and the share of them that each throttle reason applied."""
@@ -282,11 +283,13 @@ def _value(line: HistoryLine, name: str) -> Text:
 def _number(metric: str, value: float) -> str:
     if metric.endswith("_bytes"):
         return f"{value / GIB:.1f}"
+    if unit_of(metric) == RATE:
+        value /= 1e6
     return f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.1f}"
 
 
 def _unit(metric: str) -> str:
-    return "GiB" if unit_of(metric) == "bytes" else symbol_of(metric)
+    return {"bytes": "GiB", RATE: "MB/s"}.get(unit_of(metric)) or symbol_of(metric)
 
 
 def _until(use: UsageInterval, now: float) -> str:

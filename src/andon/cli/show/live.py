@@ -56,7 +56,7 @@ class LiveTable:
         return say(sparkline(values), "dim green").pad(TREND, right=True)
 
     def _below(self, snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Text]:
-        parts = [*node_row(snapshot), *([mean_line(seen)] if seen else []), say(QUIT, "dim")]
+        parts = [*node_row(snapshot, width), *([mean_line(seen)] if seen else []), say(QUIT, "dim")]
         return [*fault_lines(snapshot, width), *flow(parts, width)]
 
 

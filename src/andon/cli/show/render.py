@@ -2,13 +2,14 @@
 
 import textwrap
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
 from andon.cli.show import cells
 from andon.cli.show.columns import (
     MEDIUM,
+    WIDE,
     device_columns,
     device_row,
     explained_fields,
@@ -20,9 +21,9 @@ from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sampling.means import mean_utilization
-from andon.model.device import DeviceStatus, Snapshot, State, reading_label
+from andon.model.device import DeviceStatus, Host, Snapshot, State, reading_label
 from andon.model.naming import range_of
-from andon.units import human_seconds
+from andon.units import human_rate, human_seconds
 
 K = TypeVar("K")
 TRY = "try: andon status --simulate 4"
@@ -57,12 +58,12 @@ def render_status(
     lines = [header(snapshot, width)]
     if seen:
         lines += device_lines(snapshot, seen, width, now)
-        lines += [Text(), *flow([*node_row(snapshot), mean_line(seen)], width)]
+        lines += [Text(), *flow([*node_row(snapshot, width), mean_line(seen)], width)]
         lines += _advice(snapshot, seen, width)
         lines += _footnotes(snapshot, seen, width, verbose, mask)
     else:
         lines += [Text(), *paragraph(no_device(snapshot, mask), width, indent=0), Text()]
-        lines += flow(node_row(snapshot), width)
+        lines += flow(node_row(snapshot, width), width)
         lines += [Text(), say("try: andon status" if mask.left_out else TRY, "dim")]
     return "".join(line.paint(color) + "\n" for line in lines)
 
@@ -106,7 +107,8 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
     return say(word, style if style == "dim" else f"bold {style}") + reason
 
 
-def node_row(snapshot: Snapshot) -> list[Text]:
+def node_row(snapshot: Snapshot, width: int) -> list[Text]:
+    """The node's own values; on a wide terminal its traffic too, where it is known."""
     host = snapshot.host
     memory = f"{cells.gib(host.memory_used_bytes)}/{cells.gib(host.memory_total_bytes)} GiB"
     load = "–" if host.load_1m is None else f"{host.load_1m:.1f}"
@@ -114,7 +116,24 @@ def node_row(snapshot: Snapshot) -> list[Text]:
         say("CPU ", "dim") + cells.percent(host.cpu_percent),
         say("memory ", "dim") + say(memory),
         say("load ", "dim") + say(load),
+        *(_traffic(host) if width >= WIDE else ()),
     ]
+
+
+def _traffic(host: Host) -> Iterator[Text]:
+    pairs = {
+        "disk": (host.disk_read_bytes_per_second, host.disk_written_bytes_per_second),
+        "network": (host.network_received_bytes_per_second, host.network_sent_bytes_per_second),
+    }
+    words = {"disk": ("read", "written"), "network": ("received", "sent")}
+    for name, pair in pairs.items():
+        parts = [
+            f"{human_rate(rate)} {word}"
+            for rate, word in zip(pair, words[name], strict=True)
+            if rate is not None
+        ]
+        if parts:
+            yield say(f"{name} ", "dim") + say(", ".join(parts))
 
 
 def mean_line(seen: list[NamedDevice]) -> Text:

@@ -123,11 +123,25 @@ def _columns(width: int) -> list[TableColumn[StreamLine]]:
         TableColumn("SM MHz", lambda t: _reading(t, "sm_clock_mhz"), rank=9, right=True),
         TableColumn("MEM MHz", lambda t: _reading(t, "memory_clock_mhz"), rank=12, right=True),
         TableColumn("PCIe", lambda t: cells.link(t.entry), rank=13, right=True, floor=5),
+        *(_wide_columns() if width >= WIDE else ()),
         TableColumn(
             "THROTTLE", lambda t: cells.throttle(t.entry, width >= WIDE), rank=11, floor=12
         ),
         TableColumn("WHO", lambda t: cells.who(t.entry, detail), rank=10, elastic=10, floor=10),
     ]  # fmt: skip
+
+
+def _wide_columns() -> list[TableColumn[StreamLine]]:
+    """The first sample has no such values, and the columns are chosen by it."""
+    return [
+        TableColumn("SM ACT", _active, rank=14, right=True, floor=5),
+        TableColumn("PCIe B/s", lambda t: cells.traffic(t.entry, "pcie"), rank=15, right=True,
+               floor=11),
+    ]  # fmt: skip
+
+
+def _active(tick: StreamLine) -> Text:
+    return cells.percent(getattr(tick.entry.status.sample, "sm_active_percent", None))
 
 
 def _reading(tick: StreamLine, name: str) -> Text:

@@ -19,10 +19,10 @@ from andon.core.evidence.reasons import Evidence, Reason
 from andon.core.explain import explain_absence, explain_node, worst_first
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.model import wire
-from andon.model.device import Process, Snapshot, reading_label
+from andon.model.device import DeviceStatus, Process, Snapshot, reading_label
 from andon.model.naming import title
 from andon.model.throttling import reason_of
-from andon.units import human_seconds
+from andon.units import human_rate, human_seconds, unit_of
 
 TRY = "try: andon why --simulate 4"
 UNBROKEN = "\u00a0"  # keeps a number with its unit; printed as a plain space
@@ -79,6 +79,13 @@ WHOLES = {
     "pcie_generation": "limits.pcie_generation",
 }
 """Readings shown with their maximum: `SM clock 1755 of 1980 MHz`."""
+
+SHOWN = (
+    "sm_active_percent", "tensor_active_percent", "pcie_received_bytes_per_second",
+    "pcie_sent_bytes_per_second", "nvlink_received_bytes_per_second",
+    "nvlink_sent_bytes_per_second",
+)  # fmt: skip
+"""The readings listed above the reasons."""
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|°C|W|MHz|[KMGT]?i?B|s|min|h|d)\b|%|°C)")
 TOLD = ("reason", "fault", "source", "state", "state_seconds")  # already in the sentence
@@ -145,9 +152,23 @@ def _nothing_there(found: WhyAnswer, width: int) -> list[Text]:
 def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
     heading = say(title(_label(entry, found)), "bold") + say(f"  {entry.status.device.name}")
     lines = [cells.lamp(entry) + say(" ") + heading]
+    lines += _labelled("readings", _readings(entry.status), width)
     for number, reason in enumerate(found.reasons[entry.status.device.uuid]):
         lines += [Text(), *_reason(reason, width, first=number == 0, at=found.snapshot.at)]
     return [line.fit(width) for line in lines]
+
+
+def _readings(status: DeviceStatus) -> list[str]:
+    """How much of the chip works and what its links carry, where that is known: the reasons
+    hardly mention it."""
+    sample = status.sample if status.answered else None
+    found = {name: getattr(sample, name, None) for name in SHOWN}
+    return [_reading(name, value) for name, value in found.items() if value is not None]
+
+
+def _reading(name: str, value: float) -> str:
+    rate = unit_of(name) == "bytes_per_second"
+    return f"{reading_label(name)} {human_rate(value) if rate else f'{value:.0f} %'}"
 
 
 def _reason(reason: Reason, width: int, first: bool, at: float) -> list[Text]:

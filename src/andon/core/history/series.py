@@ -22,8 +22,12 @@ HOST = "host"
 HOST_METRICS = (
     "cpu_percent", "memory_used_bytes", "load_1m", "disk_used_bytes",
     "network_received_bytes", "network_sent_bytes",
+    "disk_read_bytes_per_second", "disk_written_bytes_per_second",
+    "network_received_bytes_per_second", "network_sent_bytes_per_second",
 )  # fmt: skip
 METRICS = SAMPLE_VALUES
+
+_RATES = frozenset(n for n in (*METRICS, *HOST_METRICS) if unit_of(n) == "bytes_per_second")
 
 _BITS = {OTHER: 1 << OTHER_BIT} | {reason.name: 1 << reason.history_bit for reason in REASONS}
 
@@ -80,7 +84,7 @@ def kept(metric: str, value: object) -> int | None:
         return throttle_mask(value)
     if not isinstance(value, int | float) or not math.isfinite(value):
         return None
-    whole = round(value * _SCALES.get(metric, 1))
+    whole = coarse(value) if metric in _RATES else round(value * _SCALES.get(metric, 1))
     return whole if -VALUE_LIMIT < whole < VALUE_LIMIT else None
 
 
@@ -162,6 +166,14 @@ def _carefully(read: tuple[object, ...]) -> tuple[tuple[str, ...], tuple[int, ..
     return tuple(metric for metric, _ in known), tuple(whole for _, whole in known)
 
 
+@lru_cache(maxsize=1024)  # a rate stays the same for several ticks
+def coarse(rate: float) -> int:
+    """A rate to eight binary digits, half a per cent: the rest is noise, and most of the room."""
+    whole = round(rate)
+    spare = max(0, abs(whole).bit_length() - 8)
+    return whole >> spare << spare
+
+
 def _thousandths(value: float) -> int:
     return round(value * 1000)
 
@@ -169,6 +181,8 @@ def _thousandths(value: float) -> int:
 def _keeper(metric: str) -> Callable[[Any], int] | None:
     if metric == "throttle":
         return throttle_mask
+    if metric in _RATES:
+        return coarse
     scale = scale_of(metric)
     if scale == 1000:
         return _thousandths
@@ -188,6 +202,8 @@ def _of_host(host: Host) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
         sum(disks) if disks else None,
         sum(link.received_bytes for link in links) if links else None,
         sum(link.sent_bytes for link in links) if links else None,
+        host.disk_read_bytes_per_second, host.disk_written_bytes_per_second,
+        host.network_received_bytes_per_second, host.network_sent_bytes_per_second,
     )  # fmt: skip
     known = [
         (metric, whole)

@@ -12,6 +12,7 @@ from operator import attrgetter, le
 from typing import Any, Final
 
 from andon.model.device import (
+    HOST_VALUES,
     SAMPLE_VALUES,
     Device,
     DeviceStatus,
@@ -60,6 +61,7 @@ _BY_UNIT: Final[Mapping[str, Bounds]] = {
     "watts": _WATTS,
     "joules": Bounds(0, 1e14, "J", "10 kW for 300 years"),
     "mhz": Bounds(0, 100_000, "MHz", "some count every transfer per cycle"),
+    "bytes_per_second": Bounds(0, 1e13, "bytes/s", "the fastest links carry 2 TB/s"),
 }
 _ITS_OWN: Final[Mapping[str, Bounds]] = {
     "fan_percent": Bounds(0, 200, "%", "NVML: it may exceed 100 in certain cases"),
@@ -88,6 +90,15 @@ LIMIT_BOUNDS: Final[Mapping[str, Bounds]] = {
     "sm_clock_mhz": _SM_CLOCK,
 }
 """What a device reports about itself."""
+
+_RATE = _BY_UNIT["bytes_per_second"]
+HOST_BOUNDS: Final[Mapping[str, Bounds]] = {
+    "cpu_percent": _MEASURED_PERCENT,
+    "load_1m": Bounds(0, 1e6, "", "one for each process that runs or waits"),
+    "memory_pressure_percent": _MEASURED_PERCENT,
+    **{name: _RATE for name in HOST_VALUES if unit_of(name) == "bytes_per_second"},
+}
+"""The numbers of a node, without its memory."""
 
 _MEMORY: Final = ("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes")
 _values = attrgetter(*BOUNDS)
@@ -155,18 +166,17 @@ def checked_snapshot(snapshot: Snapshot) -> Snapshot:
 
 def checked_host(host: Host) -> Host:
     """The node's own values, from a recording or another machine."""
-    cpu, load, used, total = (
-        host.cpu_percent, host.load_1m, host.memory_used_bytes, host.memory_total_bytes,
-    )  # fmt: skip
-    pressure = host.memory_pressure_percent
-    return replace(
-        host,
-        cpu_percent=cpu if cpu is None or 0 <= cpu <= 101 else None,
-        load_1m=load if load is None or 0 <= load <= 1e6 else None,
-        memory_used_bytes=used if _memory_within(used, total or _MOST_BYTES) else None,
-        memory_total_bytes=total if _memory_within(total, _MOST_BYTES) else None,
-        memory_pressure_percent=pressure if pressure is None or 0 <= pressure <= 101 else None,
-    )
+    wrong = {
+        name: _reason(value, bounds, of="the node")
+        for name, bounds in HOST_BOUNDS.items()
+        if not _within(value := getattr(host, name), bounds)
+    }
+    total = host.memory_total_bytes or _MOST_BYTES
+    for name, most in (("memory_used_bytes", total), ("memory_total_bytes", _MOST_BYTES)):
+        if not _memory_within(value := getattr(host, name), most):
+            wrong[name] = _reason(value, _BYTES, of="the node")
+    unknown: dict[str, Any] = dict.fromkeys(wrong)
+    return replace(host, missing={**host.missing, **wrong}, **unknown) if wrong else host
 
 
 def _checked_status(status: DeviceStatus) -> DeviceStatus:
@@ -252,11 +262,12 @@ def _reason(
     bounds: Bounds,
     device: Device | None = None,
     process: Process | None = None,
+    of: str = "the driver",
 ) -> str:
     number = f"{value:g}" if isinstance(value, float) and math.isfinite(value) else str(value)
     whole = _of(device) if device is not None else ""
     whose = "" if process is None else f" for process {process.pid}"
-    return f"the driver reported {number} {bounds.unit}".rstrip() + whole + whose + IMPOSSIBLE
+    return f"{of} reported {number} {bounds.unit}".rstrip() + whole + whose + IMPOSSIBLE
 
 
 def _of(device: Device) -> str:

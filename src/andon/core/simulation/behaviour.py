@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from andon.core.simulation.workloads import PROFILES, LoadPhase, Model, Profile, Workload
 from andon.model.device import (
@@ -30,12 +31,15 @@ IDLE_CELSIUS = 32
 RUN_SECONDS = 6 * 3600.0
 DESKTOP_BYTES = 180 * MIB
 CONTEXT_BYTES = 6 * MIB  # overhead of a process
+TRAFFIC_SECONDS = 10.0  # how often a driver's counters would be read
+IDLE_BYTES_PER_SECOND = 200_000  # of a link that carries nothing but readings
 RIPPLE = 0.01  # power varies by this share around the level of its phase
 FIRST_PID = 5_000_000  # above Linux's largest pid: killing it can never affect a real process
 USERS = ("alice", "bob", "carol")
 UNSUPPORTED = "not supported by this device"
 NOT_SIMULATED = "not simulated"
 _SETUP = unknown_setup(NOT_SIMULATED)
+_NVLINK = ("nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second")
 UNWATCHED = "read only while someone is watching"
 
 _WORD = 2**64 - 1
@@ -222,6 +226,7 @@ def sample(specimen: Specimen, at: float) -> Sample:
         performance_state=8 if asleep else 0,
         sm_active_percent=round(0.87 * load, 1),
         tensor_active_percent=round(specimen.profile.tensor * load, 1),
+        **_traffic(specimen, at),
     )
 
 
@@ -230,7 +235,27 @@ def missing(model: Model, watched: bool) -> Mapping[str, str]:
     expensive = (
         {} if watched else dict.fromkeys(("sm_active_percent", "tensor_active_percent"), UNWATCHED)
     )
-    return expensive | dict.fromkeys(sorted(model.lacks), UNSUPPORTED)
+    links = () if model.nvlink_gb_per_second else _NVLINK
+    return expensive | dict.fromkeys((*sorted(model.lacks), *links), UNSUPPORTED)
+
+
+def _traffic(specimen: Specimen, at: float) -> dict[str, Any]:
+    """It follows the load, and changes as often as a driver is asked for it."""
+    model, profile = specimen.model, specimen.profile
+    reading = int(at // TRAFFIC_SECONDS)
+    swing = [0.9 + 0.2 * draw(specimen.seed, 9, reading, way) for way in range(2)]
+    busy = utilization_percent(specimen, reading * TRAFFIC_SECONDS) / 100 * 1e9
+    received, sent = (
+        round(IDLE_BYTES_PER_SECOND + share * busy * model.pcie_gb_per_second * swing[way])
+        for way, share in enumerate(profile.pcie)
+    )
+    between = [round(profile.nvlink * busy * model.nvlink_gb_per_second * one) for one in swing]
+    return {
+        "pcie_received_bytes_per_second": received,
+        "pcie_sent_bytes_per_second": sent,
+        "nvlink_received_bytes_per_second": between[0] if model.nvlink_gb_per_second else None,
+        "nvlink_sent_bytes_per_second": between[1] if model.nvlink_gb_per_second else None,
+    }
 
 
 def _powered_on(at: float) -> float:

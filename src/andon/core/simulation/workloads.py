@@ -26,6 +26,12 @@ class Model:
     naps: bool = False  # drops to P8 and a slow link when idle
     desktop: bool = False  # a display server runs on it
     lacks: frozenset[str] = frozenset()  # the readings it never provides
+    nvlink_gb_per_second: int = 0  # of all its links, in each direction
+
+    @property
+    def pcie_gb_per_second(self) -> float:
+        """What its link carries in each direction: a lane doubles with each generation."""
+        return 0.123 * float(1 << self.pcie_generation) * self.pcie_width
 
 
 _FAN = frozenset({"fan_percent"})
@@ -36,11 +42,12 @@ _PLAIN = _PROFILER | _SENSOR
 _AMD = _FAN | _PROFILER | {"encoder_percent", "decoder_percent", "performance_state"}
 
 MODELS = {
-    "H200": Model("NVIDIA H200", 143771 * MIB, 700, 76, 89, 66, 1980, 345, 3201, 5, lacks=_FAN),
+    "H200": Model("NVIDIA H200", 143771 * MIB, 700, 76, 89, 66, 1980, 345, 3201, 5, lacks=_FAN,
+                  nvlink_gb_per_second=450),
     "H100": Model("NVIDIA H100 80GB HBM3", 81559 * MIB, 700, 70, 89, 65, 1980, 345, 2619, 5,
-                  lacks=_FAN),
+                  lacks=_FAN, nvlink_gb_per_second=450),
     "A100": Model("NVIDIA A100-SXM4-80GB", 81920 * MIB, 400, 58, 89, 63, 1410, 210, 1593, 4,
-                  lacks=_FAN | _PROFILER),
+                  lacks=_FAN | _PROFILER, nvlink_gb_per_second=300),
     "L4": Model("NVIDIA L4", 23034 * MIB, 72, 12, 94, 71, 2040, 210, 6251, 4,
                 reserved_bytes=440 * MIB, naps=True, lacks=_FAN | _PLAIN),
     "L40S": Model("NVIDIA L40S", 46068 * MIB, 350, 33, 94, 68, 2520, 210, 9001, 4,
@@ -103,6 +110,8 @@ class Profile:
     memory: tuple[float, float] = (0.0, 0.0)  # a device uses a share between these
     bandwidth: float = 0.55
     tensor: float = 0.3
+    pcie: tuple[float, float] = (0.04, 0.01)  # received and sent, as shares of the link
+    nvlink: float = 0.0  # the same of the links between GPUs, in each direction
     decoder: float = 0.0
     inertia_seconds: float = 20.0
     overheating: float = 0.0  # how far above the slowdown full power would heat it
@@ -176,12 +185,14 @@ PROFILES = {
         (Program("python train.py --config llama.yaml"),),
         memory=(0.74, 0.93),
         tensor=0.52,
+        nvlink=0.35,
     ),
     Workload.INFERENCE: Profile(
         _inference,
         (Program("vllm serve qwen3-32b --port 8000", 0.94), Program("python embed.py", 0.06)),
         memory=(0.9, 0.9),
         bandwidth=0.8,
+        pcie=(0.02, 0.02),
     ),
     Workload.IDLE: Profile(_level(0.0)),
     Workload.LEAKING: Profile(
@@ -189,6 +200,7 @@ PROFILES = {
         (Program("python caption.py --videos clips --cache all"),),
         memory=(1.0, 1.0),
         decoder=0.4,
+        pcie=(0.3, 0.05),
         dies=True,
     ),
     Workload.OVERHEATING: Profile(
@@ -203,6 +215,7 @@ PROFILES = {
         (Program("torchrun pretrain.py --resume last"),),
         memory=(0.7, 0.85),
         tensor=0.45,
+        nvlink=0.3,
         limit_share=0.6,
     ),
     Workload.HELD: Profile(

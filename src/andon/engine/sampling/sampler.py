@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from andon.model.alert import Event
 
 FIRST_SAMPLE_SECONDS = 0.1  # CPU use is a difference: two readings closer than this say nothing
+STARTING_SHARE = 0.02  # of all processors: if starting up took more, it was measured instead
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 86_400.0
 NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card may be stuck
 LEFTOVER_SECONDS = 0.5
@@ -351,19 +352,25 @@ class Sampler:
         )
 
     def _read_host(self) -> Host:
-        """CPU use needs two readings some time apart: the first sample waits for the second."""
+        """CPU use needs two readings some time apart: the first sample waits for the second.
+
+        Starting up keeps a small machine busy, and what else ran meanwhile cannot be told from it:
+        then the time that is measured begins only now.
+        """
         if self._ticks > 1:
             return self._host.read()
-        short = (self._began or 0.0) + FIRST_SAMPLE_SECONDS - time.monotonic()
-        if short > 0:
-            time.sleep(short)
-        return self._host.read(self._starting_cpu())
+        elapsed = time.monotonic() - (self._began or 0.0)
+        if self._starting_cpu() > STARTING_SHARE * elapsed * (os.cpu_count() or 1):
+            self._host.read()
+            elapsed = 0.0
+        if elapsed < FIRST_SAMPLE_SECONDS:
+            time.sleep(FIRST_SAMPLE_SECONDS - elapsed)
+        return self._host.read()
 
     def _starting_cpu(self) -> float:
-        """CPU time of starting up, which would make the machine look busy."""
-        used = os.times()
+        """CPU time of starting up; at most, because a reader may have begun before."""
         readers = (v.costs.cpu_seconds - v.costs.earlier_cpu_seconds for v in self._vendors)
-        return sum(used[:4]) - self._own_start + sum(readers)
+        return sum(os.times()[:4]) - self._own_start + sum(readers)
 
     def _hear(self, vendor: Vendor, reader: ReaderProcess, messages: Messages) -> None:
         self._heard.put((vendor, reader, messages))

@@ -49,7 +49,11 @@ TOPS = {
 }
 """The readings that say how far another one can go."""
 SHOWN = ("utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
-SHOWN_HOST = ("cpu_percent", "memory_used_bytes", "load_1m")
+SHOWN_HOST = (
+    "cpu_percent", "memory_used_bytes", "load_1m", "disk_read_bytes_per_second",
+    "disk_written_bytes_per_second", "network_received_bytes_per_second",
+    "network_sent_bytes_per_second",
+)  # fmt: skip
 FILE_POINTS = 300
 MOST_POINTS = 100_000
 READINGS = (

@@ -4,15 +4,15 @@ import time
 
 import click
 
-from andon.cli import snapshot_source
 from andon.cli.availability_source import availability_lines
 from andon.cli.json_text import as_json_text as as_json_text
 from andon.cli.lamp_source import LampSource
 from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show import csv_rows
+from andon.cli.show.columns import WIDE
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.render import paragraph, render_status
-from andon.cli.snapshot_source import mask_of, narrowed
+from andon.cli.snapshot_source import mask_of, narrowed, take_snapshot, take_two
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Terminal
 from andon.model import wire
@@ -36,15 +36,18 @@ def status(
     """Print one line per device: utilisation, memory, temperature, power, and who uses it.
 
     The last line says which GPUs are free to use. A dash is a value that the device does not
-    report; 0 % is a reading. Wider terminals show more columns. The exit code is 0 if a device
-    responds or is asleep, else 3.
+    report; 0 % is a reading. Wider terminals show more columns; from 160 on also what takes a
+    second reading: SM activity, and the traffic over PCIe and NVLink. The exit code is 0 if a
+    device responds or is asleep, else 3.
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv cannot be combined")
-    snapshot = snapshot_source.take_snapshot(chosen())
+    terminal = Terminal.of(chosen())
+    is_table = not as_json and not as_csv
+    take = take_two if is_table and terminal.width >= WIDE else take_snapshot
+    snapshot = take(chosen())
     named = narrowed(snapshot, devices)
     shown = keep_visible(named) if only_visible else named
-    terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(wire.snapshot_to_json(shown), terminal.live))
     elif as_csv:
