@@ -14,7 +14,7 @@ from andon.core.settings.resolution import Settings
 from andon.engine.sampling.bus import Subscription
 from andon.engine.sampling.sampler import Costs, Sampler
 from andon.model.device import Snapshot
-from andon.model.request import Account
+from andon.model.request import RunAccount
 from andon.model.rings import Ring
 
 LINGER_SECONDS = 30.0  # an open driver session keeps a laptop's GPU awake, so it is closed
@@ -31,13 +31,13 @@ class Shared:
         self._used = 0.0
 
     def once(
-        self, watched: bool = False, hasty: bool = False, account: Account = Account.NONE
+        self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
     ) -> Snapshot:
         with self._lock:
             sampler = self._open()
         return sampler.once(watched, hasty, account)
 
-    def account(self, wanted: Account) -> None:
+    def account(self, wanted: RunAccount) -> None:
         """Ask for this with the next sample."""
         with self._lock:
             sampler = self._open()

@@ -37,7 +37,7 @@ from andon.model.device import (
     Process,
     Reading,
 )
-from andon.model.request import UNDECIDED, Account, ReaderRequest
+from andon.model.request import UNDECIDED, ReaderRequest, RunAccount
 from andon.ports import Accounting, Announcing, Backend, ProcessSource
 from andon.registry import BACKENDS, load
 
@@ -156,10 +156,10 @@ class CardWorker:
             out |= self._describe()  # it woke up, or was repartitioned
         return out | {"readings": self._attributed(readings)}
 
-    def _account(self, wanted: Account) -> wire.Json:
+    def _account(self, wanted: RunAccount) -> wire.Json:
         if not isinstance(self._backend, Accounting):
             return {}
-        rings = self._backend.account(self._card, energy=wanted is Account.ENERGY)
+        rings = self._backend.account(self._card, energy=wanted is RunAccount.ENERGY)
         return {"rings": {uuid: list(ring) for uuid, ring in rings.items()}}
 
     def _describe(self) -> wire.Json:

@@ -51,10 +51,10 @@ class Screen:
 
 
 @contextmanager
-def screen(*arguments: str) -> Iterator[Screen]:
+def screen(*arguments: str, start: tuple[str, ...] = ("-m", "andon.cli")) -> Iterator[Screen]:
     person, terminal = os.openpty()
     process = subprocess.Popen(
-        [PYTHON, "-m", "andon.cli", *arguments],
+        [PYTHON, *start, *arguments],
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
@@ -72,6 +72,19 @@ def screen(*arguments: str) -> Iterator[Screen]:
         os.close(person)
 
 
+SLOW = """
+import subprocess, sys, time
+
+class Slow(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        if options.get("process_group") == 0:
+            time.sleep(1.5)  # the command asks for the terminal before it is known who it is
+
+subprocess.Popen = Slow
+from andon.cli.entry import main
+sys.exit(main())
+"""
 RAW = "import time, tty; tty.setraw(0); print('raw', flush=True); time.sleep(1000)"
 
 
@@ -84,6 +97,14 @@ def test_who_is_ended_at_a_prompt_leaves_the_terminal_as_it_was() -> None:
         assert shown.process.wait(30) != 0
         assert shown.modes == ECHOING | EDITING
     assert entries() == []
+
+
+def test_a_command_that_asks_for_the_terminal_early_gets_it() -> None:
+    with screen("lease", "--", PYTHON, "-c", RAW, start=("-c", SLOW)) as shown:
+        shown.until("raw")
+        shown.press(b"x")
+        shown.process.terminate()
+        shown.process.wait(30)
 
 
 def test_who_ends_by_itself_may_leave_the_terminal_as_it_likes() -> None:

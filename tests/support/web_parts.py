@@ -25,7 +25,7 @@ from andon.host.kin import started_ticks
 from andon.leases.book import Book
 from andon.leases.places import VARIABLE
 from andon.model.device import Snapshot
-from andon.model.request import Account
+from andon.model.request import RunAccount
 from andon.model.rings import Ring
 from andon.stores.memory_alerts import MemoryAlertStore
 from andon.web.answers.health import HealthPart
@@ -50,7 +50,7 @@ class Hand(Sampler):
     def __init__(self, *snapshots: Snapshot) -> None:
         self.bus = Bus()
         self._given = snapshots
-        self.accounts: list[Account] = []
+        self.accounts: list[RunAccount] = []
 
     def subscribe(
         self, interval_seconds: float, watching: bool = False, size: int = 64, at_once: bool = True
@@ -62,14 +62,14 @@ class Hand(Sampler):
         return subscription
 
     def once(
-        self, watched: bool = False, hasty: bool = False, account: Account = Account.NONE
+        self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
     ) -> Snapshot:
         """The last one that was handed over, as if it were read now."""
         if account:
             self.account(account)
         return self._given[-1]
 
-    def account(self, wanted: Account) -> None:
+    def account(self, wanted: RunAccount) -> None:
         self.accounts.append(wanted)
 
     def rings(self) -> dict[str, Ring]:

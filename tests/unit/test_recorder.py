@@ -11,7 +11,7 @@ from andon.engine.running.alert_lines import RunAlerts
 from andon.engine.running.identity import new_id, record_path
 from andon.engine.running.recorder import RunOutcome, RunRecorder, interval_at
 from andon.model.device import Snapshot
-from andon.model.request import Account
+from andon.model.request import RunAccount
 from andon.model.run import RunEnd, RunState
 from andon.model.run_wire import line_to_text
 from tests.support.run_parts import BEGAN, Lines, begin, device
@@ -56,7 +56,7 @@ def test_the_energy_counters_are_asked_for_at_begin_and_end() -> None:
     recorder = RunRecorder(begin(), Lines(), sampler)
     recorder.start()
     recorder.read_last()
-    assert sampler.accounts == [Account.ENERGY, Account.ENERGY]
+    assert sampler.accounts == [RunAccount.ENERGY, RunAccount.ENERGY]
 
 
 def test_an_energy_counter_that_was_read_earlier_is_left_out() -> None:

@@ -7,11 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.runs.fold import RunFold
+from andon.core.runs.lines import SAMPLE, RecordLines
 from andon.core.runs.reporting.advice import advice_on
 from andon.core.runs.reporting.phases import phases_of
 from andon.core.runs.reporting.report import Prices, report_of
 from andon.core.runs.reporting.throughput import items_by_device, steps_per_second
-from andon.model.run import ItemState, RunAlert, RunItem, RunLogged, RunSeries, RunState
+from andon.model.run import (
+    ItemState,
+    RunAlert,
+    RunBegin,
+    RunEnd,
+    RunItem,
+    RunLine,
+    RunLogged,
+    RunSeries,
+    RunState,
+)
+from andon.model.run_wire import line_to_text
 from tests.support.run_records import BEGAN, DEVICES, begin, end, sample, used
 from tests.support.run_reports import report_on
 
@@ -132,3 +144,12 @@ def test_an_item_without_a_device_is_of_the_only_one() -> None:
 def test_steps_by_time_need_two_that_advance(steps: list[float], rate: float | None) -> None:
     logged = [RunLogged(BEGAN + 10 * place, {}, step) for place, step in enumerate(steps)]
     assert steps_per_second(logged) == rate
+
+
+def test_of_a_finished_record_samples_are_passed_over_and_nothing_else() -> None:
+    lines: list[RunLine] = [begin(), sample(1), item(1), sample(2), end()]
+    data = "".join(map(line_to_text, lines)).encode()
+    reader = RecordLines(without_samples=True)
+    assert [type(line) for line in reader.feed(data)] == [RunBegin, RunItem, RunEnd]
+    assert reader.unreadable == 0
+    assert line_to_text(sample(1)).encode().startswith(SAMPLE)

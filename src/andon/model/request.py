@@ -7,7 +7,7 @@ UNDECIDED = "-"
 """Used instead of a backend's name: the reader gets the name on its standard input."""
 
 
-class Account(IntEnum):
+class RunAccount(IntEnum):
     """What a request reads besides, for the record of a run."""
 
     NONE = 0
@@ -20,7 +20,7 @@ class ReaderRequest(NamedTuple):
 
     tick: int
     watched: bool
-    account: Account = Account.NONE
+    account: RunAccount = RunAccount.NONE
 
     def encoded(self) -> bytes:
         return b"%d %d %d\n" % self
@@ -28,4 +28,4 @@ class ReaderRequest(NamedTuple):
     @classmethod
     def decoded(cls, line: bytes) -> Self:
         tick, watched, account = line.split()
-        return cls(int(tick), watched == b"1", Account(int(account)))
+        return cls(int(tick), watched == b"1", RunAccount(int(account)))

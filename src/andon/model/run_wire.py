@@ -2,6 +2,7 @@
 network."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from andon.model.json_fields import (
@@ -292,6 +293,19 @@ def row_to_json(row: RunRow) -> Json:
     return found
 
 
+def _device_of_many(value: Json) -> RunDevice:
+    """Runs of one node have the same devices: an index holds each a thousand times."""
+    try:
+        return _known_device(tuple(value.items()))
+    except TypeError:  # it has a list where none should be
+        return device_from_json(value)
+
+
+@lru_cache(maxsize=256)
+def _known_device(items: tuple[tuple[str, Any], ...]) -> RunDevice:
+    return device_from_json(dict(items))
+
+
 def row_from_json(value: Json) -> RunRow:
     """Raises Wrong if it is not a run's row."""
     return RunRow(
@@ -306,7 +320,7 @@ def row_from_json(value: Json) -> RunRow:
         ended=number_in(value, "ended"),
         duration_seconds=number_in(value, "duration_seconds", 0),
         command=some_text_in(value, "command"),
-        devices=tuple(each_in(value, "devices", device_from_json)),
+        devices=tuple(each_in(value, "devices", _device_of_many)),
         parent=some_text_in(value, "parent", NAME),
         group=some_text_in(value, "group", NAME),
         rank=some_whole_in(value, "rank"),

@@ -9,6 +9,9 @@ from andon.model.run import MOST_LINE_BYTES, RunLine
 from andon.model.run_wire import line_from_json
 from andon.model.wire import loads
 
+SAMPLE = b'{"event":"sample",'
+"""How `line_to_text` begins a sample; one of another form is read like any line."""
+
 
 @dataclass(slots=True)
 class RecordLines:
@@ -18,6 +21,7 @@ class RecordLines:
     first_problem: str | None = None  # of the first line that could not be read
     _rest: bytes = b""
     _skipping: bool = field(default=False)  # inside a line that is too long
+    without_samples: bool = False  # most of a record: of one with its end they are not needed
 
     def feed(self, data: bytes) -> Iterator[RunLine]:
         """The lines that are complete now."""
@@ -25,6 +29,8 @@ class RecordLines:
         for line in whole:
             if self._skipping:
                 self._skipping = False
+            elif self.without_samples and line.startswith(SAMPLE):
+                continue
             elif line.strip() and (found := self._read(line)) is not None:
                 yield found
         if len(self._rest) > MOST_LINE_BYTES:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from andon.core.runs.fold import RunFold
-from andon.core.runs.lines import RecordLines
+from andon.core.runs.lines import SAMPLE, RecordLines
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.host.private_files import NotRegular, open_regular
 from andon.model.run import MOST_LINE_BYTES, RunBegin, RunEnd, RunLine
@@ -19,6 +19,8 @@ ENDS_BYTES = 128 * 1024
 PIECE_BYTES = 1024 * 1024
 WHOLE_BYTES = 64 * 1024 * 1024
 """A larger record is not read whole."""
+FINISHED_BYTES = 2 * 1024**3
+"""The same of one with its end, of which samples are passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class RecordRead:
     path: Path
     begin: RunBegin
     fold: RunFold
-    whole: bool  # False: only its first and its last lines
+    whole: bool  # False: only its first and its last lines, and not every sample
     size_bytes: int
     modified: float
     unreadable: int = 0
@@ -56,16 +58,19 @@ def read_ends(path: Path, unfinished_bytes: int = WHOLE_BYTES) -> RecordRead:
         fold.add_all(head.lines)
         if tail is not head:
             fold.add_all(tail.lines)
-        return _result(path, status, fold, tail.reader, whole=tail is head)
+        return _result(path, status, fold, tail.reader, whole=False)
 
 
-def read_record(path: Path, most_bytes: int = WHOLE_BYTES) -> RecordRead:
-    """Every line up to this size, so that events, items and logged values are there too."""
+def read_record(
+    path: Path, most_bytes: int = WHOLE_BYTES, finished_bytes: int = FINISHED_BYTES
+) -> RecordRead:
+    """Every line up to this size, so that events, items and logged values are there too. Of a
+    finished one samples are passed over: its last line has what they add up to."""
     with open_record(path) as file:
         head, tail, status = _ends(path, file)
         finished = bool(tail.lines) and isinstance(tail.lines[-1], RunEnd)
-        if status.st_size <= most_bytes:
-            return _whole(path, file, status, RunFold(tallying=not finished))
+        if status.st_size <= (finished_bytes if finished else most_bytes):
+            return _whole(path, file, status, RunFold(tallying=not finished), finished)
         fold = RunFold(tallying=False)
         fold.add_all(head.lines)
         fold.add_all(tail.lines)
@@ -133,12 +138,13 @@ def _ends(path: Path, file: BinaryIO) -> tuple[_End, _End, os.stat_result]:
 
 
 def _head(file: BinaryIO) -> tuple[_End, int]:
-    """At least the first line."""
+    """At least the first line. Samples are passed over: those of an end add up to nothing."""
     reader, lines, taken = RecordLines(), list[RunLine](), 0
     while taken < ENDS_BYTES or (not lines and not reader.unreadable):
         data = file.read(ENDS_BYTES)
         if not data:
             break
+        reader.without_samples = taken > 0 or not data.startswith(SAMPLE)  # which is no record
         taken += len(data)
         lines += reader.feed(data)
     return _End(lines, reader), taken
@@ -153,12 +159,22 @@ def _tail(file: BinaryIO, size: int) -> _End:
         if data.count(b"\n") > 1 or wanted > 2 * MOST_LINE_BYTES or wanted >= size:
             break
         wanted *= 4
-    reader = RecordLines()
-    return _End(list(reader.feed(data[data.find(b"\n") + 1 :])), reader)
+    for start in (data.rfind(b"\n", 0, -1), data.find(b"\n")):  # its last line, else all of them
+        reader = RecordLines()
+        lines = list(reader.feed(data[start + 1 :]))
+        if lines and isinstance(lines[-1], RunEnd):
+            break
+    return _End(lines, reader)
 
 
-def _whole(path: Path, file: BinaryIO, status: os.stat_result, fold: RunFold) -> RecordRead:
-    reader = RecordLines()
+def _whole(
+    path: Path,
+    file: BinaryIO,
+    status: os.stat_result,
+    fold: RunFold,
+    without_samples: bool = False,
+) -> RecordRead:
+    reader = RecordLines(without_samples=without_samples)
     try:
         for data in pieces(file, status.st_size):
             fold.add_all(reader.feed(data))

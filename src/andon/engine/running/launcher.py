@@ -203,10 +203,12 @@ class Launcher:
             return
         if found is None or found.si_status == 0:
             return
-        if found.si_status in TERMINAL_STOPS and self._has_terminal(os.getpgrp()):
+        has_it = self._has_terminal(self._process.pid)
+        if found.si_status in TERMINAL_STOPS and (has_it or self._has_terminal(os.getpgrp())):
+            # Where it has it already, it asked for it before we had given it.
             self._give_terminal()
             self._send(signal.SIGCONT)
-        elif self._has_terminal(self._process.pid):
+        elif has_it:
             self._take_terminal_back()
             os.kill(os.getpid(), signal.SIGSTOP)
             self._give_terminal()

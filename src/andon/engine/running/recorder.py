@@ -17,7 +17,7 @@ from andon.engine.follower import Follower
 from andon.engine.running.alert_lines import RunAlerts
 from andon.engine.sampling.bus import Subscription
 from andon.model.device import Snapshot
-from andon.model.request import Account
+from andon.model.request import RunAccount
 from andon.model.rings import Ring
 from andon.model.run import (
     OutOfMemory,
@@ -46,9 +46,9 @@ class SampleSource(Protocol):
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> Subscription: ...
     def once(
-        self, watched: bool = False, hasty: bool = False, account: Account = Account.NONE
+        self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
     ) -> Snapshot: ...
-    def account(self, wanted: Account) -> None: ...
+    def account(self, wanted: RunAccount) -> None: ...
     def rings(self) -> Mapping[str, Ring]: ...
 
 
@@ -132,7 +132,7 @@ class RunRecorder:
         self._facts = None if find_facts is None else find_facts(self.write)
         if self._source is None:
             return
-        self._source.account(Account.ENERGY)
+        self._source.account(RunAccount.ENERGY)
         session = self._source.subscribe(INTERVALS[0][1])
         self._rings_due = time.monotonic() + RING_SECONDS
         failures = FailureLog("andon.run", "a sample was not recorded", brief=True)
@@ -157,8 +157,6 @@ class RunRecorder:
         self._take_rings()
         if self._also is not None:
             self._also(snapshot)
-        for alert in () if self._alerts is None else self._alerts.take(snapshot):
-            self.write(alert)
 
     def strains(self) -> list[Strain]:
         """Its devices as last read; none where they were read only when it began."""
@@ -185,7 +183,7 @@ class RunRecorder:
             return
         if self._follower is not None:
             self._follower.close(LEAVING_SECONDS)
-        self.take(self._source.once(account=Account.ENERGY))
+        self.take(self._source.once(account=RunAccount.ENERGY))
 
     def end(self, outcome: RunOutcome, oom: OutOfMemory | None = None) -> RunEnd:
         """Write the summary; the record is complete from here on."""
@@ -208,13 +206,16 @@ class RunRecorder:
 
     def _taken(self, session: Subscription, snapshot: Snapshot) -> None:
         self.take(snapshot)
+        if self._alerts is not None and self.tallies.samples > 1:  # what it needs loads slowly
+            for alert in self._alerts.take(snapshot):
+                self.write(alert)
         now = time.monotonic()
         interval = interval_at(now - self._began)
         if interval != session.interval_seconds:
             session.pace(interval, now)
         if self._source is not None and now + interval >= self._rings_due:
             self._rings_due = now + interval + RING_SECONDS
-            self._source.account(Account.ACTIVITY)
+            self._source.account(RunAccount.ACTIVITY)
 
     def _take_rings(self) -> None:
         found = {} if self._source is None else self._source.rings()

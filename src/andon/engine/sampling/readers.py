@@ -15,7 +15,7 @@ from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, Fault, FaultCode, Reading
-from andon.model.request import Account, ReaderRequest
+from andon.model.request import ReaderRequest, RunAccount
 from andon.model.rings import Ring, ring_from_json
 from andon.units import human_seconds
 
@@ -169,7 +169,9 @@ class Vendor:
         """Until when the names of a card's processes may follow its answer."""
         self._request = ReaderRequest(0, False)
 
-    def ask(self, tick: int, watched: bool, now: float, account: Account = Account.NONE) -> None:
+    def ask(
+        self, tick: int, watched: bool, now: float, account: RunAccount = RunAccount.NONE
+    ) -> None:
         """Begin a round."""
         self._reap()
         self._give_up_if_stuck(now)

@@ -23,7 +23,7 @@ from andon.engine.sampling.readers import (
 )
 from andon.errors import Invalid
 from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snapshot
-from andon.model.request import Account
+from andon.model.request import RunAccount
 from andon.model.rings import Ring
 from andon.ports import EventSource, HostSource
 
@@ -100,7 +100,7 @@ class Sampler:
         self._began: float | None = None
         self._own_start = 0.0
         self._mark: Mark | None = None
-        self._account = Account.NONE
+        self._account = RunAccount.NONE
 
     # For callers.
 
@@ -112,14 +112,14 @@ class Sampler:
                 vendor.ask(self._ticks, self._bus.watched, time.monotonic())
 
     def once(
-        self, watched: bool = False, hasty: bool = False, account: Account = Account.NONE
+        self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
     ) -> Snapshot:
         """A new snapshot for one caller; a hasty one omits the node's own values."""
         with self._ticking:
             self.account(account)
             return self._safe_tick(watched or self._bus.watched, hasty)
 
-    def account(self, wanted: Account) -> None:
+    def account(self, wanted: RunAccount) -> None:
         """Ask for this with the next sample, whoever takes it."""
         self._account = max(self._account, wanted)
 
@@ -256,7 +256,7 @@ class Sampler:
         self._ticks += 1
         self._catch_up()
         at = time.time()
-        account, self._account = self._account, Account.NONE
+        account, self._account = self._account, RunAccount.NONE
         for vendor in self._vendors:
             vendor.ask(self._ticks, watched, time.monotonic(), account)
         waited = self._collect()

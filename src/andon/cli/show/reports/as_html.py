@@ -70,7 +70,7 @@ footer{{color:var(--dim);font-size:13px}}
 {COLOURS}
 @media print{{body{{font-size:11pt}}main{{max-width:none;padding:0}}section,figure,tr
 {{break-inside:avoid}}section{{padding:12px 0;border:0;border-top:1px solid var(--line);
-border-radius:0}}.scroll{{overflow:visible}}}}
+border-radius:0}}.scroll{{overflow:visible}}.charts{{grid-template-columns:1fr 1fr}}}}
 """
 
 

@@ -49,7 +49,7 @@ def comparison_document(found: RunComparison, devices: Mapping[str, str]) -> Doc
         subtitle=_subtitle(found),
         sections=sections(
             section("Runs", _sides(found, devices), _different(devices)),
-            *(section(_title(one.name), _measure(one)) for one in found.measures),
+            section("Measures", _measures(found)),
             section("Scaling", *_scaling(found.scaling)),
             section("How to read this", sentences(_meaning(found), quiet=True)),
         ),
@@ -87,9 +87,15 @@ def _different(devices: Mapping[str, str]) -> Sentences | None:
     return sentences(["The sides ran on different models of device."], quiet=True)
 
 
-def _measure(measure: ComparedMeasure) -> Grid:
-    rows = tuple(_row(measure, side) for side in measure.sides)
-    return Grid(("side", "median", "range", "change", "verdict"), rows)
+def _measures(found: RunComparison) -> Grid | None:
+    """One table, so that sides stand below each other; a measure is named once."""
+    rows = tuple(
+        ("" if place else _title(measure.name), *_row(measure, side))
+        for measure in found.measures
+        for place, side in enumerate(measure.sides)
+    )
+    columns = ("measure", "side", "median", "range", "change", "verdict")
+    return Grid(columns, rows, words=2) if rows else None
 
 
 def _row(measure: ComparedMeasure, side: ComparedSide) -> tuple[str, ...]:

@@ -244,7 +244,8 @@ def _event_words(name: str, data: object) -> str:
 def _no_charts(report: RunReport) -> Sentences | None:
     if report.series is not None or not report.devices:
         return None
-    why = report.no_samples_reason or "the record has no samples"
+    none = "its end has no series" if report.samples else "the record has no samples"
+    why = report.no_samples_reason or none
     return sentences([f"No charts: {why}."], quiet=True)
 
 
