@@ -111,7 +111,8 @@ def test_a_run_that_goes_on_is_followed_to_its_end(home: Served, folder: Path) -
         assert news.get(timeout=READY_SECONDS)["read"]["bytes"] == before["read"]["bytes"]
         run.sample(2)
         run.event(2, "epoch")
-        points, marks = [], []
+        points: list[float] = []
+        marks: list[str] = []
         while not (points and marks):
             got = news.get(timeout=READY_SECONDS)
             points += got["series"]["at"]

@@ -35,6 +35,7 @@ from andon.web.server_runs import ServerRuns
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
+from tests.support.served_runs import runs_of
 
 TOKEN = "t" * 43
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -131,7 +132,7 @@ class Parts:
             lambda: "andon_up 1\n",
             watcher=self.watcher,
             remote_leases=self.lender,
-            runs=runs,
+            runs=runs or runs_of([]),
         )
         self.app: App = build(self.shop, rules, self.audit)
 

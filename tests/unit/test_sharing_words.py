@@ -33,8 +33,16 @@ LEASE = LeaseRow(
         ([], False, []),
         ([UserRow("ada", days={"2026-11-15": USED})], True, []),
         ([UserRow("ada")], False, ["nothing is recorded here (andon serve records it)"]),
-        ([UserRow("ada", days={"2026-11-15": USED}), UserRow("bob")], True, ["nothing recorded of this user"]),
-        ([UserRow(UNKNOWN_USER, days={"2026-11-15": USED})], True, ["owner is not visible from here"]),
+        (
+            [UserRow("ada", days={"2026-11-15": USED}), UserRow("bob")],
+            True,
+            ["nothing recorded of this user"],
+        ),
+        (
+            [UserRow(UNKNOWN_USER, days={"2026-11-15": USED})],
+            True,
+            ["owner is not visible from here"],
+        ),
     ],
 )
 def test_every_dash_of_who_has_a_reason(

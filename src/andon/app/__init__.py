@@ -1,30 +1,35 @@
 """The composition root: the only place that reads the configuration and picks adapters.
 
-`app.serving` puts the server together; only `andon serve` imports it.
+`app.serving` puts the server together; only `andon serve` imports it. A part is imported when its
+name is first used: a command that lists runs needs neither sampler nor alerts.
 """
 
-from andon.app.alerts import (
-    open_alert_store,
-    open_notifiers,
-    open_watcher,
-    rulebook,
-    with_thresholds,
-)
-from andon.app.history import (
-    find_store,
-    maintainer_of,
-    open_past,
-    open_recorder,
-    open_store,
-    retention_of,
-    separate_history,
-    store_files,
-    store_url,
-)
-from andon.app.sampler import open_sampler, with_driver_versions
-from andon.app.settings import check_settings, config_path, load_settings
-from andon.app.sharing import open_availability, open_lease_tracker, refuse_ambiguous_names
-from andon.host.server.state_folder import state_folder
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from andon.app.alerts import (
+        open_alert_store,
+        open_notifiers,
+        open_watcher,
+        rulebook,
+        with_thresholds,
+    )
+    from andon.app.history import (
+        find_store,
+        maintainer_of,
+        open_past,
+        open_recorder,
+        open_store,
+        retention_of,
+        separate_history,
+        store_files,
+        store_url,
+    )
+    from andon.app.sampler import open_sampler, with_driver_versions
+    from andon.app.settings import check_settings, config_path, load_settings
+    from andon.app.sharing import open_availability, open_lease_tracker, refuse_ambiguous_names
+    from andon.host.server.state_folder import state_folder
 
 __all__ = [
     "check_settings",
@@ -51,3 +56,37 @@ __all__ = [
     "with_driver_versions",
     "with_thresholds",
 ]
+
+_PLACES = {
+    "check_settings": "andon.app.settings",
+    "config_path": "andon.app.settings",
+    "find_store": "andon.app.history",
+    "load_settings": "andon.app.settings",
+    "maintainer_of": "andon.app.history",
+    "open_alert_store": "andon.app.alerts",
+    "open_availability": "andon.app.sharing",
+    "open_lease_tracker": "andon.app.sharing",
+    "open_notifiers": "andon.app.alerts",
+    "open_past": "andon.app.history",
+    "open_recorder": "andon.app.history",
+    "open_sampler": "andon.app.sampler",
+    "open_store": "andon.app.history",
+    "open_watcher": "andon.app.alerts",
+    "refuse_ambiguous_names": "andon.app.sharing",
+    "retention_of": "andon.app.history",
+    "rulebook": "andon.app.alerts",
+    "separate_history": "andon.app.history",
+    "state_folder": "andon.host.server.state_folder",
+    "store_files": "andon.app.history",
+    "store_url": "andon.app.history",
+    "with_driver_versions": "andon.app.sampler",
+    "with_thresholds": "andon.app.alerts",
+}
+"""Each name, and the module that it is in."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_PLACES[name]), name)
+    return found

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from andon.engine.running.identity import runs_folder as runs_folder
 from andon.host.interpreter import module_command, module_environment
+from andon.host.server.state_folder import runs_folder as runs_folder
 
 if TYPE_CHECKING:  # whoever makes a run needs none of it
     from andon.core.runs.records.retention import RunsKept

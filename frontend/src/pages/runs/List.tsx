@@ -8,22 +8,9 @@ import { Command } from "../../parts/Command";
 import { Notice, Trouble } from "../../parts/Notice";
 import { type Column, Table } from "../../parts/Table";
 import { useRuns } from "./queries";
-import { energy, MOST_OVERLAID, stateOf } from "./words";
+import { energy, FILTERS, MOST_OVERLAID, PAGE, requestOf, stateOf } from "./words";
 
-const PAGE = 50;
 const TYPING_MS = 250;
-const FILTERS = [["state", "state", "states"], ["model", "GPU", "models"], ["tag", "tag", "tags"], ["group", "group", "groups"]] as const;
-
-/** What is sent: the filters of the address, and the search. */
-export function requestOf(query: URLSearchParams, search: string): string {
-  const out = new URLSearchParams({ limit: String(PAGE) });
-  for (const [name] of FILTERS) if (query.get(name)) out.set(name, query.get(name) as string);
-  if (search.trim()) out.set("search", search.trim());
-  const offset = Number(query.get("offset") ?? 0);
-  if (offset > 0) out.set("offset", String(offset));
-  return out.toString();
-}
-
 export function List({ query, search }: { query: URLSearchParams; search: string }) {
   const typed = useSettled(search);
   const found = useRuns(requestOf(query, typed));

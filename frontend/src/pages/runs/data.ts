@@ -1,8 +1,7 @@
 /** A run's columns as charts draw them, and what live news add to them. */
-import type { RunDetails, RunUpdate } from "../../api/types";
+import type { RunDetails, RunMark, RunUpdate } from "../../api/types";
 import { type Columns, GIB } from "../../charts/data";
 import type { ChartMark, Line } from "../../charts/Chart";
-import type { RunMark } from "../../api/types";
 
 export const READINGS = ["utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts"] as const;
 export type Reading = (typeof READINGS)[number];
@@ -76,4 +75,14 @@ export function withNews(run: RunDetails, news: RunUpdate): RunDetails | null {
     ...run, read: news.read, uses: news.uses, samples: news.samples, duration_seconds: news.duration_seconds,
     series: { at, devices },
   };
+}
+
+const SHORTEST = 2;
+
+/** Part of a whole: within it, and not too short. */
+export function within(since: number, until: number, last: number): [number, number] | null {
+  const seconds = Math.max(Math.min(SHORTEST, last), until - since);
+  if (seconds >= last) return null;
+  const first = Math.min(Math.max(0, (since + until - seconds) / 2), last - seconds);
+  return [first, first + seconds];
 }

@@ -2,16 +2,7 @@
 import { useMemo, useRef } from "react";
 import { ONE_GESTURE_MS, type Stage, useKeys } from "../../charts/room";
 import { keep, push } from "../../lib/router";
-
-const SHORTEST = 2;
-
-/** Part of a whole: within it, and not too short. */
-export function within(since: number, until: number, last: number): [number, number] | null {
-  const seconds = Math.max(Math.min(SHORTEST, last), until - since);
-  if (seconds >= last) return null;
-  const first = Math.min(Math.max(0, (since + until - seconds) / 2), last - seconds);
-  return [first, first + seconds];
-}
+import { within } from "./data";
 
 /** `from` and `to` of the address are seconds since the start; `begin` is where the axis has it. */
 export function useRunStage(query: URLSearchParams, begin: number, last: number, pointedAt: () => number | null): Stage & { zoomed: boolean } {

@@ -55,3 +55,16 @@ export function sinceStart(seconds: number): string {
   const clock = s >= 3600 ? `${hours}:${two(minutes)}:${two(s % 60)}` : `${minutes}:${two(s % 60)}`;
   return days ? `${days} d ${clock}` : clock;
 }
+
+export const PAGE = 50;
+export const FILTERS = [["state", "state", "states"], ["model", "GPU", "models"], ["tag", "tag", "tags"], ["group", "group", "groups"]] as const;
+
+/** What is sent: the filters of the address, and the search. */
+export function requestOf(query: URLSearchParams, search: string): string {
+  const out = new URLSearchParams({ limit: String(PAGE) });
+  for (const [name] of FILTERS) if (query.get(name)) out.set(name, query.get(name) as string);
+  if (search.trim()) out.set("search", search.trim());
+  const offset = Number(query.get("offset") ?? 0);
+  if (offset > 0) out.set("offset", String(offset));
+  return out.toString();
+}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from andon.core.runs.ranks import RUN_VARIABLE, RankPlace, rank_place
 from andon.host.kin import started_ticks
-from andon.host.server.state_folder import state_folder
+from andon.host.server.state_folder import runs_folder as runs_folder
 from andon.host.system import boot_id
 
 LETTERS = "bcdfghjkmnpqrstvwxz"  # without vowels, they spell nothing
@@ -31,11 +31,6 @@ def place_of(variables: Mapping[str, str]) -> RankPlace:
     parent = os.getppid()
     started, boot = started_ticks(parent), boot_id()
     return rank_place(variables, f"{parent}.{started}.{(boot or '')[:8]}")
-
-
-def runs_folder() -> Path:
-    """Where records go unless a folder is named."""
-    return state_folder() / "runs"
 
 
 def record_path(folder: Path, name: str, at: float) -> Path:

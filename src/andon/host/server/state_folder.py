@@ -14,6 +14,7 @@ from andon.host.private_files import NotRegular, open_regular
 TOKEN = "token"  # noqa: S105 (a file's name)
 SHORTEST_TOKEN = 32
 NODES = "nodes"
+RUNS = "runs"
 _LONGEST_BYTES = 4096
 _ROOT = 0
 
@@ -22,6 +23,11 @@ def state_folder() -> Path:
     """Where this user's token and run files are; a relative XDG_STATE_HOME is ignored."""
     named = expanded(os.environ.get("XDG_STATE_HOME", ""))
     return (named if named.is_absolute() else expanded("~/.local/state")) / "andon"
+
+
+def runs_folder() -> Path:
+    """Where records of runs go unless a folder is named; not created."""
+    return state_folder() / RUNS
 
 
 def open_state_folder() -> Path:
