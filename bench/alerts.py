@@ -63,7 +63,7 @@ def main() -> None:
 def _run(mood: str, devices: int, ticks: int) -> tuple[list[float], AlertState]:
     book, state, spent = Rulebook(), EMPTY, []
     leases = tuple(HeldDevices(f"lease:{n}", (f"GPU-{n}",), BEGIN, "alice") for n in range(devices))
-    for tick, snapshot in enumerate(_snapshots(mood, devices, ticks)):
+    for tick, snapshot in enumerate(snapshots_in(mood, devices, ticks)):
         observation = Observation(snapshot, leases=leases if mood == "training" else None)
         moment = Moment(snapshot.at, 1000.0 + tick)
         began = time.process_time()
@@ -72,7 +72,7 @@ def _run(mood: str, devices: int, ticks: int) -> tuple[list[float], AlertState]:
     return spent, state
 
 
-def _snapshots(mood: str, devices: int, ticks: int) -> Iterator[Snapshot]:
+def snapshots_in(mood: str, devices: int, ticks: int) -> Iterator[Snapshot]:
     limits = Limits(89, 700.0, 5, 16, 1980)
     known = [
         Device(f"GPU-{n}", n, "nvidia", "NVIDIA H200", memory_total_bytes=TOTAL, limits=limits)

@@ -14,8 +14,7 @@ from andon.core.settings.resolution import Settings
 from andon.engine.sampling.bus import Subscription
 from andon.engine.sampling.sampler import Costs, Sampler
 from andon.model.device import Snapshot
-from andon.model.request import RunAccount
-from andon.model.rings import Ring
+from andon.model.request import Ring, RunAccount
 
 LINGER_SECONDS = 30.0  # an open driver session keeps a laptop's GPU awake, so it is closed
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.device import contract, events, second_opinion, sharing, surfaces
+from tests.device import contract, events, recording, second_opinion, sharing, surfaces
 from tests.device.scenes import Scene
 
 
@@ -53,6 +53,7 @@ ONCE = tuple(
             sharing.a_run_has_the_device_for_itself_and_its_memory_is_the_leases,
             sharing.a_process_without_a_lease_is_named_in_the_refusal,
             sharing.the_network_lends_renews_and_takes_back,
+            recording.a_training_loop_is_recorded_alike_by_command_program_and_callback,
             events.an_xid_on_purpose_is_heard_with_its_device,
         ),
     )

@@ -44,6 +44,11 @@ def book() -> Iterator[dict[str, str]]:
         yield {**named, "XDG_STATE_HOME": f"{folder}/state"}
 
 
+def environment_of(more: dict[str, str]) -> dict[str, str]:
+    """Ours with these."""
+    return {name: value for name, value in os.environ.items() if name != XID} | more
+
+
 @contextmanager
 def working(command: list[str], env: dict[str, str], **more: Any) -> Iterator[str]:
     """A process that computes on the device; yields its first output."""
@@ -53,7 +58,7 @@ def working(command: list[str], env: dict[str, str], **more: Any) -> Iterator[st
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={name: value for name, value in os.environ.items() if name != XID} | env,
+            env=environment_of(env),
             **more,
         )
     except PermissionError as exc:

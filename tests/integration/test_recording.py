@@ -85,12 +85,13 @@ def test_the_energy_of_a_short_run_is_whole(tmp_path: Path, seconds: str) -> Non
     [record] = records(tmp_path / "state")
     last, [use] = record[-1], record[-1]["summary"].values()
     span = of(record, "sample")[-1]["at"] - record[0]["at"]
-    assert use["energy_joules"] == pytest.approx(WATTS * span, rel=0.05)
+    assert use["energy_joules"] == pytest.approx(WATTS * span, abs=WATTS * 0.15)
     assert last["samples"] >= 1
-    if len(of(record, "sample")) > 1:
-        assert use["energy_source"] == "counter"
-    assert use["idle_spells"]["source"] == "driver", "its own readings, every 200 ms"
     assert use["idle_share"] == 1.0
+    if seconds != "0":  # the driver's own readings are 200 ms apart
+        assert use["energy_source"] == "counter"
+        assert use["sm_active_percent"]["mean"] is not None, "between begin and end"
+        assert use["idle_spells"]["source"] == "driver"
 
 
 def test_a_program_a_callback_and_a_function_inside_a_command(tmp_path: Path) -> None:

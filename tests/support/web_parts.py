@@ -25,8 +25,7 @@ from andon.host.kin import started_ticks
 from andon.leases.book import Book
 from andon.leases.places import VARIABLE
 from andon.model.device import Snapshot
-from andon.model.request import RunAccount
-from andon.model.rings import Ring
+from andon.model.request import Ring, RunAccount
 from andon.stores.memory_alerts import MemoryAlertStore
 from andon.web.answers.health import HealthPart
 from andon.web.app import build

@@ -17,8 +17,7 @@ from andon.engine.follower import Follower
 from andon.engine.running.alert_lines import RunAlerts
 from andon.engine.sampling.bus import Subscription
 from andon.model.device import Snapshot
-from andon.model.request import RunAccount
-from andon.model.rings import Ring
+from andon.model.request import Ring, RunAccount
 from andon.model.run import (
     OutOfMemory,
     RunBegin,

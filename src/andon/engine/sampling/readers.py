@@ -15,8 +15,7 @@ from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, Fault, FaultCode, Reading
-from andon.model.request import ReaderRequest, RunAccount
-from andon.model.rings import Ring, ring_from_json
+from andon.model.request import ReaderRequest, Ring, RunAccount, ring_from_json
 from andon.units import human_seconds
 
 if TYPE_CHECKING:

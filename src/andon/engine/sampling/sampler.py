@@ -23,8 +23,7 @@ from andon.engine.sampling.readers import (
 )
 from andon.errors import Invalid
 from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snapshot
-from andon.model.request import RunAccount
-from andon.model.rings import Ring
+from andon.model.request import Ring, RunAccount
 from andon.ports import EventSource, HostSource
 
 if TYPE_CHECKING:

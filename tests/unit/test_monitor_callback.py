@@ -1,0 +1,93 @@
+"""GpuMonitorCallback: the kept alerts, when they begin; and a loop that pauses or stops."""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import andon
+from andon.compat.alerts import GpuAlert, MemoryPressure, ThermalThrottling
+from andon.errors import Invalid
+from andon.model.device import Snapshot
+from tests.support.sharing_parts import gpu
+
+
+class Quiet(andon.GpuMonitorCallback):
+    """Its snapshots are handed to it, and nothing is recorded."""
+
+    def begin(self) -> "Quiet":
+        self._uuids = frozenset({"GPU-0"})
+        return self
+
+
+def heat(celsius: int, **more: Any) -> Snapshot:
+    mine = gpu(0, busy=50, temperature_celsius=celsius, **more)
+    return Snapshot("n", 1.0, devices=(mine, gpu(1, busy=50, temperature_celsius=99)))
+
+
+def test_an_alert_is_told_when_it_begins_and_not_again() -> None:
+    told: list[GpuAlert] = []
+    monitor = Quiet().with_interval_secs(10).with_thermal_threshold(80).on_alert(told.append)
+    monitor.begin()
+    for celsius in (79, 85, 86, 70, 90):
+        monitor.take(heat(celsius))
+    assert told == [ThermalThrottling(0, 85, 80.0), ThermalThrottling(0, 90, 80.0)]
+    assert (told[0].severity(), "too hot: 85 °C" in told[0].message()) == (80, True)
+    assert monitor.alerts() == [ThermalThrottling(0, 90, 80.0)]
+
+
+def test_keywords_do_the_same() -> None:
+    told: list[GpuAlert] = []
+    monitor = Quiet(interval_secs=5, thermal_threshold=60, on_alert=told.append).begin()
+    monitor.take(heat(61, used_gib=79))
+    assert [type(alert) for alert in told] == [ThermalThrottling, MemoryPressure]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Quiet(action="stop"), lambda: Quiet().on_alert(lambda alert: "stop")]
+)
+def test_a_loop_can_be_stopped(make: Callable[[], Quiet]) -> None:
+    monitor = make()
+    assert monitor.step()
+    monitor.take(heat(95))
+    assert (monitor.step(), monitor.stopped) == (False, True)
+
+
+def test_a_loop_pauses_until_it_is_cool(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "andon")
+    monitor = Quiet(action="pause").begin()
+    monitor.take(heat(95))
+    cooled = threading.Timer(0.05, monitor.take, (heat(60),))
+    cooled.start()
+    assert monitor.step()
+    cooled.join()
+    assert monitor.paused_seconds > 0
+    assert "pausing the loop: GPU 0 is too hot" in caplog.text
+    assert "the alert is over" in caplog.text
+    assert monitor.step(), "it does not pause again"
+
+
+def test_a_pause_ends_after_a_while_and_other_alerts_pause_nothing() -> None:
+    monitor = Quiet(action="pause", longest_pause_seconds=0.01).begin()
+    monitor.take(heat(50, used_gib=79))
+    assert (monitor.step(), monitor.paused_seconds) == (True, 0.0)
+    monitor.take(heat(95))
+    assert monitor.step()
+    assert monitor.paused_seconds > 0
+
+
+def test_a_callback_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(alert: GpuAlert) -> None:
+        raise ValueError("oh")
+
+    monitor = Quiet().on_alert(fails).begin()
+    monitor.take(heat(95))
+    assert monitor.step()
+    assert "the callback for an alert failed" in caplog.text
+
+
+def test_an_action_that_is_none_is_refused() -> None:
+    with pytest.raises(Invalid):
+        andon.GpuMonitorCallback(action="explode")  # type: ignore[arg-type]
