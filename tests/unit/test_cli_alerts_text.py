@@ -160,6 +160,7 @@ def test_what_only_why_mentions_is_listed_on_request() -> None:
     assert "○ memory_heat          Hot memory" in text
 
 
+@pytest.mark.slow
 @given(st.integers(40, 220))
 def test_no_rule_is_wider_than_the_screen(width: int) -> None:
     rules, pages = _rules(), [rule_to_json(one, _here()) for one in CONDITIONS]

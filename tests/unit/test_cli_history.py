@@ -274,6 +274,7 @@ def files_of(path: Path) -> int:
     return sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
 
 
+@pytest.mark.slow
 def test_gc_reports_the_true_size_while_a_server_has_the_history_open(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,6 +40,7 @@ def _text(snapshot: Snapshot, width: int = 80, **more: object) -> str:
     return render_status(snapshot, width, color=False, now=AT, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", ["farm", "masked", "faults", "no_gpu", "simulated"])
 def test_no_line_wraps_at_any_width(make: str) -> None:
     snapshot = getattr(golden, make)()

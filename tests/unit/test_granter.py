@@ -190,6 +190,7 @@ def test_waiting_ends_with_its_time_or_with_the_callers_patience(book: Book) -> 
     held.held.release()
 
 
+@pytest.mark.slow
 def test_a_locked_book_is_waited_for_and_named(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Book, "locked", lambda self: mutex(self.paths, 0.05))
     notes: list[str | None] = []

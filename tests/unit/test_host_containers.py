@@ -258,6 +258,7 @@ def test_a_process_shows_the_name_as_soon_as_it_is_known(
     assert table.attribute([Process(7)])[0].container == "docker:trainer"
 
 
+@pytest.mark.slow
 def test_many_containers_together_cost_one_timeout(
     names: ContainerNames, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

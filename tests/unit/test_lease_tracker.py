@@ -86,6 +86,7 @@ def test_before_the_first_look_nothing_is_said_and_without_a_book_nobody_holds_a
     assert follower.ledger.marked(statuses) is statuses
 
 
+@pytest.mark.slow
 def test_a_book_that_appears_later_is_followed_and_so_is_its_end(follower: Follower) -> None:
     follower.until(none)
     held = Book().write_lease(lease(0, until=time.time() + 60))

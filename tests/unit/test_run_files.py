@@ -86,6 +86,7 @@ def test_a_half_written_end_is_no_end(tmp_path: Path) -> None:
     assert read_ends(path).fold.end is None
 
 
+@pytest.mark.slow
 def test_an_end_longer_than_the_first_piece_is_found(tmp_path: Path) -> None:
     long_end = end(message="x" * 10_000, summary={f"GPU-{n}": {} for n in range(9000)})
     lines: list[RunLine] = [begin(), *(sample(n) for n in range(SAMPLES)), long_end]

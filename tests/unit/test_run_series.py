@@ -1,5 +1,6 @@
 """A run in at most 500 points, whatever its length."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from andon.model.run import SERIES_POINTS
 from tests.support.run_parts import BEGAN, device, sample
 
 
+@pytest.mark.slow
 def test_a_long_run_is_coarse_and_whole() -> None:
     tallies = RunTallies([device()], BEGAN)
     for second in range(24 * 720):  # a day, every five seconds

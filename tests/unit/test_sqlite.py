@@ -175,6 +175,7 @@ def test_a_damaged_block_is_a_gap_and_the_rest_is_answered(tmp_path: Path) -> No
     store.close()
 
 
+@pytest.mark.slow
 def test_who_asks_while_it_is_packed_sees_all_of_it(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "history.db")
     store.write([tick(AT + n, n % 100) for n in range(3600)])

@@ -111,6 +111,7 @@ def test_what_could_not_be_told_before_a_restart_is_told_after_it(
     playing.watcher.close()
 
 
+@pytest.mark.slow
 def test_a_notifier_that_hangs_delays_neither_another_nor_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

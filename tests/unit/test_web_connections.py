@@ -378,6 +378,7 @@ def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyP
     asyncio.run(play())
 
 
+@pytest.mark.slow
 def test_of_many_that_do_not_take_their_answers_the_oldest_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

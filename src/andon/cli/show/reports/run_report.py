@@ -289,8 +289,8 @@ def _readings(report: RunReport) -> Grid | None:
     rows = []
     for device in report.devices:
         for name in READINGS:
-            if (figures := device.readings.get(name)) is not None:
-                spread = (figures.min, figures.mean, figures.p95, figures.max)
+            if (read := device.readings.get(name)) is not None:
+                spread = (read.min, read.mean, read.p95, read.max)
                 unit = "GiB" if unit_of(name) == "bytes" else symbol_of(name)
                 cells = (reading(name, value) for value in spread)
                 rows.append((device.device.label, reading_label(name), *cells, unit))

@@ -219,7 +219,7 @@ def _figures(spread: Mapping[str, float | None]) -> ReadingFigures:
 
 def _readings(used: Mapping[str, Any]) -> dict[str, ReadingFigures]:
     found = {name: _figures(used.get(name) or {}) for name in READINGS}
-    return {name: figures for name, figures in found.items() if figures.mean is not None}
+    return {name: read for name, read in found.items() if read.mean is not None}
 
 
 def _shares(by_cause: Mapping[str, float]) -> dict[str, float]:
