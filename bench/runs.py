@@ -1,8 +1,8 @@
 """Cost of recording a run: `python -m bench.runs` records 8 simulated devices at 1 Hz.
 
 Prints the CPU time that recording adds to sampling, per sample and as a share of a core: the
-recorder's own thread with its alerts, the process that writes the file, and the sampler's part of
-carrying the samples. The driver's part (its ring of utilisation every ten seconds) is not in it.
+recorder's own thread with its alerts, and the process that writes the file. The driver's part (its
+ring of utilisation every ten seconds) is not in it.
 """
 
 import argparse

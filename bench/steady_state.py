@@ -2,7 +2,8 @@
 
     python -m bench.steady_state --seconds 60 --out steady
 
-Prints each report, and a table for docs/steady-state.md. Needs a GPU and torch.
+Prints each report, and a table for docs/steady-state.md of the second half of the time between the
+first and the last work on the device: a start is not part of a steady state. Needs a GPU and torch.
 """
 
 import argparse
@@ -12,6 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from andon.core.runs.lines import RecordLines
+from andon.core.runs.summary import RunTallies
+from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
+from andon.model.run import RunBegin, RunSample
 from bench.steady_loops import LOOPS
 
 COLUMNS = (
@@ -40,8 +45,27 @@ def _measured(loop: str, seconds: float, folder: Path) -> tuple[str, dict[str, A
     record = max(folder.glob(f"{loop}_*.jsonl"), key=lambda path: path.stat().st_mtime)
     _andon("runs", "report", str(record))
     _andon("runs", "report", str(record), "--format", "html", "--out", str(folder / f"{loop}.html"))
-    told = _andon("runs", "report", str(record), "--format", "json", quiet=True)
-    return loop, json.loads(told)
+    told = json.loads(_andon("runs", "report", str(record), "--format", "json", quiet=True))
+    return loop, {**at_work(record), "advice": told["advice"]}
+
+
+def at_work(record: Path) -> dict[str, Any]:
+    """What the device did in the second half of the time between its first and its last work."""
+    lines = list(RecordLines().feed(record.read_bytes()))
+    begin, samples = lines[0], [line for line in lines if isinstance(line, RunSample)]
+    assert isinstance(begin, RunBegin)
+    [device] = begin.devices
+    busy = [n for n, one in enumerate(samples) if _percent(one, device.uuid) > BARELY_BUSY_PERCENT]
+    within = samples[(busy[0] + busy[-1]) // 2 : busy[-1]]
+    tallies = RunTallies(begin.devices, within[0].at)
+    for one in within:
+        tallies.add(one)
+    [use] = tallies.summary().values()
+    return dict(use)
+
+
+def _percent(sample: RunSample, uuid: str) -> float:
+    return float(sample.devices[uuid].get("utilization_percent") or 0.0)
 
 
 def _andon(*words: str, quiet: bool = False) -> str:
@@ -51,26 +75,14 @@ def _andon(*words: str, quiet: bool = False) -> str:
 
 
 def _table(rows: list[tuple[str, dict[str, Any]]]) -> list[str]:
-    titles = ["loop", *(name for name, _, _ in COLUMNS), "idle", "idle spells", "energy", "advice"]
+    titles = ["loop", *(name for name, _, _ in COLUMNS), "advice"]
     lines = [titles, ["---"] * len(titles), *(_row(loop, found) for loop, found in rows)]
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def _row(loop: str, found: dict[str, Any]) -> list[str]:
-    device = found["devices"][0]
-    cells = [_reading(device["readings"].get(name), unit) for _, name, unit in COLUMNS]
-    spells, idle = device["spells"], device["idle_share"]
-    each = f"{spells['count']} of {spells['mean_seconds']:.2f} s" if spells else "none"
-    joules = device["energy_joules"]
-    advice = ", ".join(one["name"] for one in found["advice"]) or "none"
-    return [
-        loop,
-        *cells,
-        "not known" if idle is None else f"{100 * idle:.1f} %",
-        each,
-        "not known" if joules is None else f"{joules:.0f} J",
-        advice,
-    ]
+    cells = [_reading(found.get(name), unit) for _, name, unit in COLUMNS]
+    return [loop, *cells, ", ".join(one["name"] for one in found["advice"]) or "none"]
 
 
 def _reading(figures: dict[str, float] | None, unit: str) -> str:

@@ -16,6 +16,7 @@ from andon.units import GIB
 from tests.support.run_reports import GOOD, device, figures, report
 
 SPELLS = IdleSpells(count=400, mean_seconds=0.8, longest_seconds=2.0, source="driver")
+AT_START = IdleSpells(count=3, mean_seconds=5.0, longest_seconds=8.0, source="driver")
 WAITING = {**GOOD, "utilization_percent": 38.0}
 
 CASES: dict[str, tuple[RunReport, list[str]]] = {
@@ -41,6 +42,22 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
             "GPU 1 was idle 62 % of the time: the loader starves it; CPU was at 98 %, so do less "
             "work there per item"
         ],
+    ),
+    "a starved loader after a long start": (
+        report(
+            device(
+                "1", WAITING, spells=AT_START, phases=Phases(14.0, 22.0, 1.0, 13.0)
+            )
+        ),
+        [
+            "GPU 1 was idle 87 % of the time between its first and its last work: the loader "
+            "starves it (CPU was at 30 %); try more loader workers, faster storage or larger "
+            "batches; normal for a server with few requests"
+        ],
+    ),
+    "bursts at the power cap, far below it on average": (
+        report(device("0", GOOD | {"power_watts": 300.0}, throttle_shares={"sw_power_cap": 0.24})),
+        [],
     ),
     "busy, though a few spells were seen": (report(device(spells=SPELLS)), []),
     "a run of two seconds says nothing": (
@@ -111,7 +128,7 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
         ],
     ),
     "at its power cap": (
-        report(device(throttle_shares={"sw_power_cap": 0.64})),
+        report(device("0", GOOD | {"power_watts": 680.0}, throttle_shares={"sw_power_cap": 0.64})),
         [
             "GPU 0 was at its power cap of 700 W 64 % of the time: normal under full load; below "
             "the default limit a higher one makes it faster"

@@ -7,14 +7,16 @@ advice is one function, its line in `ADVICE` and a row in `tests/unit/test_run_a
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from andon.core.runs.reporting.report import DeviceReport, RunReport
+from andon.core.runs.reporting.report import DeviceReport, ReadingFigures, RunReport
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.model.naming import title
 from andon.model.run import RunState
+from andon.model.run_use import IdleSpells
 from andon.model.throttling import ThrottleKind, reason_of
 from andon.units import human_bytes, human_seconds
 
 STARVED_PERCENT = 75.0  # below this on average, while it was at work
+OUTSIDE_SHARE = 0.25  # of all idle spells: with more before and after its work, they say little
 PAUSE_SECONDS = 10.0  # longer spells are no loader's
 CPU_BUSY_PERCENT = 90.0
 ALWAYS_PERCENT = 90.0
@@ -22,6 +24,7 @@ LOW_SM_PERCENT = 40.0
 LOW_POWER_SHARE = 0.4
 MEMORY_BOUND_PERCENT = 60.0
 POWER_SHARE = 0.1
+NEAR_CAP_SHARE = 0.9
 THERMAL_SHARE = 0.01
 ROOM_SHARE = 0.5  # of the memory that was never used
 FULL_SHARE = 0.95
@@ -113,12 +116,13 @@ def _waiting(report: RunReport, pausing: bool) -> Iterator[tuple[DeviceReport, s
     if not _long_enough(report):
         return
     for device in report.devices:
-        busy, spells = _busy_at_work(device), device.spells
+        busy, spells = _busy_at_work(device), _spells_at_work(device)
         if busy is None or busy >= STARVED_PERCENT or _never_busy(device):
             continue
         if pausing == (spells is not None and spells["mean_seconds"] >= PAUSE_SECONDS):
+            when = "" if spells == device.spells else " between its first and its last work"
             each = f" in spells of {_short(spells['mean_seconds'])}" if spells else ""
-            yield device, f"{_gpu(device)} was idle {100 - busy:.0f} % of the time{each}"
+            yield device, f"{_gpu(device)} was idle {100 - busy:.0f} % of the time{when}{each}"
 
 
 def small_kernels(report: RunReport) -> Iterator[Advice]:
@@ -158,9 +162,11 @@ def hardware_slowdown(report: RunReport) -> Iterator[Advice]:
 
 def power_capped(report: RunReport) -> Iterator[Advice]:
     for device in report.devices:
-        share = _throttled(device, ThrottleKind.POWER)
-        if share >= POWER_SHARE:
-            limit = device.device.power_limit_watts
+        share, limit = _throttled(device, ThrottleKind.POWER), device.device.power_limit_watts
+        drawn = device.readings.get("power_watts", ReadingFigures()).p95
+        # Drivers name the cap for short bursts too, far below it on average.
+        near = limit is None or drawn is None or drawn >= NEAR_CAP_SHARE * limit
+        if share >= POWER_SHARE and near:
             at = "" if limit is None else f" of {limit:.0f} W"
             said = f"{_gpu(device)} was at its power cap{at} {_percent(share)} of the time"
             advice = "normal under full load; below the default limit a higher one makes it faster"
@@ -270,6 +276,15 @@ def _busy_at_work(device: DeviceReport) -> float | None:
     if device.phases is not None:
         return device.phases.busy_percent
     return device.mean("utilization_percent")
+
+
+def _spells_at_work(device: DeviceReport) -> IdleSpells | None:
+    """The idle spells, if they say something of the time between its first and its last work."""
+    spells, phases = device.spells, device.phases
+    if spells is None or phases is None:
+        return spells
+    outside = phases.idle_before_seconds + phases.idle_after_seconds
+    return spells if outside <= OUTSIDE_SHARE * spells["count"] * spells["mean_seconds"] else None
 
 
 def _low_power(device: DeviceReport) -> float | None:
