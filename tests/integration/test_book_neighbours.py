@@ -226,6 +226,7 @@ mkdir -p /tmp/precious/leases /tmp/precious/tickets; echo 1 >/tmp/precious/lease
 chown -R 1000:1000 /tmp/precious
 user 65534 ln -s /tmp/precious /tmp/andon
 andon setup
+for words in leases free who; do user 1000 "$PYTHON" -m andon.cli $words --simulate 1 || true; done
 user 65534 rm /tmp/andon; user 65534 mkdir /tmp/andon
 user 65534 ln -s /tmp/precious/leases /tmp/andon/leases
 andon setup

@@ -68,7 +68,7 @@ class Book:
 
     def locked(self, timeout_seconds: float = TIMEOUT_SECONDS) -> AbstractContextManager[None]:
         """One grant at a time; no driver call and no sleep belongs inside."""
-        there = [path for path in self.paths if path == self.path or path.is_dir()]
+        there = [path for path in self.paths if path == self.path or places.is_folder(path)]
         return mutex(there, timeout_seconds)
 
     # Reading.
@@ -221,12 +221,12 @@ class Book:
     def _is_there(self, path: Path) -> bool:
         """Whether a book can be read; the one for new leases reports errors itself."""
         if path == self.path:
-            return path.is_dir() and not places.is_unused(path)
+            return os.path.lexists(path) and not places.is_unused(path)
         try:
             for part in places.MODES:
                 os.close(files.open_folder(path, part))
         except AndonError as exc:
-            if path.is_dir():
+            if places.is_folder(path):
                 self.unread[path] = exc.reason
             return False
         return True

@@ -76,6 +76,14 @@ def _owner(path: Path) -> int | None:
     return found.st_uid if stat.S_ISDIR(found.st_mode) else None
 
 
+def is_folder(path: Path) -> bool:
+    """Whether it is a directory; a link is none: in /tmp kernels follow no other user's."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
 def is_unused(path: Path) -> bool:
     """Whether it is an empty directory of root or this user: a book to be, without a lease."""
     try:
@@ -177,7 +185,7 @@ def _make(path: Path) -> None:
             _remove(draft)
             raise
     except OSError as exc:
-        if path.is_dir():  # another process was first
+        if is_folder(path):  # another process was first
             return
         raise Unavailable(
             f"the lease book {path} cannot be created: {exc.strerror}",

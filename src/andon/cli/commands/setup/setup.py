@@ -37,7 +37,7 @@ def setup() -> int:
     places.prepare(places.SYSTEM_BOOK)
     terminal.say(say(f"{places.SYSTEM_BOOK} is the lease book of this machine"))
     for path in dict.fromkeys((places.SYSTEM_BOOK, places.COMMON_BOOK)):
-        if path.is_dir():
+        if places.is_folder(path):
             for text in _swept(path):
                 terminal.say(say(text))
     if TMPFILES.parent.is_dir():
