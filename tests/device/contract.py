@@ -8,7 +8,7 @@ from dataclasses import fields
 import andon
 from andon import app
 from andon.engine.sampling.sampler import Sampler
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.device import SAMPLE_VALUES, Sample, Snapshot, State
 from tests.device.scenes import Scene
 
@@ -108,7 +108,7 @@ def older_values_tell_when_they_were_read(scene: Scene) -> str:
 def a_snapshot_survives_json(scene: Scene) -> str:
     snapshot = andon.snapshot()
     text = wire.dumps(wire.snapshot_to_json(snapshot))
-    again = wire.snapshot_from_json(wire.loads(text))
+    again = wire_in.snapshot_from_json(wire.loads(text))
     assert again == snapshot
     return f"{len(text)} bytes"
 

@@ -18,7 +18,7 @@ from typing import Any
 import andon
 from andon import app
 from andon.host.processes import sees_host_pids
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.device import Snapshot
 from tests.device.scenes import Scene, SkippedError
 
@@ -42,7 +42,7 @@ def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str
 def status(**environment: str) -> Snapshot:
     done = run("status", "--json", **environment)
     assert done.returncode == 0, (done.returncode, done.stderr)
-    return wire.snapshot_from_json(wire.loads(done.stdout))
+    return wire_in.snapshot_from_json(wire.loads(done.stdout))
 
 
 def status_answers_and_leaves_with_zero(scene: Scene) -> str:
@@ -62,7 +62,7 @@ def watch_writes_lines_that_parse(scene: Scene) -> str:
         done = run("watch", "-n", "3", "-i", "0.5", "--out", str(out), "--quiet")
         assert done.returncode == 0, (done.returncode, done.stderr)
         lines = out.read_text(encoding="utf-8").splitlines()
-    looks = [wire.snapshot_from_json(json.loads(line)) for line in lines]
+    looks = [wire_in.snapshot_from_json(json.loads(line)) for line in lines]
     assert len(looks) == 3
     assert all(look.devices and look.devices[0].answered for look in looks)
     spaces = [later.at - earlier.at for earlier, later in pairwise(looks)]

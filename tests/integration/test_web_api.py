@@ -13,7 +13,7 @@ import pytest
 from andon.core.access.roles import BLIND
 from andon.core.sampling.self_checks import StoreStats
 from andon.core.settings.resolution import Settings
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.device import Snapshot, State
 from andon.model.lease_list import LeaseList
 from andon.web.answers import payloads
@@ -107,8 +107,8 @@ def test_before_the_first_look_the_server_says_so(tmp_path: Path) -> None:
 
 
 def test_the_snapshot_is_the_one_that_the_command_line_reads(client: Caller) -> None:
-    read = wire.snapshot_from_json(client.get("/api/snapshot", headers=BEARER).json())
-    assert read == wire.snapshot_from_json(wire.snapshot_to_json(drawn.farm()))
+    read = wire_in.snapshot_from_json(client.get("/api/snapshot", headers=BEARER).json())
+    assert read == wire_in.snapshot_from_json(wire.snapshot_to_json(drawn.farm()))
 
 
 def test_command_lines_are_for_those_with_the_token(client: Caller) -> None:

@@ -14,7 +14,7 @@ from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.stream import Stream
 from andon.cli.show.text import display_width
-from andon.model import wire
+from andon.model import wire_in
 from andon.model.device import Snapshot
 from tests.support import snapshots as golden
 from tests.support.snapshots import FakeSampler, assert_golden, ticks
@@ -154,7 +154,7 @@ def test_jsonl_lines_are_snapshots(
     _play(monkeypatch, *ticks(3))
     assert run(["watch", "--format", "jsonl", "-n", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [wire.snapshot_from_json(json.loads(line)) for line in lines] == ticks(2)
+    assert [wire_in.snapshot_from_json(json.loads(line)) for line in lines] == ticks(2)
 
 
 def test_csv_has_one_header(

@@ -11,7 +11,7 @@ import pytest
 
 from andon.cli.alert_source import page_from_json
 from andon.errors import Invalid
-from andon.model import wire
+from andon.model import wire_in
 from andon.model.json_fields import (
     LATEST,
     LONGEST,
@@ -38,7 +38,7 @@ FREE = {  # computed anew, or for people only
 }  # fmt: skip
 MADE = re.compile(r"(counts|entries)\b")  # from the alerts beside them, for pages
 DOCUMENTS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "status.json": wire.snapshot_from_json,
+    "status.json": wire_in.snapshot_from_json,
     "api/alerts.json": page_from_json,
     "api/leases.json": list_from_json,
 }

@@ -6,7 +6,7 @@ import pytest
 
 from andon.compat.metrics import GpuMetrics
 from andon.errors import Gone, Invalid, Unavailable
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.device import SAMPLE_VALUES, Process, ProcessKind, State
 from andon.ports import Backend
 from andon.testing.mock import MockGpuBackend
@@ -70,7 +70,7 @@ def test_a_snapshot_has_its_time_and_node_and_travels() -> None:
     snapshot = told().snapshot(at=100.0, node="lab")
     assert (snapshot.node, snapshot.at, snapshot.simulated) == ("lab", 100.0, False)
     assert snapshot.devices[0].memory_unattributed_bytes == GIB
-    assert wire.snapshot_from_json(wire.snapshot_to_json(snapshot)) == snapshot
+    assert wire_in.snapshot_from_json(wire.snapshot_to_json(snapshot)) == snapshot
 
 
 def test_a_lost_device_raises_gone_and_its_neighbour_answers() -> None:

@@ -7,7 +7,7 @@ from andon.backends.nvidia_smi import cards, document, texts, trouble
 from andon.backends.nvidia_smi.cards import SystemMemory
 from andon.backends.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
 from andon.errors import AndonError
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.device import Reading, State
 from tests.support.nvidia_smi import H200, MIG, MIG_LIST, ODD, check, gpu, log
 
@@ -61,7 +61,7 @@ def judge(report: SmiReport, listed: str = "") -> None:
 
 def judge_reading(reading: Reading, total: int | None) -> None:
     line = wire.dumps(wire.reading_to_json(reading))
-    assert wire.reading_from_json(wire.loads(line)) == reading
+    assert wire_in.reading_from_json(wire.loads(line)) == reading
     assert len({process.pid for process in reading.processes}) == len(reading.processes)
     sample = reading.sample
     if sample is None:

@@ -20,7 +20,7 @@ from andon.core.sampling.readings import (
     wrong_values,
 )
 from andon.core.sampling.roster import Roster
-from andon.model import wire
+from andon.model import wire_in
 from andon.model.device import (
     SAMPLE_VALUES,
     Card,
@@ -145,7 +145,7 @@ def test_memory_that_is_the_systems_may_add_up_to_anything() -> None:
 def test_recorded_hardware_is_believed_whole() -> None:
     for path in RECORDED.glob("*.json"):
         for said in (json.loads(path.read_text()).get("snapshot") or {}).values():
-            snapshot = wire.snapshot_from_json(said)
+            snapshot = wire_in.snapshot_from_json(said)
             assert checked_snapshot(snapshot) == snapshot
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.model import wire
+from andon.model import wire_in
 from andon.model.device import SAMPLE_VALUES
 
 FOLDER = Path(__file__).parents[1] / "recorded" / "nvidia"
@@ -18,7 +18,7 @@ def test_a_recorded_card_still_reads_and_explains_every_gap(path: Path, scene: s
     recording = json.loads(path.read_text(encoding="utf-8"))
     assert recording["made_by"]
     assert recording["date"]
-    snapshot = wire.snapshot_from_json(recording["snapshot"][scene])
+    snapshot = wire_in.snapshot_from_json(recording["snapshot"][scene])
     assert snapshot.devices
     for status, said in zip(snapshot.devices, recording["snapshot"][scene]["devices"], strict=True):
         assert status.answered
@@ -29,7 +29,9 @@ def test_a_recorded_card_still_reads_and_explains_every_gap(path: Path, scene: s
 
 def test_an_h200_at_full_load_said_this() -> None:
     path = next(p for p in RECORDED if p.stem.startswith("h200"))
-    (status,) = wire.snapshot_from_json(json.loads(path.read_text())["snapshot"]["loaded"]).devices
+    (status,) = wire_in.snapshot_from_json(
+        json.loads(path.read_text())["snapshot"]["loaded"]
+    ).devices
     sample = status.sample
     assert sample is not None
     assert sample.utilization_percent == 100

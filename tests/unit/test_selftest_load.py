@@ -31,7 +31,7 @@ from andon.core.selftest.trials import Sampling, SelftestTrial
 from andon.core.sharing.verdict import available_by_readings
 from andon.errors import Unavailable
 from andon.model.device import DeviceStatus, Process, ProcessKind, Snapshot, State
-from andon.model.wire import snapshot_from_json
+from andon.model.wire_in import snapshot_from_json
 from andon.units import GIB
 from tests.conftest import REPOSITORY
 from tests.support.snapshots import AT, h200, mig_board, uuid

@@ -14,7 +14,7 @@ from andon.core.conditions.catalogue import CONDITIONS
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain.wire import Explained, explained_to_json
 from andon.core.sharing.holders import Holder
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import DeviceStatus, Snapshot
@@ -44,7 +44,7 @@ def test_fractions_of_another_program_are_sent_as_described() -> None:
     said = wire.snapshot_to_json(FULL)
     for place in (said["host"], said["devices"][0]["sample"], said["devices"][0]["limits"]):
         place |= {name: 1.5 for name, value in place.items() if type(value) in (int, float)}
-    check(wire.snapshot_to_json(wire.snapshot_from_json(said)), shapes.SNAPSHOT_SHAPE)
+    check(wire.snapshot_to_json(wire_in.snapshot_from_json(said)), shapes.SNAPSHOT_SHAPE)
 
 
 @SOME

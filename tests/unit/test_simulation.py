@@ -18,7 +18,7 @@ from andon.core.simulation.behaviour import CONTEXT_BYTES, FIRST_PID, POWERED_ON
 from andon.core.simulation.scenarios import SCENARIOS, Script, ScriptedFault, parse_faults
 from andon.core.simulation.workloads import MODELS, PROFILES, Workload
 from andon.errors import Gone, Invalid, Unavailable
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.device import SAMPLE_VALUES, Card, Reading, Sample
 from andon.ports import Backend
 from andon.registry import BACKENDS, load
@@ -257,7 +257,7 @@ class TestConsistency:
             (reading,) = backend.read(card, at, watched)
             absent = {n for n in SAMPLE_VALUES if getattr(reading.sample, n) is None}
             assert absent == set(reading.missing)
-            assert wire.reading_from_json(
+            assert wire_in.reading_from_json(
                 wire.loads(wire.dumps(wire.reading_to_json(reading)))
             ) == (reading)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.errors import Invalid
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.device import (
     SAMPLE_VALUES,
     Card,
@@ -44,14 +44,14 @@ PARTED = Snapshot(
 def test_every_device_has_the_label_that_it_is_called_by() -> None:
     out = wire.snapshot_to_json(PARTED)
     assert [one["label"] for one in out["devices"]] == ["6", "6:0", "6:1"]
-    assert wire.snapshot_from_json(out) == PARTED
+    assert wire_in.snapshot_from_json(out) == PARTED
 
 
 def test_a_label_that_is_absent_is_computed() -> None:
     out = wire.snapshot_to_json(PARTED)
     for one in out["devices"]:
         del one["label"]
-    read = wire.snapshot_from_json(out)
+    read = wire_in.snapshot_from_json(out)
     assert list(device_labels(read.devices).values()) == ["6", "6:0", "6:1"]
 
 
@@ -59,7 +59,7 @@ def test_a_partition_keeps_its_label_where_others_are_left_out() -> None:
     alone = replace(PARTED, devices=with_labels(PARTED.devices)[2:])
     out = wire.snapshot_to_json(alone)
     assert [one["label"] for one in out["devices"]] == ["6:1"]
-    read = wire.snapshot_from_json(out)
+    read = wire_in.snapshot_from_json(out)
     assert wire.snapshot_to_json(read) == out
 
 
@@ -77,7 +77,7 @@ def test_every_key_of_the_first_version_stays_in_its_place() -> None:
 
 
 def test_there_and_back_is_the_same() -> None:
-    assert wire.snapshot_from_json(wire.loads(wire.dumps(wire.snapshot_to_json(FULL)))) == FULL
+    assert wire_in.snapshot_from_json(wire.loads(wire.dumps(wire.snapshot_to_json(FULL)))) == FULL
 
 
 def test_shares_and_unattributed_memory_are_computed() -> None:
@@ -118,14 +118,14 @@ def test_unattributed_memory_is_unknown_when_a_process_does_not_tell_its_own() -
 @pytest.mark.parametrize("schema", ["andon.snapshot/2", "", None, 1])
 def test_another_version_is_refused_with_a_hint(schema: object) -> None:
     with pytest.raises(Invalid) as caught:
-        wire.snapshot_from_json({"schema": schema})
+        wire_in.snapshot_from_json({"schema": schema})
     assert "upgrade" in caught.value.hint
 
 
 def test_what_a_newer_sender_adds_is_ignored() -> None:
     out = wire.snapshot_to_json(FULL)
     out["new"] = out["devices"][0]["new"] = out["devices"][0]["sample"]["new"] = 1
-    assert wire.snapshot_from_json(out) == FULL
+    assert wire_in.snapshot_from_json(out) == FULL
 
 
 @pytest.mark.parametrize("value", ["1", True, float("nan"), float("inf"), [], {}])
@@ -133,7 +133,7 @@ def test_a_number_that_is_not_one_is_refused_with_its_name(value: object) -> Non
     out = wire.snapshot_to_json(FULL)
     out["devices"][0]["sample"]["power_watts"] = value
     with pytest.raises(Invalid, match="power_watts"):
-        wire.snapshot_from_json(out)
+        wire_in.snapshot_from_json(out)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "nope", "[" * 100_000, '"x"', "3"])
@@ -157,7 +157,7 @@ def test_no_value_in_any_place_makes_it_raise_anything_but_invalid(data: st.Data
     target = data.draw(st.sampled_from(places))
     target[data.draw(st.sampled_from(sorted(target)))] = data.draw(JSON)
     with contextlib.suppress(Invalid):
-        wire.snapshot_from_json(out)
+        wire_in.snapshot_from_json(out)
 
 
 numbers = st.none() | st.integers(0, 2**60) | st.floats(0, 1e12, allow_nan=False)
@@ -168,7 +168,7 @@ def test_every_sample_survives_a_reader(values: dict[str, float | None]) -> None
     sample = Sample(1.0, **values)  # type: ignore[arg-type]
     reading = Reading("GPU-1", sample, {"x": "y"}, (Process(1, name="p"),), State.OK)
     line = wire.dumps(wire.reading_to_json(reading))
-    assert wire.reading_from_json(wire.loads(line)) == reading
+    assert wire_in.reading_from_json(wire.loads(line)) == reading
 
 
 parts = {
@@ -191,34 +191,34 @@ def test_differences_add_up_to_the_whole(readings: list[Reading]) -> None:
     sent = got = None
     for reading in readings:
         line = wire.dumps(wire.reading_to_json(reading, sent))
-        sent, got = reading, wire.reading_from_json(wire.loads(line), got)
+        sent, got = reading, wire_in.reading_from_json(wire.loads(line), got)
         assert got == reading
 
 
 def test_a_difference_without_its_whole_is_refused() -> None:
     reading = Reading("GPU-1", Sample(1.0))
     with pytest.raises(Invalid):
-        wire.reading_from_json(wire.reading_to_json(reading, reading))
+        wire_in.reading_from_json(wire.reading_to_json(reading, reading))
 
 
 def test_devices_cards_and_faults_survive_too() -> None:
     device = FULL.devices[0].device
-    assert wire.device_from_json(wire.device_to_json(device)) == device
+    assert wire_in.device_from_json(wire.device_to_json(device)) == device
     card = Card("k", 1, "0000:01:00.0", "x")
-    assert wire.card_from_json(wire.card_to_json(card)) == card
+    assert wire_in.card_from_json(wire.card_to_json(card)) == card
     fault = FULL.faults[0]
-    assert wire.fault_from_json(wire.fault_to_json(fault)) == fault
+    assert wire_in.fault_from_json(wire.fault_to_json(fault)) == fault
 
 
 def test_the_recorded_example_still_reads() -> None:
     """Later versions must go on reading it."""
-    assert wire.snapshot_from_json(FIRST) == FULL
+    assert wire_in.snapshot_from_json(FIRST) == FULL
 
 
 def test_the_golden_snapshots_survive_the_wire() -> None:
     made = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.faults())
     for snapshot in made:
-        read = wire.snapshot_from_json(wire.loads(wire.dumps(wire.snapshot_to_json(snapshot))))
+        read = wire_in.snapshot_from_json(wire.loads(wire.dumps(wire.snapshot_to_json(snapshot))))
         assert read == snapshot
 
 

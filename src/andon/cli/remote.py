@@ -27,7 +27,7 @@ from andon.host.server.calls import (
 )
 from andon.host.server.node_folder import node_path
 from andon.host.server.state_folder import own_token, read_token, state_folder
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.device import Snapshot
 from andon.version import __version__
 
@@ -158,7 +158,7 @@ class Remote:
 
     def _snapshot(self, payload: wire.Json) -> Snapshot:
         try:
-            return checked_snapshot(wire.snapshot_from_json(payload))
+            return checked_snapshot(wire_in.snapshot_from_json(payload))
         except Invalid as exc:
             raise self._server.of_another_version(exc.reason) from exc
 

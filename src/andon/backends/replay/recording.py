@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from andon.core.sampling.readings import checked_host
 from andon.errors import AndonError, Denied, Invalid, Unavailable
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.device import Host, Snapshot
 from andon.units import human_seconds
 
@@ -213,7 +213,7 @@ class RecordedHost:
 
 def _snapshot(line: bytes) -> Snapshot:
     try:
-        return wire.snapshot_from_json(wire.loads(line))
+        return wire_in.snapshot_from_json(wire.loads(line))
     except OverflowError as exc:
         raise Invalid(f"a number is too large: {exc}") from exc
 

@@ -14,7 +14,7 @@ from andon.core.sampling.reader_backoff import Attempts, Life, ReaderPhase
 from andon.core.sampling.roster import Roster
 from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
-from andon.model import wire
+from andon.model import wire, wire_in
 from andon.model.device import Device, Fault, FaultCode, Reading
 from andon.model.request import ReaderRequest, Ring, RunAccount, ring_from_json
 from andon.units import human_seconds
@@ -307,14 +307,14 @@ class Vendor:
         if "hello" in message:
             self._life = Life(ReaderPhase.OPENING, now, now)
         elif "glanced" in message:
-            self.roster.glanced([wire.card_from_json(c) for c in message["glanced"]], at)
+            self.roster.glanced([wire_in.card_from_json(c) for c in message["glanced"]], at)
         elif "opened" in message:
             self._life = Life(ReaderPhase.OPEN, now, now)
             self.versions, self.fault, self._both = message["versions"], self._detour(), None
-            self.roster.opened([wire.card_from_json(c) for c in message["opened"]], at, now)
+            self.roster.opened([wire_in.card_from_json(c) for c in message["opened"]], at, now)
             self.roster.asked(now)
         elif "down" in message:
-            self._down(wire.fault_from_json(message["down"]), at)
+            self._down(wire_in.fault_from_json(message["down"]), at)
 
     def _card_answered(self, message: wire.Json, at: float) -> None:
         card = message["card"]
@@ -337,13 +337,13 @@ class Vendor:
         """The valid ones: an invalid one does not affect the others."""
         found: list[Device] = []
         for said in listed:
-            self._attempt(lambda one: found.append(wire.device_from_json(one)), said)
+            self._attempt(lambda one: found.append(wire_in.device_from_json(one)), said)
         return found
 
     def _whole(self, difference: wire.Json) -> Reading:
         """A reader sends what changed; its first reading after a start or a loss is complete."""
         uuid = difference["uuid"]
-        reading = wire.reading_from_json(difference, self._before.get(uuid))
+        reading = wire_in.reading_from_json(difference, self._before.get(uuid))
         self._before[uuid] = reading
         return reading
 
