@@ -1,11 +1,10 @@
 """`andon exporter`: serves this node's metrics to Prometheus on its own port."""
 
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from queue import SimpleQueue
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -66,29 +65,31 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
     settings = snapshot_source.settings_of(choices)
     exposition = Exposition(settings.exporter_prefix)
     address = (settings.exporter_host, settings.exporter_port)
-    with asked_to_end() as ended, snapshot_source.sampling(choices) as sampler:
-        _serve(sampler, settings, exposition, address, choices, ended)
+    with asked_to_end() as wait_for_the_end, snapshot_source.sampling(choices) as sampler:
+        _serve(sampler, settings, exposition, address, choices, wait_for_the_end)
     return 0
 
 
 @contextmanager
-def asked_to_end() -> "Iterator[SimpleQueue[int]]":
-    """Gets SIGTERM and Ctrl-C, which are the normal ways to stop a service.
+def asked_to_end() -> Iterator[Callable[[], object]]:
+    """A function that waits for SIGTERM or Ctrl-C, the normal ways to stop a service.
 
-    A queue and not an event: setting an event takes a lock that the interrupted thread may hold
-    itself while it begins to wait, and then neither goes on.
+    The kernel writes each signal into a pipe: one that comes just before a thread begins to wait on
+    a lock does not wake it.
     """
-    ended: SimpleQueue[int] = SimpleQueue()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.put(number)
-
-    old = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    descriptor = signal.set_wakeup_fd(writing)
+    ends = (signal.SIGTERM, signal.SIGINT)
+    old = {number: signal.signal(number, lambda *_: None) for number in ends}
     try:
-        yield ended
+        yield lambda: os.read(reading, 1)
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(descriptor)
+        os.close(reading)
+        os.close(writing)
 
 
 def _serve(
@@ -97,7 +98,7 @@ def _serve(
     exposition: "Exposition",
     address: tuple[str, int],
     choices: Choices,
-    ended: "SimpleQueue[int]",
+    wait_for_the_end: Callable[[], object],
 ) -> None:
     """Open the port first: if it is taken, no device is read."""
     from andon.engine.sampling.snapshot_feed import SnapshotFeed
@@ -116,7 +117,7 @@ def _serve(
         sys.setswitchinterval(SWITCH_SECONDS)
         server.start()
         _announce(server, choices)
-        ended.get()
+        wait_for_the_end()
     finally:
         server.stop()
         for feed in held:
