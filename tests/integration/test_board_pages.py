@@ -330,8 +330,9 @@ def test_the_help_names_every_key_and_mark(seen: Window, home: Served) -> None:
     for word in ("74 %", "line", "bar", "flag", "lightly used", "dashed line", "[", "]", "+", "0"):
         assert word in told, word
     seen.page.keyboard.press("Escape")
-    for key, place in (("c", "charts"), ("p", "processes"), ("a", "alerts"), ("l", "leases"),
-                       ("h", "health"), ("b", "")):  # fmt: skip
+    expect(seen.page.get_by_role("dialog")).to_be_hidden()
+    for key, place in (("c", "charts"), ("p", "processes"), ("a", "alerts"), ("r", "runs"),
+                       ("l", "leases"), ("h", "health"), ("b", "")):  # fmt: skip
         seen.page.keyboard.press(key)
         expect(seen.page).to_have_url(re.compile(f"#/{place}$"))
 

@@ -163,7 +163,7 @@ def _of_process(tail: str, reason: Reason, view: View) -> Sequence[object]:
 
 
 def _other(name: str, reason: Reason, view: View) -> object:
-    grown = growth(view)
+    grown, worker = growth(view), view.worker()
     users = {p.user for p in view.compute if p.user and f"{p.user} (" in reason.sentence}
     rules = {
         "state": str(view.status.state),
@@ -176,6 +176,7 @@ def _other(name: str, reason: Reason, view: View) -> object:
         "instances": len(view.instances),
         "peers": len(peers(view)),
         "users": len(users),
+        "processes.blamed": worker and worker.words,
         "memory_rise_bytes": grown and grown.rise_bytes,
         "memory_rise_seconds": grown and grown.seconds,
         "memory_growth_bytes_per_second": grown and grown.bytes_per_second,
