@@ -66,8 +66,8 @@ def main() -> int:
 
 
 def script_bytes() -> int:
-    """The JavaScript of the first page, as transferred; that of runs is loaded after it."""
-    paths = [path for path in STATIC.rglob("*.js") if not path.name.startswith("runs-")]
+    """The JavaScript of the first page, as transferred; that of later pages is loaded after it."""
+    paths = [path for path in STATIC.rglob("*.js") if not path.name.startswith("later-")]
     return sum(len(gzip.compress(path.read_bytes(), 9)) for path in paths)
 
 

@@ -17,11 +17,9 @@ import { AlertsPage } from "./pages/AlertsPage";
 import { BoardPage } from "./pages/BoardPage";
 import { ChartsPage } from "./pages/ChartsPage";
 import { DevicePage } from "./pages/DevicePage";
-import { HealthPage } from "./pages/HealthPage";
-import { ItemsPage } from "./pages/ItemsPage";
+import { LaterPage, loadLater } from "./pages/LaterPage";
 import { LeasesPage } from "./pages/LeasesPage";
 import { ProcessesPage } from "./pages/ProcessesPage";
-import { loadRuns, RunsPage } from "./pages/RunsPage";
 import { SignInPage } from "./pages/SignInPage";
 
 const PLACES: [string, string][] = [["runs", "Runs"], ["jobs", "Jobs"], ["leases", "Leases"], ["nodes", "Nodes"]];
@@ -43,7 +41,7 @@ export function App({ trouble }: { trouble: Problem | null }) {
     document.title = [simulated && "SIMULATED", judged.headline, node, "andon"].filter(Boolean).join(" · ");
   }, [simulated, judged.headline, node]);
   const has = useLive((now) => now.snapshot !== null);
-  useEffect(() => void (has && loadRuns().catch(() => undefined)), [has]);
+  useEffect(() => void (has && loadLater().catch(() => undefined)), [has]);
   const open = () => setHelp(true);
   return (
     <>
@@ -156,12 +154,12 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
     case "leases":
       return <LeasesPage name={route.name} search={search} />;
     case "runs":
-      return <RunsPage name={route.name} search={search} query={route.query} />;
+      return <LaterPage show={({ RunsPages }) => <RunsPages name={route.name} search={search} query={route.query} />} />;
     case "health":
-      return <HealthPage />;
+      return <LaterPage show={({ HealthPage }) => <HealthPage />} />;
     default: {
       const place = PLACES.find(([name]) => name === route.page);
-      if (place) return <ItemsPage name={place[0]} title={place[1]} search={search} />;
+      if (place) return <LaterPage show={({ ItemsPage }) => <ItemsPage name={place[0]} title={place[1]} search={search} />} />;
       return <Notice title="Page not found" whole><p>Go to the <a href="#/">board</a>.</p></Notice>;
     }
   }

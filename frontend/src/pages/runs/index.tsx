@@ -1,4 +1,4 @@
-/** The pages of runs: a script of its own, loaded right after the first page. */
+/** The pages of runs: the list, one run, several laid over each other. */
 import { Details } from "./Details";
 import { List } from "./List";
 import { Overlay } from "./Overlay";

@@ -1,0 +1,4 @@
+/** Pages that the first one does without: a script of their own, loaded right after it. */
+export { HealthPage } from "./HealthPage";
+export { ItemsPage } from "./ItemsPage";
+export { RunsPages } from "./runs";
