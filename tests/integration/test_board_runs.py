@@ -217,9 +217,9 @@ def test_a_run_that_goes_on_is_drawn_as_it_goes_and_ends(
 
 
 def test_the_pages_open_while_the_server_is_away(seen: Window, home: Served) -> None:
-    """All code is loaded with the first page: the runs' own script right after it."""
+    """All code is loaded with the first page: a second script right after it."""
     page = seen.page
-    with page.expect_response(re.compile(r"/assets/runs-.*\.js")):
+    with page.expect_response(re.compile(r"/assets/later-.*\.js")):
         page.goto(home.url)
     expect(page.locator("li.tile")).to_have_count(2)
     page.route("**/*", lambda route: route.abort())
