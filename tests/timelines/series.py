@@ -13,7 +13,7 @@ from tests.timelines.world import World
 
 MOST_LOOKS = 7500
 # promtool takes its time: the longest are played only on demand.
-LOOKS = MOST_LOOKS if os.environ.get("ANDON_EVERY_LOOK") == "1" else 250
+LOOKS = MOST_LOOKS if os.environ.get("ANDON_EVERY_LOOK") == "1" else 130
 OTHERWISE = ("restart", "suspend", "reboot", "clock", "silence", "unsilence", "ack", "unack", "set",
              "lease", "release", "orphan", "book:", "forget", "xid")  # fmt: skip
 """Items that change something which Prometheus does not see, or sees otherwise."""
