@@ -67,7 +67,7 @@ def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
     sight: Sight, shown: bool
 ) -> None:
     entry = entry_of(sight, row(), NOW)
-    facts = RunFacts(BEGAN, GitState(SECRET))
+    facts = RunFacts(BEGAN, GitState(SECRET), versions_reason=f"{SECRET} has none of torch")
     items: list[Happening] = [
         RunItem(BEGAN + 1, ItemState.FAILED, 3, SECRET, output=SECRET),
         RunEvent(BEGAN + 2, "epoch", {"path": SECRET}),

@@ -54,6 +54,14 @@ def test_numbers_are_taken_and_what_is_none_is_told() -> None:
     assert others == {"bad": "nan", "text": "x"}
 
 
+def test_a_number_too_large_for_any_reader_ends_no_program() -> None:
+    numbers, others = plain_numbers({"large": 1e308, "huge": 10**400, "endless": 10**5000})
+    assert numbers == {"large": 1e308}
+    assert others["huge"].startswith("1000")
+    assert others["endless"] == "int without a text"
+    assert plain_table({"x": 10**5000}) == {"x": "int without a text"}
+
+
 def test_items_are_numbered_and_timed() -> None:
     book = ItemBook()
     lines = [

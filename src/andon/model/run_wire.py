@@ -1,6 +1,7 @@
 """JSON of the record of a run, line by line, and of runs in lists; both are as untrusted as the
 network."""
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -179,14 +180,20 @@ def _logged(value: Json) -> RunLogged:
     return RunLogged(
         at=time_in(value, "at"),
         values=named_numbers(value, "values"),
-        step=number_in(value, "step"),
+        step=_any_number(value, "step"),
     )
 
 
 def named_numbers(value: Json, name: str) -> dict[str, float]:
     values = inside(value, name, lambda table: table) or {}
-    numbers = {str(one): number_in(values, one) for one in values}
+    numbers = {str(one): _any_number(values, one) for one in values}
     return {one: number for one, number in numbers.items() if number is not None}
+
+
+def _any_number(value: Json, name: str) -> float | None:
+    """A program's own number: a loss that diverges is as large as it is."""
+    found: float | None = number_in(value, name, -sys.float_info.max, sys.float_info.max)
+    return found
 
 
 def _event(value: Json) -> RunEvent:

@@ -21,7 +21,7 @@ def plain_value(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return value if abs(value) < 2**63 else str(value)
+        return value if abs(value) < 2**63 else plain_text(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping) and depth < DEEPEST:
@@ -40,7 +40,11 @@ def _table(values: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 def plain_text(value: Any, longest: int = LONGEST_TEXT) -> str:
     """One line that any file and terminal can show."""
-    return printable(str(value))[:longest]
+    try:
+        text = str(value)
+    except Exception:  # the program's own class, or a number with too many digits
+        text = f"{type(value).__name__} without a text"
+    return printable(text)[:longest]
 
 
 def first(values: Any) -> list[Any]:
@@ -57,7 +61,7 @@ def plain_numbers(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str
     for name, value in first(values.items()):
         try:
             number = float(value)
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, OverflowError, RuntimeError):
             others[plain_text(name)] = plain_text(value)
             continue
         if math.isfinite(number):
