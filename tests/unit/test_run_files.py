@@ -121,7 +121,7 @@ def test_the_last_logged_values_come_with_the_end(long: Path, tmp_path: Path) ->
 
 
 def test_a_loss_that_diverges_does_not_lose_the_run(tmp_path: Path) -> None:
-    lines = [begin(), RunLogged(BEGAN, {"loss": 1e308}, 1e30), sample(1)]
+    lines: list[RunLine] = [begin(), RunLogged(BEGAN, {"loss": 1e308}, 1e30), sample(1)]
     path = write_record(tmp_path / "r.jsonl", *lines, end(last_values={"loss": 1e308}))
     fold = read_ends(path).fold
     assert fold.end is not None

@@ -42,7 +42,7 @@ def plain_text(value: Any, longest: int = LONGEST_TEXT) -> str:
     """One line that any file and terminal can show."""
     try:
         text = str(value)
-    except Exception:  # the program's own class, or a number with too many digits
+    except Exception:  # noqa: BLE001 - the program's own class, or a number with too many digits
         text = f"{type(value).__name__} without a text"
     return printable(text)[:longest]
 
