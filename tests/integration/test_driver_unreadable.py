@@ -15,6 +15,12 @@ from tests.support.nvidia_smi import H200, Fake
 MISMATCH, NOT_LOADED, DENIED, UNKNOWN = 18, 9, 4, 999
 
 
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests keep the CPU busy, which is an alert of its own."""
+    monkeypatch.setenv("ANDON_ALERTS_NODE_CPU_PERCENT", "off")
+
+
 @pytest.fixture
 def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A root whose PCI bus lists eight cards that no driver has bound."""
@@ -26,7 +32,6 @@ def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / "class").write_text("0x030200\n")
     (root / "proc").symlink_to("/proc")
     monkeypatch.setenv("ANDON_ROOT", str(root))
-    monkeypatch.setenv("ANDON_ALERTS_NODE_CPU_PERCENT", "off")  # these tests keep it busy
     return root
 
 
