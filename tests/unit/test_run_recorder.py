@@ -121,14 +121,18 @@ def test_a_leak_is_told_by_the_fullest_device() -> None:
 
 
 def test_alerts_on_its_devices_are_lines_once() -> None:
-    alerts = RunAlerts(frozenset({"GPU-0"}), Rulebook)
+    """Both devices are hot and then cool; the run has one of them."""
+    now = [0.0]
+    alerts = RunAlerts(frozenset({"GPU-0"}), Rulebook, lambda: (BEGAN + now[0], 1000.0 + now[0]))
     found = []
-    for second in range(0, 200, 10):
-        hot = at(float(second), 99, 99, temperature_celsius=99)
-        found += alerts.take(hot)
-    rules = [(line.rule, line.state, line.device) for line in found]
-    assert len(rules) == len(set(rules))
-    assert {device for _, _, device in rules} <= {"0"}
+    for second in range(0, 600, 5):
+        now[0] = float(second)
+        celsius = 99 if second < 200 else 40
+        found += alerts.take(at(now[0], 99, 99, temperature_celsius=celsius))
+    hot = [(line.state, line.level, line.device) for line in found if line.rule == "thermal"]
+    assert hot == [("firing", "critical", "0"), ("resolved", "critical", "0")]
+    assert {line.device for line in found} == {"0"}
+    assert [line.at for line in found] == sorted(line.at for line in found)
 
 
 def test_a_record_has_a_name_a_time_and_four_digits() -> None:

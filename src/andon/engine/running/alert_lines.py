@@ -16,12 +16,22 @@ if TYPE_CHECKING:  # hundreds of modules, which a run loads once its command has
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+def _clocks() -> tuple[float, float]:
+    """The wall clock, and the one that is never set."""
+    return time.time(), time.clock_gettime(_BOOTTIME)
+
+
 class RunAlerts:
     """Evaluates the run's devices alone, as if there were no others."""
 
-    def __init__(self, uuids: Collection[str], book: "Callable[[], Rulebook]") -> None:
+    def __init__(
+        self,
+        uuids: Collection[str],
+        book: "Callable[[], Rulebook]",
+        clocks: Callable[[], tuple[float, float]] = _clocks,
+    ) -> None:
         """`book` is called with the first snapshot: the settings take a moment to read."""
-        self._uuids, self._make_book = uuids, book
+        self._uuids, self._make_book, self._clocks = uuids, book, clocks
         self._book: Rulebook | None = None
         self._state: AlertState | None = None
         self._firing: dict[str, Level] = {}
@@ -35,10 +45,11 @@ class RunAlerts:
         seen = alerting.Observation(
             replace(snapshot, devices=mine, faults=(), events=()), events=snapshot.events
         )
-        moment = alerting.Moment(time.time(), time.clock_gettime(_BOOTTIME))
+        moment = alerting.Moment(*self._clocks())
         outcome = alerting.step(self._state or alerting.EMPTY, seen, moment, self._book)
         self._state = outcome.state
-        return [self._line(alert) for alert in outcome.changed if self._is_news(alert)]
+        news = filter(self._is_news, outcome.changed)
+        return [_line(alert, moment.wall) for alert in news]
 
     def _is_news(self, alert: Alert) -> bool:
         if alert.subject not in self._uuids:
@@ -51,13 +62,13 @@ class RunAlerts:
         self._firing[alert.id] = alert.level
         return True
 
-    @staticmethod
-    def _line(alert: Alert) -> RunAlert:
-        return RunAlert(
-            at=time.time(),
-            rule=alert.rule,
-            level=str(alert.level),
-            state=str(alert.state),
-            message=alert.message,
-            device=None if alert.device is None else str(alert.device),
-        )
+
+def _line(alert: Alert, at: float) -> RunAlert:
+    return RunAlert(
+        at=at,
+        rule=alert.rule,
+        level=str(alert.level),
+        state=str(alert.state),
+        message=alert.message,
+        device=None if alert.device is None else str(alert.device),
+    )
