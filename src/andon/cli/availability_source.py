@@ -65,7 +65,7 @@ def availability_lines(choices: Choices, snapshot: Snapshot, shown: Snapshot) ->
 
 
 def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:
-    """The devices that look idle in the table and cannot be had, each with the reason."""
+    """The devices that look idle in the table and are not available, each with the reason."""
     labels, names = device_labels(shown.devices), dict[str, list[str]]()
     for status in shown.devices:
         one = found.get(status.device.uuid)

@@ -90,7 +90,7 @@ class RunRecord:
     def take_news(self) -> tuple[int, list[RunLine]]:
         """The lines since this was last asked, and from which byte on they are.
 
-        Of too many none: whoever continues from an earlier byte has to begin anew.
+        Of too many none: whoever continues from an earlier byte has to start again.
         """
         news, told = self._news, self._told_bytes
         self._news, self._told_bytes = [], self.read_bytes
