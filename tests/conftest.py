@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import importlib
+import json
 import os
 import shutil
 import signal
@@ -56,24 +57,25 @@ def _audited(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_audited)
 
 
-class _Failures:
-    """Writes the tests that failed to the file that `dev/test` names, once all have run."""
+class _Report:
+    """Writes a line for each part of a test to the file that `dev/test` names."""
 
     def __init__(self, file: Path) -> None:
-        self._file, self._names = file, dict[str, None]()
+        self._lines = file.open("a", encoding="utf-8", buffering=1)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self._names[report.nodeid] = None
+        says = report.when == "call" or report.outcome != "passed"
+        if says or report.duration > 0.01:
+            line = (report.nodeid, report.outcome if says else "", report.duration)
+            self._lines.write(f"{json.dumps(line)}\n")
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if exitstatus == pytest.ExitCode.TESTS_FAILED:
-            self._file.write_text("".join(f"{name}\n" for name in self._names))
+    def pytest_unconfigure(self) -> None:
+        self._lines.close()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if file := os.environ.get("FAILED_TESTS"):
-        config.pluginmanager.register(_Failures(Path(file)))
+    if file := os.environ.get("TEST_REPORT"):
+        config.pluginmanager.register(_Report(Path(file)))
 
 
 def _forget_surroundings() -> None:

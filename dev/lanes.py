@@ -1,0 +1,291 @@
+"""Runs all tests in parallel lanes, each of which takes portions of the modules until all are done.
+
+Every module is found by its name, and the longest portion is taken first, so that no lane idles at
+the end. More lanes than cores: integration tests mostly wait, while units and browsers compute.
+What fails beside the others is run again alone, and named: it passes only if it passes then. So is
+a portion that did not end by itself. The last line is the sum over all lanes.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = str(ROOT / ".venv/bin/python")
+LANES = ("1", "2", "3", "4")
+MOST_AGAIN = 15  # more failures than these are no coincidence
+LONGEST_SECONDS = 1200.0  # until a portion is ended
+PATIENCE_SECONDS = 30.0  # from Ctrl-C until it is killed
+SLOWEST_TESTS, LONGEST_MODULES = 10, 24
+ENDED_BY_ITSELF = (0, 1, 5)  # all passed, some failed, none was there
+
+# Small modules share a portion, because every start of pytest takes more than a second.
+PORTION_SECONDS = 30.0
+# Hints for the order alone, as a run prints them; what is not listed is guessed by its size.
+SECONDS: dict[str, float] = {}
+LINES_A_SECOND = {"unit": 150.0, "contract": 150.0, "integration": 15.0}
+
+
+def modules(named: Sequence[str]) -> list[str]:
+    """All test modules, or those that are named or lie in the folders that are."""
+    found = [ROOT / name for name in named] or [ROOT / "tests"]
+    files = (f for path in found for f in (path.rglob("test_*.py") if path.is_dir() else [path]))
+    return sorted({str(file.relative_to(ROOT)) for file in files})
+
+
+def guess_seconds(module: str) -> float:
+    suite, name = module.split("/")[1], Path(module).name
+    lines = len((ROOT / module).read_bytes().splitlines())
+    return SECONDS.get(name, lines / LINES_A_SECOND.get(suite, 60.0))
+
+
+def portions(found: Iterable[str]) -> list[list[str]]:
+    """Modules of one suite each, the longest first."""
+    open_: list[tuple[float, str, list[str]]] = []
+    for seconds, module in sorted(((guess_seconds(m), m) for m in found), reverse=True):
+        suite = module.split("/")[1]
+        for place, (filled, of, names) in enumerate(open_):
+            if of == suite and filled + seconds <= PORTION_SECONDS:
+                open_[place] = (filled + seconds, of, [*names, module])
+                break
+        else:
+            open_.append((seconds, suite, [module]))
+    return [names for _, _, names in sorted(open_, key=lambda one: -one[0])]
+
+
+@dataclass
+class Results:
+    """What became of each test, and how long it took."""
+
+    outcomes: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def add(self, later: "Results") -> None:
+        """Later results replace earlier ones of the same test."""
+        self.outcomes |= later.outcomes
+        self.seconds |= later.seconds
+
+    def failed(self) -> list[str]:
+        return [test for test, outcome in self.outcomes.items() if outcome == "failed"]
+
+    def summary(self) -> str:
+        counts = Counter(self.outcomes.values())
+        return ", ".join(f"{counts[kind]} {kind}" for kind in ("passed", "failed", "skipped"))
+
+
+def read_results(report: Path) -> Results:
+    """The lines that tests/conftest.py wrote; that of a killed process may lack the end."""
+    found = Results()
+    for line in report.read_text(encoding="utf-8").splitlines() if report.exists() else ():
+        try:
+            test, outcome, seconds = json.loads(line)
+        except ValueError:
+            continue
+        if outcome and found.outcomes.get(test) != "failed":  # no part of a test may fail
+            found.outcomes[test] = outcome
+        found.seconds[test] = found.seconds.get(test, 0.0) + seconds
+    return found
+
+
+class Runner:
+    """Starts pytest for any lane, keeps all results, and ends what it started."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._started = folder, 0
+        self._lock = threading.Lock()
+        self._running: set[int] = set()  # each leads a group of its own
+        self._stopped = False
+        self.results = Results()
+        self.cpu_seconds = 0.0
+
+    def run(self, lane: str, tests: list[str]) -> bool:
+        """Run these with live output; whether pytest ended by itself."""
+        began = time.monotonic()
+        process, folder = self._start(tests)
+        if process is None:
+            return True
+        say(lane, f"begins {short(tests)}")
+        reader = threading.Thread(target=self._repeat, args=(lane, process), daemon=True)
+        reader.start()
+        limit = threading.Timer(LONGEST_SECONDS, self._end, [{process.pid}])
+        limit.start()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        limit.cancel()
+        reader.join(5.0)  # a process that was left behind may still hold the other end
+        code, cpu_seconds = self._reap(process)
+        came = read_results(Path(f"{folder}.report"))
+        with self._lock:
+            self.results.add(came)
+            self.cpu_seconds += cpu_seconds
+        took = time.monotonic() - began
+        say(lane, f"{came.summary()} in {took:.0f} s, CPU {cpu_seconds:.0f} s: {short(tests)}")
+        shutil.rmtree(folder, ignore_errors=True)
+        return code in ENDED_BY_ITSELF or self._stopped
+
+    def stop(self) -> None:
+        """End all that runs, and start nothing more."""
+        with self._lock:
+            self._stopped = True
+            running = set(self._running)
+        self._end(running)
+
+    def _start(self, tests: list[str]) -> tuple[subprocess.Popen[str] | None, Path]:
+        with self._lock:
+            self._started += 1
+            folder = self._folder / str(self._started)
+            if self._stopped:
+                return None, folder
+            process = subprocess.Popen(
+                [PYTHON, "-m", "pytest", f"--basetemp={folder}", *tests],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, errors="replace", cwd=ROOT,
+                env={**os.environ, "TEST_REPORT": f"{folder}.report"},
+                start_new_session=True,  # a group to end, and no terminal that a test could take
+            )  # fmt: skip
+            self._running.add(process.pid)
+            return process, folder
+
+    def _repeat(self, lane: str, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            say(lane, line.rstrip("\n"))
+
+    def _reap(self, process: subprocess.Popen[str]) -> tuple[int, float]:
+        """Until it is reaped its number is no other process's."""
+        with self._lock:
+            self._running.discard(process.pid)
+            status = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            assert status is not None
+            if status.si_code != os.CLD_EXITED or status.si_status not in ENDED_BY_ITSELF:
+                _signal_group(process.pid, signal.SIGKILL)  # what a killed pytest left behind
+            _, ended, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(ended)
+        return process.returncode, usage.ru_utime + usage.ru_stime
+
+    def _end(self, pids: set[int]) -> None:
+        """As Ctrl-C does, so that the tests end what they started; in the end by force."""
+        self._signal(pids, signal.SIGINT)
+        end = time.monotonic() + PATIENCE_SECONDS
+        while pids & self._running and time.monotonic() < end:
+            time.sleep(0.05)
+        self._signal(pids, signal.SIGKILL)
+
+    def _signal(self, pids: set[int], number: signal.Signals) -> None:
+        with self._lock:
+            for pid in pids & self._running:
+                _signal_group(pid, number)
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def say(lane: str, text: str) -> None:
+    sys.stdout.write(f"{lane} | {text}\n")
+    sys.stdout.flush()
+
+
+def short(tests: list[str]) -> str:
+    more = f" and {len(tests) - 1} more" if len(tests) > 1 else ""
+    return f"{tests[0]}{more}"
+
+
+def in_lanes(runner: Runner, waiting: Sequence[list[str]], names: Sequence[str]) -> list[list[str]]:
+    """Run all portions; those that did not end by themselves. A main thread that only waits is
+    the one that Ctrl-C interrupts."""
+    left, unended = list(waiting), list[list[str]]()
+
+    def work(lane: str) -> None:
+        while True:
+            try:
+                portion = left.pop(0)
+            except IndexError:
+                return
+            if not runner.run(lane, portion):
+                unended.append(portion)
+
+    lanes = [threading.Thread(target=work, args=(name,)) for name in names]
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    return unended
+
+
+def again(runner: Runner, unended: list[list[str]]) -> bool:
+    """Run alone what failed beside the others or did not end; whether it is all well now."""
+    alone = {module for portion in unended for module in portion}
+    failed = [test for test in runner.results.failed() if test.partition("::")[0] not in alone]
+    if len(failed) > MOST_AGAIN:
+        print(f"{len(failed)} tests failed: too many to run them again")
+        return False
+    for tests in ([failed] if failed else []) + unended:
+        why = "Failed beside the other lanes" if tests is failed else "Did not end by itself"
+        print(f"{why}, now run alone:", *tests, sep="\n    ", flush=True)
+        if in_lanes(runner, [tests], ["alone"]):
+            print(f"It did not end by itself when it ran alone: {short(tests)}")
+            return False
+    return not runner.results.failed()
+
+
+def show_lengths(results: Results) -> None:
+    print(f"The {SLOWEST_TESTS} slowest tests:")
+    slowest = sorted(results.seconds.items(), key=lambda one: -one[1])
+    for test, seconds in slowest[:SLOWEST_TESTS]:
+        print(f"    {seconds:6.1f} s  {test}")
+    sums: dict[str, float] = {}
+    for test, seconds in slowest:
+        name = Path(test.partition("::")[0]).name
+        sums[name] = sums.get(name, 0.0) + seconds
+    longest = sorted(sums.items(), key=lambda one: -one[1])[:LONGEST_MODULES]
+    print("The longest modules:", ", ".join(f'"{name}": {took:.0f}' for name, took in longest))
+
+
+def minutes(seconds: float) -> str:
+    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def main(named: Sequence[str]) -> int:
+    os.environ.setdefault("ANDON_FUZZ_SECONDS", "30")
+    began = time.monotonic()
+    subprocess.run([PYTHON, "-m", "tests.standin"], cwd=ROOT, check=True)
+    with tempfile.TemporaryDirectory(prefix="andon-test.", ignore_cleanup_errors=True) as folder:
+        runner = Runner(Path(folder))
+        try:
+            unended = in_lanes(runner, portions(modules(named)), LANES)
+            lanes_seconds = time.monotonic() - began
+            show_lengths(runner.results)
+            is_well = again(runner, unended) if unended or runner.results.failed() else True
+        except KeyboardInterrupt:
+            runner.stop()
+            print("interrupted: what was running is ended")
+            return 130
+    for test in runner.results.failed():
+        print(f"FAILED {test}")
+    print(f"{len(LANES)} lanes: {minutes(lanes_seconds)}, CPU {minutes(runner.cpu_seconds)}")
+    print(f"{runner.results.summary()} in {time.monotonic() - began:.2f}s")
+    return 0 if is_well and runner.results.outcomes else 1
+
+
+def interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, interrupt)
+    sys.exit(main(sys.argv[1:]))
