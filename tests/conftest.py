@@ -1,13 +1,17 @@
 """Fixtures that several suites share: the stand-in driver, and the parts that a test needs."""
 
+import atexit
 import ctypes
+import functools
 import gc
 import importlib
+import itertools
 import json
 import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -78,20 +82,36 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Report(Path(file)))
 
 
-def _forget_surroundings() -> None:
-    """No test sees this machine's configuration, masks or terminal. No fixture for it: as one it
-    took as long as most of the tests."""
+NOBODYS_PORT = "9"  # no andon server is there, whatever runs at the usual port
+_states = itertools.count()
+
+
+def _forget_surroundings(is_fast: bool) -> None:
+    """No test sees this machine's configuration, masks, terminal, state folder or server. No
+    fixture for it: as one it took as long as most of the tests."""
     for name in list(os.environ):
         if name.startswith(OUTSIDE):
             del os.environ[name]
     os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
+    os.environ["XDG_STATE_HOME"] = f"{_states_folder()}/{next(_states)}"
+    os.environ["ANDON_PORT"] = NOBODYS_PORT
+    if not is_fast:  # an alert about a busy CPU, which other lanes keep busy, is nobody's finding
+        os.environ["ANDON_ALERTS_NODE_CPU_PERCENT"] = "off"
+
+
+@functools.cache
+def _states_folder() -> str:
+    """Where each test that names no state folder has one of its own; a command makes it."""
+    folder = tempfile.mkdtemp(prefix="andon-states.")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Units and contracts are quick: one that starts a process says so by its mark."""
-    _forget_surroundings()
     is_fast = str(item.path).startswith(FAST)
+    _forget_surroundings(is_fast)
     _alone[0] = is_fast and item.get_closest_marker("process") is None
     try:
         return (yield)

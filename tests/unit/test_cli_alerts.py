@@ -177,7 +177,6 @@ def test_each_change_is_told_once_and_pending_is_none() -> None:
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(alert_source, "DEFAULT_URL", "http://127.0.0.1:9")  # nobody is there
     folder = tmp_path / "andon"
     folder.mkdir()
     return folder

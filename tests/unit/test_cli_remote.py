@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from andon.cli import remote, signing_in
 from andon.cli.remote import (
     CLEAR_TEXT,
     Remote,
@@ -34,8 +33,6 @@ HERE, THERE = "http://127.0.0.1:1", "http://192.0.2.7:26366"
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    for module in (remote, signing_in):
-        monkeypatch.setattr(module, "DEFAULT_URL", "http://127.0.0.1:9")  # no one is there
     folder = tmp_path / "andon"
     folder.mkdir(mode=0o700)
     return folder
@@ -140,8 +137,9 @@ def test_without_a_token_the_one_who_runs_the_server_is_named(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        monkeypatch.setattr(signing_in, "DEFAULT_URL", url)
+        port = listening.getsockname()[1]
+        url = f"http://127.0.0.1:{port}"
+        monkeypatch.setenv("ANDON_PORT", str(port))
         monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset({1666}))
         with pytest.raises(Denied, match="you did not name it") as refused:
             sign_in_link(None, None, quiet)

@@ -8,7 +8,7 @@ import pytest
 
 from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.setup.setup import TMPFILES
-from andon.cli.remote import DEFAULT_URL
+from andon.cli.commands.watch.open import URL
 from andon.errors import Denied, Invalid
 from andon.host.server.node_folder import HISTORY
 from andon.leases.places import COMMON_BOOK, SYSTEM_BOOK
@@ -78,7 +78,7 @@ def test_the_unit_and_the_page_name_the_same_places() -> None:
     assert command in COMMANDS
     assert OPTIONS["Environment"] == "XDG_STATE_HOME=/var/lib"
     state = f"/var/lib/{OPTIONS['StateDirectory']}"
-    named = (program, f"{state}/token", f"{state}/nodes", str(TMPFILES), HISTORY, DEFAULT_URL)
+    named = (program, f"{state}/token", f"{state}/nodes", str(TMPFILES), HISTORY, URL)
     places = (str(SYSTEM_BOOK), str(COMMON_BOOK), "/etc/andon/andon.toml", "~/.local/state/andon")
     assert [one for one in (*named, *places) if one not in PAGE] == []
     assert OPTIONS["StateDirectoryMode"] == "0700", "the server refuses any other"

@@ -254,6 +254,17 @@ def test_a_lease_is_found_by_the_beginning_of_its_id(book: Book) -> None:
     second.release()
 
 
+def test_a_short_number_is_a_gpu_and_not_the_beginning_of_an_id(book: Book) -> None:
+    held = [book.write_lease(lease(n, name=name)) for n, name in enumerate(["3k7qm", "23456", "7"])]
+    for name in ("3", "2", "234"):
+        with pytest.raises(Gone):
+            book.find(name)
+    for name, found in (("3k", "3k7qm"), ("2345", "23456"), ("23456", "23456"), ("7", "7")):
+        assert book.find(name)[2].id == found
+    for one in held:
+        one.release()
+
+
 # The mutex.
 
 

@@ -58,7 +58,11 @@ def test_release_without_an_id_names_your_leases(book: Book, capsys: Said) -> No
     held.release()
 
 
-def test_release_of_a_gpu_names_your_lease_on_it(book: Book, capsys: Said) -> None:
+@pytest.mark.parametrize("made", ["k7qm2", "3k7qm", "4k7qm"])
+def test_release_of_a_gpu_names_your_lease_on_it(
+    made: str, book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Book, "new_id", lambda self, names: made)
     held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
     assert run(["release", "3"]) == 5
     assert f"GPU 3 is in your lease {held.lease.id}" in capsys.readouterr().err

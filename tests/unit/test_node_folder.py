@@ -15,6 +15,7 @@ from andon.core.settings.resolution import Settings
 from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import Conflict, Denied
 from andon.host import machine_id
+from andon.host.kin import here
 from andon.host.machine_id import node_key
 from andon.host.server import node_folder as node_folders
 from andon.host.server import server_file
@@ -221,6 +222,8 @@ def test_a_folder_that_exists_is_never_filled_again(earlier: Path) -> None:
 def test_while_a_server_of_the_earlier_andon_runs_nothing_is_moved(
     earlier: Path, use: Callable[[], Path]
 ) -> None:
+    said = json.loads((earlier / server_file.NAME).read_text())
+    (earlier / server_file.NAME).write_text(json.dumps({**said, "boot": here().boot}))
     with server_file.sole_server(earlier):
         with pytest.raises(Conflict, match=f"pid {os.getpid()}"):
             use()

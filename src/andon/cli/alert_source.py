@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 from andon.cli import snapshot_source
-from andon.cli.remote import DEFAULT_URL, Server, own_server, service
+from andon.cli.remote import Server, own_server, service
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
 from andon.core.conditions.node.drivers import has_none
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.host.server.usual_server import usual_url
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import alert_from_json, alerts_from_json
 from andon.model.json_fields import NAME, Wrong, flag_in, some_text_in, text_in, time_in
@@ -234,7 +235,7 @@ def _running(choices: Choices) -> Server | None:
     own = own_server()
     if own is not None and _answers(own, Unavailable, Denied):
         return own
-    system = service(DEFAULT_URL, choices.token_file)
+    system = service(usual_url(), choices.token_file)
     return system if _answers(system, Unavailable) else None
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlencode, urlsplit
 from andon.core.access.policy import is_loopback
 from andon.core.retrying import BackOff
 from andon.core.sampling.readings import checked_snapshot
+from andon.core.settings.usual_port import USUAL_PORT
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.server import server_file
@@ -31,7 +32,6 @@ from andon.model import wire, wire_in
 from andon.model.device import Snapshot
 from andon.version import __version__
 
-DEFAULT_URL = "http://127.0.0.1:26366"
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=64 * 1024 * 1024)
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
 PASS_TOKEN = "pass its token with --token-file FILE or ANDON_TOKEN"  # noqa: S105 (a hint)
@@ -296,10 +296,10 @@ def base_url(url: str) -> str:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as exc:
-        raise Invalid(f"{url!r} is not a URL: {exc}", hint="http://HOST:26366") from exc
+        raise Invalid(f"{url!r} is not a URL: {exc}", hint=f"http://HOST:{USUAL_PORT}") from exc
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-        raise Invalid(f"{url!r} is not a server's URL", hint="http://HOST:26366")
+        raise Invalid(f"{url!r} is not a server's URL", hint=f"http://HOST:{USUAL_PORT}")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    named = port if port is not None else 26366 if "://" not in url else None
+    named = port if port is not None else USUAL_PORT if "://" not in url else None
     path = parts.path.rstrip("/")
     return f"{parts.scheme}://{host}{'' if named is None else f':{named}'}{path}"

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from andon.cli.remote import (
-    DEFAULT_URL,
     LIMITS,
     PASS_TOKEN,
     Notify,
@@ -24,6 +23,7 @@ from andon.host.server.sign_in import (
     other_servers,
     request_code,
 )
+from andon.host.server.usual_server import usual_url
 
 PROBE_SECONDS = 1.0
 NO_SERVER = "no andon server is running here"
@@ -73,17 +73,18 @@ def _place(url: str | None) -> tuple[str, bool]:
     found = server_file.find(node_path())
     if found is not None:
         return found, True
-    users = users_at(DEFAULT_URL, PROBE_SECONDS)
+    usual = usual_url()
+    users = users_at(usual, PROBE_SECONDS)
     if users is None:
         hints = filter(None, (server_file.stale(node_path()), _elsewhere()))
         raise Unavailable(NO_SERVER, hint="; ".join(hints) or START)
     for uid in users:
         if not is_trusted_user(uid):
             raise Denied(
-                f"the server at {DEFAULT_URL} is run by {names_of(users)}, and you did not name it",
-                hint=f"if you trust it: andon open --url {DEFAULT_URL}",
+                f"the server at {usual} is run by {names_of(users)}, and you did not name it",
+                hint=f"if you trust it: andon open --url {usual}",
             )
-    return DEFAULT_URL, False
+    return usual, False
 
 
 def _elsewhere() -> str | None:

@@ -21,6 +21,7 @@ from andon.leases.mutex import TIMEOUT_SECONDS, mutex, named_holders
 from andon.leases.places import CORDONS, LEASES, TICKETS
 from andon.leases.tickets import TICKET_SUFFIX, TicketHold
 from andon.model import wire, work_wire
+from andon.model.naming import may_mean_lease
 from andon.model.work import BookEntry, Cordon, Lease, Ticket
 
 T = TypeVar("T")
@@ -199,7 +200,7 @@ class Book:
         matching = [
             (path, found, lease)
             for path, _, found in self._files(LEASES)
-            if found.name.startswith(name)
+            if may_mean_lease(name, found.name)
             and (lease := contents.dated(contents.lease_in(found), found)) is not None
         ]
         exact = [m for m in matching if m[2].id == name and m[1].locked]

@@ -21,6 +21,7 @@ _PCI = re.compile(
 )
 _CUDA = re.compile(r"cuda:([0-9]{1,5})", re.ASCII | re.IGNORECASE)
 _TITLE = "GPU "
+_LONGEST_INDEX = 3  # digits
 
 # What a device is called.
 
@@ -108,6 +109,14 @@ def may_mean(name: str, uuid: str, label: str, pci: str | None = None) -> bool:
     if name in (label, label.partition(":")[0]) or _starts(name, uuid):
         return True
     return pci is not None and _same_place(name, pci)
+
+
+def may_mean_lease(name: str, text: str) -> bool:
+    """Whether a name is a lease's id or its beginning, in a text that starts with the id. A short
+    number is no beginning: who types `andon release 3` means GPU 3."""
+    if text.partition("-")[0] == name:
+        return True
+    return text.startswith(name) and not (name.isdecimal() and len(name) <= _LONGEST_INDEX)
 
 
 def mistake_in(name: str, statuses: Sequence[DeviceStatus]) -> str | None:

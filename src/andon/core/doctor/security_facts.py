@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from andon.core.settings.usual_port import USUAL_PORT
+
 
 class Odd(StrEnum):
     """Why a file in a lease book is not an ordinary entry."""
@@ -76,7 +78,7 @@ class Security:
     config: Kept | None = None
     server: RunningServer | None = None
     listeners: tuple[PortListener, ...] = ()  # on the usual port and on the server's own
-    usual_port: int = 26366
+    usual_port: int = USUAL_PORT
     protected_hardlinks: bool | None = None
     dmesg_restrict: bool | None = None
     kptr_restrict: int | None = None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from andon.core.settings.table import FIELDS, Field, Settings
+from andon.core.settings.usual_port import PORT_VARIABLE
 from andon.errors import Invalid
 
 __all__ = [
@@ -24,7 +25,14 @@ __all__ = [
 ]
 
 OTHERS = frozenset(
-    {"ANDON_BUILD_BOARD", "ANDON_CONFIG", "ANDON_LEASE", "ANDON_LEASE_DIR", "ANDON_TOKEN"}
+    {
+        "ANDON_BUILD_BOARD",
+        "ANDON_CONFIG",
+        "ANDON_LEASE",
+        "ANDON_LEASE_DIR",
+        PORT_VARIABLE,
+        "ANDON_TOKEN",
+    }
 )
 """Variables of other parts of andon, which are not settings."""
 

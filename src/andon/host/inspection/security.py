@@ -15,9 +15,9 @@ from andon.core.processes.proc_stat import parse_stat
 from andon.host.inspection.files import BIG_BYTES, read_bytes, read_text
 from andon.host.kin import here
 from andon.host.processes import parse_passwd
+from andon.host.server.usual_server import usual_port
 from andon.kernel_files import parse_uid
 
-USUAL_PORT = 26366
 OWN_NAMES = {"token": "token", "runs' folder": "runs"}
 NODE_NAMES = {"audit log": "audit.jsonl", "server's address": "server.json"}
 MOST_LISTENERS = 16
@@ -38,7 +38,8 @@ def read_security(
     is the name of this machine's folder in it, `stored` are the store's files, by purpose."""
     users = parse_passwd(read_bytes(own / "etc/passwd", BIG_BYTES))
     server = None if state is None else read_server(state / node, own)
-    ports = {USUAL_PORT} | ({server.port} if server is not None else set())
+    usual = usual_port()
+    ports = {usual} | ({server.port} if server is not None else set())
     return Security(
         state=() if state is None else read_state(state, users, node, stored),
         above=() if state is None else read_above(state, users),
@@ -46,7 +47,7 @@ def read_security(
         config=None if config is None else read_kept("settings", config, users, follow=True),
         server=server,
         listeners=read_listeners(ports, users, own),
-        usual_port=USUAL_PORT,
+        usual_port=usual,
         protected_hardlinks=_flag(own, "fs/protected_hardlinks"),
         dmesg_restrict=_flag(own, "kernel/dmesg_restrict"),
         kptr_restrict=_number(own, "kernel/kptr_restrict"),

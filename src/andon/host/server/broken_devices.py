@@ -11,11 +11,11 @@ from andon.errors import AndonError
 from andon.host.server import server_file
 from andon.host.server.node_folder import node_path
 from andon.host.server.state_folder import own_token, state_folder
+from andon.host.server.usual_server import usual_port
 
 if TYPE_CHECKING:
     from andon.host.server.calls import Target
 
-SERVICE_PORT = 26366
 ASKED = "/api/alerts?state=firing&level=critical&limit=1000"
 KEPT_SECONDS = 5.0
 TIMEOUT_SECONDS = 0.5
@@ -25,8 +25,8 @@ MOST_BYTES = 4 << 20
 class BrokenDevicesQuery:
     """Called before every choice of a device; queries the server every few seconds."""
 
-    def __init__(self, port: int = SERVICE_PORT) -> None:
-        self._port = port
+    def __init__(self, port: int | None = None) -> None:
+        self._port = usual_port() if port is None else port
         self._at: float | None = None
         self._said: Mapping[str, str] = {}
 

@@ -18,7 +18,7 @@ from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
-from andon.model.naming import may_mean, title
+from andon.model.naming import may_mean, may_mean_lease, title
 from andon.model.release_note import MOST_NOTE
 from andon.model.work import LeaseState
 from andon.model.work_wire import LONGEST_ID
@@ -166,7 +166,7 @@ def _no_lease(found: LeaseList, devices: Sequence[str]) -> str:
 
 def row_of(found: LeaseList, name: str) -> LeaseRow:
     """The lease with this id, or its beginning, in a server's list."""
-    rows = [row for row in found.leases if row.id is not None and row.id.startswith(name)]
+    rows = [row for row in found.leases if row.id and may_mean_lease(name, row.id)]
     rows = [row for row in rows if row.id == name] or rows
     if not rows or not name:
         raise Gone(f"there is no lease {name[:40]!r}", hint="to list them: andon leases --url URL")

@@ -10,9 +10,10 @@ import click
 
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal, notice
+from andon.core.settings.usual_port import USUAL_PORT
 from andon.errors import Unavailable
 
-URL = "http://127.0.0.1:26366"
+URL = f"http://127.0.0.1:{USUAL_PORT}"
 PAGE = "open.html"
 _CODE = re.compile(r"[A-Za-z0-9_-]{16,256}")
 

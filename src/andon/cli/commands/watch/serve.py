@@ -11,12 +11,12 @@ from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
+from andon.core.settings.usual_port import PORT_VARIABLE, USUAL_PORT
 from andon.errors import Unavailable
 
 if TYPE_CHECKING:
     from andon.web.serving import Started
 
-PORT = 26366  # A-N-D-O-N on a phone
 NEEDED = ("fastapi", "uvicorn", "socketio", "wsproto")
 _FILE = click.Path(path_type=Path)
 
@@ -26,7 +26,8 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=PORT,
+    envvar=PORT_VARIABLE,
+    default=USUAL_PORT,
     show_default=True,
     help="The port; 0 takes a free one.",
 )
