@@ -51,13 +51,15 @@ class GpuMonitorCallback:
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
+        quiet: bool = False,
     ) -> None:
+        """At the end one line on standard error says where the record is, unless `quiet`."""
         if action is not None and action not in ACTIONS:
             raise Invalid(f"{action!r} is not an action", hint='"pause" or "stop"')
         self._config, self._interval = config or AlertConfig(), float(interval_secs)
         self._calls = [] if on_alert is None else [on_alert]
         self._action, self._longest = action, longest_pause_seconds
-        self._run = RecordedRun(name, params, kind=RunKind.CALLBACK)
+        self._run = RecordedRun(name, params, kind=RunKind.CALLBACK, quiet=quiet)
         self._system = AndonSystem(self._config)
         self._current: dict[AlertKey, GpuAlert] = {}
         self._pausing: set[AlertKey] = set()

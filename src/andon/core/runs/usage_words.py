@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from andon.model.naming import title
+from andon.model.run import RunBegin, RunEnd
 from andon.units import human_bytes, human_joules, human_seconds
 
 
@@ -25,6 +27,15 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
     if joules and len(joules) == len(devices):  # a sum without some would be too small
         parts.append(human_joules(sum(joules)))
     return f"{began}: {', '.join(parts)}" if parts else f"{began}: nothing was read in this time"
+
+
+def end_words(begin: RunBegin, end: RunEnd, path: str | None) -> str:
+    """What a run used and where its record is; without a path nothing was written."""
+    where = title(", ".join(device.label for device in begin.devices))
+    used = f"{human_seconds(end.duration_seconds)} without a GPU"
+    if begin.devices:
+        used = usage_words(where, end.duration_seconds, list(end.summary.values()))
+    return used if path is None else f"{used}; record: {path}"
 
 
 def _known(values: Any) -> list[float]:
