@@ -121,7 +121,7 @@ def test_what_happens_between_two_items_is_not_part_of_the_generator(done: Made)
 
 
 def test_the_path_is_said_once_for_each_run_that_is_not_quiet(done: Made) -> None:
-    said, found = done
+    said, _ = done
     told = [line for line in said.err.splitlines() if "; record: " in line]
     paths = [Path(line.rpartition("; record: ")[2]) for line in told]
     assert [path.name.partition("_20")[0] for path in paths] == ["items", "callback", "all"]

@@ -24,6 +24,7 @@ from andon.errors import Invalid
 from andon.model.device import Snapshot
 from andon.model.run import RunKind
 from andon.recording import RecordedRun
+from andon.units import measured_seconds
 
 log = logging.getLogger("andon")
 
@@ -165,7 +166,7 @@ class GpuMonitorCallback:
         lasted = time.monotonic() - began
         self.paused_seconds += lasted
         why = "the alert is over" if calm else "it has waited for long enough"
-        log.warning("resuming the loop after %.0f s: %s", lasted, why)
+        log.warning("resuming the loop after %s: %s", measured_seconds(lasted), why)
         self._run.event("paused", seconds=round(lasted, 3), resumed_because=why)
 
     def _why_paused(self) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from andon.model.naming import title
 from andon.model.run import RunBegin, RunEnd
-from andon.units import human_bytes, human_joules, human_seconds
+from andon.units import human_bytes, human_joules, measured_seconds
 
 
 def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]) -> str:
@@ -14,7 +14,7 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
     `devices` is the summary of each of the run's devices. Utilisation is the mean over them,
     memory the peak of any one, energy the sum of all.
     """
-    began = f"{human_seconds(seconds)} on {where}"
+    began = f"{measured_seconds(seconds)} on {where}"
     means = _known(device["utilization_percent"]["mean"] for device in devices)
     peaks = _known(device["peak_memory_bytes"] for device in devices)
     joules = _known(device["energy_joules"] for device in devices)
@@ -32,7 +32,7 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
 def end_words(begin: RunBegin, end: RunEnd, path: str | None) -> str:
     """What a run used and where its record is; without a path nothing was written."""
     where = title(", ".join(device.label for device in begin.devices))
-    used = f"{human_seconds(end.duration_seconds)} without a GPU"
+    used = f"{measured_seconds(end.duration_seconds)} without a GPU"
     if begin.devices:
         used = usage_words(where, end.duration_seconds, list(end.summary.values()))
     return used if path is None else f"{used}; record: {path}"
