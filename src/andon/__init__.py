@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from andon.library import snapshot, watch
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
-    from andon.recording import RecordedRun, recorded, run
+    from andon.recorded_calls import recorded
+    from andon.recording import RecordedRun, run
     from andon.testing.mock import MockGpuBackend
 
 _WHERE = {
@@ -75,7 +76,7 @@ _WHERE = {
     "guarded": "andon.callbacks.guard",
     "lease": "andon.leasing",
     "on_alert": "andon.callbacks.cord",
-    "recorded": "andon.recording",
+    "recorded": "andon.recorded_calls",
     "run": "andon.recording",
     "select_gpus_for_task": "andon.compat.selection",
     "snapshot": "andon.library",

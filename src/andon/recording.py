@@ -1,4 +1,4 @@
-"""`andon.run` and `@andon.recorded`: records part of a program as a run.
+"""`andon.run`: records part of a program as a run.
 
 with andon.run("train", params={"lr": 1e-4}) as run:
     for step, batch in enumerate(loader):
@@ -8,7 +8,6 @@ with andon.run("train", params={"lr": 1e-4}) as run:
 import asyncio
 import atexit
 import functools
-import inspect
 import logging
 import os
 import sys
@@ -16,12 +15,12 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any
 
 from andon import library
 from andon.app import rulebook
@@ -32,6 +31,9 @@ from andon.core.runs.items import ItemBook
 from andon.core.runs.oom import memory_numbers
 from andon.core.runs.plain import plain_numbers, plain_table, plain_text
 from andon.core.runs.ranks import RUN_VARIABLE
+from andon.core.runs.sampled import run_candidates
+from andon.core.runs.usage_words import end_words
+from andon.core.settings.resolution import Settings
 from andon.engine.running.facts import find_facts
 from andon.engine.running.header import new_run
 from andon.engine.running.identity import place_of, record_path, runs_folder
@@ -42,6 +44,7 @@ from andon.model.device import Snapshot
 from andon.model.json_fields import NAME
 from andon.model.run import (
     ItemState,
+    RunCandidate,
     RunEnd,
     RunEvent,
     RunKind,
@@ -49,8 +52,6 @@ from andon.model.run import (
     RunState,
 )
 
-P = ParamSpec("P")
-R = TypeVar("R")
 log = logging.getLogger("andon")
 
 LONGEST_OUTPUT = 4000
@@ -110,11 +111,13 @@ class RecordedRun:
         devices: Collection[int | str] | None = None,
         telemetry_dir: str | os.PathLike[str] | None = None,
         kind: RunKind = RunKind.CODE,
+        quiet: bool = False,
     ) -> None:
-        """`devices` are indices or UUIDs; by default those that this process can see."""
+        """`devices` are indices or UUIDs; by default those that this process can see. At its end
+        one line on standard error says what it used and where its record is, unless `quiet`."""
         self._name = plain_text(name or _program(), NAME)
         self._params, self._tags = plain_table(params or {}), tuple(plain_text(t) for t in tags)
-        self._devices, self._kind = devices, kind
+        self._devices, self._kind, self._quiet = devices, kind, quiet
         self._folder = runs_folder() if telemetry_dir is None else Path(telemetry_dir)
         self._items = ItemBook()
         self._recorder: RunRecorder | None = None
@@ -143,6 +146,13 @@ class RecordedRun:
 
     def begin(self) -> "RecordedRun":
         """Start recording; `with` calls it."""
+        self.start()
+        assert self._recorder is not None
+        self._token = _current.set(self._recorder.begin.id)
+        return self
+
+    def start(self) -> None:
+        """The same, without making what this thread or task goes on to do a part of it."""
         if self._recorder is not None:
             raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
         snapshot = library.shared().once(hasty=True)
@@ -150,13 +160,16 @@ class RecordedRun:
         recorder.start(functools.partial(find_facts, None))
         remember(recorder.path)
         _open.add(self)
-        self._nest(recorder.begin.id)
-        return self
+        _nesting.enter(recorder.begin.id)
 
-    def _nest(self, name: str) -> None:
-        """What this program starts, and what is recorded inside, is part of this run."""
-        self._token = _current.set(name)
-        _nesting.enter(name)
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """What is recorded meanwhile is part of this run: for one that goes on in steps."""
+        token = _current.set(self.id)
+        try:
+            yield
+        finally:
+            _current.reset(token)
 
     def _open(self, snapshot: Snapshot) -> RunRecorder:
         place = place_of(os.environ)
@@ -168,6 +181,7 @@ class RecordedRun:
             command=redact(tuple(sys.orig_argv)), params=self._params, tags=self._tags,
             lease=os.environ.get("ANDON_LEASE") or None,
             allocation_method="visible" if self._devices is None else "named",
+            candidates=_candidates(snapshot, uuids, library.shared().settings),
         )  # fmt: skip
         shared = library.shared()
         why = skipped or (None if uuids else _why_no_device(snapshot))
@@ -239,9 +253,7 @@ class RecordedRun:
         if recorder is None or recorder.ended is not None or not recorder.is_own:
             return
         _nesting.leave(recorder.begin.id)
-        if self._token is not None:
-            with suppress(ValueError):  # it may be ended in another thread
-                _current.reset(self._token)
+        self._leave()
         said = "" if error is None else "".join(traceback.format_exception_only(error))
         state, code, message = ending_of(error, said)
         strains, growth = recorder.strains(), recorder.growth()
@@ -251,8 +263,22 @@ class RecordedRun:
             oom = memory_numbers(said, strains, growth)
         reported_by = None if oom is None else oom.reported_by
         recorder.end(RunOutcome(state, code, None, message, reported_by), oom)
-        if recorder.file.writes:
-            log.info("record of run %s: %s", recorder.begin.id, recorder.path)
+        self._say_used(recorder)
+
+    def _leave(self) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            with suppress(ValueError):  # it may be ended in another thread
+                _current.reset(token)
+
+    def _say_used(self, recorder: RunRecorder) -> None:
+        """Once, and not by every rank of many."""
+        if self._quiet or recorder.begin.rank or recorder.ended is None:
+            return
+        path = str(recorder.path) if recorder.file.writes else None
+        words = plain_text(end_words(recorder.begin, recorder.ended, path))
+        with suppress(OSError, ValueError):  # it may be closed
+            print(f"andon: {words}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> "RecordedRun":
         return self.begin()
@@ -276,6 +302,7 @@ class RecordedRun:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        self._leave()  # in this task too
         await asyncio.to_thread(self.end, error)
 
 
@@ -285,55 +312,15 @@ def run(
     tags: Collection[str] = (),
     devices: Collection[int | str] | None = None,
     telemetry_dir: str | os.PathLike[str] | None = None,
+    quiet: bool = False,
 ) -> RecordedRun:
     """Record part of a program: `with andon.run("train", params={"lr": 1e-4}) as run:`.
 
     The devices that this process can see are sampled, or those of `devices` (indices or UUIDs).
     `run.event`, `run.log` and `run.item` add what only the program knows. Inside `andon run`, or
-    another run, it is a part of that one.
+    another run, it is a part of that one. Its end says where the record is, unless `quiet`.
     """
-    return RecordedRun(name, params, tags, devices, telemetry_dir)
-
-
-@overload
-def recorded(name: Callable[P, R]) -> Callable[P, R]: ...
-@overload
-def recorded(
-    name: str | None = None,
-    params: Mapping[str, Any] | None = None,
-    tags: Collection[str] = (),
-    devices: Collection[int | str] | None = None,
-    telemetry_dir: str | os.PathLike[str] | None = None,
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-
-
-def recorded(name: Any = None, *given: Any, **options: Any) -> Any:
-    """Each call of a function is a run: `@andon.recorded`, or with a name and the options of
-    `andon.run`: `@andon.recorded("train", tags=["nightly"])`."""
-    if callable(name):
-        return _decorated(name, lambda: run(name.__name__))
-    return lambda function: _decorated(
-        function, lambda: run(name or function.__name__, *given, **options)
-    )
-
-
-def _decorated(function: Callable[P, R], make: Callable[[], RecordedRun]) -> Callable[P, R]:
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def waited(*args: P.args, **kwargs: P.kwargs) -> Any:
-            async with make():
-                called: Awaitable[Any] = function(*args, **kwargs)
-                return await called
-
-        return waited  # type: ignore[return-value]
-
-    @functools.wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        with make():
-            return function(*args, **kwargs)
-
-    return called
+    return RecordedRun(name, params, tags, devices, telemetry_dir, quiet=quiet)
 
 
 def _chosen(snapshot: Snapshot, wanted: Collection[int | str] | None) -> list[str]:
@@ -345,6 +332,15 @@ def _chosen(snapshot: Snapshot, wanted: Collection[int | str] | None) -> list[st
     if unknown:
         raise Invalid(f"there is no device {unknown[0]!r}", hint="andon status lists them")
     return [device.uuid for device in present if device.uuid in wanted or device.index in wanted]
+
+
+def _candidates(
+    snapshot: Snapshot, chosen: Collection[str], settings: Settings
+) -> tuple[RunCandidate, ...]:
+    """The devices that it has, and those that it could have named, as they are now."""
+    weights = settings.score_memory_weight, settings.score_utilization_weight
+    seen = [s for s in snapshot.devices if s.visible or s.device.uuid in chosen]
+    return run_candidates(seen, *weights)
 
 
 def _why_no_device(snapshot: Snapshot) -> str:

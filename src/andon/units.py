@@ -1,5 +1,6 @@
 """Conversions between what machines count (bytes, seconds) and what people read."""
 
+import math
 import re
 from datetime import UTC, datetime
 
@@ -92,15 +93,45 @@ def human_rate(per_second: float, space: str = " ", unit: str = "B/s") -> str:
 
 
 def human_seconds(seconds: float) -> str:
-    """The two largest units: `45 s`, `12 min`, `3 h 20 min`, `5 d 2 h`."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+    """How long something has lasted: `45 s`, `1 min 30 s`, `12 min`, `3 h 20 min`, `5 d 2 h`.
+
+    Rounded. The board has the same rule; frontend/tests/durations.json has the cases of both.
+    """
+    whole = _nearest(seconds)
+    if whole < 120:
+        return f"{whole} s" if whole < 60 else _two(whole, 60, "min", "s")
+    minutes = _nearest(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else _hours(seconds)
+
+
+def measured_seconds(seconds: float) -> str:
+    """How long something took, fine enough to compare: `67 ms`, `1.94 s`, `12 min 6 s`."""
+    thousandths, hundredths, tenths = (_nearest(seconds * parts) for parts in (1000, 100, 10))
+    if thousandths < 100:
+        return f"{thousandths} ms" if thousandths else "0 s"
+    if hundredths < 1000:
+        return f"{hundredths / 100:g} s"
+    if tenths < 600:
+        return f"{tenths / 10:g} s"
+    whole = _nearest(seconds)
+    return _two(whole, 60, "min", "s") if whole < 3600 else _hours(seconds)
+
+
+def _hours(seconds: float) -> str:
+    minutes = _nearest(seconds / 60)
+    if minutes < 1440:
+        return _two(minutes, 60, "h", "min")
+    return _two(_nearest(seconds / 3600), 24, "d", "h")
+
+
+def _two(count: int, each: int, large: str, small: str) -> str:
+    rest = count % each
+    return f"{count // each} {large}" + (f" {rest} {small}" if rest else "")
+
+
+def _nearest(value: float) -> int:
+    """Halves go up, as in JavaScript."""
+    return max(0, math.floor(value + 0.5))
 
 
 def iso_utc(at: float) -> str:

@@ -270,7 +270,7 @@ def test_a_holder_that_stays_stopped_is_reported_with_the_way_out(book: Book) ->
         [(name, words)] = overdue(book, [claim], 1000.0 + 3600)
         assert name == HOG
         assert words.endswith(f"resume it: kill -CONT {started.pid}")
-        assert "expired 1 h 0 min ago" in words
+        assert "expired 1 h ago" in words
         assert not list(overdue(book, [claim], 1005.0))
         shown = andon("leases")
         assert f"kill -CONT {started.pid}" in shown.err

@@ -124,7 +124,11 @@ def test_a_program_a_callback_and_a_function_inside_a_command(tmp_path: Path) ->
 def test_ranks_are_one_run_and_the_first_samples(tmp_path: Path) -> None:
     for rank in range(2):
         ours = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
-        subprocess.run([PYTHON, "-c", RANK], env={**os.environ, **ours}, check=True, timeout=60)
+        done = subprocess.run(
+            [PYTHON, "-c", RANK], env={**os.environ, **ours}, stderr=subprocess.PIPE, text=True,
+            check=True, timeout=60,
+        )  # fmt: skip
+        assert done.stderr.count("; record: ") == (rank == 0), done.stderr
     first, second = sorted(records(tmp_path / "state"), key=lambda record: record[0]["rank"])
     assert first[0]["group"] == second[0]["group"] is not None
     assert first[-1]["samples"] > 0

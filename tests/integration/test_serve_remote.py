@@ -77,6 +77,15 @@ def test_a_servers_history_is_drawn_and_marked_as_simulated(home: Served) -> Non
     assert "now" in who.out
 
 
+def test_who_of_simulated_devices_has_the_past_of_the_simulated_server(home: Served) -> None:
+    simulated = ("--simulate", "2", "--since", "1h", "--json")
+    there = andon(home.state, "who", "--url", home.url, "--since", "1h", "--json").json()
+    here = andon(home.state, "who", *simulated).json()
+    known = {row["user"] for row in there["users"] if row["device_seconds"] is not None}
+    assert known
+    assert known == {row["user"] for row in here["users"] if row["device_seconds"] is not None}
+
+
 def test_a_device_without_a_past_and_a_wrong_question_are_told(home: Served) -> None:
     assert andon(home.state, "history", "99", "--url", home.url).code == 5
     assert andon(home.state, "history", "-n", "20000", "--url", home.url).code == 2

@@ -251,7 +251,7 @@ def test_a_throttle_says_for_how_much_of_the_last_hour() -> None:
         state = alerting.step(state, seen, Moment(AT + at, STEADY + at), book).state
     alert = alerting.current(state)[0]
     assert alert.rule == "throttle_thermal"
-    assert alert.message == "GPU 0 is thermally throttled, 25 % of the last 6 min"
+    assert alert.message == "GPU 0 is thermally throttled, 25 % of the last 7 min"
     assert alert.evidence["last_hour_percent"] == pytest.approx(25, abs=1)
 
 

@@ -1,12 +1,21 @@
 """Durations and sizes as people write them: absurd ones are usage errors, and change nothing."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from andon import leasing
 from andon.cli.main import run
-from andon.units import LONGEST_SECONDS, check_seconds, parse_bytes, parse_seconds
+from andon.units import (
+    LONGEST_SECONDS,
+    check_seconds,
+    human_seconds,
+    measured_seconds,
+    parse_bytes,
+    parse_seconds,
+)
+from tests.conftest import REPOSITORY
 
 ABSURD = ("99999999999999h", "9" * 5000 + "d", "36601d", "9" * 400)
 OURS = 125  # what run and lease say of themselves, as `env` does
@@ -31,6 +40,15 @@ def test_no_duration_is_longer_than_a_hundred_years(text: str) -> None:
 def test_a_number_of_seconds_has_the_same_bounds(seconds: float) -> None:
     with pytest.raises(ValueError):
         check_seconds(seconds)
+
+
+def test_durations_in_words_are_the_boards() -> None:
+    cases = json.loads((REPOSITORY / "frontend/tests/durations.json").read_text("utf-8"))
+    told = [
+        (one["seconds"], human_seconds(one["seconds"]), measured_seconds(one["seconds"]))
+        for one in cases
+    ]
+    assert told == [(one["seconds"], one["lasted"], one["took"]) for one in cases]
 
 
 def test_no_size_is_larger_than_any_memory() -> None:

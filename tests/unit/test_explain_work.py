@@ -127,7 +127,7 @@ def test_memory_held_by_a_process_that_does_nothing_is_hoarded() -> None:
     reasons = explain(past, UUID)
     assert codes(reasons) == ["idle_memory"]
     assert reasons[0].process == BOB
-    assert "bob's jupyter holds 30.0 GiB and has been idle for 6 min" in reasons[0].sentence
+    assert "bob's jupyter holds 30.0 GiB and has been idle for 7 min" in reasons[0].sentence
     assert reasons[0].confidence_label == "certain"
 
 
@@ -175,7 +175,7 @@ def _growing(k: int) -> dict[str, object]:
 def test_memory_that_rises_steadily_leaks_with_the_time_that_is_left() -> None:
     reasons = explain(film(30, 10.0, _growing, ALICE), UUID)
     leak = of("memory_leak", reasons)
-    assert "full in 21 min" in leak.sentence
+    assert "full in 22 min" in leak.sentence
     assert leak.process is None, "its own size did not grow, so it is not accused"
 
 

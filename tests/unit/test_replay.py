@@ -196,7 +196,7 @@ def test_a_gap_is_not_filled_with_the_look_before_it(player: Player) -> None:
     replay = player.play()
     [reading] = at(replay, 100.0)
     assert (reading.state, reading.reason) == (
-        State.STALE, "the recording has a gap of 59 min here",
+        State.STALE, "the recording has a gap of 1 h here",
     )  # fmt: skip
     assert at(replay, 3600.0)[0].state is State.OK
 

@@ -101,7 +101,7 @@ def test_its_beginning_and_its_end_are_reported_once() -> None:
     trial.now += 60.0
     trial.works()
     trial.works()
-    assert trial.reported[1:] == ["again after 1 min"]
+    assert trial.reported[1:] == ["again after 1 min 9 s"]
 
 
 def test_another_reason_is_reported_and_the_trouble_has_lasted_since_the_first() -> None:

@@ -225,5 +225,5 @@ def test_what_happened_is_in_order_and_a_failure_is_one() -> None:
         (0.0, "event", "epoch"), (4.0, "alert", "GPU 0 is hot"), (5.0, "item", "item 3 failed"),
     ]  # fmt: skip
     assert [m.failed for m in marks] == [False, False, True]
-    assert marks[2].detail == "c.txt (2.0 s)"
+    assert marks[2].detail == "c.txt (2 s)"
     assert marks[1].level == "critical"

@@ -34,14 +34,17 @@ def used(mean: float | None, peak: int | None, joules: float | None) -> dict[str
 @pytest.mark.parametrize(
     ("devices", "words"),
     [
-        ([used(87.2, 41 * GIB, 324_000.0)], "12 min on GPU 6: mean 87 %, peak 41.0 GiB, 0.09 kWh"),
+        (
+            [used(87.2, 41 * GIB, 324_000.0)],
+            "12 min 5 s on GPU 6: mean 87 %, peak 41.0 GiB, 0.09 kWh",
+        ),
         (
             [used(80.0, 41 * GIB, 3600.0), used(40.0, 2 * GIB, 3600.0)],
-            "12 min on GPU 6: mean 60 %, peak 41.0 GiB a GPU, 2.0 Wh",
+            "12 min 5 s on GPU 6: mean 60 %, peak 41.0 GiB a GPU, 2.0 Wh",
         ),
-        ([used(None, 41 * GIB, None)], "12 min on GPU 6: peak 41.0 GiB"),
-        ([used(5.0, None, 10.0), used(5.0, None, None)], "12 min on GPU 6: mean 5 %"),
-        ([], "12 min on GPU 6: nothing was read in this time"),
+        ([used(None, 41 * GIB, None)], "12 min 5 s on GPU 6: peak 41.0 GiB"),
+        ([used(5.0, None, 10.0), used(5.0, None, None)], "12 min 5 s on GPU 6: mean 5 %"),
+        ([], "12 min 5 s on GPU 6: nothing was read in this time"),
     ],
 )
 def test_the_last_line_says_only_what_is_known(devices: list[dict[str, Any]], words: str) -> None:

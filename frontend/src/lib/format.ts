@@ -51,15 +51,29 @@ export function traffic(first: Value, second: Value): string {
   return [first, second].map((one) => (known(one) ? `${bytes(one)}/s` : DASH)).join(" / ");
 }
 
-/** A duration in at most two parts: "12 s", "71 min", "5 h 20 min", "3 d". */
+const two = (count: number, each: number, large: string, small: string) =>
+  `${Math.floor(count / each)} ${large}${count % each ? ` ${count % each} ${small}` : ""}`;
+
+function hours(seconds: number): string {
+  const minutes = Math.round(seconds / 60);
+  return minutes < 1440 ? two(minutes, 60, "h", "min") : two(Math.round(seconds / 3600), 24, "d", "h");
+}
+
+/** How long something has lasted: "45 s", "1 min 30 s", "12 min", "3 h 20 min", "5 d 2 h"; as the commands say it. */
 export function duration(seconds: number): string {
-  const s = Math.max(0, Math.round(seconds));
-  if (s < 120) return `${s} s`;
-  const minutes = Math.floor(s / 60);
-  if (minutes < 120) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  if (hours < 48) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
-  return `${Math.floor(hours / 24)} d`;
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 120) return whole < 60 ? `${whole} s` : two(whole, 60, "min", "s");
+  const minutes = Math.round(seconds / 60);
+  return minutes < 60 ? `${minutes} min` : hours(seconds);
+}
+
+/** How long something took, fine enough to compare: "67 ms", "1.94 s", "45.3 s", "12 min 6 s". */
+export function measured(seconds: number): string {
+  const parts = (each: number) => Math.max(0, Math.round(seconds * each));
+  if (parts(1000) < 100) return parts(1000) ? `${parts(1000)} ms` : "0 s";
+  if (parts(100) < 1000) return `${parts(100) / 100} s`;
+  if (parts(10) < 600) return `${parts(10) / 10} s`;
+  return parts(1) < 3600 ? two(parts(1), 60, "min", "s") : hours(seconds);
 }
 
 /** The same format as in the commands and the charts. */

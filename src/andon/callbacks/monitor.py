@@ -24,6 +24,7 @@ from andon.errors import Invalid
 from andon.model.device import Snapshot
 from andon.model.run import RunKind
 from andon.recording import RecordedRun
+from andon.units import measured_seconds
 
 log = logging.getLogger("andon")
 
@@ -51,13 +52,15 @@ class GpuMonitorCallback:
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
         longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
+        quiet: bool = False,
     ) -> None:
+        """At the end one line on standard error says where the record is, unless `quiet`."""
         if action is not None and action not in ACTIONS:
             raise Invalid(f"{action!r} is not an action", hint='"pause" or "stop"')
         self._config, self._interval = config or AlertConfig(), float(interval_secs)
         self._calls = [] if on_alert is None else [on_alert]
         self._action, self._longest = action, longest_pause_seconds
-        self._run = RecordedRun(name, params, kind=RunKind.CALLBACK)
+        self._run = RecordedRun(name, params, kind=RunKind.CALLBACK, quiet=quiet)
         self._system = AndonSystem(self._config)
         self._current: dict[AlertKey, GpuAlert] = {}
         self._pausing: set[AlertKey] = set()
@@ -163,7 +166,7 @@ class GpuMonitorCallback:
         lasted = time.monotonic() - began
         self.paused_seconds += lasted
         why = "the alert is over" if calm else "it has waited for long enough"
-        log.warning("resuming the loop after %.0f s: %s", lasted, why)
+        log.warning("resuming the loop after %s: %s", measured_seconds(lasted), why)
         self._run.event("paused", seconds=round(lasted, 3), resumed_because=why)
 
     def _why_paused(self) -> str:

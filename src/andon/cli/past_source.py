@@ -1,10 +1,12 @@
 """Where `history` and `who` get the past: a named server, this user's file, or the server here."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from andon.cli.snapshot_source import connected
 from andon.cli.sources import settings_of
 from andon.errors import AndonError
+from andon.model.vendors import SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,8 @@ def find_past(choices: "Choices") -> Past | None:
         return RemoteHistory(connected(choices, choices.url))
     from andon import app
 
+    if choices.simulate and (simulated := _of_the_server(choices)) is not None:
+        return simulated  # it keeps its past in memory
     settings = settings_of(choices)
     own = app.find_store(settings)
     if own is not None or settings.history_store:
@@ -57,15 +61,17 @@ def open_past(choices: "Choices") -> Past:
 
 
 def _of_the_server(choices: "Choices") -> Past | None:
+    """With --simulate only that of a server whose devices are simulated too."""
     from andon.cli.lamp_source import watching_server
     from andon.cli.remote_history import RemoteHistory
 
-    found = watching_server(choices)
+    found = watching_server(replace(choices, simulate=None))
     if found is None:
         return None
     past = RemoteHistory(found.server)
     try:
-        past.devices()
+        devices = past.devices()
     except AndonError:  # it keeps none, or shows it to others only
         return None
-    return past
+    unreal = all(device.vendor == SIMULATED.name for device in devices)
+    return None if choices.simulate and not unreal else past

@@ -15,7 +15,8 @@ from andon.cli.terminal import Choices, notice
 from andon.core.processes.redaction import redact
 from andon.core.runs.oom import Verdict, memory_numbers, verdict
 from andon.core.runs.ranks import RUN_VARIABLE
-from andon.core.runs.usage_words import usage_words
+from andon.core.runs.usage_words import end_words
+from andon.core.settings.inherited import simulation_variables
 from andon.core.sharing.launching import environment
 from andon.engine.running.facts import find_facts
 from andon.engine.running.header import new_run
@@ -142,7 +143,12 @@ class Running:
         recorder, released = self._recorder(begin, held), LeaseRelease(held)
         launcher = Launcher(
             self._command,
-            {**os.environ, **environment(chosen, everyone, lease.id), **_told(recorder)},
+            {
+                **os.environ,
+                **environment(chosen, everyone, lease.id),
+                **simulation_variables(resolved_of(self._choices).settings),
+                **_told(recorder),
+            },
             held.hold if held else None,
             self._interactive,
             tapped=not self._interactive,
@@ -181,9 +187,8 @@ class Running:
         """Complete the record; one line says what was used and where the record is."""
         last = recorder.end(outcome, oom)
         if outcome.state is not RunState.NOT_STARTED:
-            where, seconds = _where(recorder.begin), last.duration_seconds
-            used = usage_words(where, seconds, list(last.summary.values()))
-            self._notify(f"{used}; record: {recorder.path}" if recorder.file.writes else used)
+            path = str(recorder.path) if recorder.file.writes else None
+            self._notify(end_words(recorder.begin, last, path))
 
     def _begin(
         self, lease: Lease, chosen: Sequence[Device], snapshot: Snapshot, choice: dict[str, Any]

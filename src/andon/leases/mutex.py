@@ -12,6 +12,7 @@ from andon.errors import Conflict
 from andon.leases.files import open_folder
 from andon.leases.holders import described, uid_of
 from andon.leases.locks import holders_of
+from andon.units import human_seconds
 
 TIMEOUT_SECONDS = 5.0
 MOST_NAMED = 3
@@ -70,7 +71,9 @@ def _is_still(path: Path, descriptor: int) -> bool:
 def _stuck(path: Path, descriptor: int, seconds: float) -> Conflict:
     who, pids = named_holders(descriptor)
     hint = f"if it is stopped, resume it: kill -CONT {pids[0]}" if pids else "try again"
-    return Conflict(f"the lease book {path} has been locked for {seconds:.0f} s by {who}", hint)
+    return Conflict(
+        f"the lease book {path} has been locked for {human_seconds(seconds)} by {who}", hint
+    )
 
 
 def named_holders(descriptor: int) -> tuple[str, list[int]]:

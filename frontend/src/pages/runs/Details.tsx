@@ -3,7 +3,7 @@ import { type ReactNode, useState } from "react";
 import type { Problem } from "../../api/client";
 import type { RunDetails, RunMark, RunUse } from "../../api/types";
 import { openCommand } from "../../lib/access";
-import { count, DASH, dateOf, duration, gib, percent, withUnit } from "../../lib/format";
+import { count, DASH, dateOf, gib, measured, percent, withUnit } from "../../lib/format";
 import { deviceLink, leaseLink, runLink } from "../../lib/router";
 import { live, useLive } from "../../live/store";
 import { Command } from "../../parts/Command";
@@ -76,7 +76,7 @@ function Box({ run }: { run: RunDetails }) {
   const now = useLive((one) => (run.state === "running" ? (one.snapshot?.at ?? null) : null));
   const seconds = now === null ? run.duration_seconds : Math.max(run.duration_seconds ?? 0, now - run.began);
   const rows: [string, ReactNode][] = [
-    [run.state === "running" ? "running for" : "duration", seconds === null ? DASH : duration(seconds)],
+    [run.state === "running" ? "running for" : "duration", seconds === null ? DASH : measured(seconds)],
     ["samples", run.samples ?? DASH],
     ["GPUs", <Gpus key="gpus" run={run} />],
     ["utilisation", percent(run.mean_utilization_percent ?? meanOf(run))],
@@ -84,7 +84,7 @@ function Box({ run }: { run: RunDetails }) {
     ["energy", energy(run.energy_joules ?? energyOf(run))],
   ];
   if (run.idle_share !== null) rows.push(["idle", share(run.idle_share)]);
-  if (run.waited_seconds) rows.push(["waited", duration(run.waited_seconds)]);
+  if (run.waited_seconds) rows.push(["waited", measured(run.waited_seconds)]);
   if (run.exit_code !== null && run.exit_code !== 0) rows.push(["exit code", run.exit_code]);
   for (const [name, value] of Object.entries(run.last_values).slice(0, 6)) rows.push([name, Number(value.toPrecision(5))]);
   return <dl className="run-box">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "react";
 import type { RunEntry, RunList } from "../../api/types";
 import { openCommand, useTrusted } from "../../lib/access";
-import { DASH, duration, gib, hourOf, percent } from "../../lib/format";
+import { DASH, gib, hourOf, measured, percent } from "../../lib/format";
 import { go, keep, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Notice, Trouble } from "../../parts/Notice";
@@ -145,7 +145,7 @@ function columnsOf(rows: RunEntry[], chosen: string[], toggle: (id: string) => v
     { name: "GPUs", cell: (run) => <Gpus run={run} /> },
     any((run) => run.user) && { name: "user", cell: (run) => run.user ?? DASH },
     { name: "began", cell: (run) => hourOf(run.began) },
-    { name: "duration", cell: (run) => (run.duration_seconds === null ? DASH : duration(run.duration_seconds)), number: true },
+    { name: "duration", cell: (run) => (run.duration_seconds === null ? DASH : measured(run.duration_seconds)), number: true },
     { name: "util", cell: (run) => percent(run.mean_utilization_percent), number: true },
     { name: "peak GiB", cell: (run) => gib(run.peak_memory_bytes), number: true, wide: true },
     { name: "energy", cell: (run) => energy(run.energy_joules), number: true, wide: true },

@@ -1,6 +1,6 @@
 /** Up to eight runs over the time since each began. */
 import type { RunDetails } from "../../api/types";
-import { DASH, duration, gib, percent } from "../../lib/format";
+import { DASH, gib, measured, percent } from "../../lib/format";
 import { runLink } from "../../lib/router";
 import { Notice, Trouble } from "../../parts/Notice";
 import { type Column, Table } from "../../parts/Table";
@@ -37,7 +37,7 @@ function columnsOf(drawn: RunDetails[]): Column<RunDetails>[] {
     { name: "run", cell: (run) => <><i className="swatch" style={{ background: drawn.includes(run) ? `var(${colourAt(drawn.indexOf(run))})` : "none" }} /><a href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code></> },
     { name: "state", cell: (run) => <State run={run} /> },
     { name: "GPUs", cell: (run) => <Gpus run={run} /> },
-    { name: "duration", cell: (run) => (run.duration_seconds === null ? DASH : duration(run.duration_seconds)), number: true },
+    { name: "duration", cell: (run) => (run.duration_seconds === null ? DASH : measured(run.duration_seconds)), number: true },
     { name: "util", cell: (run) => percent(run.mean_utilization_percent), number: true },
     { name: "peak GiB", cell: (run) => gib(run.peak_memory_bytes), number: true },
     { name: "energy", cell: (run) => energy(run.energy_joules), number: true },

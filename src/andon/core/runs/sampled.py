@@ -3,9 +3,11 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from andon.core.sharing.placement import score
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels
-from andon.model.run import SAMPLED, RunDevice, RunSample
+from andon.model.run import SAMPLED, RunCandidate, RunDevice, RunSample
+from andon.units import MIB
 
 _PLAIN = tuple(name for name in SAMPLED if name != "energy_joules")
 
@@ -26,6 +28,30 @@ def _device(status: DeviceStatus, labels: Mapping[str, str]) -> RunDevice:
         name=device.name,
         memory_total_bytes=device.memory_total_bytes,
         power_limit_watts=status.sample.power_limit_watts if status.sample else None,
+    )
+
+
+def run_candidates(
+    statuses: Iterable[DeviceStatus], memory_weight: float, utilization_weight: float
+) -> tuple[RunCandidate, ...]:
+    """Devices as they are now, for a run that nobody chose devices for."""
+    return tuple(_candidate(status, memory_weight, utilization_weight) for status in statuses)
+
+
+def _candidate(
+    status: DeviceStatus, memory_weight: float, utilization_weight: float
+) -> RunCandidate:
+    device, sample = status.device, status.sample if status.answered else None
+    free = None if sample is None else sample.memory_free_bytes
+    busy = None if sample is None else sample.utilization_percent
+    rated = score(free, device.memory_total_bytes, busy, memory_weight, utilization_weight)
+    return RunCandidate(
+        index=device.index,
+        name=device.name,
+        memory_free_mb=None if free is None else round(free / MIB, 1),
+        utilization_percent=busy,
+        availability_score=None if rated is None else round(rated, 4),
+        uuid=device.uuid,
     )
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from andon.units import human_bytes, human_joules, human_seconds
+from andon.model.naming import title
+from andon.model.run import RunBegin, RunEnd
+from andon.units import human_bytes, human_joules, measured_seconds
 
 
 def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]) -> str:
@@ -12,7 +14,7 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
     `devices` is the summary of each of the run's devices. Utilisation is the mean over them,
     memory the peak of any one, energy the sum of all.
     """
-    began = f"{human_seconds(seconds)} on {where}"
+    began = f"{measured_seconds(seconds)} on {where}"
     means = _known(device["utilization_percent"]["mean"] for device in devices)
     peaks = _known(device["peak_memory_bytes"] for device in devices)
     joules = _known(device["energy_joules"] for device in devices)
@@ -25,6 +27,15 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
     if joules and len(joules) == len(devices):  # a sum without some would be too small
         parts.append(human_joules(sum(joules)))
     return f"{began}: {', '.join(parts)}" if parts else f"{began}: nothing was read in this time"
+
+
+def end_words(begin: RunBegin, end: RunEnd, path: str | None) -> str:
+    """What a run used and where its record is; without a path nothing was written."""
+    where = title(", ".join(device.label for device in begin.devices))
+    used = f"{measured_seconds(end.duration_seconds)} without a GPU"
+    if begin.devices:
+        used = usage_words(where, end.duration_seconds, list(end.summary.values()))
+    return used if path is None else f"{used}; record: {path}"
 
 
 def _known(values: Any) -> list[float]:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.model.device import Device
-from andon.model.vendors import AMD, MASKED, NVIDIA, vendor_of
+from andon.model.vendors import AMD, MASKED, NVIDIA, SIMULATED, vendor_of
 
 _SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 VARIABLES = (*dict.fromkeys(name for vendor in MASKED for name in vendor.environment), *_SLURM)
@@ -215,10 +215,7 @@ def _container_notes(env: Mapping[str, str]) -> list[str]:
 
 
 def _listed(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
-    """Any vendor whose masks number its devices in PCI order; `1.0` is a part of device 1.
-
-    A simulated device is used by no runtime: the masks do not hide it.
-    """
+    """Any vendor whose masks number its devices in PCI order; `1.0` is a part of device 1."""
     view, left = _View(), in_pci_order(devices)
     row = vendor_of(devices[0].vendor)
     for mask in row.masks if row.pci_id else ():
@@ -260,7 +257,18 @@ def _plain_list(mask: str, devices: Sequence[Device]) -> list[Device]:
     return named
 
 
-_RUNTIMES = {NVIDIA.name: _nvidia, AMD.name: _amd}
+def _simulated(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
+    """No runtime uses a simulated device, so numbers and other UUIDs do not mean it; a mask that
+    `andon run --simulate` set names its devices by their UUIDs."""
+    view, mask = _View(), env.get("CUDA_VISIBLE_DEVICES", "")
+    named = [one for uuid in mask.split(",") for one in devices if one.uuid == uuid]
+    if named:
+        view.sources.append(_setting("CUDA_VISIBLE_DEVICES", env))
+    view.visible = dict.fromkeys(device.uuid for device in named or in_pci_order(devices))
+    return view
+
+
+_RUNTIMES = {NVIDIA.name: _nvidia, AMD.name: _amd, SIMULATED.name: _simulated}
 """Runtimes with rules of their own."""
 
 

@@ -14,6 +14,7 @@ from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert
 from andon.ports import AlertStore
+from andon.units import human_seconds
 
 log = logging.getLogger("andon.alert_writer")
 
@@ -108,7 +109,8 @@ class AlertWriter:
         if seconds is None:
             return None
         silent = Unavailable(
-            f"the disk has not responded for {seconds:.0f} s", hint="check it: dmesg, iostat"
+            f"the disk has not responded for {human_seconds(seconds)}",
+            hint="check it: dmesg, iostat",
         )
         return silent, time.time() - seconds
 

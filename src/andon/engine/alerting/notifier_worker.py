@@ -13,6 +13,7 @@ from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable
 from andon.model.alert import Alert, Notice
 from andon.ports import Notifier
+from andon.units import human_seconds
 
 log = logging.getLogger("andon.notifier")
 
@@ -224,6 +225,6 @@ def _without_text(error: Exception) -> AndonError:
 
 def _stuck(seconds: float) -> AndonError:
     return Unavailable(
-        f"it has not responded for {seconds:.0f} s",
+        f"it has not responded for {human_seconds(seconds)}",
         hint="check the connection to it; restart andon if it never responds",
     )

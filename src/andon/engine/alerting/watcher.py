@@ -28,6 +28,7 @@ from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Notice, Phase, Silence
 from andon.model.device import SAMPLER, Fault, Snapshot
 from andon.ports import AlertStore, Notifier
+from andon.units import human_seconds
 
 log = logging.getLogger("andon.watcher")
 
@@ -274,7 +275,7 @@ class Watcher:
             found.append(OwnTrouble("store", f"alerts: {kept[0].reason}", kept[0].hint))
         silent = time.monotonic() - self._heard
         if silent >= self._silent_seconds:
-            found.append(OwnTrouble("sampler", f"the last reading was {silent:.0f} s ago"))
+            found.append(OwnTrouble("sampler", f"the last reading was {human_seconds(silent)} ago"))
         return found
 
     # Applying decisions.

@@ -29,6 +29,7 @@ from andon.leases.book import Book
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.lease_list import BookRow
 from andon.model.work import BookEntry, Kin
+from andon.units import human_seconds
 
 log = logging.getLogger("andon.lease_tracker")
 
@@ -233,13 +234,13 @@ class LeaseTracker:
         now, slack = time.monotonic(), max(SILENT_SECONDS, 5 * interval_seconds)
         if now - self._polled >= slack:
             return Unavailable(
-                f"the lease book has not responded for {now - self._polled:.0f} s",
+                f"the lease book has not responded for {human_seconds(now - self._polled)}",
                 hint="check its file system: andon doctor",
             )
         old = now - self._current
         if old >= LONGEST_PAUSE_SECONDS + max(LATE_SECONDS, slack):
             return Unavailable(
-                f"the lease book was last read {old:.0f} s ago",
+                f"the lease book was last read {human_seconds(old)} ago",
                 hint="see who fills it: andon leases, andon doctor",
             )
         return None

@@ -20,7 +20,7 @@ from andon.model.run import (
     RunSeries,
 )
 from andon.model.wire import dumps
-from andon.units import MIB
+from andon.units import MIB, measured_seconds
 from andon.web.answers.run_schemas import (
     ChosenDevice,
     CountedMonitoredSpread,
@@ -232,7 +232,7 @@ def _mark(begin: RunBegin, line: RunEvent | RunItem | RunAlert, shown: bool) -> 
 
 
 def _seconds(seconds: float | None) -> str:
-    return "" if seconds is None else f" ({seconds:.1f} s)"
+    return "" if seconds is None else f" ({measured_seconds(seconds)})"
 
 
 def _cut(text: str | None) -> str | None:

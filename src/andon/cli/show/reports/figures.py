@@ -3,18 +3,13 @@
 import time
 
 from andon.cli.show.text import UNKNOWN
-from andon.units import GIB, human_bytes, human_joules, unit_of
+from andon.units import GIB, human_bytes, human_joules, measured_seconds, unit_of
 
 HOUR = 3600.0
 
 
 def seconds_words(seconds: float | None) -> str:
-    """`0.84 s`, `72.9 s`, `12.1 min`, `3.25 h`: three digits, so that runs can be compared."""
-    if seconds is None:
-        return UNKNOWN
-    if seconds < 120:
-        return f"{three(seconds)} s"
-    return f"{three(seconds / 60)} min" if seconds < 2 * HOUR else f"{three(seconds / HOUR)} h"
+    return UNKNOWN if seconds is None else measured_seconds(seconds)
 
 
 def three(value: float) -> str:

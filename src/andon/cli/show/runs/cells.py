@@ -4,7 +4,7 @@ import time
 
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.model.run import RunState
-from andon.units import human_bytes, human_joules, human_seconds
+from andon.units import human_bytes, human_joules, measured_seconds
 
 STATE_STYLES = {
     RunState.RUNNING: "bold green",
@@ -46,7 +46,7 @@ def length(seconds: float | None) -> Text:
     """Below a minute with its tenths: short runs are compared by them."""
     if seconds is None:
         return unknown()
-    return say(f"{seconds:.1f} s" if seconds < 60 else human_seconds(seconds))
+    return say(measured_seconds(seconds))
 
 
 def number(value: float) -> str:

@@ -19,7 +19,7 @@ from andon.core.runs.fold import RunFold
 from andon.core.runs.matching import devices_words
 from andon.model.model_names import short_model
 from andon.model.run import RunBegin, RunDevice, RunEnd, RunRow, RunState
-from andon.units import human_bytes, human_seconds
+from andon.units import human_bytes, measured_seconds
 
 WIDTH = 11
 MOST_PAIRS = 20
@@ -113,7 +113,7 @@ def _chosen(row: RunRow, begin: RunBegin) -> str | None:
     if begin.allocation_method:
         parts.append(begin.allocation_method)
     if begin.waited_seconds is not None and begin.waited_seconds >= 1:
-        parts.append(f"waited {human_seconds(begin.waited_seconds)}")
+        parts.append(f"waited {measured_seconds(begin.waited_seconds)}")
     return "; ".join(parts)
 
 

@@ -8,7 +8,7 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.core.runs.baselines import DriftLine, RunBaseline, other_devices
 from andon.core.runs.spread import LEAST_RUNS, SpreadOfRuns
 from andon.model.run import RunRow, RunState
-from andon.units import human_bytes, human_joules, human_seconds, unit_of
+from andon.units import human_bytes, human_joules, measured_seconds, unit_of
 
 
 def render_baselines(found: Sequence[RunBaseline], now: float, width: int) -> Iterator[Text]:
@@ -48,7 +48,7 @@ def _value(name: str, value: float) -> str:
         case "joules":
             return human_joules(value)
         case "seconds":
-            return f"{value:.1f} s" if value < 600 else human_seconds(value)
+            return measured_seconds(value)
         case "percent":
             return f"{value:.0f} %"
     return number(value)

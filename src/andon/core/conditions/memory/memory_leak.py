@@ -112,14 +112,10 @@ def _growing(view: View, found: Growth) -> Clause:
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
     return {
-        "time": _time(figures.leak_seconds),
-        "clear_time": _time(CLEAR_TIMES * figures.leak_seconds),
+        "time": human_seconds(figures.leak_seconds),
+        "clear_time": human_seconds(CLEAR_TIMES * figures.leak_seconds),
         "clear": figures.leak_percent * CLEAR_SHARE,
     }
-
-
-def _time(seconds: float) -> str:
-    return human_seconds(seconds).replace(" h 0 min", " h")
 
 
 CONDITION = Condition(

@@ -13,7 +13,7 @@ from andon.model.naming import title
 from andon.model.run import RunState
 from andon.model.run_use import IdleSpells
 from andon.model.throttling import ThrottleKind, reason_of
-from andon.units import human_bytes, human_seconds
+from andon.units import human_bytes, human_seconds, measured_seconds
 
 STARVED_PERCENT = 75.0  # below this on average, while it was at work
 OUTSIDE_SHARE = 0.25  # of all idle spells: with more before and after its work, they say little
@@ -121,7 +121,7 @@ def _waiting(report: RunReport, pausing: bool) -> Iterator[tuple[DeviceReport, s
             continue
         if pausing == (spells is not None and spells["mean_seconds"] >= PAUSE_SECONDS):
             when = "" if spells == device.spells else " between its first and its last work"
-            each = f" in spells of {_short(spells['mean_seconds'])}" if spells else ""
+            each = f" in spells of {measured_seconds(spells['mean_seconds'])}" if spells else ""
             yield device, f"{_gpu(device)} was idle {100 - busy:.0f} % of the time{when}{each}"
 
 
@@ -309,7 +309,3 @@ def _is_long(seconds: float, held: float) -> bool:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-def _short(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else human_seconds(seconds)

@@ -1,0 +1,16 @@
+"""Settings that a command is given, so that what it reads is what its lease is about."""
+
+from andon.core.settings.resolution import Settings
+
+
+def simulation_variables(settings: Settings) -> dict[str, str]:
+    """The same simulated devices for the command; nothing where the devices are real."""
+    if not settings.simulate:
+        return {}
+    return {
+        "ANDON_SIMULATE": str(settings.simulate),
+        "ANDON_SIMULATE_SEED": str(settings.simulate_seed),
+        "ANDON_SIMULATE_SCENARIO": settings.simulate_scenario,
+        "ANDON_SIMULATE_FAULTS": ",".join(settings.simulate_faults),
+        "ANDON_REPLAY": "",
+    }
