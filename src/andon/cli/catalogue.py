@@ -63,6 +63,11 @@ COMMANDS = {
     "run": CommandEntry(
         "share", "andon.cli.commands.share.run:run", "Run a command on reserved GPUs."
     ),
+    "map": CommandEntry(
+        "share",
+        "andon.cli.commands.share.map:map_",
+        "Run a command for many items, one worker per GPU.",
+    ),
     "lease": CommandEntry(
         "share",
         "andon.cli.commands.share.lease:lease",

@@ -43,7 +43,13 @@ _NO_WAIT = click.option("--no-wait", is_flag=True, help="Fail at once instead of
 
 def request_options(command: F) -> F:
     """The options that select devices; `request_from` takes them as a dictionary."""
-    return _with([row for row in rows(RequestOptions) if not row.queue], command)
+    return request_options_but()(command)
+
+
+def request_options_but(*names: str) -> Callable[[F], F]:
+    """The same for a command that has its own option instead of these."""
+    kept = [row for row in rows(RequestOptions) if not row.queue and row.name not in names]
+    return lambda command: _with(kept, command)
 
 
 def request_devices(command: F) -> F:
