@@ -170,8 +170,9 @@ def test_ctrl_c_lets_running_items_end_and_a_second_one_kills_them() -> None:
     with running("map", "--gpus", "1", "--items", listed, "--", PYTHON, "-c", code) as process:
         wait_for(Path("began").exists, 60)
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        wait_for(lambda: "no further items" in process.stderr.readline(), 60)
+        stderr = process.stderr
+        assert stderr is not None
+        wait_for(lambda: "no further items" in stderr.readline(), 60)
         assert held()
         process.send_signal(signal.SIGINT)
         ended = end_of(process, 60)

@@ -33,7 +33,7 @@ from andon.core.processes.redaction import redact
 from andon.core.runs.matching import RunQuery
 from andon.engine.mapping.calls import Caller, CommandCaller
 from andon.engine.mapping.earlier import earlier_outcomes
-from andon.engine.mapping.places import CpuPlaces, LeasedPlaces, WorkPlaces, WorkPlace, variables
+from andon.engine.mapping.places import CpuPlaces, LeasedPlaces, WorkPlace, WorkPlaces, variables
 from andon.engine.mapping.session import ItemOutputs, MapResult, MapSession
 from andon.engine.mapping.worker_calls import WorkerCaller
 from andon.engine.running.programs import find

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from andon.core.mapping.plan import MapPlan, MapUnit
 from andon.engine.mapping.calls import CallEnd, Caller
-from andon.engine.mapping.places import WorkPlaces, WorkPlace
+from andon.engine.mapping.places import WorkPlace, WorkPlaces
 from andon.engine.sharing.granter import NoLongerWanted
 from andon.errors import AndonError
 from andon.model.run import ItemState

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from andon.core.mapping.plan import MapPlan, MapUnit
 from andon.engine.mapping.calls import CallEnd, Caller
-from andon.engine.mapping.places import WorkPlaces, WorkPlace
+from andon.engine.mapping.places import WorkPlace, WorkPlaces
 from andon.engine.mapping.pool import MapPool
 from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.model.run import ItemState, RunEnd, RunItem, RunState
