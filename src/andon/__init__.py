@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from andon.library import snapshot, watch
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
+    from andon.model.probing.probe import ProbeResult, Trial
+    from andon.probing import probe
     from andon.recording import RecordedRun, recorded, run
     from andon.testing.mock import MockGpuBackend
 
@@ -64,17 +66,20 @@ _WHERE = {
     "MonitoringSession": "andon.compat.monitor",
     "PowerLimit": "andon.compat.alerts",
     "Process": "andon.model.device",
+    "ProbeResult": "andon.model.probing.probe",
     "PrometheusExporter": "andon.compat.exporter",
     "RecordedRun": "andon.recording",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
     "Subscription": "andon.engine.sampling.bus",
     "ThermalThrottling": "andon.compat.alerts",
+    "Trial": "andon.model.probing.probe",
     "check_gpu_availability": "andon.compat.selection",
     "get_gpu_monitor": "andon.compat.monitor",
     "guarded": "andon.callbacks.guard",
     "lease": "andon.leasing",
     "on_alert": "andon.callbacks.cord",
+    "probe": "andon.probing",
     "recorded": "andon.recording",
     "run": "andon.recording",
     "select_gpus_for_task": "andon.compat.selection",
@@ -105,6 +110,7 @@ __all__ = [
     "MockGpuBackend",
     "MonitoringSession",
     "PowerLimit",
+    "ProbeResult",
     "Process",
     "PrometheusExporter",
     "RecordedRun",
@@ -112,12 +118,14 @@ __all__ = [
     "Snapshot",
     "Subscription",
     "ThermalThrottling",
+    "Trial",
     "__version__",
     "check_gpu_availability",
     "get_gpu_monitor",
     "guarded",
     "lease",
     "on_alert",
+    "probe",
     "recorded",
     "run",
     "select_gpus_for_task",

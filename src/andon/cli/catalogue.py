@@ -95,6 +95,14 @@ COMMANDS = {
     "runs": CommandEntry(
         "record", "andon.cli.commands.runs.group:runs", "What was run, and what it used."
     ),
+    "probe": CommandEntry(
+        "record",
+        "andon.cli.commands.probing.probe:probe",
+        "Find the largest size that fits by trying.",
+    ),
+    "probes": CommandEntry(
+        "record", "andon.cli.commands.probing.probes:probes", "What was found by probing."
+    ),
     "setup": CommandEntry(
         "setup",
         "andon.cli.commands.setup.setup:setup",

@@ -68,6 +68,20 @@ def queue_options(command: F) -> F:
     return _with([timeout], _NO_WAIT(_with([priority], command)))
 
 
+def wait_options(command: F) -> F:
+    """The same where --timeout means something else: --wait, --no-wait, --priority."""
+    row = _row("timeout")
+    wait = click.option(
+        "--wait",
+        "timeout",
+        type=duration,
+        metavar="TIME",
+        default=_text(row),
+        help=f"Maximum wait for the GPUs; 0 does not wait [default: {_text(row)}].",
+    )
+    return wait(_NO_WAIT(_with([_row("priority")], command)))
+
+
 def for_option(help: str, required: bool = False) -> Callable[[F], F]:  # noqa: A002 - click's word
     """--for; what ends with the lease differs from command to command."""
     row = _row("seconds")
