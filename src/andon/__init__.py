@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from andon.engine.sampling.bus import Subscription
     from andon.leasing import Held, lease
     from andon.library import snapshot, watch
+    from andon.mapping import map  # noqa: A004 - a name of the API
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
     from andon.model.probing.probe import ProbeResult, Trial
@@ -78,6 +79,7 @@ _WHERE = {
     "get_gpu_monitor": "andon.compat.monitor",
     "guarded": "andon.callbacks.guard",
     "lease": "andon.leasing",
+    "map": "andon.mapping",
     "on_alert": "andon.callbacks.cord",
     "probe": "andon.probing",
     "recorded": "andon.recording",
@@ -124,6 +126,7 @@ __all__ = [
     "get_gpu_monitor",
     "guarded",
     "lease",
+    "map",
     "on_alert",
     "probe",
     "recorded",

@@ -85,7 +85,9 @@ class FunctionWorker:
         self._process: subprocess.Popen[bytes] | None = None
         self._requests = self._answers = -1
         self._reader: threading.Thread | None = None
+        self._output, self._drained = -1, threading.Lock()
         self._tail = b""
+        self.written = 0  # bytes that its processes have written
 
     @property
     def pid(self) -> int | None:
@@ -101,7 +103,8 @@ class FunctionWorker:
             return
         theirs, self._requests = os.pipe()
         self._answers, answer = os.pipe()
-        output, entrance = os.pipe()
+        self._output, entrance = os.pipe()
+        os.set_blocking(self._output, False)
         self._tail = b""
         try:
             with on_cpus(self._cpus):
@@ -117,7 +120,7 @@ class FunctionWorker:
         finally:
             for descriptor in (theirs, answer, entrance):
                 os.close(descriptor)
-        self._reader = threading.Thread(target=self._read_output, args=(output,), daemon=True)
+        self._reader = threading.Thread(target=self._read_output, args=(self._output,), daemon=True)
         self._reader.start()
         setup = {"function": self._function, "path": [p for p in sys.path if p]}
         self._begin(carry_value(setup))
@@ -159,7 +162,14 @@ class FunctionWorker:
 
     def output(self) -> str:
         """The end of what its process has written so far."""
+        self._drain(self._output)
         return self._tail.decode(errors="replace")
+
+    def output_since(self, written: int) -> bytes:
+        """The end of what was written after so many bytes."""
+        self._drain(self._output)
+        new = min(len(self._tail), self.written - written)
+        return self._tail[len(self._tail) - new :]
 
     def end(self, grace_seconds: float = GRACE_SECONDS) -> int:
         """End its process and everything in its group; its code as Popen gives it."""
@@ -206,13 +216,30 @@ class FunctionWorker:
         return None if frame is None else carried(frame)
 
     def _read_output(self, source: int) -> None:
-        with suppress(OSError):
-            while piece := os.read(source, 65536):
+        watched = select.poll()
+        watched.register(source, select.POLLIN)
+        while watched.poll() and self._drain(source):
+            pass
+        with self._drained:
+            self._output = -1
+            os.close(source)
+
+    def _drain(self, source: int) -> bool:
+        """Take what is there now; False at the end. The thread and whoever asks both call it."""
+        with self._drained:
+            if source < 0 or source != self._output:
+                return False
+            while True:
+                try:
+                    piece = os.read(source, 65536)
+                except BlockingIOError:
+                    return True
+                if not piece:
+                    return False
+                self.written += len(piece)
                 self._tail = (self._tail + piece)[-TAIL_BYTES:]
                 if self._echo:
                     sys.stderr.write(piece.decode(errors="replace"))
-        with suppress(OSError):
-            os.close(source)
 
 
 def call(

@@ -33,6 +33,7 @@ class WorkPlace:
     snapshot: Snapshot | None = None
     held: LeaseHold | None = None
     waited_seconds: float = 0.0
+    give_back: Callable[[], None] | None = None  # where the lease is held elsewhere
     leaving: str | None = None  # why its lease ends before the items do
     _presence: Presence | None = None
 
@@ -62,6 +63,8 @@ class WorkPlace:
     def release(self) -> None:
         if self.held is not None:
             self.held.release()
+        if self.give_back is not None:
+            self.give_back()
 
 
 class WorkPlaces(Protocol):
