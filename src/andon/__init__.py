@@ -37,8 +37,11 @@ if TYPE_CHECKING:
     from andon.engine.sampling.bus import Subscription
     from andon.leasing import Held, lease
     from andon.library import snapshot, watch
+    from andon.mapping import map  # noqa: A004 - a name of the API
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
+    from andon.model.probing.probe import ProbeResult, Trial
+    from andon.probing import probe
     from andon.recorded_calls import recorded
     from andon.recording import RecordedRun, run
     from andon.testing.mock import MockGpuBackend
@@ -65,17 +68,21 @@ _WHERE = {
     "MonitoringSession": "andon.compat.monitor",
     "PowerLimit": "andon.compat.alerts",
     "Process": "andon.model.device",
+    "ProbeResult": "andon.model.probing.probe",
     "PrometheusExporter": "andon.compat.exporter",
     "RecordedRun": "andon.recording",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
     "Subscription": "andon.engine.sampling.bus",
     "ThermalThrottling": "andon.compat.alerts",
+    "Trial": "andon.model.probing.probe",
     "check_gpu_availability": "andon.compat.selection",
     "get_gpu_monitor": "andon.compat.monitor",
     "guarded": "andon.callbacks.guard",
     "lease": "andon.leasing",
+    "map": "andon.mapping",
     "on_alert": "andon.callbacks.cord",
+    "probe": "andon.probing",
     "recorded": "andon.recorded_calls",
     "run": "andon.recording",
     "select_gpus_for_task": "andon.compat.selection",
@@ -106,6 +113,7 @@ __all__ = [
     "MockGpuBackend",
     "MonitoringSession",
     "PowerLimit",
+    "ProbeResult",
     "Process",
     "PrometheusExporter",
     "RecordedRun",
@@ -113,12 +121,15 @@ __all__ = [
     "Snapshot",
     "Subscription",
     "ThermalThrottling",
+    "Trial",
     "__version__",
     "check_gpu_availability",
     "get_gpu_monitor",
     "guarded",
     "lease",
+    "map",
     "on_alert",
+    "probe",
     "recorded",
     "run",
     "select_gpus_for_task",

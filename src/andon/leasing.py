@@ -123,6 +123,7 @@ class Held:
         """Release the devices; does nothing the second time, or in a forked child."""
         if os.getpid() == self._pid:
             self._ended = self.why_ended or f"lease {self.id} was released by this program"
+            self._keeper.disconnect()  # first: a holder whose file is gone writes it again
             self._held.release()
             self._keeper.dismiss()
 

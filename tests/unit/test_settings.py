@@ -81,6 +81,7 @@ EXPECTED = Settings(
     history_max_megabytes=20,
     runs_keep_days=30.0,
     runs_megabytes=500,
+    map_gpus=2,
     server_allow_origins=("http://localhost:3000",),
     server_sign_in=False,
     exporter_prefix="lab",
@@ -130,6 +131,8 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     price_per_kwh = 0.3
     currency = "EUR"
     co2_grams_per_kwh = 380
+    [map]
+    gpus = 2
     [server]
     allow_origins = ["http://localhost:3000"]
     sign_in = false
@@ -156,7 +159,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_HISTORY": "sqlite:h.db", "ANDON_HISTORY_FLUSH": "1s", "ANDON_HISTORY_RAW_DAYS": "1",
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
         "ANDON_HISTORY_MAX_MEGABYTES": "20",
-        "ANDON_RUNS_KEEP_DAYS": "30", "ANDON_RUNS_MEGABYTES": "500",
+        "ANDON_RUNS_KEEP_DAYS": "30", "ANDON_RUNS_MEGABYTES": "500", "ANDON_MAP_GPUS": "2",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",

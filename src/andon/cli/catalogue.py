@@ -63,6 +63,11 @@ COMMANDS = {
     "run": CommandEntry(
         "share", "andon.cli.commands.share.run:run", "Run a command on reserved GPUs."
     ),
+    "map": CommandEntry(
+        "share",
+        "andon.cli.commands.share.map:map_",
+        "Run a command for many items, one worker per GPU.",
+    ),
     "lease": CommandEntry(
         "share",
         "andon.cli.commands.share.lease:lease",
@@ -89,6 +94,14 @@ COMMANDS = {
     ),
     "runs": CommandEntry(
         "record", "andon.cli.commands.runs.group:runs", "What was run, and what it used."
+    ),
+    "probe": CommandEntry(
+        "record",
+        "andon.cli.commands.probing.probe:probe",
+        "Find the largest size that fits by trying.",
+    ),
+    "probes": CommandEntry(
+        "record", "andon.cli.commands.probing.probes:probes", "What was found by probing."
     ),
     "setup": CommandEntry(
         "setup",

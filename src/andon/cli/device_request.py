@@ -43,7 +43,13 @@ _NO_WAIT = click.option("--no-wait", is_flag=True, help="Fail at once instead of
 
 def request_options(command: F) -> F:
     """The options that select devices; `request_from` takes them as a dictionary."""
-    return _with([row for row in rows(RequestOptions) if not row.queue], command)
+    return request_options_but()(command)
+
+
+def request_options_but(*names: str) -> Callable[[F], F]:
+    """The same for a command that has its own option instead of these."""
+    kept = [row for row in rows(RequestOptions) if not row.queue and row.name not in names]
+    return lambda command: _with(kept, command)
 
 
 def request_devices(command: F) -> F:
@@ -60,6 +66,20 @@ def queue_options(command: F) -> F:
     """--timeout, --no-wait, --priority."""
     timeout, priority = _row("timeout"), _row("priority")
     return _with([timeout], _NO_WAIT(_with([priority], command)))
+
+
+def wait_options(command: F) -> F:
+    """The same where --timeout means something else: --wait, --no-wait, --priority."""
+    row = _row("timeout")
+    wait = click.option(
+        "--wait",
+        "timeout",
+        type=duration,
+        metavar="TIME",
+        default=_text(row),
+        help=f"Maximum wait for the GPUs; 0 does not wait [default: {_text(row)}].",
+    )
+    return wait(_NO_WAIT(_with([_row("priority")], command)))
 
 
 def for_option(help: str, required: bool = False) -> Callable[[F], F]:  # noqa: A002 - click's word

@@ -29,6 +29,7 @@ from andon.engine.sharing.availability import AvailabilityView
 from andon.engine.sharing.granter import Grant
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
+from andon.host.oom_kills import host_kills
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holders import LockTable, strangers
@@ -43,7 +44,6 @@ from andon.units import MIB, human_seconds
 
 RECORD_VARIABLE = "ANDON_RECORD"  # tells the command where its record is
 WARN_SECONDS = 300.0  # how long before its end the owner is warned
-VMSTAT = Path("/proc/vmstat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +160,9 @@ class Running:
         if not self._interactive:  # `andon lease` has said so
             self._notify(f"running on {_where(begin)} (lease {lease.id})")
         outcome, oom = RunOutcome(RunState.NOT_STARTED), None
-        kills = _host_kills()
+        kills = host_kills()
         try:
-            end = launcher.run(_Check(held, self._notify), self._notify)
+            end = launcher.run(LeaseCheck(held, self._notify), self._notify)
             if held is not None:
                 held.release()  # before anything else: others are waiting for it
             strains, growth = recorder.strains(), recorder.growth()  # before its memory is free
@@ -172,7 +172,7 @@ class Running:
                 end.signal,
                 end.tail,
                 strains,
-                _host_kills() - kills,
+                host_kills() - kills,
                 end.ended_for,
                 end.interrupted,
             )
@@ -195,7 +195,7 @@ class Running:
     ) -> RunBegin:
         return new_run(
             RunKind.COMMAND,
-            self._record.name or _name(self._command),
+            self._record.name or command_name(self._command),
             snapshot,
             [device.uuid for device in chosen],
             os.environ,
@@ -250,7 +250,7 @@ class LeaseRelease:
         return replace(outcome, released_by=found.by, release_note=found.note)
 
 
-class _Check:
+class LeaseCheck:
     """Whether the command must stop, checked about once a second."""
 
     def __init__(self, held: LeaseHold | None, notify: Any) -> None:
@@ -307,20 +307,9 @@ def _outcome(end: CommandEnd, judged: Verdict) -> RunOutcome:
     )
 
 
-def _name(command: Sequence[str]) -> str:
+def command_name(command: Sequence[str]) -> str:
     """The script's name rather than its interpreter's."""
     first = Path(command[0]).name
     if first.startswith("python") and len(command) > 1 and not command[1].startswith("-"):
         return Path(command[1]).name
     return first
-
-
-def _host_kills() -> int:
-    """How many processes the kernel's OOM killer has killed since boot."""
-    try:
-        for line in VMSTAT.read_text("ascii").splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    except (OSError, ValueError):
-        return 0
-    return 0

@@ -104,9 +104,13 @@ class Keeper:
         """Make it release what it holds at once."""
         self._process.terminate()
 
-    def dismiss(self, seconds: float = 1.0) -> None:
-        """Disconnect from it; it then releases the lease, unless it is detached."""
+    def disconnect(self) -> None:
+        """Tell it that the lease ends; it then releases it, unless it is detached."""
         self._socket.close()
+
+    def dismiss(self, seconds: float = 1.0) -> None:
+        """Disconnect from it, and wait a little for its end."""
+        self.disconnect()
         if not (self._detached and self._given):
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
@@ -163,12 +167,16 @@ def _keep(
     hold: Hold, countdown: Countdown | None, waited: Sequence[socket.socket]
 ) -> Sequence[socket.socket]:
     """Until it ends: the sockets become readable only then. Returns those that are."""
-    while hold.is_in_book or _is_written_again(hold):
+    while hold.is_in_book or _ended(waited) or _is_written_again(hold):
         left = CHECK_SECONDS if countdown is None else countdown.left_seconds()
-        found = select.select(waited, [], [], max(0.0, min(left, CHECK_SECONDS)))[0]
+        found = _ended(waited, max(0.0, min(left, CHECK_SECONDS)))
         if left <= 0 or found:
             return found
     return ()
+
+
+def _ended(waited: Sequence[socket.socket], seconds: float = 0.0) -> Sequence[socket.socket]:
+    return select.select(waited, [], [], seconds)[0]
 
 
 def _is_written_again(hold: Hold) -> bool:

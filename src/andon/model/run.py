@@ -1,8 +1,8 @@
 """The record of a run, `andon.run/1`: one JSON object a line, only appended.
 
-`begin` first; then, in any order, `facts` (what takes a moment to find out), `sample`, `log`,
-`event`, `item` and `alert`; `end` last. A record without `end` is of a run that is still going on,
-or that was killed: its reader tells by the process.
+`begin` first; then, in any order, `facts` (what takes a moment to find out), `joined` (a device
+that the run took later), `sample`, `log`, `event`, `item` and `alert`; `end` last. A record without
+`end` is of a run that is still going on, or that was killed: its reader tells by the process.
 """
 
 from collections.abc import Mapping
@@ -137,6 +137,14 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class RunJoined:
+    """A device that the run took after it had begun: a map grows as devices become free."""
+
+    at: float
+    device: RunDevice
+
+
+@dataclass(frozen=True, slots=True)
 class RunSample:
     """The run's devices at one time, by uuid: `state` and the readings of `SAMPLED`."""
 
@@ -238,9 +246,12 @@ class RunEnd:
     node: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     released_by: str | None = None  # who ended its lease
     release_note: str | None = None
+    devices: tuple[RunDevice, ...] = ()  # all of them, where some joined later
 
 
-RunLine = RunBegin | RunFacts | RunSample | RunLogged | RunEvent | RunItem | RunAlert | RunEnd
+RunLine = (
+    RunBegin | RunFacts | RunJoined | RunSample | RunLogged | RunEvent | RunItem | RunAlert | RunEnd
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from andon.model.run import (
     RunEvent,
     RunFacts,
     RunItem,
+    RunJoined,
     RunKind,
     RunLine,
     RunLogged,
@@ -53,6 +54,7 @@ RUNS_SCHEMA = "andon.runs/1"
 EVENTS: dict[type, str] = {
     RunBegin: "begin",
     RunFacts: "facts",
+    RunJoined: "joined",
     RunSample: "sample",
     RunLogged: "log",
     RunEvent: "event",
@@ -149,6 +151,13 @@ def _git(value: Json) -> GitState:
     return GitState(
         text_in(value, "commit", NAME), None if dirty is None else flag_in(value, "dirty")
     )
+
+
+def _joined(value: Json) -> RunJoined:
+    device = inside(value, "device", device_from_json)
+    if device is None:
+        raise Wrong("device", "is missing")
+    return RunJoined(time_in(value, "at"), device)
 
 
 def _sample(value: Json) -> RunSample:
@@ -249,6 +258,7 @@ def _end(value: Json) -> RunEnd:
         },
         released_by=some_text_in(value, "released_by", NAME),
         release_note=some_text_in(value, "release_note"),
+        devices=tuple(each_in(value, "devices", device_from_json)),
     )
 
 
@@ -352,6 +362,7 @@ def row_from_json(value: Json) -> RunRow:
 _READERS: dict[str, Callable[[Json], RunLine]] = {
     "begin": _begin,
     "facts": _facts,
+    "joined": _joined,
     "sample": _sample,
     "log": _logged,
     "event": _event,

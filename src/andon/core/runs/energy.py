@@ -43,6 +43,11 @@ class EnergyMeter:
             self.pending += (at - since) * (watts + before) / 2
         self.last, self.powered = (at, watts), True
 
+    def pause(self) -> None:
+        """What follows does not continue what was read before."""
+        self.total, self.pending = self.total + self.pending, 0.0
+        self.joules = self.last = None
+
     def until(self, end: float) -> float | None:
         """The joules up to the end; None where neither a counter nor power was read."""
         if not self.counted and not self.powered:

@@ -2,17 +2,19 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from andon.core.runs.summary import RunTallies
 from andon.model.run import (
     RunAlert,
     RunBegin,
+    RunDevice,
     RunEnd,
     RunEvent,
     RunFacts,
     RunItem,
+    RunJoined,
     RunLine,
     RunLogged,
     RunRow,
@@ -63,6 +65,8 @@ class RunFold:
                 self._begin(line)
             case RunFacts():
                 self.facts = line
+            case RunJoined():
+                self._join(line.device, line.at)
             case RunSample():
                 self._sample(line)
             case RunEvent():
@@ -75,8 +79,7 @@ class RunFold:
                 keep_last(self.last_values, line.values)
                 self._keep(self.logged, line)
             case RunEnd():
-                self.end = line
-                keep_last(self.last_values, line.last_values)
+                self._end(line)
 
     def summary(self) -> Mapping[str, Mapping[str, Any]]:
         """What it used, by uuid: the end's own, or as of the samples so far."""
@@ -104,11 +107,25 @@ class RunFold:
         if self.tallying:
             self.tallies = RunTallies(line.devices, line.at)
 
+    def _join(self, device: RunDevice, at: float) -> None:
+        """To whoever reads the record it is a device of the run like those of the beginning."""
+        if self.begin is None or any(one.uuid == device.uuid for one in self.begin.devices):
+            return
+        self.begin = replace(self.begin, devices=(*self.begin.devices, device))
+        if self.tallies is not None:
+            self.tallies.join(device, at)
+
     def _sample(self, line: RunSample) -> None:
         self.samples += 1
         self.latest = line
         if self.tallies is not None:
             self.tallies.add(line)
+
+    def _end(self, line: RunEnd) -> None:
+        self.end = line
+        for device in line.devices:
+            self._join(device, line.at)
+        keep_last(self.last_values, line.last_values)
 
     def _keep(self, kept: deque[Any], line: RunLine) -> None:
         self.left_out += len(kept) == MOST_KEPT

@@ -78,6 +78,11 @@ class DeviceTallies:
         self._memory.add(at, used, seconds)
         self.energy.add(at, readings.get("power_watts"), readings.get("energy_joules"))
 
+    def resume(self, at: float) -> None:
+        """The run has the device again: what happened between is not its own."""
+        self._last = at
+        self.energy.pause()
+
     def add_ring(self, points: Iterable[tuple[float, float]]) -> None:
         """The driver's own readings of utilisation, closer together than the samples."""
         for at, percent in points:
@@ -120,6 +125,22 @@ class RunTallies:
         self.latest: dict[str, Readings] = {}  # of each device, when it last answered
         self._cpu = TimedSpread()
         self._curves = RunCurves(began)
+        self._left: dict[str, float] = {}  # uuid -> when the run gave it back
+
+    def join(self, device: RunDevice, at: float) -> None:
+        """A device that the run has from now on."""
+        if self._left.pop(device.uuid, None) is not None:
+            self.devices[device.uuid].resume(at)
+        self.devices.setdefault(device.uuid, DeviceTallies(device, at))
+
+    def leave(self, uuid: str, at: float) -> None:
+        """A device that the run has given back: what others do there is not the run's."""
+        self._left[uuid] = at
+
+    @property
+    def present(self) -> frozenset[str]:
+        """The devices that the run has now."""
+        return frozenset(self.devices.keys() - self._left.keys())
 
     def add(self, sample: RunSample) -> None:
         """A line of the record; devices that are not the run's are ignored."""
@@ -141,7 +162,10 @@ class RunTallies:
     def summary(self, ended: float | None = None) -> dict[str, dict[str, Any]]:
         """By uuid, up to the end of the run; without one, up to the last sample."""
         last = self.ended if ended is None else ended
-        return {uuid: device.result(last) for uuid, device in self.devices.items()}
+        return {
+            uuid: device.result(min(last, self._left.get(uuid, last)))
+            for uuid, device in self.devices.items()
+        }
 
     def node(self) -> dict[str, RunSpread]:
         return {} if self._cpu.mean is None else {"cpu_percent": self._cpu.result()}

@@ -54,6 +54,7 @@ class Settings:
     history_max_megabytes: int = 250
     runs_keep_days: float = 365.0
     runs_megabytes: int = 2000
+    map_gpus: int = 1024
     server_allow_origins: tuple[str, ...] = ()
     server_sign_in: bool = True
     exporter_prefix: str = "andon"
@@ -212,6 +213,10 @@ FIELDS = (
     Field(
         "runs_megabytes", "runs.megabytes", "ANDON_RUNS_MEGABYTES", WHOLE,
         "maximum size of these records; beyond it andon gc deletes the oldest", 1, 10_000_000,
+    ),
+    Field(
+        "map_gpus", "map.gpus", "ANDON_MAP_GPUS", WHOLE,
+        "the most GPUs that andon map takes at once, whatever is asked for", 1, 1024,
     ),
     Field(
         "server_allow_origins", "server.allow_origins", "ANDON_SERVER_ALLOW_ORIGINS", ORIGINS,

@@ -31,7 +31,7 @@ class RunAlerts:
         clocks: Callable[[], tuple[float, float]] = _clocks,
     ) -> None:
         """`book` is called with the first snapshot: the settings take a moment to read."""
-        self._uuids, self._make_book, self._clocks = uuids, book, clocks
+        self.uuids, self._make_book, self._clocks = uuids, book, clocks
         self._book: Rulebook | None = None
         self._state: AlertState | None = None
         self._firing: dict[str, Level] = {}
@@ -41,7 +41,7 @@ class RunAlerts:
         from andon.core import alerting
 
         self._book = self._book or self._make_book()
-        mine = tuple(s for s in snapshot.devices if s.device.uuid in self._uuids)
+        mine = tuple(s for s in snapshot.devices if s.device.uuid in self.uuids)
         seen = alerting.Observation(
             replace(snapshot, devices=mine, faults=(), events=()), events=snapshot.events
         )
@@ -52,7 +52,7 @@ class RunAlerts:
         return [_line(alert, moment.wall) for alert in news]
 
     def _is_news(self, alert: Alert) -> bool:
-        if alert.subject not in self._uuids:
+        if alert.subject not in self.uuids:
             return False
         if alert.state is Phase.RESOLVED:
             return self._firing.pop(alert.id, None) is not None

@@ -16,6 +16,7 @@ from andon.engine.running.programs import NOT_EXECUTABLE, NOT_FOUND, CannotStart
 from andon.engine.running.tap import Tap
 from andon.errors import AndonError
 from andon.host.kin import started_ticks
+from andon.host.topology.affinity import on_cpus
 from andon.leases.hold import Hold
 from andon.model.work import Work
 
@@ -53,12 +54,17 @@ class Launcher:
         tapped: bool = False,
         asked_by: Callable[[], str | None] = lambda: None,
         shell: bool = False,
+        cpus: frozenset[int] | None = None,
+        output: int | None = None,
+        check_seconds: float = CHECK_SECONDS,
     ) -> None:
         """`asked_by` says who asked this process to end, when SIGTERM arrives; `shell`: the command
-        is a person's shell."""
+        is a person's shell; `cpus` are those that it may run on. With `output`, all of its output
+        goes there, it has no input, and nothing that it started outlives it."""
         self._command, self._environment = list(command), dict(environment)
         self._hold, self._interactive = hold, interactive
         self._asked_by, self._shell = asked_by, shell
+        self._cpus, self._output, self._check_seconds = cpus, output, check_seconds
         self._tap = Tap() if tapped else None
         self._process: subprocess.Popen[bytes] | None = None
         self._pending: list[int] = []
@@ -92,13 +98,16 @@ class Launcher:
     def _start(self) -> None:
         kept = self._hold.descriptors if self._hold else ()
         try:
-            self._process = subprocess.Popen(
-                self._command,
-                env=self._environment,
-                pass_fds=kept,  # the lock lasts as long as the command, even without us
-                process_group=0,
-                stderr=self._tap.entrance if self._tap else None,
-            )
+            with on_cpus(self._cpus):
+                self._process = subprocess.Popen(
+                    self._command,
+                    env=self._environment,
+                    pass_fds=kept,  # the lock lasts as long as the command, even without us
+                    process_group=0,
+                    stdin=None if self._output is None else subprocess.DEVNULL,
+                    stdout=self._output,
+                    stderr=self._tap.entrance if self._tap else self._output,
+                )
         except OSError as exc:
             missing = isinstance(exc, FileNotFoundError | NotADirectoryError)
             code = NOT_FOUND if missing else NOT_EXECUTABLE
@@ -124,7 +133,7 @@ class Launcher:
         watched.register(descriptor, select.POLLIN)
         kill_at: float | None = None
         try:
-            while not watched.poll(CHECK_SECONDS * 1000):
+            while not watched.poll(self._check_seconds * 1000):
                 self._ended_for = self._ended_for or check()
                 if self._ended_for is not None and kill_at is None:
                     self._notify(f"{self._ended_for}: stopping the command")
@@ -134,6 +143,8 @@ class Launcher:
                     self._send(signal.SIGKILL)
         finally:
             os.close(descriptor)
+        if self._output is not None:
+            self._send(signal.SIGKILL)  # what is left of its group, while its number is still ours
         return process.wait()
 
     def _running(self) -> "subprocess.Popen[bytes]":

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,8 +21,10 @@ from andon.model.request import Ring, RunAccount
 from andon.model.run import (
     OutOfMemory,
     RunBegin,
+    RunDevice,
     RunEnd,
     RunFacts,
+    RunJoined,
     RunLine,
     RunLogged,
     RunState,
@@ -114,6 +116,7 @@ class RunRecorder:
         self._facts: threading.Thread | None = None
         self._alerts = None if book is None else RunAlerts(frozenset(self.tallies.devices), book)
         self._last_values: dict[str, float] = {}
+        self._joined = False
         self.ended: RunEnd | None = None
 
     @property
@@ -149,13 +152,36 @@ class RunRecorder:
 
     def take(self, snapshot: Snapshot) -> None:
         """Record one snapshot; only the run's devices."""
-        line = sample_line(snapshot, self.tallies.devices)
+        line = sample_line(snapshot, self.tallies.present)
         with self._taking:
             self.tallies.add(line)
         self.write(line)
         self._take_rings()
         if self._also is not None:
             self._also(snapshot)
+
+    def join(self, device: RunDevice) -> None:
+        """A device that the run takes after it has begun."""
+        if device.uuid in self.tallies.present:
+            return
+        at = time.time()
+        with self._taking:
+            self.tallies.join(device, at)
+        self._watch_present()
+        if all(one.uuid != device.uuid for one in self.begin.devices):
+            self.begin = replace(self.begin, devices=(*self.begin.devices, device))
+            self._joined = True
+            self.write(RunJoined(at, device))
+
+    def leave(self, uuid: str) -> None:
+        """A device that the run gives back before it ends."""
+        with self._taking:
+            self.tallies.leave(uuid, time.time())
+        self._watch_present()
+
+    def _watch_present(self) -> None:
+        if self._alerts is not None:
+            self._alerts.uuids = self.tallies.present
 
     def strains(self) -> list[Strain]:
         """Its devices as last read; none where they were read only when it began."""
@@ -244,6 +270,7 @@ class RunRecorder:
             last_values=dict(self._last_values),
             released_by=outcome.released_by,
             release_note=outcome.release_note,
+            devices=self.begin.devices if self._joined else (),
         )
 
 

@@ -10,7 +10,7 @@ from andon.core.sharing.queueing import Place, Turns, place_of
 from andon.core.sharing.rights import next_fence
 from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages, Candidates
 from andon.engine.sharing.refusal import is_hopeless, refusal
-from andon.errors import Conflict, Denied
+from andon.errors import AndonError, Conflict, Denied
 from andon.host.kin import here, myself, ticks_now
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
@@ -36,6 +36,10 @@ class Terms:
     work: Work | None = None
     whom: str = ""
     uid: int | None = None  # the user whose lease it is, where that is not this process's
+
+
+class NoLongerWanted(AndonError):
+    """Whoever asked for devices has no use for them any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ class _Attempt:
     ahead: frozenset[str] = frozenset()  # the tickets ahead of us then
     front: frozenset[str] = frozenset()  # those of them that need the same devices as we do
     spare: int = 0  # how many of those may remain when it is our turn
+    unwanted: Callable[[], bool] = lambda: False
 
 
 class Granter:
@@ -91,14 +96,16 @@ class Granter:
         terms: Terms,
         timeout_seconds: float | None = None,
         waiting: Callable[[Progress], None] | None = None,
+        unwanted: Callable[[], bool] = lambda: False,
     ) -> Grant:
         """A lease, as soon as one is available; `timeout_seconds` 0 does not wait, None forever.
 
-        `waiting` is called about once a second; whatever it raises ends the wait.
+        `waiting` is called about once a second; whatever it raises ends the wait. So does
+        `unwanted`, asked many times a second, with NoLongerWanted.
         """
         now, at = time.monotonic(), time.time()
         until = None if timeout_seconds is None else now + timeout_seconds
-        attempt = _Attempt(request, terms, now, at, until)
+        attempt = _Attempt(request, terms, now, at, until, unwanted=unwanted)
         self._refuse_pushing(request)
         try:
             return self._wait(attempt, waiting)
@@ -109,6 +116,8 @@ class Granter:
     def _wait(self, attempt: _Attempt, waiting: Callable[[Progress], None] | None) -> Grant:
         self._availability.check(self._view(attempt).snapshot, attempt.request)
         while True:
+            if attempt.unwanted():
+                raise NoLongerWanted("the devices are no longer wanted")
             candidates, held, note = self._try(attempt)
             if held is not None:
                 return Grant(held, candidates, time.monotonic() - attempt.began)
@@ -216,7 +225,7 @@ class Granter:
         due = time.monotonic() + LOOK_SECONDS * (1 + min(ahead, MOST_AHEAD) / 10)
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
-        while time.monotonic() < due and not _is_over(attempt.until):
+        while time.monotonic() < due and not _is_over(attempt.until) and not attempt.unwanted():
             time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
             if self._is_news(attempt):
                 candidates = self._candidates(attempt)

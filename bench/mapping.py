@@ -1,0 +1,71 @@
+"""What a map costs an item, beside GNU parallel: `python -m bench.mapping`."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.history import Target
+
+PLAIN_MS, WORKER_MS = 30.0, 1.0
+ECHO = (
+    "import sys\n"
+    "for line in sys.stdin:\n"
+    "    print(line.split(',')[0] + ', \"ok\": true}', flush=True)\n"
+)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--items", type=int, default=500)
+    options.add_argument("--worker-items", type=int, default=5000)
+    asked = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {
+            "XDG_STATE_HOME": folder, "HOME": folder, "ANDON_LEASE_DIR": f"{folder}/book",
+            "ANDON_SIMULATE_SCENARIO": "idle",
+        }  # fmt: skip
+        plain = [_map(Path(folder), count, asked.items, "true") for count in (1, 2, 4)]
+        worker = _map(Path(folder), 1, asked.worker_items, sys.executable, "-c", ECHO, worker=True)
+        for count, found in zip((1, 2, 4), plain, strict=True):
+            beside = _parallel(Path(folder), count, asked.items)
+            other = "not installed" if beside is None else f"{beside:.2f} ms"
+            print(f"{count} workers, plain: {found:.2f} ms an item; GNU parallel {other}")
+        print(Target("one worker with plain commands, ms an item", plain[0], PLAIN_MS))
+        print(Target("one worker with --worker, ms an item", worker, WORKER_MS))
+
+
+def _map(folder: Path, workers: int, items: int, *command: str, worker: bool = False) -> float:
+    """Without the start: the difference between many items and one."""
+    seconds = []
+    for count in (1, items):
+        listed = folder / "items.txt"
+        listed.write_text("".join(f"{number}\n" for number in range(count)))
+        words = ["map", "--simulate", str(workers), "--items", str(listed), "-q"]
+        words += ["--worker"] if worker else []
+        seconds.append(_timed([sys.executable, "-m", "andon", *words, "--", *command]))
+    return 1000 * (seconds[1] - seconds[0]) / (items - 1)
+
+
+def _parallel(folder: Path, workers: int, items: int) -> float | None:
+    program = shutil.which("parallel")
+    if program is None:
+        return None
+    listed = folder / "items.txt"
+    listed.write_text("".join(f"{number}\n" for number in range(items)))
+    command = [program, "--will-cite", "-j", str(workers), "-a", str(listed), "true"]
+    return 1000 * _timed(command) / items
+
+
+def _timed(command: list[str]) -> float:
+    began = time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+if __name__ == "__main__":
+    main()

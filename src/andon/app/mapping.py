@@ -1,0 +1,71 @@
+"""Puts a map together: its places, its record, its workers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from andon.app.alerts import rulebook
+from andon.app.runs import remember
+from andon.core.processes.redaction import redact
+from andon.core.runs.ranks import RUN_VARIABLE
+from andon.core.settings.resolution import Settings
+from andon.engine.mapping.places import WorkPlace
+from andon.engine.running.facts import find_facts
+from andon.engine.running.header import new_run
+from andon.engine.running.identity import record_path, runs_folder
+from andon.engine.running.line_pipe import LinePipe
+from andon.engine.running.recorder import RunRecorder, SampleSource
+from andon.model.device import Snapshot
+from andon.model.run import RunKind
+
+WITHOUT_DEVICE = "it works without a device"
+
+
+@dataclass(frozen=True, slots=True)
+class MapRecord:
+    """How a map is recorded."""
+
+    name: str
+    words: Sequence[str]  # its command; none in Python
+    settings: Settings
+    source: SampleSource
+    snapshot: Callable[[], Snapshot]
+    notify: Callable[[str], None]
+    variables: Mapping[str, str]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
+
+    def open(self, places: Sequence[WorkPlace]) -> RunRecorder:
+        """Begin the record with the first devices; others may join."""
+        first = places[0]
+        snapshot = first.snapshot or self.snapshot()
+        uuids = dict.fromkeys(device.uuid for place in places for device in place.devices)
+        begin = new_run(
+            RunKind.MAP,
+            self.name,
+            snapshot,
+            uuids,
+            self.variables,
+            command=redact(tuple(self.words)) if self.words else None,
+            params=dict(self.params),
+            waited_seconds=round(first.waited_seconds, 3),
+            allocation_method="score" if uuids else None,
+        )
+        path = record_path(self.folder or runs_folder(), begin.name, begin.at)
+        recorder = RunRecorder(
+            begin,
+            LinePipe(path, self.notify),
+            self.source if uuids else None,
+            why_none=None if uuids else WITHOUT_DEVICE,
+            book=lambda: rulebook(self.settings),
+        )
+        facts = list(self.words) or None
+        recorder.start(lambda write: find_facts(facts, write))
+        remember(path)
+        return recorder
+
+
+def told(recorder: RunRecorder) -> dict[str, str]:
+    """What the commands of a map are told: the run that they are part of."""
+    return {RUN_VARIABLE: recorder.begin.id}

@@ -1,0 +1,1 @@
+"""Commands that find the largest size that fits."""

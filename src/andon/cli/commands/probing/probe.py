@@ -1,0 +1,140 @@
+"""`andon probe`: finds the largest size that fits, by trying a command with growing sizes."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from andon.cli.device_request import (
+    availability_of,
+    for_option,
+    request_from,
+    request_options,
+    wait_options,
+    wait_seconds,
+)
+from andon.cli.options import chosen, duration, shared
+from andon.cli.sources import sampling_ahead
+from andon.cli.terminal import Choices, report
+from andon.errors import Invalid
+
+if TYPE_CHECKING:
+    from andon.cli.commands.probing.session import ProbeSpan
+    from andon.engine.probing.command_trials import TrialLimits
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--min", "low", type=int, default=1, metavar="N", help="Smallest size [default: 1].")
+@click.option(
+    "--max", "high", type=int, default=4096, metavar="N", help="Largest size [default: 4096]."
+)
+@click.option(
+    "--margin",
+    type=float,
+    default=10.0,
+    metavar="PERCENT",
+    help="How far below the largest to stay [default: 10].",
+)
+@click.option("--ready", metavar="REGEX", help="A trial fits when a line of its output matches.")
+@click.option(
+    "--seconds", type=duration, metavar="TIME", help="A trial fits when it ran this long."
+)
+@click.option(
+    "--timeout",
+    "-t",
+    "trial_timeout",
+    type=duration,
+    default="5m",
+    metavar="TIME",
+    help="Maximum length of a trial [default: 5m].",
+)
+@click.option("--metric", metavar="REGEX", help="Throughput: a number in the command's output.")
+@click.option("--name", metavar="NAME", help="Name of the result [default: the command's].")
+@click.option("--json", "as_json", is_flag=True, help="Print andon.probe/1.")
+@request_options
+@wait_options
+@for_option("Stop probing after this time: 2h.")
+@click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+@shared
+def probe(
+    command: tuple[str, ...],
+    low: int,
+    high: int,
+    margin: float,
+    ready: str | None,
+    seconds: float | None,
+    trial_timeout: float,
+    metric: str | None,
+    name: str | None,
+    as_json: bool,
+    length: float | None,
+    lease_id: str | None,
+    **asked: Any,
+) -> int:
+    """Find the largest size that fits: andon probe -- python train.py --batch {n}
+
+    Runs the command with growing sizes in the place of {n} on GPUs that are reserved once: doubling
+    up to the first that runs out of memory, then halving the gap until it is 1 in 16. A size fits
+    when the command succeeds, when its output matches --ready, or when it ran for --seconds.
+    """
+    choices = chosen()
+    from andon.cli.commands.probing.session import ProbeSpan
+    from andon.core.probing.search import begin_search, check_margin
+    from andon.core.probing.templates import check_pattern, check_template
+    from andon.engine.probing.command_trials import TrialLimits
+    from andon.engine.running.programs import CannotStart, find
+
+    check_template(command)
+    begin_search(low, high)
+    if ready is not None and seconds is not None:
+        raise Invalid("--ready and --seconds cannot be combined", hint="choose one of them")
+    limits = TrialLimits(
+        trial_timeout,
+        seconds,
+        None if ready is None else check_pattern("--ready", ready),
+        None if metric is None else check_pattern("--metric", metric),
+    )
+    span = ProbeSpan(low, high, check_margin(margin))
+    try:
+        find(command)
+        return _probe(choices, command, span, limits, (name, as_json), (length, lease_id), asked)
+    except CannotStart as error:
+        report(error)
+        return error.code
+
+
+def _probe(
+    choices: Choices,
+    command: Sequence[str],
+    span: "ProbeSpan",
+    limits: "TrialLimits",
+    result: tuple[str | None, bool],
+    lease: tuple[float | None, str | None],
+    asked: dict[str, Any],
+) -> int:
+    request = request_from(asked)
+    if request.shared:
+        raise Invalid("probing needs whole devices, so --shared makes no sense here")
+    if request.most == 0:
+        raise Invalid("probing needs at least one GPU", hint="request 1 GPU or more")
+    with sampling_ahead(choices) as sampler:
+        from andon.cli.commands.probing.session import Probing
+        from andon.cli.running import attached
+        from andon.cli.show.waiting import WaitingLine
+        from andon.engine.sharing.granter import Granter, Terms
+        from andon.leases.book import Book
+
+        availability = availability_of(choices, sampler)
+        probing = Probing(choices, command, sampler, span, limits, *result)
+        length, lease_id = lease[0], lease[1] or os.environ.get("ANDON_LEASE")
+        if lease_id:
+            return probing.on_lease(attached(lease_id, availability.view(), request))
+        line = WaitingLine(choices)
+        try:
+            terms = Terms(command=probing.words, seconds=length)
+            grant = Granter(Book(), availability).grant(request, terms, wait_seconds(asked), line)
+        finally:
+            line.clear()
+        return probing.on_grant(grant)

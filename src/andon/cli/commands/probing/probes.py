@@ -1,0 +1,44 @@
+"""`andon probes`: what was found by probing, and the number alone for scripts."""
+
+import click
+
+from andon.cli.json_text import as_json_text
+from andon.cli.options import chosen, shared
+from andon.cli.terminal import Terminal
+from andon.core.probing.kept import best
+from andon.engine.probing.shelf import kept_probes
+from andon.errors import Gone
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print andon.probes/1.")
+@shared
+@click.pass_context
+def probes(context: click.Context, as_json: bool) -> int:
+    """List what `andon probe` found, newest first."""
+    if context.invoked_subcommand is not None:
+        return 0
+    from andon.cli.show.probing.chart import render_probes
+    from andon.model.probing.wire import probes_to_json
+
+    terminal, found = Terminal.of(chosen()), kept_probes()
+    if as_json:
+        terminal.show(as_json_text(probes_to_json(found), terminal.live))
+    else:
+        terminal.show(render_probes(found, terminal.width, terminal.color))
+    return 0
+
+
+@probes.command("best")
+@click.argument("name")
+@click.option("--model", metavar="NAME", help="Only as probed on this model of GPU.")
+@click.option("--largest", is_flag=True, help="The largest that fits, without the margin.")
+@shared
+def best_(name: str, model: str | None, largest: bool) -> int:
+    """Print the recommended size alone: --batch $(andon probes best train.py)"""
+    found = best(kept_probes(), name, model)
+    size = found.largest if largest else found.recommended
+    if size is None:
+        raise Gone(f"no size of {name} fits")
+    Terminal.of(chosen()).show(f"{size}\n")
+    return 0

@@ -1,0 +1,178 @@
+"""Probes a command on devices that are leased once, for all trials."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from andon.cli.json_text import as_json_text
+from andon.cli.running import Attached, LeaseCheck, command_name
+from andon.cli.show.probing.chart import RESULTS, render_probe, trial_line
+from andon.cli.show.text import without_commands
+from andon.cli.terminal import Choices, Terminal, notice, write
+from andon.core.probing.results import ProbePlan
+from andon.core.processes.redaction import redact
+from andon.core.runs.sampled import run_devices
+from andon.core.sharing.launching import environment
+from andon.engine.probing.command_trials import CommandTrials, TrialLimits
+from andon.engine.probing.prober import NO_MATCH, NO_METRIC, ProbeOutcome, Prober
+from andon.engine.probing.shelf import keep
+from andon.engine.running.identity import LONGEST_NAME
+from andon.engine.sampling.sampler import Sampler
+from andon.engine.sharing.granter import Grant
+from andon.errors import AndonError, Invalid, TimedOut
+from andon.leases.hold import LeaseHold
+from andon.model.device import Device, Snapshot
+from andon.model.naming import title
+from andon.model.probing.probe import Trial, TrialState
+from andon.model.probing.wire import probe_to_json
+from andon.model.run import RunDevice
+from andon.model.work import Lease
+from andon.units import human_bytes
+
+INTERRUPTED = 130
+SHOWN_LINES = 40  # of the output of a trial that failed
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSpan:
+    """Between which sizes, and how far below the largest one should stay."""
+
+    low: int
+    high: int
+    margin_percent: float
+
+
+class Probing:
+    """A command to probe, on devices that are ours for as long as it takes."""
+
+    def __init__(
+        self,
+        choices: Choices,
+        command: Sequence[str],
+        sampler: Sampler,
+        span: ProbeSpan,
+        limits: TrialLimits,
+        name: str | None = None,
+        as_json: bool = False,
+    ) -> None:
+        self._choices, self._command, self._sampler = choices, list(command), sampler
+        self._span, self._limits, self._as_json = span, limits, as_json
+        self._name = (name or command_name(command))[:LONGEST_NAME]
+        self.words = redact(tuple(command))
+        self._total: int | None = None
+
+    def on_grant(self, grant: Grant) -> int:
+        """ProbeResult on the granted devices, and release them whatever happens."""
+        chosen = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
+        try:
+            return self._probe(grant.held.lease, chosen, grant.candidates.snapshot, held=grant.held)
+        finally:
+            grant.held.release()
+
+    def on_lease(self, found: Attached) -> int:
+        """ProbeResult on a lease held elsewhere, without ending it."""
+        parts = [share for share in found.lease.shares if share.memory_bytes is not None]
+        if parts:
+            size = human_bytes(parts[0].memory_bytes or 0)
+            raise Invalid(
+                f"lease {found.lease.id} is a share of {size}, and others may use the rest",
+                hint="probing needs whole devices: omit --lease and unset ANDON_LEASE",
+            )
+        return self._probe(found.lease, found.devices, found.snapshot, held=None)
+
+    def _probe(
+        self,
+        lease: Lease,
+        chosen: Sequence[Device],
+        snapshot: Snapshot,
+        held: LeaseHold | None,
+    ) -> int:
+        devices = run_devices(snapshot, [device.uuid for device in chosen])
+        where = title(", ".join(device.label for device in devices))
+        plan = self._plan(devices, snapshot)
+        everyone = [status.device for status in snapshot.devices]
+        trials = CommandTrials(
+            self._command,
+            {**os.environ, **environment(chosen, everyone, lease.id)},
+            self._limits,
+            held.hold if held else None,
+            LeaseCheck(held, self._notify),
+            self._notify,
+        )
+        self._notify(f"probing on {where} (lease {lease.id})")
+        prober = Prober(
+            plan,
+            trials,
+            self._sampler,
+            devices,
+            self._told,
+            NO_METRIC if self._limits.metric is None else NO_MATCH,
+        )
+        outcome = prober.run()
+        if held is not None:
+            held.release()  # before anything is shown: others may be waiting for it
+        return self._shown(outcome, where)
+
+    def _plan(self, devices: Sequence[RunDevice], snapshot: Snapshot) -> ProbePlan:
+        totals = [one.memory_total_bytes for one in devices if one.memory_total_bytes]
+        self._total = min(totals, default=None)
+        return ProbePlan(
+            name=self._name,
+            command=self.words,
+            model=" + ".join(dict.fromkeys(device.name for device in devices)),
+            devices=len(devices),
+            node=snapshot.node,
+            low=self._span.low,
+            high=self._span.high,
+            margin_percent=self._span.margin_percent,
+            memory_total_bytes=self._total,
+            simulated=snapshot.simulated,
+        )
+
+    def _told(self, trial: Trial) -> None:
+        self._notify(trial_line(trial, self._total))
+        if trial.note:
+            self._notify(trial.note)
+
+    def _shown(self, outcome: ProbeOutcome, where: str) -> int:
+        probe, terminal = outcome.probe, Terminal.of(self._choices)
+        if self._as_json:
+            terminal.show(as_json_text(probe_to_json(probe), terminal.live))
+        elif probe.largest is not None:
+            terminal.show(render_probe(probe, where, terminal.width, terminal.color))
+        if outcome.broken is not None:
+            return self._broken(outcome.broken, outcome.output)
+        if probe.largest is None:
+            smallest = probe.trials[0]
+            raise AndonError(
+                f"even the smallest size, {smallest.size}, does not fit on {where}: "
+                f"{smallest.message}",
+                hint="lower --min, or request a larger GPU: --memory SIZE",
+            )
+        keep(probe)
+        self._notify(f"stored: andon probes best {probe.name}")
+        return 0
+
+    def _broken(self, trial: Trial, output: str) -> int:
+        """Why the search ended early, after the output of the trial that ended it."""
+        if trial.state is TrialState.STOPPED:
+            self._notify(f"{trial.message}; nothing was stored")
+            return INTERRUPTED if trial.message == "stopped on request" else 1
+        lines = output.rstrip("\n").splitlines()[-SHOWN_LINES:]
+        if lines:
+            write(sys.stderr, without_commands("\n".join(lines)) + "\n")
+        if trial.state is TrialState.HUNG:
+            raise TimedOut(
+                f"the trial with {trial.size} {trial.message} and was ended",
+                hint="a command that runs until it is stopped: --seconds 30, or --ready REGEX "
+                "for a server; one that is slow: a longer --timeout",
+            )
+        raise AndonError(
+            f"the trial with {trial.size} {RESULTS[trial.state][0]}, and not for lack of memory: "
+            f"{trial.message}",
+            hint="its output is above; nothing was stored",
+        )
+
+    def _notify(self, text: str) -> None:
+        notice(text, self._choices)

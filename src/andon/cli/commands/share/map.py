@@ -1,0 +1,93 @@
+"""`andon map`: runs a command for many items, one worker per GPU."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from andon.cli.commands.share.run import OURS, RunCommand
+from andon.cli.device_request import queue_options, request_options_but
+from andon.cli.options import chosen, lasting, shared, whole
+from andon.cli.terminal import report
+from andon.errors import AndonError, Invalid
+
+
+def _count_or_all(text: str) -> int | None:
+    return None if text.strip().lower() == "all" else whole(text, 1024)
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    found = tuple(whole(part.strip(), 1024) for part in text.split(","))
+    if len(set(found)) < len(found):
+        raise click.BadParameter("each number of workers counts once")
+    return found
+
+
+@click.command(
+    "map",
+    cls=RunCommand,
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+@click.option("--files", multiple=True, metavar="GLOB,…", help="The items are these files.")
+@click.option("--items", "items_file", metavar="FILE", help="One item a line; - is standard input.")
+@click.option("-0", "--null", is_flag=True, help="Items end in NUL, as find -print0 writes them.")
+@click.option("--jsonl", is_flag=True, help="Each line is JSON; its fields are {name} in CMD.")
+@click.option(
+    "--gpus", "-g", type=_count_or_all, default="all", metavar="N|all",
+    help="At most this many GPUs at once [default: all].",
+)  # fmt: skip
+@click.option(
+    "--gpus-per-worker",
+    type=whole,
+    default=1,
+    metavar="N",
+    help="GPUs of each worker [default: 1].",
+)
+@click.option(
+    "--per-gpu", type=whole, default=1, metavar="N",
+    help="Workers on each GPU, with --shared --memory [default: 1].",
+)  # fmt: skip
+@request_options_but("gpus", "unbalanced")
+@queue_options
+@click.option("--cpu", type=whole, metavar="N", help="N workers without a GPU.")
+@click.option("--worker", is_flag=True, help="CMD stays and answers items line by line.")
+@click.option("--per-call", type=whole, default=1, metavar="N", help="Items for each call of CMD.")
+@click.option("--retries", type=int, default=0, metavar="N", help="Try a failed item N times more.")
+@click.option("--max-failures", type=whole, metavar="N", help="Begin no more after N failed items.")
+@click.option("--item-timeout", type=lasting, metavar="TIME", help="End an item after this time.")
+@click.option("--keep-order", is_flag=True, help="Print outputs in the order of the items.")
+@click.option("--resume", metavar="RUN", help="Leave out what this run has done; or last.")
+@click.option(
+    "--redo", type=click.Choice(["failed", "all"]), help="With --resume: these items only."
+)
+@click.option("--scaling", type=_counts, metavar="1,2,4", help="Measure with so many workers.")
+@click.option("--name", metavar="NAME", help="Name of the run record [default: the command's].")
+@click.option(
+    "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+@shared
+def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> int:
+    """Run a command for each of many items, on all GPUs that are free:
+
+    andon map --files 'clips/*.wav' -- python infer.py {item} --out out/{stem}.csv
+
+    {item}, {stem} (a file's name without folder and suffix), {index} and {gpu} are replaced in the
+    command; without any, the item is its last argument. Each worker has a lease of its own and sees
+    its GPU as 0; more begin as GPUs become free. Ctrl-C begins no further item, a second one kills
+    those that run. The exit code is 0 if all items succeeded, 1 if not; 125 is ours.
+    """
+    choices = chosen()
+    try:
+        if asked["retries"] < 0:
+            raise Invalid("--retries is not a number from 0 on")
+        if asked["redo"] and not asked["resume"]:
+            raise Invalid("--redo needs --resume", hint="add --resume last, or the id of a run")
+
+        from andon.cli.mapping import MapAsked, run_map
+
+        folder = None if telemetry_dir is None else Path(telemetry_dir)
+        return run_map(choices, MapAsked.of(command, folder, asked), asked)
+    except AndonError as error:
+        report(error)
+        return OURS

@@ -1,0 +1,383 @@
+"""Runs a map for the command line: reads the items, takes the devices, shows the progress."""
+
+import glob
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from andon.app.mapping import MapRecord, told
+from andon.cli.device_request import availability_of, request_from, wait_seconds
+from andon.cli.show.mapping.screen import MapScreen
+from andon.cli.show.mapping.words import scaling_lines, summary_words, where
+from andon.cli.show.waiting import WaitingLine
+from andon.cli.sources import sampling_ahead, settings_of
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.core.mapping.items import (
+    MapItem,
+    items_from_json,
+    items_from_lines,
+    items_from_names,
+    items_of,
+)
+from andon.core.mapping.plan import MapPlan, MapPolicy
+from andon.core.mapping.resume import DIGEST, RESUMES, Redo, digest, left
+from andon.core.mapping.scaling import ScalingStep, step_of
+from andon.core.mapping.template import CommandTemplate, template_of
+from andon.core.processes.redaction import redact
+from andon.core.runs.matching import RunQuery
+from andon.engine.mapping.calls import Caller, CommandCaller
+from andon.engine.mapping.earlier import earlier_outcomes
+from andon.engine.mapping.places import CpuPlaces, LeasedPlaces, WorkPlace, WorkPlaces, variables
+from andon.engine.mapping.session import ItemOutputs, MapResult, MapSession
+from andon.engine.mapping.worker_calls import WorkerCaller
+from andon.engine.running.programs import find
+from andon.engine.running.recorder import RunRecorder
+from andon.engine.sharing.granter import Terms
+from andon.errors import Conflict, Gone, Invalid, Unavailable
+from andon.model.run import ItemState, RunKind, RunRow, RunState
+
+if TYPE_CHECKING:
+    from andon.core.mapping.plan import MapUnit
+    from andon.engine.mapping.calls import CallEnd
+    from andon.engine.sampling.sampler import Sampler
+
+MOST_ITEMS_BYTES = 1 << 30
+INTERRUPTED, TERMINATED = 130, 143
+MOST_MAPS_SEARCHED = 500
+LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class MapAsked:
+    """What `andon map` was asked for, besides devices."""
+
+    command: tuple[str, ...]
+    files: tuple[str, ...]
+    items_file: str | None
+    null: bool
+    jsonl: bool
+    gpus: int | None
+    gpus_per_worker: int
+    per_gpu: int
+    cpu: int | None
+    worker: bool
+    per_call: int
+    policy: MapPolicy
+    item_timeout: float | None
+    keep_order: bool
+    resume: str | None
+    redo: Redo
+    scaling: tuple[int, ...]
+    name: str | None
+    folder: Path | None
+
+    @classmethod
+    def of(cls, command: tuple[str, ...], folder: Path | None, asked: dict[str, Any]) -> "MapAsked":
+        own = {name: asked[name] for name in (
+            "files", "items_file", "null", "jsonl", "gpus", "gpus_per_worker", "per_gpu", "cpu",
+            "worker", "per_call", "item_timeout", "keep_order", "resume", "name",
+        )}  # fmt: skip
+        found = cls(
+            command=command,
+            policy=MapPolicy(asked["retries"], asked["max_failures"]),
+            redo=Redo(asked["redo"] or Redo.UNDONE),
+            scaling=asked["scaling"] or (),
+            folder=folder,
+            **own,
+        )
+        found._refuse_nonsense(asked)
+        return found
+
+    def _refuse_nonsense(self, asked: dict[str, Any]) -> None:
+        if self.files and self.items_file:
+            raise Invalid("--files and --items cannot be combined")
+        if self.jsonl and (self.files or self.null):
+            raise Invalid("--jsonl reads lines: it cannot be combined with --files or -0")
+        if self.worker and self.per_call > 1:
+            raise Invalid("--worker gets one item at a time: leave --per-call out")
+        if self.per_gpu > 1 and not (asked["shared"] and asked["memory"]):
+            raise Invalid(
+                "several workers on one GPU need to share its memory",
+                hint=f"add --shared --memory SIZE, with what each of the {self.per_gpu} needs",
+            )
+        if self.per_gpu > 1 and self.gpus_per_worker > 1:
+            raise Invalid("--per-gpu and --gpus-per-worker cannot be combined")
+        if self.scaling and self.resume:
+            raise Invalid("--scaling works on all items: leave --resume out")
+
+
+def run_map(choices: Choices, asked: MapAsked, devices: dict[str, Any]) -> int:
+    """Returns the exit code."""
+    items = read_items(asked)
+    if not items:
+        raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
+    template = template_of(asked.command, items, 1 if asked.worker else asked.per_call)
+    if "{" not in asked.command[0]:
+        find(asked.command)
+    params: dict[str, Any] = {DIGEST: digest(asked.command), "items": len(items)}
+    if asked.resume:
+        items, params[RESUMES] = _left_of(asked, items)
+        if not items:
+            notice("nothing is left to do: all items have succeeded before", choices)
+            return 0
+    with sampling_ahead(choices) as sampler:
+        maker = _Maker(choices, asked, devices, sampler, template, params)
+        if asked.scaling:
+            return maker.measure(items)
+        return maker.work(items)
+
+
+def read_items(asked: MapAsked) -> tuple[MapItem, ...]:
+    """From files, from a list, or from standard input where it is not a terminal."""
+    if asked.files:
+        patterns = [part for given in asked.files for part in given.split(",") if part]
+        return items_of(_matching(patterns))
+    source = asked.items_file or "-"
+    if source == "-" and sys.stdin.isatty():
+        raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
+    try:
+        content = _content(source)
+    except OSError as exc:
+        raise Invalid(
+            f"{source}: {exc.strerror}", hint="--items takes a file, or - for stdin"
+        ) from exc
+    if len(content) > MOST_ITEMS_BYTES:
+        raise Invalid(f"{source} is larger than 1 GiB", hint="split it")
+    text = os.fsdecode(content)
+    if asked.jsonl:
+        return items_from_json(text)
+    return items_from_names(text) if asked.null else items_from_lines(text)
+
+
+def _content(source: str) -> bytes:
+    if source == "-":
+        return sys.stdin.buffer.read(MOST_ITEMS_BYTES + 1)
+    with Path(source).open("rb") as file:
+        return file.read(MOST_ITEMS_BYTES + 1)
+
+
+def _matching(patterns: Sequence[str]) -> Iterator[str]:
+    """Each file once, in order; a pattern without a match is a mistake."""
+    seen: set[str] = set()
+    for pattern in patterns:
+        found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - keeps names as typed
+        if not found:
+            raise Invalid(f"no file matches {pattern!r}")
+        for name in found:
+            if name not in seen:
+                seen.add(name)
+                yield name
+
+
+def _left_of(asked: MapAsked, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
+    """The items that are left of an earlier map, and its id."""
+    from andon.cli.commands.runs.opened import finding
+
+    command = digest(asked.command)
+    with finding() as finder:
+        if asked.resume == LAST:
+            finder.refresh()
+            row = _last_map(finder.index.find(RunQuery(limit=MOST_MAPS_SEARCHED)), command)
+        else:
+            row = finder.resolve(asked.resume or LAST)
+        if row.state is RunState.RUNNING:
+            raise Conflict(f"run {row.id} is still going on", hint=f"andon runs tail -f {row.id}")
+        before = earlier_outcomes(row, command, finder.resolve)
+    return left(items, before, asked.redo), row.id
+
+
+def _last_map(rows: Sequence[RunRow], command: str) -> RunRow:
+    for row in rows:
+        if row.kind is RunKind.MAP and row.params.get(DIGEST) == command:
+            return row
+    raise Gone("no earlier map had this command", hint="andon runs lists them")
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes sessions, one for a map and several for --scaling."""
+
+    choices: Choices
+    asked: MapAsked
+    devices: dict[str, Any]
+    sampler: "Sampler"
+    template: CommandTemplate
+    params: dict[str, Any]
+
+    def work(self, items: Sequence[MapItem]) -> int:
+        screen = MapScreen(self.choices, self.asked.keep_order)
+        screen.expect([item.index for item in items])
+        session = self._session(items, self._places(None), screen, screen.say)
+        with _signals(session, screen.say) as received:
+            result = session.run(screen.tick)
+        self._say(result)
+        if received:
+            return INTERRUPTED if received[0] == signal.SIGINT else TERMINATED
+        progress = result.progress
+        return 0 if progress.done == progress.total else 1
+
+    def measure(self, items: Sequence[MapItem]) -> int:
+        """The same items with each number of workers."""
+        steps: list[ScalingStep] = []
+        failed = 0
+        for workers in self.asked.scaling:
+            screen = MapScreen(self.choices, False)
+            session = self._session(items, self._places(workers), _Silent(screen), screen.say)
+            with _signals(session, screen.say) as received:
+                result = session.run(screen.tick)
+            if received:
+                return INTERRUPTED
+            had = len(result.used) if self.asked.cpu is None else workers
+            if had < workers:
+                raise Unavailable(
+                    f"only {had} of {workers} workers got a GPU, so nothing can be compared",
+                    hint="andon free says which are available",
+                )
+            progress, end = result.progress, result.end
+            failed += progress.failed
+            steps.append(step_of(workers, progress.done, progress.seconds, end.summary, end.node))
+        terminal = Terminal.of(self.choices)
+        for line in scaling_lines(steps):
+            terminal.say(line)
+        return 1 if failed else 0
+
+    def _session(
+        self,
+        items: Sequence[MapItem],
+        places: WorkPlaces,
+        outputs: ItemOutputs,
+        notify: Callable[[str], None],
+    ) -> MapSession:
+        settings = settings_of(self.choices)
+        record = MapRecord(
+            self.asked.name or Path(self.asked.command[0]).name,
+            self.asked.command,
+            settings,
+            self.sampler,
+            lambda: self.sampler.once(hasty=True),
+            notify,
+            os.environ,
+            self.params,
+            self.asked.folder,
+        )
+
+        def opened(found: Sequence[WorkPlace]) -> RunRecorder:
+            recorder = record.open(found)
+            labels = where([place.label for place in found])
+            more = f", up to {places.most}" if places.most > len(found) else ""
+            what = "1 item" if len(items) == 1 else f"{len(items)} items"
+            simulated = "simulated " if recorder.begin.simulated and found[0].devices else ""
+            notify(f"{what} on {simulated}{labels}{more} (run {recorder.begin.id})")
+            return recorder
+
+        plan = MapPlan(items, self.asked.policy, self.asked.per_call)
+        return MapSession(plan, places, opened, self._caller, outputs, notify)
+
+    def _caller(self, place: WorkPlace, recorder: RunRecorder) -> Caller:
+        env, descriptors = variables(place, told(recorder)), place.descriptors
+        limit = self.asked.item_timeout
+        if self.asked.worker:
+            command = self.template.words
+            return WorkerCaller(
+                [word.replace("{gpu}", place.label) for word in command], env, descriptors, limit
+            )
+
+        def words(unit: "MapUnit") -> Sequence[str]:
+            return self.template.command(unit.items, place.label)
+
+        return CommandCaller(words, env, descriptors, limit)
+
+    def _places(self, workers: int | None) -> WorkPlaces:
+        asked = self.asked
+        if asked.cpu is not None:
+            return CpuPlaces(workers or asked.cpu)
+        request = request_from({**self.devices, "gpus": asked.gpus_per_worker, "unbalanced": False})
+        most = settings_of(self.choices).map_gpus
+        if asked.gpus is not None:
+            most = min(most, asked.gpus)
+        if workers is not None:
+            most = workers * asked.gpus_per_worker
+        if most < asked.gpus_per_worker:
+            raise Invalid(
+                f"a worker needs {asked.gpus_per_worker} GPUs, but the map may have {most}",
+                hint="a larger --gpus, or the setting map.gpus",
+            )
+        line = WaitingLine(self.choices)
+        found = LeasedPlaces(
+            availability_of(self.choices, self.sampler),
+            replace(request, balanced=False) if asked.gpus_per_worker == 1 else request,
+            Terms(command=f"map: {redact(asked.command)}"),
+            most,
+            asked.per_gpu,
+            wait_seconds(self.devices),
+            line,
+        )
+        try:
+            _ = found.most
+        except Unavailable as error:
+            raise Unavailable(error.reason, hint=_without_gpu(error.hint)) from error
+        return found
+
+    def _say(self, result: MapResult) -> None:
+        text = summary_words(result)
+        notice(f"{text}; record: {result.path}" if result.path else text, self.choices)
+        if result.progress.done < result.progress.total:
+            notice(f"to go on: the same command with --resume {result.run}", self.choices)
+
+
+def _without_gpu(hint: str) -> str:
+    more = "andon map --cpu 4 works without a GPU"
+    return f"{hint}; {more}" if hint else more
+
+
+@dataclass(slots=True)
+class _Silent:
+    """For --scaling: what items write is not shown, only what fails."""
+
+    screen: MapScreen
+
+    def ended(self, unit: "MapUnit", end: "CallEnd", state: ItemState) -> None:
+        if state is not ItemState.OK:
+            self.screen.ended(unit, replace(end, output=None, errors=None), state)
+
+    def close(self) -> None:
+        self.screen.close()
+
+
+@contextmanager
+def _signals(session: MapSession, notify: Callable[[str], None]) -> Iterator[list[int]]:
+    """The first Ctrl-C begins no further item, the second kills those that run.
+
+    SIGTERM may also come from `andon release`, which means one worker alone.
+    """
+    received: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if session.pool is None:
+            raise KeyboardInterrupt
+        if number == signal.SIGTERM and session.pool.release():
+            return
+        received.append(number)
+        if len(received) == 1:
+            session.pool.stop("stopped on request")
+            if session.plan.running:
+                notify("no further items; those that run go on. Once more kills them")
+        else:
+            session.pool.end()
+
+    before = {
+        number: signal.signal(number, handle)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

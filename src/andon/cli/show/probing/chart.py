@@ -1,0 +1,139 @@
+"""Probes as text: a row for each size with a bar of its memory, then what follows from them."""
+
+from collections.abc import Sequence
+
+from andon.cli.show.cells import percent, unknown
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import Text, say
+from andon.core.probing.results import limited_by
+from andon.model.probing.probe import ProbeResult, Trial, TrialState
+from andon.units import human_bytes, human_seconds
+
+BAR = 20
+RESULTS = {
+    TrialState.FITS: ("fits", "green"),
+    TrialState.DEVICE_OUT_OF_MEMORY: ("out of GPU memory", "yellow"),
+    TrialState.HOST_OUT_OF_MEMORY: ("out of host memory", "yellow"),
+    TrialState.FAILED: ("failed", "red"),
+    TrialState.HUNG: ("hung", "red"),
+    TrialState.STOPPED: ("stopped", "dim"),
+}
+SIMULATED = "SIMULATED"
+
+
+def trial_line(trial: Trial, total_bytes: int | None) -> str:
+    """`64: fits, 12.1 GiB (9 %), GPU 87 %, 12 s`; what is unknown is left out."""
+    parts = [RESULTS[trial.state][0]]
+    if trial.peak_memory_bytes is not None:
+        share = f" ({100 * trial.peak_memory_bytes / total_bytes:.0f} %)" if total_bytes else ""
+        parts.append(f"{human_bytes(trial.peak_memory_bytes)}{share}")
+    if trial.utilization_percent is not None:
+        parts.append(f"GPU {trial.utilization_percent:.0f} %")
+    if trial.throughput is not None:
+        parts.append(f"throughput {trial.throughput:g}")
+    parts.append(human_seconds(trial.seconds))
+    return f"{trial.size}: {', '.join(parts)}"
+
+
+def render_probe(probe: ProbeResult, where: str, width: int, color: bool) -> str:
+    """The chart and the answer; `where` names the devices."""
+    mark = [say(f"  {SIMULATED}", "bold reverse")] if probe.simulated else []
+    title = say(where, "bold") + say(f"  {probe.model} · {probe.command}")
+    for one in mark:
+        title = title + one
+    lines = [title.fit(width), Text(), *_chart(probe, width), Text()]
+    lines += [line.fit(width) for line in answer_lines(probe)]
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def answer_lines(probe: ProbeResult) -> list[Text]:
+    """What was found, and how certain it is."""
+    lines = []
+    if probe.largest is None:
+        lines.append(say("no size was found that fits", "bold"))
+    else:
+        lines.append(say(f"largest size that fits: {probe.largest}", "bold") + say(_above(probe)))
+        margin = f"{probe.margin_percent:g} % less"
+        lines.append(say(f"recommended: {probe.recommended} ({margin})"))
+    if probe.line is not None:
+        line = probe.line
+        fixed = human_bytes(max(0.0, line.fixed_bytes))
+        lines.append(
+            say(
+                f"memory: about {fixed} + {human_bytes(line.bytes_per_unit)} for each unit "
+                f"(from {line.trials} trials below 80 % of the card)"
+            )
+        )
+    elif probe.line_reason:
+        lines.append(say(f"memory over size is not known: {probe.line_reason}", "dim"))
+    lines += [
+        say(f"less certain: {trial.size}: {trial.note}", "yellow")
+        for trial in probe.trials
+        if trial.note
+    ]
+    return lines
+
+
+def _above(probe: ProbeResult) -> str:
+    if probe.too_large is not None:
+        return f" ({probe.too_large} does not: {limited_by(probe)})"
+    if probe.complete:
+        return f" (the largest that was allowed; {probe.high} is --max)"
+    return " so far: the search did not come to its end"
+
+
+def _chart(probe: ProbeResult, width: int) -> list[Text]:
+    total = probe.memory_total_bytes
+    columns: list[TableColumn[Trial]] = [
+        TableColumn("SIZE", lambda one: say(str(one.size)), 0, right=True),
+        TableColumn("MEMORY", lambda one: _bar(one, total), 3),
+        TableColumn("", lambda one: _memory(one), 1, right=True),
+        TableColumn("GPU", lambda one: percent(one.utilization_percent), 4, right=True),
+        TableColumn("TIME", lambda one: say(human_seconds(one.seconds)), 5, right=True),
+    ]
+    if any(trial.throughput is not None for trial in probe.trials):
+        columns.append(TableColumn("THROUGHPUT", _throughput, 6, right=True))
+    columns.append(TableColumn("RESULT", lambda one: say(*RESULTS[one.state]), 2))
+    rows = [TableRow(trial) for trial in sorted(probe.trials, key=lambda one: one.size)]
+    return draw(columns, rows, width)
+
+
+def _bar(trial: Trial, total: int | None) -> Text:
+    if trial.peak_memory_bytes is None or not total:
+        return unknown()
+    cells = round(BAR * min(1.0, trial.peak_memory_bytes / total))
+    style = "green" if trial.state is TrialState.FITS else "yellow"
+    return say("━" * cells, style) + say("─" * (BAR - cells), "dim")
+
+
+def _memory(trial: Trial) -> Text:
+    used = trial.peak_memory_bytes
+    return unknown() if used is None else say(human_bytes(used))
+
+
+def _throughput(trial: Trial) -> Text:
+    return unknown() if trial.throughput is None else say(f"{trial.throughput:g}")
+
+
+def render_probes(probes: Sequence[ProbeResult], width: int, color: bool) -> str:
+    """A line for each stored probe, newest first."""
+    if not probes:
+        return "nothing was probed yet: andon probe --help\n"
+    columns: list[TableColumn[ProbeResult]] = [
+        TableColumn("NAME", lambda one: say(one.name, "bold"), 0, elastic=10),
+        TableColumn("BEST", lambda one: _size(one.recommended), 1, right=True),
+        TableColumn("LARGEST", lambda one: _size(one.largest), 2, right=True),
+        TableColumn("DEVICES", lambda one: say(_devices(one)), 3, elastic=8),
+        TableColumn("COMMAND", lambda one: say(one.command, "dim"), 4, elastic=12),
+    ]
+    lines = draw(columns, [TableRow(probe) for probe in probes], width)
+    return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def _size(size: int | None) -> Text:
+    return unknown() if size is None else say(str(size))
+
+
+def _devices(probe: ProbeResult) -> str:
+    mark = f" {SIMULATED}" if probe.simulated else ""
+    return f"{probe.devices} × {probe.model}{mark}"

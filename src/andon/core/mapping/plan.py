@@ -1,0 +1,119 @@
+"""Which items are worked on next, what is tried again and when, and when a map is over."""
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from andon.core.mapping.items import MapItem
+from andon.core.retrying import BackOff
+from andon.model.run import ItemState
+
+
+@dataclass(frozen=True, slots=True)
+class MapPolicy:
+    """How often an item is tried, and when the whole is given up."""
+
+    retries: int = 0
+    most_failures: int | None = None
+    back_off: BackOff = BackOff(first_seconds=1.0, most_seconds=60.0, at_once=0)  # noqa: RUF009
+
+
+@dataclass(frozen=True, slots=True)
+class MapUnit:
+    """What one call works on."""
+
+    items: tuple[MapItem, ...]
+    attempt: int = 1
+
+
+@dataclass(slots=True)
+class MapPlan:
+    """The items of a map. Whoever uses it from several threads holds a lock."""
+
+    items: Sequence[MapItem]
+    policy: MapPolicy = field(default_factory=MapPolicy)
+    per_call: int = 1
+    done: int = 0
+    failed: int = 0
+    running: int = 0  # items, not calls
+    stopped: str | None = None  # why no item is begun any more
+    _next: deque[MapUnit] = field(default_factory=deque)
+    _later: list[tuple[float, int, MapUnit]] = field(default_factory=list)
+    _order: int = 0
+
+    def __post_init__(self) -> None:
+        size = max(1, self.per_call)
+        self._next.extend(
+            MapUnit(tuple(self.items[place : place + size]))
+            for place in range(0, len(self.items), size)
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Calls that are still to be made, now or later."""
+        return 0 if self.stopped else len(self._next) + len(self._later)
+
+    @property
+    def over(self) -> bool:
+        return not self.running and not self.waiting
+
+    @property
+    def untouched(self) -> int:
+        """Items that have neither succeeded nor failed, nor are being worked on."""
+        return len(self.items) - self.done - self.failed - self.running
+
+    def take(self, now: float) -> MapUnit | None:
+        """The next call, if one is due."""
+        if self.stopped:
+            return None
+        unit = None
+        if self._later and self._later[0][0] <= now:
+            unit = heapq.heappop(self._later)[2]
+        elif self._next:
+            unit = self._next.popleft()
+        if unit is not None:
+            self.running += len(unit.items)
+        return unit
+
+    def due_seconds(self, now: float) -> float | None:
+        """How long until the next call is due; None where none is to be made."""
+        if not self.waiting:
+            return None
+        return 0.0 if self._next else max(0.0, self._later[0][0] - now)
+
+    def ended(self, unit: MapUnit, ok: bool, now: float) -> ItemState:
+        """What becomes of it: done, to be tried again, or failed."""
+        self.running -= len(unit.items)
+        if ok:
+            self.done += len(unit.items)
+            return ItemState.OK
+        if unit.attempt <= self.policy.retries and not self.stopped:
+            at = now + self.policy.back_off.seconds(unit.attempt)
+            self._order += 1
+            again = MapUnit(unit.items, unit.attempt + 1)
+            heapq.heappush(self._later, (at, self._order, again))
+            return ItemState.RETRY
+        self.failed += len(unit.items)
+        most = self.policy.most_failures
+        if most is not None and self.failed >= most and not self.stopped:
+            self.stop(f"{self.failed} items failed, which is the limit of --max-failures")
+        return ItemState.FAILED
+
+    def returned(self, unit: MapUnit) -> None:
+        """It was not worked on after all: its device was taken away."""
+        self.running -= len(unit.items)
+        self._next.appendleft(unit)
+
+    def stop(self, why: str) -> None:
+        """Begin no further item; what runs goes on."""
+        self.stopped = self.stopped or why
+
+
+def validate(plan: MapPlan) -> None:
+    """Every item is in exactly one place."""
+    queued = [*plan._next, *(unit for _, _, unit in plan._later)]
+    indices = [item.index for unit in queued for item in unit.items]
+    assert len(indices) == len(set(indices))
+    assert plan.done + plan.failed + plan.running + len(indices) == len(plan.items)
+    assert min(plan.done, plan.failed, plan.running) >= 0

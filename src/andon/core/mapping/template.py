@@ -1,0 +1,93 @@
+"""The command of a map, with the item in its place; no shell takes part."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from andon.core.mapping.items import MapItem
+from andon.errors import Invalid
+
+NAMED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+ITEM, STEM, INDEX, GPU = "item", "stem", "index", "gpu"
+OF_AN_ITEM = frozenset({ITEM, STEM, INDEX})
+NO_GPU = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTemplate:
+    """Words with `{item}`, `{stem}`, `{index}`, `{gpu}` or `{field}` in them; other braces stay.
+
+    Without any that differs from item to item, the item is the last word.
+    """
+
+    words: tuple[str, ...]
+    fields: frozenset[str] = frozenset()  # those of the items, as far as the words name them
+
+    @property
+    def appends(self) -> bool:
+        named = {name for word in self.words for name in NAMED.findall(word)}
+        return not named & (OF_AN_ITEM | self.fields)
+
+    def command(self, items: Sequence[MapItem], gpu: str) -> list[str]:
+        """For one call. Several items stand where `{item}` is a word of its own, or at the end."""
+        words = (*self.words, "{item}") if self.appends else self.words
+        if len(items) == 1:
+            known = values(items[0], gpu)
+            return [_filled(word, known) for word in words]
+        out: list[str] = []
+        for word in words:
+            if word == "{item}":
+                out += [item.text for item in items]
+            else:
+                out.append(_filled(word, {GPU: gpu}))
+        return out
+
+
+def template_of(
+    words: Sequence[str], items: Sequence[MapItem], per_call: int = 1
+) -> CommandTemplate:
+    """The command for these items; Invalid where they do not fit together."""
+    named = {name for word in words for name in NAMED.findall(word)}
+    found = {name for item in items for name in item.fields}
+    template = CommandTemplate(tuple(words), frozenset(named & found))
+    for item in items:
+        if lacking := sorted(template.fields - item.fields.keys()):
+            raise Invalid(
+                f"item {item.index} has no field {lacking[0]!r}: {item.shown[:80]}",
+                hint=f"every item needs it, because the command has {{{lacking[0]}}}",
+            )
+    if per_call > 1:
+        _refuse_several(template)
+    return template
+
+
+def _refuse_several(template: CommandTemplate) -> None:
+    for word in template.words:
+        named = set(NAMED.findall(word)) & (OF_AN_ITEM | template.fields)
+        if named and word != "{item}":
+            raise Invalid(
+                f"with --per-call the command gets several items, which {word!r} cannot hold",
+                hint="use {item} as a word of its own, or leave it out: items then come last",
+            )
+
+
+def values(item: MapItem, gpu: str) -> dict[str, str]:
+    """What the names in braces stand for; those of andon come before fields of the same name."""
+    return {
+        **item.fields,
+        ITEM: item.text,
+        STEM: stem(item.text),
+        INDEX: str(item.index),
+        GPU: gpu,
+    }
+
+
+def stem(text: str) -> str:
+    """The name of a file without its folder and its last suffix."""
+    name = text.rstrip("/").rpartition("/")[2]
+    base, dot, _ = name.rpartition(".")
+    return base if dot and base.strip(".") else name
+
+
+def _filled(word: str, known: Mapping[str, str]) -> str:
+    return NAMED.sub(lambda match: known.get(match[1], match[0]), word)

@@ -1,0 +1,48 @@
+"""The lines between a map and a worker that stays: `--worker`.
+
+The map writes `{"index": 3, "item": "a.wav"}`, with the fields of a JSON item as `fields`; the
+worker answers `{"index": 3, "ok": true, "result": …}` or `{"index": 3, "ok": false, "error": "…"}`.
+Every other line is output.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from andon.core.mapping.items import MapItem
+
+LONGEST_ANSWER = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAnswer:
+    """What a worker says about one item."""
+
+    index: int
+    ok: bool
+    result: Any = None
+    error: str | None = None
+
+
+def request_line(item: MapItem) -> bytes:
+    """The line for one item."""
+    sent: dict[str, Any] = {"index": item.index, "item": item.text}
+    if item.fields:
+        sent["fields"] = dict(item.fields)
+    return json.dumps(sent).encode() + b"\n"
+
+
+def answer_of(line: bytes) -> WorkerAnswer | None:
+    """The answer in a line; None where it is output."""
+    if not line.lstrip().startswith(b"{") or len(line) > LONGEST_ANSWER:
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    index, ok = value.get("index"), value.get("ok")
+    if not isinstance(index, int) or isinstance(index, bool) or not isinstance(ok, bool):
+        return None
+    error = value.get("error")
+    said = None if error is None else str(error)
+    return WorkerAnswer(index, ok, value.get("result"), said)

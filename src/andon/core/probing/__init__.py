@@ -1,0 +1,1 @@
+"""Finds the largest size that fits by trying."""

@@ -1,0 +1,1 @@
+"""Carries a function into a spawned child, and its result back."""

@@ -1,0 +1,283 @@
+"""Calls a function in a spawned process: once, or many times in one that stays.
+
+Never by fork: a child of a process that has used CUDA, or has threads, cannot use CUDA.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from andon.engine.functions.carrying import carried, carry_function, carry_value
+from andon.engine.functions.child import read_frame, write_frame
+from andon.errors import AndonError
+from andon.host.interpreter import module_command, module_environment
+from andon.host.topology.affinity import on_cpus
+
+MODULE = "andon.engine.functions.child"
+TAIL_BYTES = 64 * 1024
+GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL
+OUTPUT_SECONDS = 1.0  # how long the rest of its output is waited for
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """How a call ended: with a result, an exception, or the end of its process."""
+
+    result: Any = None
+    error: str | None = None  # `ValueError: too small`; None where it returned
+    exception: bytes | None = None  # the same, carried; opening it may import its package
+    traceback: str = ""
+    code: int | None = None  # of the process, where it ended during the call
+    signal: int | None = None
+    seconds: float = 0.0
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+    def value(self) -> Any:
+        """The result; raises what the function raised."""
+        if self.error is None:
+            return self.result
+        raise self.raised()
+
+    def raised(self) -> BaseException:
+        """What the function raised, with the traceback of its process as a note."""
+        found: BaseException | None = None
+        if self.exception is not None:
+            with suppress(Exception):  # a class that this process does not have
+                found = carried(self.exception)
+        found = found or AndonError(self.error or "")
+        if self.traceback:
+            found.add_note(f"In the process of the function:\n{self.traceback}")
+        return found
+
+
+class FunctionWorker:
+    """A process that has the function and takes one argument after the other.
+
+    A process that ended is started again with the next call. Not for several threads at once.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        environment: Mapping[str, str] | None = None,
+        cpus: frozenset[int] | None = None,
+        descriptors: tuple[int, ...] = (),
+        echo: bool = False,
+    ) -> None:
+        """`environment` is added to ours; `descriptors` are inherited, such as a lease's; with
+        `echo` its output is also written to our standard error."""
+        self._function = carry_function(function)
+        self._environment = dict(environment or {})
+        self._cpus, self._descriptors, self._echo = cpus, descriptors, echo
+        self._process: subprocess.Popen[bytes] | None = None
+        self._requests = self._answers = -1
+        self._reader: threading.Thread | None = None
+        self._output, self._drained = -1, threading.Lock()
+        self._tail = b""
+        self.written = 0  # bytes that its processes have written
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process; None where none runs."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start the process, and let it import the function; a call does so by itself.
+
+        Raises what importing the function raised.
+        """
+        if self._process is not None:
+            return
+        theirs, self._requests = os.pipe()
+        self._answers, answer = os.pipe()
+        self._output, entrance = os.pipe()
+        os.set_blocking(self._output, False)
+        self._tail = b""
+        try:
+            with on_cpus(self._cpus):
+                self._process = subprocess.Popen(
+                    module_command(MODULE, str(theirs), str(answer)),
+                    env={**module_environment(), **self._environment},
+                    pass_fds=(theirs, answer, *self._descriptors),
+                    process_group=0,
+                    stdin=subprocess.DEVNULL,
+                    stdout=entrance,
+                    stderr=entrance,
+                )
+        finally:
+            for descriptor in (theirs, answer, entrance):
+                os.close(descriptor)
+        self._reader = threading.Thread(target=self._read_output, args=(self._output,), daemon=True)
+        self._reader.start()
+        setup = {"function": self._function, "path": [p for p in sys.path if p]}
+        self._begin(carry_value(setup))
+
+    def _begin(self, setup: bytes) -> None:
+        with suppress(BrokenPipeError):
+            write_frame(self._requests, setup)
+        answer = self._answer(None)
+        failed = {"error": "its process ended at the start"} if answer is None else answer["start"]
+        if failed is None:
+            return
+        outcome = _outcome(failed, 0.0)
+        said = self.output()
+        self.close()
+        if outcome.exception is not None:
+            raise outcome.raised()
+        lines = [line for line in said.splitlines() if line.strip()]
+        hint = lines[-1][:200] if lines else ""
+        raise AndonError(f"the function could not be loaded: {outcome.error}", hint=hint)
+
+    def call(self, argument: Any, timeout_seconds: float | None = None) -> CallOutcome:
+        """Call the function with this argument. A call that takes longer is ended with its
+        process: SIGTERM, and SIGKILL after a while."""
+        content = carry_value(argument)
+        self.start()
+        began = time.monotonic()
+        with suppress(BrokenPipeError):
+            write_frame(self._requests, content)
+        try:
+            answer = self._answer(None if timeout_seconds is None else began + timeout_seconds)
+        except TimeoutError:
+            code = self.end()
+            taken = time.monotonic() - began
+            return _ended(code, taken, timed_out=True)
+        seconds = time.monotonic() - began
+        if answer is None:  # it ended by itself
+            return _ended(self.end(0.0), seconds)
+        return _outcome(answer, seconds)
+
+    def output(self) -> str:
+        """The end of what its process has written so far."""
+        self._drain(self._output)
+        return self._tail.decode(errors="replace")
+
+    def output_since(self, written: int) -> bytes:
+        """The end of what was written after so many bytes."""
+        self._drain(self._output)
+        new = min(len(self._tail), self.written - written)
+        return self._tail[len(self._tail) - new :]
+
+    def end(self, grace_seconds: float = GRACE_SECONDS) -> int:
+        """End its process and everything in its group; its code as Popen gives it."""
+        process = self._process
+        if process is None:
+            return 0
+        if grace_seconds > 0 and process.poll() is None:
+            _signal_group(process.pid, signal.SIGTERM)
+            _wait_unreaped(process.pid, grace_seconds)
+        if process.returncode is None:
+            _wait_unreaped(process.pid, 0.05)
+            _signal_group(process.pid, signal.SIGKILL)  # not reaped: its number is still its own
+        code = process.wait()
+        self._process = None
+        for descriptor in (self._requests, self._answers):
+            os.close(descriptor)
+        if self._reader is not None:
+            self._reader.join(OUTPUT_SECONDS)
+        return code
+
+    def close(self) -> None:
+        """End its process, without a grace: between calls it has nothing to lose."""
+        self.end(0.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _answer(self, until: float | None) -> dict[str, Any] | None:
+        """The next answer; None where its process ended without one."""
+        watched = select.poll()
+        watched.register(self._answers, select.POLLIN)
+        left = None if until is None else max(0.0, until - time.monotonic()) * 1000
+        if not watched.poll(left):
+            raise TimeoutError
+        frame = read_frame(self._answers)
+        return None if frame is None else carried(frame)
+
+    def _read_output(self, source: int) -> None:
+        watched = select.poll()
+        watched.register(source, select.POLLIN)
+        while watched.poll() and self._drain(source):
+            pass
+        with self._drained:
+            self._output = -1
+            os.close(source)
+
+    def _drain(self, source: int) -> bool:
+        """Take what is there now; False at the end. The thread and whoever asks both call it."""
+        with self._drained:
+            if source < 0 or source != self._output:
+                return False
+            while True:
+                try:
+                    piece = os.read(source, 65536)
+                except BlockingIOError:
+                    return True
+                if not piece:
+                    return False
+                self.written += len(piece)
+                self._tail = (self._tail + piece)[-TAIL_BYTES:]
+                if self._echo:
+                    sys.stderr.write(piece.decode(errors="replace"))
+
+
+def call(
+    function: Callable[[Any], Any],
+    argument: Any,
+    environment: Mapping[str, str] | None = None,
+    timeout_seconds: float | None = None,
+) -> tuple[CallOutcome, str]:
+    """One call in a process of its own: how it ended, and the end of its output."""
+    with FunctionWorker(function, environment) as worker:
+        outcome = worker.call(argument, timeout_seconds)
+        worker.end(0.0)
+        return outcome, worker.output()
+
+
+def _outcome(answer: Mapping[str, Any], seconds: float) -> CallOutcome:
+    if "result" in answer:
+        return CallOutcome(result=carried(answer["result"]), seconds=seconds)
+    said = str(answer.get("traceback", ""))
+    return CallOutcome(None, str(answer["error"]), answer.get("exception"), said, seconds=seconds)
+
+
+def _ended(code: int, seconds: float, timed_out: bool = False) -> CallOutcome:
+    number = -code if code < 0 else None
+    what = f"was ended by signal {number}" if number else f"ended with code {code}"
+    error = f"did not end within {seconds:.0f} s" if timed_out else f"its process {what}"
+    return CallOutcome(error=error, code=code, signal=number, seconds=seconds, timed_out=timed_out)
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def _wait_unreaped(pid: int, seconds: float) -> None:
+    """Until it has ended, without reaping it."""
+    descriptor = os.pidfd_open(pid)
+    watched = select.poll()
+    watched.register(descriptor, select.POLLIN)
+    watched.poll(seconds * 1000)
+    os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Works through many items with one worker per device."""

@@ -1,0 +1,207 @@
+"""The workers of a map: they grow with the devices, and each leaves when no item is left for it."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from andon.core.mapping.plan import MapPlan, MapUnit
+from andon.engine.mapping.calls import CallEnd, Caller
+from andon.engine.mapping.places import WorkPlace, WorkPlaces
+from andon.engine.sharing.granter import NoLongerWanted
+from andon.errors import AndonError
+from andon.model.run import ItemState
+
+TICK_SECONDS = 0.1
+CHECK_SECONDS = 1.0
+RETRY_SECONDS = 5.0  # after a refusal that may pass
+
+
+class MapListener(Protocol):
+    """Is told what happens, in the order of each item; from several threads at once."""
+
+    def joined(self, place: WorkPlace) -> None: ...
+    def left(self, place: WorkPlace) -> None: ...
+    def began(self, unit: MapUnit, place: WorkPlace) -> None: ...
+    def ended(self, unit: MapUnit, place: WorkPlace, end: CallEnd, state: ItemState) -> None: ...
+
+
+class MapPool:
+    """One map. `stop` begins no further item, `end` also ends those that run."""
+
+    def __init__(
+        self,
+        plan: MapPlan,
+        places: WorkPlaces,
+        caller_of: Callable[[WorkPlace], Caller],
+        listener: MapListener,
+        notify: Callable[[str], None],
+    ) -> None:
+        self.plan, self._places, self._caller_of = plan, places, caller_of
+        self._listener, self._notify = listener, notify
+        self._changed = threading.Condition()
+        self._callers: dict[int, tuple[WorkPlace, Caller]] = {}
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._number = 0
+        self._killed = False
+        self._error: BaseException | None = None
+
+    @property
+    def workers(self) -> list[WorkPlace]:
+        """The places that are taken now."""
+        with self._changed:
+            return [place for place, _ in self._callers.values()]
+
+    def run(self, first: list[WorkPlace], tick: Callable[[], None]) -> None:
+        """Until every item has ended, or nothing more can be done; `tick` is called all along."""
+        for place in first:
+            self._start(place)
+        recruiter = threading.Thread(target=self._recruit, name="andon recruits", daemon=True)
+        recruiter.start()
+        checked = time.monotonic()
+        while True:
+            with self._changed:
+                if self._is_over(recruiter):
+                    break
+                self._changed.wait(TICK_SECONDS)
+            tick()
+            if time.monotonic() - checked >= CHECK_SECONDS:
+                checked = time.monotonic()
+                self._check_places()
+        for thread in self._threads:
+            thread.join()
+        recruiter.join()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self, why: str) -> None:
+        """Begin no further item. Called from a signal handler: it takes no lock."""
+        self.plan.stop(why)
+
+    def end(self, number: int = signal.SIGKILL) -> None:
+        """End the items that run; from a signal handler, too."""
+        self._killed = True
+        for _, caller in list(self._callers.values()):
+            caller.end(number)
+
+    def release(self) -> bool:
+        """Let those go whose lease somebody released; whether there were any."""
+        found = [pair for pair in list(self._callers.values()) if pair[0].is_released()]
+        for place, caller in found:
+            self._notify(f"{place.leaving}; its item is left to the others")
+            caller.end(signal.SIGTERM)
+        return bool(found)
+
+    # Workers.
+
+    def _start(self, place: WorkPlace) -> None:
+        caller = self._caller_of(place)
+        with self._changed:
+            self._number += 1
+            number = self._number
+            self._callers[number] = place, caller
+        self._listener.joined(place)
+        thread = threading.Thread(
+            target=self._work, args=(number, place, caller), name=f"andon map {place.label}"
+        )
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self, number: int, place: WorkPlace, caller: Caller) -> None:
+        try:
+            while (unit := self._next(place)) is not None:
+                self._listener.began(unit, place)
+                self._settle(unit, place, caller.call(unit))
+        except BaseException as error:  # noqa: BLE001 - raised again where the map was started
+            self._error = self._error or error
+            self.plan.stop("a worker failed")
+        finally:
+            caller.close()
+            place.release()
+            with self._changed:
+                del self._callers[number]
+                self._changed.notify_all()
+            self._listener.left(place)
+
+    def _next(self, place: WorkPlace) -> MapUnit | None:
+        """The next call for this worker; None where it may leave."""
+        with self._changed:
+            self._idle += 1
+            try:
+                while place.leaving is None:
+                    now = time.monotonic()
+                    if (unit := self.plan.take(now)) is not None:
+                        return unit
+                    due = self.plan.due_seconds(now)
+                    if due is None or self._idle > self.plan.waiting:
+                        return None
+                    self._changed.wait(min(due, CHECK_SECONDS))
+                return None
+            finally:
+                self._idle -= 1
+
+    def _settle(self, unit: MapUnit, place: WorkPlace, end: CallEnd) -> None:
+        with self._changed:
+            if end.interrupted and not end.ok and place.leaving is not None and not self._killed:
+                self.plan.returned(unit)
+                self._changed.notify_all()
+                return
+            state = self.plan.ended(unit, end.ok, time.monotonic())
+            self._changed.notify_all()
+        self._listener.ended(unit, place, end, state)
+
+    # Growing.
+
+    def _recruit(self) -> None:
+        while not self._is_enough():
+            try:
+                place = self._places.later(self.workers, self._is_enough)
+            except NoLongerWanted:
+                return
+            except AndonError as error:
+                self._wait_after(error)
+                continue
+            if place is None:
+                if not self._wait_for_change():
+                    return
+                continue
+            if self._is_enough():
+                place.release()
+                return
+            self._start(place)
+
+    def _is_enough(self) -> bool:
+        """Whether no further worker would find an item."""
+        return self.plan.waiting <= self._idle
+
+    def _wait_after(self, error: AndonError) -> None:
+        """Without a worker the reason ends the map; with some, a later attempt may succeed."""
+        with self._changed:
+            if not self._callers:
+                self._error = self._error or error
+                self.plan.stop(error.reason)
+                return
+            self._changed.wait(RETRY_SECONDS)
+
+    def _wait_for_change(self) -> bool:
+        """All places are taken. One may become free: its lease may be released."""
+        with self._changed:
+            before = len(self._callers)
+            while not self._is_enough() and len(self._callers) >= before:
+                self._changed.wait(CHECK_SECONDS)
+        return not self._is_enough()
+
+    def _is_over(self, recruiter: threading.Thread) -> bool:
+        if self._callers:
+            return False
+        return self.plan.over or not recruiter.is_alive()
+
+    def _check_places(self) -> None:
+        for place, caller in list(self._callers.values()):
+            with suppress(OSError):
+                place.check(self._notify)
+            if place.leaving is not None:
+                caller.end(signal.SIGTERM)

@@ -1,0 +1,187 @@
+"""One map from its first device to its summary: the workers, the record, and who is told."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from andon.core.mapping.plan import MapPlan, MapUnit
+from andon.engine.mapping.calls import CallEnd, Caller
+from andon.engine.mapping.places import WorkPlace, WorkPlaces
+from andon.engine.mapping.pool import MapPool
+from andon.engine.running.recorder import RunOutcome, RunRecorder
+from andon.model.run import ItemState, RunEnd, RunItem, RunState
+
+
+class ItemOutputs(Protocol):
+    """Is given what each item wrote, when it has ended."""
+
+    def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class MapProgress:
+    """How far a map is."""
+
+    total: int
+    done: int
+    failed: int
+    running: int
+    seconds: float
+    workers: tuple[str, ...] = ()  # the labels of their devices
+    stopped: str | None = None
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.failed
+
+    @property
+    def per_second(self) -> float | None:
+        return self.ended / self.seconds if self.ended and self.seconds > 0 else None
+
+    @property
+    def left_seconds(self) -> float | None:
+        """If the rest goes as what has ended so far."""
+        rate = self.per_second
+        return None if rate is None else (self.total - self.ended) / rate
+
+
+@dataclass(frozen=True, slots=True)
+class MapResult:
+    """What became of a map."""
+
+    progress: MapProgress
+    used: tuple[str, ...]  # the labels of its devices, once for each worker
+    end: RunEnd
+    path: Path | None  # of the record, if it could be written
+    run: str
+
+
+@dataclass(slots=True)
+class MapSession:
+    """Use it once: `run`. `record` makes the recorder when the first devices are known."""
+
+    plan: MapPlan
+    places: WorkPlaces
+    record: Callable[[Sequence[WorkPlace]], RunRecorder]
+    caller_of: Callable[[WorkPlace, RunRecorder], Caller]
+    outputs: ItemOutputs
+    notify: Callable[[str], None]
+    pool: MapPool | None = None
+    _recorder: RunRecorder | None = None
+    _began: float = 0.0
+    _seconds: float | None = None
+    _held: dict[str, int] = field(default_factory=dict)  # uuid -> workers on it
+    _workers: Counter[str] = field(default_factory=Counter)  # label -> workers there now
+    _used: Counter[str] = field(default_factory=Counter)  # label -> the most workers at once
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, tick: Callable[[MapProgress], None]) -> MapResult:
+        """Work through the items. Raises what kept the first device from being had."""
+        first = self._first_places()
+        recorder = self._recorder = self.record(first)
+        pool = self.pool = MapPool(
+            self.plan, self.places, lambda place: self.caller_of(place, recorder), self, self.notify
+        )
+        self._began = time.monotonic()
+        outcome = RunOutcome(RunState.STOPPED)
+        try:
+            pool.run(first, lambda: tick(self.progress()))
+            outcome = self._outcome()
+        finally:
+            self._seconds = time.monotonic() - self._began
+            self.outputs.close()
+            recorder.read_last()
+            end = recorder.end(outcome)
+        path = recorder.path if recorder.file.writes else None
+        used = tuple(self._used.elements())
+        return MapResult(self.progress(), used, end, path, recorder.begin.id)
+
+    def progress(self) -> MapProgress:
+        seconds = self._seconds
+        if seconds is None:
+            seconds = time.monotonic() - self._began if self._began else 0.0
+        workers = () if self.pool is None else tuple(place.label for place in self.pool.workers)
+        plan = self.plan
+        return MapProgress(
+            len(plan.items), plan.done, plan.failed, plan.running, seconds, workers, plan.stopped
+        )
+
+    def _first_places(self) -> list[WorkPlace]:
+        """The first device, and what else is free now."""
+        found = [self.places.first()]
+        try:
+            while len(found) < self.plan.waiting:
+                more = self.places.at_once(found)
+                if more is None:
+                    break
+                found.append(more)
+        except BaseException:
+            for place in found:
+                place.release()
+            raise
+        return found
+
+    def _outcome(self) -> RunOutcome:
+        plan, seconds = self.plan, time.monotonic() - self._began
+        words = f"{plan.done} of {len(plan.items)} items succeeded, {plan.failed} failed"
+        if plan.stopped:
+            state, words = RunState.STOPPED, f"{words}; {plan.stopped}"
+        else:
+            state = RunState.FAILED if plan.failed else RunState.SUCCEEDED
+        code = 0 if state is RunState.SUCCEEDED else 1
+        return RunOutcome(state, code, None, words, duration_seconds=round(seconds, 3))
+
+    # What the pool tells.
+
+    def joined(self, place: WorkPlace) -> None:
+        with self._lock:
+            self._workers[place.label] += 1
+            self._used[place.label] = max(self._used[place.label], self._workers[place.label])
+            for device in place.devices:
+                self._held[device.uuid] = self._held.get(device.uuid, 0) + 1
+                if self._recorder is not None:
+                    self._recorder.join(device)
+
+    def left(self, place: WorkPlace) -> None:
+        with self._lock:
+            self._workers[place.label] -= 1
+            for device in place.devices:
+                self._held[device.uuid] -= 1
+                last = not any(self._held.values())  # the last one is read once more at the end
+                if self._recorder is not None and not self._held[device.uuid] and not last:
+                    self._recorder.leave(device.uuid)
+
+    def began(self, unit: MapUnit, place: WorkPlace) -> None:
+        self._write(unit, place, ItemState.START)
+
+    def ended(self, unit: MapUnit, place: WorkPlace, end: CallEnd, state: ItemState) -> None:
+        self._write(unit, place, state, end)
+        self.outputs.ended(unit, end, state)
+
+    def _write(
+        self, unit: MapUnit, place: WorkPlace, state: ItemState, end: CallEnd | None = None
+    ) -> None:
+        if self._recorder is None:
+            return
+        at, device = time.time(), place.label if place.devices else None
+        said = None if end is None else _said(end)
+        for item in unit.items:
+            self._recorder.write(
+                RunItem(
+                    at, state, item.index, item.shown, device, unit.attempt,
+                    None if end is None else round(end.seconds, 6), said,
+                )
+            )  # fmt: skip
+
+
+def _said(end: CallEnd) -> str | None:
+    """The end of its output; why it failed comes last."""
+    tail = end.tail().rstrip()
+    if end.ok or not end.words:
+        return tail or None
+    return f"{tail}\n{end.words}" if tail else end.words

@@ -1,0 +1,182 @@
+"""The calls of a worker that stays: one process per place, one line per item."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from andon.core.mapping.items import MapItem
+from andon.core.mapping.plan import MapUnit
+from andon.core.mapping.worker_lines import LONGEST_ANSWER, WorkerAnswer, answer_of, request_line
+from andon.engine.mapping.calls import (
+    GRACE_SECONDS,
+    KEPT_BYTES,
+    CallEnd,
+    CallGroup,
+    CallOutput,
+    ending_words,
+    late_words,
+    new_file,
+)
+
+PIECE_BYTES = 1 << 16
+LEAVE_SECONDS = 30.0  # after its input is closed
+
+
+class WorkerCaller:
+    """Starts the worker with the first item, and again after it died."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        descriptors: Sequence[int] = (),
+        timeout_seconds: float | None = None,
+    ) -> None:
+        self._command, self._environment = list(command), dict(environment)
+        self._descriptors, self._timeout = tuple(descriptors), timeout_seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] | None = None
+        self._read_errors = 0
+        self._rest = b""
+        self._current = CallGroup()
+
+    def call(self, unit: MapUnit) -> CallEnd:
+        began = time.monotonic()
+        (item,) = unit.items
+        try:
+            process = self._started()
+        except OSError as exc:
+            words = f"the worker could not be started: {exc.strerror}"
+            return CallEnd(False, time.monotonic() - began, words)
+        output: list[bytes] = []
+        answer, trouble = self._ask(process, item, output)
+        interrupted = False
+        if answer is None:
+            interrupted = self._gone(process)
+            code = process.returncode
+            trouble = trouble or f"the worker ended before it answered ({ending_words(code) or 0})"
+        elif not answer.ok:
+            trouble = answer.error or "the worker reported a failure"
+        return CallEnd(
+            answer is not None and answer.ok,
+            time.monotonic() - began,
+            trouble,
+            CallOutput(b"".join(output)[-KEPT_BYTES:]),
+            CallOutput(self._new_errors()),
+            None if answer is None else answer.result,
+            interrupted,
+        )
+
+    def end(self, number: int) -> None:
+        self._current.send(number)
+
+    def close(self) -> None:
+        """Close its input and wait for it; one that stays is ended."""
+        process = self._process
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            if process.stdin is not None:
+                process.stdin.close()
+        self._drain(process)
+        if process.poll() is None:
+            self._current.wait(process, GRACE_SECONDS)
+        self._gone(process)
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            if self._errors is None:
+                self._errors = new_file()
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                pass_fds=self._descriptors,
+                process_group=0,
+                bufsize=0,
+            )
+            self._rest = b""
+        self._current.began(self._process)
+        return self._process
+
+    def _ask(
+        self, process: "subprocess.Popen[bytes]", item: MapItem, output: list[bytes]
+    ) -> tuple[WorkerAnswer | None, str]:
+        """Its answer, or why there is none."""
+        until = None if self._timeout is None else time.monotonic() + self._timeout
+        assert process.stdin is not None
+        try:
+            process.stdin.write(request_line(item))
+        except OSError:
+            return None, ""
+        while True:
+            while (end := self._rest.find(b"\n")) >= 0:
+                line, self._rest = self._rest[: end + 1], self._rest[end + 1 :]
+                answer = answer_of(line)
+                if answer is not None and answer.index == item.index:
+                    return answer, ""
+                output.append(line)
+            if len(self._rest) > LONGEST_ANSWER:
+                output.append(self._rest)
+                self._rest = b""
+            if not self._is_readable(process, until):
+                return (
+                    None,
+                    late_words(self._timeout or 0.0),
+                )
+            piece = self._piece(process)
+            if not piece:
+                output.append(self._rest)
+                return None, ""
+            self._rest += piece
+
+    def _is_readable(self, process: "subprocess.Popen[bytes]", until: float | None) -> bool:
+        """Whether it wrote something, or closed its output, before it is late."""
+        assert process.stdout is not None
+        watched = select.poll()
+        watched.register(process.stdout, select.POLLIN)
+        left = None if until is None else max(0.0, until - time.monotonic()) * 1000
+        return bool(watched.poll(left))
+
+    def _piece(self, process: "subprocess.Popen[bytes]") -> bytes:
+        assert process.stdout is not None
+        return os.read(process.stdout.fileno(), PIECE_BYTES)
+
+    def _drain(self, process: "subprocess.Popen[bytes]") -> None:
+        """What it still writes after its last item must not keep it from ending."""
+        until = time.monotonic() + LEAVE_SECONDS
+        while self._is_readable(process, until):
+            if not self._piece(process):
+                return
+
+    def _gone(self, process: "subprocess.Popen[bytes]") -> bool:
+        """End what is left of it; whether we had asked it to end before."""
+        asked = self._current.ended()
+        self._current.began(process)
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGTERM)
+            self._current.wait(process, GRACE_SECONDS)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._current.ended()
+        self._process = None
+        return asked
+
+    def _new_errors(self) -> bytes:
+        if self._errors is None:
+            return b""
+        size = os.fstat(self._errors.fileno()).st_size
+        found = os.pread(self._errors.fileno(), min(KEPT_BYTES, size), self._read_errors)
+        self._read_errors += len(found)
+        return found

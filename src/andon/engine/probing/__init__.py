@@ -1,0 +1,1 @@
+"""Runs the trials of a probe, and keeps what it found."""

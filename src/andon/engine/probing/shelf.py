@@ -1,0 +1,62 @@
+"""Where probes are kept: one file for each device model, number of devices and command."""
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from andon.errors import Invalid, Unavailable
+from andon.host.folders import PRIVATE_FILE, make_private
+from andon.host.private_files import read_regular
+from andon.host.server.state_folder import open_state_folder, state_folder
+from andon.model.json_fields import Wrong
+from andon.model.probing.probe import ProbeResult
+from andon.model.probing.wire import probe_from_json, probe_to_json
+from andon.model.wire import dumps, loads
+
+FOLDER = "probes"
+
+
+def probes_folder() -> Path:
+    """In the state folder of this user; not created."""
+    return state_folder() / FOLDER
+
+
+def keep(probe: ProbeResult) -> Path:
+    """Store it in the place of an earlier one of the same command on the same model."""
+    folder = open_state_folder() / FOLDER
+    path = folder / f"{_key(probe)}.json"
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        make_private(folder)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(dumps(probe_to_json(probe)) + "\n")
+        draft.replace(path)
+    except OSError as exc:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise Unavailable(f"the probe cannot be stored in {folder}: {exc.strerror}") from exc
+    return path
+
+
+def kept_probes() -> list[ProbeResult]:
+    """All of them, newest first; a file that cannot be read is left out."""
+    try:
+        paths = sorted(probes_folder().glob("*.json"))
+    except OSError:
+        return []
+    found = (_read(path) for path in paths)
+    return sorted((one for one in found if one is not None), key=lambda one: -one.at)
+
+
+def _key(probe: ProbeResult) -> str:
+    text = "\0".join((probe.name, probe.model, str(probe.devices), probe.command))
+    return hashlib.sha256(f"{text}\0{probe.simulated}".encode()).hexdigest()[:24]
+
+
+def _read(path: Path) -> ProbeResult | None:
+    try:
+        return probe_from_json(loads(read_regular(path)))
+    except (OSError, Wrong, Invalid):
+        return None

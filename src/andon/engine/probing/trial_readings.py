@@ -1,0 +1,150 @@
+"""Reads the devices of a probe: what a trial used, and whether its memory is back."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from andon.core.runs.oom import Strain
+from andon.core.runs.sampled import sample_line
+from andon.core.runs.summary import RunTallies
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower
+from andon.engine.running.recorder import SampleSource
+from andon.model.device import Snapshot
+from andon.model.naming import title
+from andon.model.request import RunAccount
+from andon.model.run import RunDevice
+from andon.units import MIB, human_bytes, human_seconds
+
+SAMPLE_SECONDS = 0.25  # a peak between two samples is not seen
+BACK_SECONDS = 20.0  # a driver may take a few seconds to free what a killed process had
+LOOK_SECONDS = 0.25
+NEVER_READ = "the trial ended before its devices were read"
+SLACK_SHARE, SLACK_BYTES = 0.002, 64 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReadings:
+    """What was read during one trial; None is explained in `missing`."""
+
+    peak_memory_bytes: int | None
+    utilization_percent: float | None
+    energy_joules: float | None
+    energy_source: str | None
+    samples: int
+    missing: Mapping[str, str]
+    strains: tuple[Strain, ...]
+
+
+class TrialMeter:
+    """Samples the devices from the start of a trial to its end."""
+
+    def __init__(self, source: SampleSource, devices: Sequence[RunDevice]) -> None:
+        self._source, self._devices = source, tuple(devices)
+        self._tallies = RunTallies(self._devices, time.time())
+        self._lock = threading.Lock()
+        self._during = 0
+        self._latest: Mapping[str, Any] = {}
+        self._take(source.once(hasty=True, account=RunAccount.ENERGY))
+        session = source.subscribe(SAMPLE_SECONDS)
+        failures = FailureLog("andon.probe", "a sample was not taken", brief=True)
+        self._began = time.time()
+        self._follower = Follower(session, self._taken, "andon trial", failures).start()
+
+    def _taken(self, snapshot: Snapshot) -> None:
+        if snapshot.at > self._began:  # not the one from before the command was started
+            self._take(snapshot)
+            self._during += 1
+            self._latest = dict(self._tallies.latest)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        with self._lock:
+            self._tallies.add(sample_line(snapshot, self._tallies.devices))
+
+    def close(self) -> TrialReadings:
+        """End it, with the energy counters as they are now."""
+        self._follower.close(2.0)
+        during, latest = self._during, self._latest
+        self._take(self._source.once(hasty=True, account=RunAccount.ENERGY))
+        summaries = list(self._tallies.summary().values())
+        missing: dict[str, str] = {}
+        peaks = _known(one["peak_memory_bytes"] for one in summaries) if during else []
+        means = _known(one["utilization_percent"]["mean"] for one in summaries) if during else []
+        joules = _known(one["energy_joules"] for one in summaries)
+        if not peaks:
+            missing["peak_memory_bytes"] = "not read by the driver" if during else NEVER_READ
+        if not means:
+            missing["utilization_percent"] = "not read by the driver" if during else NEVER_READ
+        if len(joules) < len(summaries) or not joules:  # a sum without some would be too small
+            missing["energy_joules"] = "its devices report neither energy nor power"
+            joules = []
+        sources = sorted({str(one["energy_source"]) for one in summaries}) if joules else []
+        return TrialReadings(
+            peak_memory_bytes=int(max(peaks)) if peaks else None,
+            utilization_percent=round(sum(means) / len(means), 1) if means else None,
+            energy_joules=round(sum(joules), 1) if joules else None,
+            energy_source=", ".join(sources) or None,
+            samples=during,
+            missing=missing,
+            strains=tuple(
+                Strain(one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes)
+                for one in self._devices
+                if one.uuid in latest
+            ),
+        )
+
+
+class MemoryReturn:
+    """Waits until the memory of the devices is back to what it was before the first trial."""
+
+    def __init__(
+        self,
+        source: SampleSource,
+        devices: Sequence[RunDevice],
+        simulated: bool,
+        wait_seconds: float = BACK_SECONDS,
+    ) -> None:
+        self._source, self._devices, self._wait_seconds = source, tuple(devices), wait_seconds
+        self._simulated = simulated  # such memory belongs to no process, and comes and goes
+        self._before = {} if simulated else self._used()
+
+    def wait(self) -> str | None:
+        """None when it is back; else which device still holds how much."""
+        if self._simulated:
+            return None
+        until = time.monotonic() + self._wait_seconds
+        while True:
+            left = self._left()
+            if left is None or time.monotonic() >= until:
+                return left
+            time.sleep(LOOK_SECONDS)
+
+    def _left(self) -> str | None:
+        now = self._used()
+        for device in self._devices:
+            before, used = self._before.get(device.uuid), now.get(device.uuid)
+            name = title(device.label)
+            if used is None:
+                return f"the memory of {name} could not be read after the trial before this one"
+            slack = max(SLACK_BYTES, int(SLACK_SHARE * (device.memory_total_bytes or 0)))
+            if before is not None and used > before + slack:
+                waited = human_seconds(self._wait_seconds)
+                return (
+                    f"{name} still held {human_bytes(used)} {waited} after the trial before this "
+                    f"one ({human_bytes(before)} when probing began)"
+                )
+        return None
+
+    def _used(self) -> dict[str, int | None]:
+        snapshot = self._source.once(hasty=True)
+        return {
+            status.device.uuid: status.sample.memory_used_bytes if status.sample else None
+            for status in snapshot.devices
+            if status.answered
+        }
+
+
+def _known(values: Any) -> list[float]:
+    return [value for value in values if value is not None]

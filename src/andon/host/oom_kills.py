@@ -1,0 +1,16 @@
+"""How many processes the kernel's OOM killer has killed: host memory, not a device's."""
+
+from pathlib import Path
+
+VMSTAT = Path("/proc/vmstat")
+
+
+def host_kills() -> int:
+    """Since boot; 0 where the kernel does not say."""
+    try:
+        for line in VMSTAT.read_text("ascii").splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    except (OSError, ValueError):
+        return 0
+    return 0

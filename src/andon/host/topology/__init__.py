@@ -1,0 +1,1 @@
+"""Where devices and CPUs are in the machine."""

@@ -1,0 +1,215 @@
+"""`andon.map`: calls a function for many items, in one process per device."""
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from andon import library
+from andon.app.mapping import MapRecord, told
+from andon.core.mapping.items import MapItem
+from andon.core.mapping.plan import MapPlan, MapPolicy, MapUnit
+from andon.core.runs.plain import plain_text
+from andon.core.runs.sampled import run_devices
+from andon.core.sharing.requests import Names, RequestOptions, Size
+from andon.engine.functions.caller import CallOutcome, FunctionWorker
+from andon.engine.functions.carrying import carry_function
+from andon.engine.mapping.calls import CallEnd, CallOutput
+from andon.engine.mapping.places import CpuPlaces, WorkPlace, WorkPlaces
+from andon.engine.mapping.session import MapSession
+from andon.engine.running.recorder import RunRecorder
+from andon.errors import AndonError, Conflict, Invalid
+from andon.leasing import candidates, lease
+from andon.model.run import ItemState
+from andon.units import check_seconds, parse_seconds
+
+log = logging.getLogger("andon")
+POLL_SECONDS = 1.0  # between two looks for a further device
+WHY_FAILED = "an item failed"
+
+
+def map(  # noqa: A001 - `andon.map`
+    function: Callable[[Any], Any],
+    items: Iterable[Any],
+    *,
+    gpus: int | str = "all",
+    memory: Size = None,
+    devices: Names = (),
+    cpu: int | None = None,
+    retries: int = 0,
+    item_timeout: float | str | None = None,
+    wait: float | str = 300.0,
+    on_error: Literal["raise", "return"] = "raise",
+    name: str | None = None,
+    simulated: bool = False,
+) -> list[Any]:
+    """`function(item)` for every item, one process per GPU; the results in the order of the items.
+
+    Each process is started, never forked, sees one device of a lease of its own, and stays: what
+    the function's module loads is loaded once. More begin as devices become free, up to `gpus`.
+    `cpu=4` works without devices. If an item fails, no further one begins and its exception is
+    raised; with `on_error="return"` the others go on and the exception stands in its place.
+    Functions of notebooks and of `__main__` need `pip install 'andon[notebooks]'`.
+    """
+    carry_function(function)
+    if on_error not in ("raise", "return"):
+        raise Invalid(f"on_error is {on_error!r}", hint="raise or return")
+    values = list(items)
+    if not values:
+        return []
+    work = _FunctionWork(function, values, _seconds(item_timeout), on_error == "raise")
+    policy = MapPolicy(retries, 1 if on_error == "raise" else None)
+    places: WorkPlaces = (
+        CpuPlaces(cpu)
+        if cpu is not None
+        else _HeldPlaces(gpus, memory, devices, _seconds(wait) or 0.0, simulated)
+    )
+    shared = library.shared()
+    record = MapRecord(
+        name or str(getattr(function, "__name__", "map")),
+        (),
+        shared.settings,
+        shared,
+        lambda: shared.once(hasty=True),
+        log.warning,
+        os.environ,
+        {"items": len(values)},
+    )
+    plan = MapPlan([MapItem(i, plain_text(value)) for i, value in enumerate(values)], policy)
+    session = MapSession(plan, places, record.open, work.caller, work, log.warning)
+    try:
+        session.run(lambda progress: None)
+    except BaseException:
+        if session.pool is not None:
+            session.pool.stop("interrupted")
+            session.pool.end()
+        raise
+    return work.values(plan)
+
+
+@dataclass(slots=True)
+class _FunctionWork:
+    """Calls the function, and keeps what came of each item."""
+
+    function: Callable[[Any], Any]
+    items: Sequence[Any]
+    timeout_seconds: float | None
+    raises: bool
+    _outcomes: dict[int, CallOutcome] = field(default_factory=dict)
+
+    def caller(self, place: WorkPlace, recorder: RunRecorder) -> "_FunctionCaller":
+        environment = {**place.environment, **told(recorder)}
+        return _FunctionCaller(self, FunctionWorker(self.function, environment))
+
+    def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None:
+        if state is not ItemState.RETRY:
+            self._outcomes[unit.items[0].index] = end.result
+
+    def close(self) -> None:
+        pass  # nothing is printed
+
+    def values(self, plan: MapPlan) -> list[Any]:
+        """The results; raises the first failure in the order of the items."""
+        if self.raises:
+            for index in sorted(self._outcomes):
+                self._outcomes[index].value()
+        if plan.untouched:
+            raise Conflict(f"{plan.untouched} items were not begun: {plan.stopped}")
+        return [self._value(index) for index in range(len(self.items))]
+
+    def _value(self, index: int) -> Any:
+        outcome = self._outcomes[index]
+        return outcome.result if outcome.ok else outcome.raised()
+
+
+@dataclass(slots=True)
+class _FunctionCaller:
+    """The calls of one process."""
+
+    work: _FunctionWork
+    worker: FunctionWorker
+    _asked: bool = False
+
+    def call(self, unit: MapUnit) -> CallEnd:
+        began = time.monotonic()
+        item = unit.items[0]
+        before = self.worker.written
+        try:
+            outcome = self.worker.call(self.work.items[item.index], self.work.timeout_seconds)
+        except (AndonError, ImportError) as exc:
+            outcome = CallOutcome(error=f"{type(exc).__name__}: {exc}", seconds=0.0)
+        said = self.worker.output_since(before)
+        return CallEnd(
+            outcome.ok, time.monotonic() - began, outcome.error or "", CallOutput(said),
+            result=outcome, interrupted=self._asked,
+        )  # fmt: skip
+
+    def end(self, number: int) -> None:
+        self._asked = True
+        if (pid := self.worker.pid) is not None:
+            os.killpg(pid, signal.Signals(number))
+
+    def close(self) -> None:
+        self.worker.close()
+
+
+@dataclass(slots=True)
+class _HeldPlaces:
+    """Places whose leases have a holder of their own: `andon release` does not end this program."""
+
+    gpus: int | str
+    memory: Size
+    devices: Names
+    wait_seconds: float
+    simulated: bool
+    _most: int | None = None
+
+    @property
+    def most(self) -> int:
+        if self._most is None:
+            options = RequestOptions(1, self.memory, devices=self.devices)
+            eligible = len(candidates(options.request()).need.eligible)
+            limit = library.shared().settings.map_gpus
+            asked = limit if str(self.gpus).strip().lower() == "all" else int(self.gpus)
+            self._most = max(1, min(eligible, limit, asked))
+        return self._most
+
+    def first(self) -> WorkPlace:
+        return self._place(self.wait_seconds)
+
+    def at_once(self, taken: Sequence[WorkPlace]) -> WorkPlace | None:
+        if len(taken) >= self.most:
+            return None
+        try:
+            return self._place(0.0)
+        except Conflict:
+            return None
+
+    def later(self, taken: Sequence[WorkPlace], unwanted: Callable[[], bool]) -> WorkPlace | None:
+        if len(taken) >= self.most:
+            return None
+        while not unwanted():
+            if (found := self.at_once(taken)) is not None:
+                return found
+            time.sleep(POLL_SECONDS)
+        return None
+
+    def _place(self, wait_seconds: float) -> WorkPlace:
+        request = lease(
+            1, self.memory, devices=self.devices, timeout=wait_seconds, seconds=None,
+            simulated=self.simulated,
+        )  # fmt: skip
+        held = request.acquire()
+        snapshot = library.shared().once(hasty=True)
+        devices = run_devices(snapshot, held.uuids)
+        label = ",".join(device.label for device in devices)
+        return WorkPlace(label, held.environment, devices, snapshot, give_back=held.release)
+
+
+def _seconds(value: float | str | None) -> float | None:
+    if value is None:
+        return None
+    return parse_seconds(value) if isinstance(value, str) else check_seconds(float(value))

@@ -1,0 +1,1 @@
+"""Probes as values, and their JSON."""

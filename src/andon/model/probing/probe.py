@@ -1,0 +1,77 @@
+"""A probe: trials of one command with growing sizes, and the largest size that fits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+PROBE_SCHEMA = "andon.probe/1"
+
+
+class TrialState(StrEnum):
+    """How a trial ended."""
+
+    FITS = "fits"
+    DEVICE_OUT_OF_MEMORY = "device_out_of_memory"
+    HOST_OUT_OF_MEMORY = "host_out_of_memory"  # the kernel's OOM killer: not the GPU's memory
+    FAILED = "failed"  # for another reason: whether the size fits is unknown
+    HUNG = "hung"
+    STOPPED = "stopped"  # by a person, or by the end of the lease
+
+    @property
+    def decides(self) -> bool:
+        """Whether it says something about the size."""
+        return self in (self.FITS, self.DEVICE_OUT_OF_MEMORY, self.HOST_OUT_OF_MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One attempt at one size. None means unknown; the reason is in `missing`."""
+
+    size: int
+    state: TrialState
+    seconds: float
+    message: str
+    peak_memory_bytes: int | None = None  # of the fullest device, as sampled
+    utilization_percent: float | None = None  # mean over the trial, of all its devices
+    energy_joules: float | None = None  # of all its devices
+    energy_source: str | None = None
+    throughput: float | None = None  # what the command itself reported
+    samples: int = 0
+    missing: Mapping[str, str] = field(default_factory=dict)
+    note: str | None = None  # what makes its numbers less certain
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLine:
+    """Memory as a straight line over the size."""
+
+    fixed_bytes: float
+    bytes_per_unit: float
+    trials: int
+
+    def at(self, size: float) -> float:
+        return self.fixed_bytes + self.bytes_per_unit * size
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """What was found, as it is kept: one for each device model, number of devices and command."""
+
+    name: str
+    command: str  # without secrets, with {n} where the size stands
+    model: str  # of the devices
+    devices: int
+    at: float
+    node: str
+    low: int
+    high: int
+    margin_percent: float
+    trials: tuple[Trial, ...]
+    largest: int | None = None
+    too_large: int | None = None  # the smallest size that was tried and does not fit
+    recommended: int | None = None
+    line: MemoryLine | None = None
+    line_reason: str | None = None  # why there is none
+    memory_total_bytes: int | None = None
+    simulated: bool = False
+    complete: bool = False  # whether the search came to its end

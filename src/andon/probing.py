@@ -1,0 +1,159 @@
+"""`andon.probe`: finds the largest size that fits by calling a function with growing sizes."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from andon import library
+from andon.core.probing.judging import StopReason, TrialEnd
+from andon.core.probing.results import ProbePlan
+from andon.core.probing.search import begin_search, check_margin
+from andon.core.runs.sampled import run_devices
+from andon.core.sharing.launching import LEASE_VARIABLE
+from andon.core.sharing.requests import Names, Size
+from andon.engine.functions.caller import CallOutcome, FunctionWorker
+from andon.engine.functions.carrying import carry_function
+from andon.engine.probing.prober import Prober
+from andon.engine.probing.shelf import keep
+from andon.errors import AndonError, Conflict, Denied, TimedOut, Unavailable
+from andon.leasing import lease
+from andon.model.device import Snapshot
+from andon.model.probing.probe import ProbeResult, Trial, TrialState
+from andon.units import check_seconds, parse_seconds
+
+NO_NUMBER = "the function returned no number"
+
+
+@dataclass(frozen=True, slots=True)
+class _ProbePlace:
+    """The devices of a probe, and the variables that show a process only these."""
+
+    uuids: tuple[str, ...]
+    environment: Mapping[str, str]
+    snapshot: Snapshot
+
+
+def probe(
+    function: Callable[[int], Any],
+    low: int = 1,
+    high: int = 512,
+    *,
+    margin: float = 10.0,
+    timeout: float | str = 300.0,
+    gpus: int = 1,
+    memory: Size = None,
+    devices: Names = (),
+    wait: float | str = 300.0,
+    name: str | None = None,
+    simulated: bool = False,
+    on_trial: Callable[[Trial], None] | None = None,
+) -> ProbeResult:
+    """The largest size for which `function(size)` does not run out of memory.
+
+    Each call happens in a process of its own, started and never forked, that sees only the devices
+    of one lease; inside `andon run` they are those of the run. A number that the function returns
+    is kept as its throughput. An exception that is not about memory is raised here; `TimedOut` is
+    raised for a call that takes longer than `timeout` seconds, and `Conflict` where not even `low`
+    fits. Functions of notebooks and of `__main__` need `pip install 'andon[notebooks]'`.
+    """
+    begin_search(low, high)
+    check_margin(margin)
+    carry_function(function)  # what cannot be carried is reported before anything is reserved
+    title = _title(function)
+    limit = parse_seconds(timeout) if isinstance(timeout, str) else check_seconds(timeout)
+    with _place(gpus, memory, devices, wait, simulated) as place:
+        trials = _FunctionTrials(function, place.environment, limit)
+        found = run_devices(place.snapshot, place.uuids)
+        totals = [one.memory_total_bytes for one in found if one.memory_total_bytes]
+        plan = ProbePlan(
+            name=name or title.rpartition(".")[2],
+            command=f"{title}({{n}})",
+            model=" + ".join(dict.fromkeys(one.name for one in found)),
+            devices=len(found),
+            node=place.snapshot.node,
+            low=low,
+            high=high,
+            margin_percent=margin,
+            memory_total_bytes=min(totals, default=None),
+            simulated=place.snapshot.simulated,
+        )
+        told = on_trial or (lambda trial: None)
+        outcome = Prober(plan, trials, library.shared(), found, told, NO_NUMBER).run()
+    if outcome.broken is not None:
+        raise trials.error(outcome.broken)
+    if outcome.probe.largest is None:
+        first = outcome.probe.trials[0]
+        raise Conflict(f"even the smallest size, {first.size}, does not fit: {first.message}")
+    with suppress(Denied, Unavailable):  # the caller has the result; the list is an extra
+        keep(outcome.probe)
+    return outcome.probe
+
+
+class _FunctionTrials:
+    """Calls the function with one size after the other, each in a new process."""
+
+    def __init__(
+        self, function: Callable[[int], Any], environment: Mapping[str, str], seconds: float
+    ) -> None:
+        self._function, self._environment, self._seconds = function, environment, seconds
+        self._last: CallOutcome | None = None
+
+    def __call__(self, size: int) -> TrialEnd:
+        with FunctionWorker(self._function, self._environment) as worker:
+            found = self._last = worker.call(size, self._seconds)
+            worker.end(0.0)
+            output = worker.output()
+        number = found.result if type(found.result) in (int, float) else None
+        return TrialEnd(
+            code=_code(found),
+            signal=found.signal,
+            seconds=round(found.seconds, 3),
+            tail=f"{output}\n{found.traceback}",
+            stopped=StopReason.TIMEOUT if found.timed_out else None,
+            throughput=None if number is None else float(number),
+        )
+
+    def error(self, trial: Trial) -> BaseException:
+        """Why the search ended early, as an exception."""
+        if trial.state is TrialState.HUNG:
+            return TimedOut(f"the trial with {trial.size} {trial.message} and was ended")
+        if self._last is not None and self._last.exception is not None:
+            return self._last.raised()
+        why = self._last.error if self._last is not None else trial.message
+        return AndonError(f"the trial with {trial.size} failed: {why}")
+
+
+def _code(outcome: CallOutcome) -> int:
+    """As a shell reports it; an exception is 1."""
+    if outcome.ok:
+        return 0
+    if outcome.signal is not None:
+        return 128 + outcome.signal
+    return outcome.code or 1
+
+
+@contextmanager
+def _place(
+    gpus: int, memory: Size, devices: Names, wait: float | str, simulated: bool
+) -> Iterator[_ProbePlace]:
+    """The devices of the run around us, else of a lease that lasts as long as the probe."""
+    if os.environ.get(LEASE_VARIABLE):
+        snapshot = library.shared().once(hasty=True)
+        seen = tuple(one.device.uuid for one in snapshot.devices if one.visible)
+        if not seen:
+            raise Unavailable("this process sees no device", hint="check CUDA_VISIBLE_DEVICES")
+        yield _ProbePlace(seen, {}, snapshot)
+        return
+    request = lease(gpus, memory, devices=devices, timeout=wait, seconds=None, simulated=simulated)
+    with request as held:
+        snapshot = library.shared().once(hasty=True)
+        yield _ProbePlace(tuple(held.uuids), held.environment, snapshot)
+
+
+def _title(function: Callable[..., Any]) -> str:
+    """`train.step`; the part behind the last dot names the result."""
+    module = getattr(function, "__module__", None) or "__main__"
+    words = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{module}.{words}"

@@ -1,0 +1,201 @@
+"""The pure parts of `andon map`: items, the command, which item is next, what is left."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.mapping.items import (
+    MapItem,
+    items_from_json,
+    items_from_lines,
+    items_from_names,
+    items_of,
+)
+from andon.core.mapping.plan import MapPlan, MapPolicy, MapUnit, validate
+from andon.core.mapping.resume import Redo, digest, left, outcomes
+from andon.core.mapping.scaling import ScalingStep, efficiency, held_back_by, step_of
+from andon.core.mapping.template import stem, template_of
+from andon.core.mapping.worker_lines import answer_of, request_line
+from andon.core.retrying import BackOff
+from andon.errors import Invalid
+from andon.model.run import ItemState, RunItem
+
+AT_ONCE = BackOff(first_seconds=0.0, most_seconds=0.0, at_once=0)
+
+
+def texts(items: tuple[MapItem, ...]) -> list[str]:
+    return [item.text for item in items]
+
+
+def test_items_are_lines_names_or_json() -> None:
+    assert texts(items_from_lines("a\nb c\r\n\n d\n")) == ["a", "b c", " d"]
+    assert texts(items_from_names("a\nb\0c\0")) == ["a\nb", "c"]
+    found = items_from_json('{"id": 3, "path": "x.wav"}\n\n"plain"\n7\n')
+    assert texts(found) == ['{"id": 3, "path": "x.wav"}', "plain", "7"]
+    assert found[0].fields == {"id": "3", "path": "x.wav"}
+    assert [item.index for item in found] == [0, 1, 2]
+
+
+def test_a_line_that_is_no_json_is_named() -> None:
+    with pytest.raises(Invalid, match="line 2 of the items is not JSON"):
+        items_from_json('{"a": 1}\nnonsense\n')
+
+
+def test_names_in_braces_are_replaced_and_other_braces_stay() -> None:
+    rows = {
+        ("infer", "{item}", "--out", "out/{stem}.csv"): ["infer", "a/b.wav", "--out", "out/b.csv"],
+        ("infer",): ["infer", "a/b.wav"],
+        ("infer", "{gpu}"): ["infer", "3", "a/b.wav"],
+        ("awk", "{print $1}", "{item}"): ["awk", "{print $1}", "a/b.wav"],
+        ("x", "{index}-{item}-{other}"): ["x", "7-a/b.wav-{other}"],
+        ("sh", "-c", "echo {item}; rm -rf"): ["sh", "-c", "echo a/b.wav; rm -rf"],
+    }
+    item = MapItem(7, "a/b.wav")
+    wrong = {
+        words: found
+        for words, expected in rows.items()
+        if (found := template_of(words, [item]).command([item], "3")) != expected
+    }
+    assert not wrong
+
+
+def test_a_stem_is_a_file_without_folder_and_suffix() -> None:
+    rows = {"a/b.wav": "b", "b.tar.gz": "b.tar", ".hidden": ".hidden", "a/": "a", "x": "x",
+            "/": "", "..": ".."}  # fmt: skip
+    assert {text: stem(text) for text in rows} == rows
+
+
+def test_fields_of_json_items_are_names_and_must_be_in_every_item() -> None:
+    items = items_from_json('{"id": 1}\n{"id": 2}\n')
+    assert template_of(["run", "{id}"], items).command([items[1]], "0") == ["run", "2"]
+    with pytest.raises(Invalid, match="item 1 has no field 'id'"):
+        template_of(["run", "{id}"], items_from_json('{"id": 1}\n{"x": 2}\n'))
+
+
+def test_several_items_of_a_call_are_words_of_their_own() -> None:
+    items = items_of(["a", "b"])
+    assert template_of(["x", "{item}", "-g{gpu}"], items, 2).command(items, "1") == [
+        "x", "a", "b", "-g1",
+    ]  # fmt: skip
+    assert template_of(["x"], items, 2).command(items, "1") == ["x", "a", "b"]
+    with pytest.raises(Invalid, match="--per-call"):
+        template_of(["x", "in={item}"], items, 2)
+
+
+@given(
+    st.integers(1, 30), st.integers(1, 4), st.integers(0, 3), st.none() | st.integers(1, 5),
+    st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), max_size=120),
+)  # fmt: skip
+def test_every_item_is_somewhere_and_none_is_tried_too_often(
+    count: int, per_call: int, retries: int, most: int | None, steps: list[tuple[int, bool, bool]]
+) -> None:
+    plan = MapPlan(items_of(map(str, range(count))), MapPolicy(retries, most, AT_ONCE), per_call)
+    tried: dict[int, int] = {}
+    running: list[MapUnit] = []
+    for place, ok, returned in steps:
+        validate(plan)
+        if place % 2 and running:
+            unit = running.pop(place % len(running))
+            if returned:
+                plan.returned(unit)
+                tried[unit.items[0].index] -= 1
+            else:
+                plan.ended(unit, ok, 0.0)
+        elif (unit_or_none := plan.take(0.0)) is not None:
+            running.append(unit_or_none)
+            first = unit_or_none.items[0].index
+            tried[first] = tried.get(first, 0) + 1
+    validate(plan)
+    assert all(times <= retries + 1 for times in tried.values())
+    assert plan.over == (not running and (plan.stopped is not None or plan.untouched == 0))
+
+
+def test_a_failed_item_waits_before_it_is_tried_again() -> None:
+    plan = MapPlan(items_of(["a"]), MapPolicy(retries=2))
+    for attempt, wait in ((1, 1.0), (2, 2.0)):
+        unit = plan.take(10.0 * attempt)
+        assert unit is not None
+        assert unit.attempt == attempt
+        assert plan.ended(unit, False, 10.0 * attempt) is ItemState.RETRY
+        assert plan.take(10.0 * attempt) is None
+        assert plan.due_seconds(10.0 * attempt) == wait
+    last = plan.take(30.0)
+    assert last is not None
+    assert plan.ended(last, False, 30.0) is ItemState.FAILED
+    assert plan.over
+
+
+def test_too_many_failures_begin_no_further_item() -> None:
+    plan = MapPlan(items_of("abc"), MapPolicy(most_failures=1))
+    unit = plan.take(0.0)
+    assert unit is not None
+    plan.ended(unit, False, 0.0)
+    assert plan.take(0.0) is None
+    assert plan.over
+    assert plan.untouched == 2
+    assert plan.stopped == "1 items failed, which is the limit of --max-failures"
+
+
+def line(index: int, item: str, state: ItemState) -> RunItem:
+    return RunItem(1.0, state, index, item)
+
+
+def test_what_is_left_of_an_earlier_map() -> None:
+    before = outcomes([
+        line(0, "a", ItemState.START), line(0, "a", ItemState.OK),
+        line(1, "b", ItemState.START), line(1, "b", ItemState.FAILED),
+        line(2, "a", ItemState.START),
+    ])  # fmt: skip
+    items = items_of(["a", "b", "a", "d"])
+    rows = {Redo.UNDONE: [1, 2, 3], Redo.FAILED: [1], Redo.ALL: [0, 1, 2, 3]}
+    assert {redo: [item.index for item in left(items, before, redo)] for redo in rows} == rows
+    # The list has changed: what moved is known by its text.
+    changed = items_of(["new", "a", "b"])
+    assert texts(left(changed, before)) == ["new", "b"]
+
+
+def test_a_command_is_known_by_its_words() -> None:
+    assert digest(["a", "b"]) == digest(("a", "b"))
+    assert digest(["a", "b"]) != digest(["a b"])
+
+
+def test_lines_between_a_map_and_its_worker() -> None:
+    assert json.loads(request_line(MapItem(3, "a\nb"))) == {"index": 3, "item": "a\nb"}
+    assert request_line(MapItem(3, "a\nb")).count(b"\n") == 1
+    rows: dict[bytes, tuple[int, bool, str | None] | None] = {
+        b'{"index": 1, "ok": true, "result": 5}': (1, True, None),
+        b'{"index": 1, "ok": false, "error": "no"}': (1, False, "no"),
+        b'{"index": true, "ok": true}': None,
+        b'{"index": 1, "ok": 1}': None,
+        b"{nonsense": None,
+        b"output": None,
+        b"[1]": None,
+        b"{" * 5000: None,
+    }
+    found = {text: answer_of(text) for text in rows}
+    assert {
+        text: None if one is None else (one.index, one.ok, one.error) for text, one in found.items()
+    } == rows
+
+
+def test_scaling_says_what_holds_it_back() -> None:
+    one = ScalingStep(1, 10, 10.0, 90.0, 20.0)
+    assert efficiency(ScalingStep(4, 40, 10.0), one) == 1.0
+    assert held_back_by([one, ScalingStep(4, 40, 10.0)]) is None
+    rows = {
+        (30.0, 99.0): "the node's CPU is at 99 %",
+        (95.0, 20.0): "the GPUs are 95 % busy",
+        (30.0, 20.0): "the GPUs are only 30 % busy",
+        (None, None): "not known",
+    }
+    for (busy, cpu), words in rows.items():
+        said = held_back_by([one, ScalingStep(4, 20, 10.0, busy, cpu)])
+        assert said is not None
+        assert said.startswith("4 workers do 50 % of what they could")
+        assert words in said
+    summary = {"u": {"utilization_percent": {"mean": 40.0}}}
+    assert step_of(2, 4, 2.0, summary, {"cpu_percent": {"mean": 9.0}}) == ScalingStep(
+        2, 4, 2.0, 40.0, 9.0
+    )
