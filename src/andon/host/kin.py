@@ -60,6 +60,16 @@ def group_members(groups: AbstractSet[int]) -> dict[int, tuple[Kin, ...]]:
     return {group: tuple(members) for group, members in found.items()}
 
 
+def container_members(containers: AbstractSet[str]) -> dict[str, tuple[Kin, ...]]:
+    """The visible processes of these containers, from one pass over all processes."""
+    found: dict[str, list[Kin]] = {}
+    for pid in _pids() if containers else ():
+        kin = _kin(pid, True, "")
+        if kin is not None and kin.container in containers:
+            found.setdefault(kin.container or "", []).append(kin)
+    return {container: tuple(members) for container, members in found.items()}
+
+
 def _pids() -> Iterator[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - only names
         if name.isdecimal():
@@ -131,7 +141,8 @@ def _kin(pid: int, containers: bool, root: str) -> Kin | None:
     if containers:
         where = belongs(os.fsdecode(read(f"{folder}/cgroup", 16384) or b""))
         container = where.container.id if where.container else None
-    return Kin(pid, uid, stat.start_ticks, stat.session, stat.group, container)
+    ended = stat.state in ENDED
+    return Kin(pid, uid, stat.start_ticks, stat.session, stat.group, container, ended)
 
 
 def _stat(pid: int, root: str = "") -> Stat | None:
