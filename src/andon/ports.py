@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from pathlib import Path
 
     from andon.core.alerting.past import Query
+    from andon.core.executing.order import CreatedWork, WorkEnd, WorkOrder
     from andon.core.history.intervals import UsageInterval
     from andon.core.history.series import Bucket, NodeReadings
     from andon.core.history.tiers import Maintenance, StoreContents, StoredBlock, Tier
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.core.runs.baselines import RunBaseline
     from andon.core.runs.matching import RunQuery
     from andon.core.settings.store_url import StoreUrl
+    from andon.errors import AndonError
     from andon.model.alert import Alert, Event, Notice
     from andon.model.run import RunRow
 
@@ -227,6 +229,58 @@ class AlertStore(Protocol):
 
     def close(self) -> None:
         """Close files and connections. May be called twice."""
+
+
+class Executor(Protocol):
+    """Executes commands in one kind of place: on this machine, or in a container of its engine.
+
+    What it makes is found again by its label, also by another process. Raises `Unavailable`,
+    `Denied`, `Gone` or `Invalid` in one sentence when it cannot.
+    """
+
+    name: str
+
+    def check(self, order: WorkOrder) -> None:
+        """Raise what would fail, before anything is claimed for it: no engine, no image."""
+
+    def create(self, order: WorkOrder) -> CreatedWork:
+        """Make it ready; nothing runs yet, and where it fails nothing is left behind."""
+
+    def client(self, work: CreatedWork) -> Sequence[str]:
+        """A command that starts it, passes its output and, where it was ordered, its input, and
+        ends when it ends. Raises where it cannot be started."""
+
+    def follow(self, work: CreatedWork, since: float) -> Sequence[str]:
+        """A command that passes the output from this time on and ends when it ends, for one that
+        runs already."""
+
+    def find(self, label: str) -> Sequence[CreatedWork]:
+        """What exists under this label, whoever started it."""
+
+    def send(self, work: CreatedWork, number: int) -> None:
+        """Signal it, to stop or to kill; no error if it has ended."""
+
+    def ended(self, work: CreatedWork) -> WorkEnd | None:
+        """How it ended; None while it runs, `Gone` if there is no such work."""
+
+    def clean(self, work: CreatedWork) -> None:
+        """Kill what still runs and remove what is left of it. May be called twice."""
+
+
+@runtime_checkable
+class Explaining(Protocol):
+    """An executor that says in words why something did not start."""
+
+    def not_started(self, work: CreatedWork, said: str) -> AndonError:
+        """The sentence for what its engine said."""
+
+
+@runtime_checkable
+class Sweeping(Protocol):
+    """An executor whose ended work stays behind when its supervisor is killed."""
+
+    def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:
+        """Ended work of this user under labels that are not among the living."""
 
 
 class RunIndex(Protocol):

@@ -62,6 +62,17 @@ NOTIFIERS = AdapterTable(
 )
 
 
+EXECUTORS = AdapterTable(
+    "executor",
+    "andon.executors",
+    {
+        "docker": "andon.executors.engines:DockerExecutor",
+        "local": "andon.executors.local:LocalExecutor",
+        "podman": "andon.executors.engines:PodmanExecutor",
+    },
+)
+
+
 def is_known(table: AdapterTable, name: str) -> bool:
     """Whether there is an adapter of this name; imports nothing of it."""
     return name in table or bool(_entry_points(table, name))

@@ -1,7 +1,7 @@
 """Runs a command on devices, with its environment and its record; for `run` and `lease`."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.runs.usage_words import end_words
 from andon.core.settings.inherited import simulation_variables
 from andon.core.sharing.launching import environment
+from andon.engine.running.contained import ContainedCommand, follow_container
 from andon.engine.running.facts import find_facts
 from andon.engine.running.header import new_run
 from andon.engine.running.identity import place_of, record_path, runs_folder
@@ -31,8 +32,9 @@ from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
 from andon.host.oom_kills import host_kills
 from andon.leases.book import Book
-from andon.leases.hold import LeaseHold
+from andon.leases.hold import LeaseHold, append_container
 from andon.leases.holders import LockTable, strangers
+from andon.leases.places import LEASES
 from andon.leases.rejoin import Presence
 from andon.leases.release_notes import read_note
 from andon.model.device import Device, Snapshot
@@ -53,6 +55,15 @@ class Attached:
     lease: Lease
     devices: tuple[Device, ...]
     snapshot: Snapshot
+    file: Path
+
+    def name_container(self, container: str) -> None:
+        """Write a container into the lease's file, which is this user's."""
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            append_container(descriptor, container)
+        finally:
+            os.close(descriptor)
 
 
 def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attached:
@@ -72,7 +83,8 @@ def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attac
             hint="to request others, omit --lease and unset ANDON_LEASE",
         )
     shares = lease.shares if request.least == 1 else lease.shares[: request.most]
-    return Attached(lease, tuple(present[share.uuid] for share in shares), view.snapshot)
+    devices = tuple(present[share.uuid] for share in shares)
+    return Attached(lease, devices, view.snapshot, path / LEASES / found.name)
 
 
 def larger(request: DeviceRequest, grant: Grant) -> DeviceRequest:
@@ -104,7 +116,10 @@ class Running:
         record: RecordOptions | None = None,
         interactive: bool = False,
         shell: bool = False,
+        contained: ContainedCommand | None = None,
     ) -> None:
+        """`contained`: the command runs in a container."""
+        self._contained = contained
         self._choices, self._command, self._sampler = choices, list(command), sampler
         self._record = record or RecordOptions()
         self._interactive, self._shell = interactive, shell
@@ -121,14 +136,16 @@ class Running:
         }
         try:
             lease, snapshot = grant.held.lease, grant.candidates.snapshot
-            return self._run(lease, chosen, snapshot, choice, grant.held)
+            name = grant.held.hold.name_container
+            return self._run(lease, chosen, snapshot, choice, grant.held, name)
         finally:
             grant.held.release()
 
     def on_lease(self, found: Attached) -> tuple[int, Verdict]:
         """Run it on a lease held elsewhere, without ending that lease."""
         choice = {"allocation_method": "lease", "world_size": len(found.devices)}
-        return self._run(found.lease, found.devices, found.snapshot, choice, None)
+        name = found.name_container
+        return self._run(found.lease, found.devices, found.snapshot, choice, None, name)
 
     def _run(
         self,
@@ -137,32 +154,35 @@ class Running:
         snapshot: Snapshot,
         choice: dict[str, Any],
         held: LeaseHold | None,
+        name_container: Callable[[str], None],
     ) -> tuple[int, Verdict]:
         everyone = [status.device for status in snapshot.devices]
         begin = self._begin(lease, chosen, snapshot, choice)
         recorder, released = self._recorder(begin, held), LeaseRelease(held)
-        launcher = Launcher(
-            self._command,
-            {
-                **os.environ,
-                **environment(chosen, everyone, lease.id),
-                **simulation_variables(resolved_of(self._choices).settings),
-                **_told(recorder),
-            },
-            held.hold if held else None,
-            self._interactive,
-            tapped=not self._interactive,
-            asked_by=released.words,
-            shell=self._shell,
-        )
-        recorder.start(partial(find_facts, self._command))
+        image = None if self._contained is None else self._contained.options.image
+        recorder.start(partial(find_facts, self._command, image=image))
         remember(recorder.path)
         if not self._interactive:  # `andon lease` has said so
             self._notify(f"running on {_where(begin)} (lease {lease.id})")
         outcome, oom = RunOutcome(RunState.NOT_STARTED), None
         kills = host_kills()
         try:
-            end = launcher.run(LeaseCheck(held, self._notify), self._notify)
+            if self._contained is None:
+                told = {
+                    **os.environ,
+                    **environment(chosen, everyone, lease.id),
+                    **simulation_variables(resolved_of(self._choices).settings),
+                    **_told(recorder),
+                }
+                end, killed = self._launched(self._command, told, held, released), False
+            else:
+                told = {RUN_VARIABLE: recorder.begin.id}
+                self._contained.create(lease.id, chosen, told, name_container)
+                send = self._contained.send
+                end, killed = follow_container(
+                    self._contained,
+                    lambda command: self._launched(command, os.environ, held, released, send),
+                )
             if held is not None:
                 held.release()  # before anything else: others are waiting for it
             strains, growth = recorder.strains(), recorder.growth()  # before its memory is free
@@ -175,6 +195,7 @@ class Running:
                 host_kills() - kills,
                 end.ended_for,
                 end.interrupted,
+                killed,
             )
             if judged.end is RunState.DEVICE_OUT_OF_MEMORY:
                 oom = memory_numbers(end.tail, strains, growth)
@@ -182,6 +203,26 @@ class Running:
             return end.code, judged
         finally:
             self._finish(recorder, outcome, oom)
+
+    def _launched(
+        self,
+        command: Sequence[str],
+        told: Mapping[str, str],
+        held: LeaseHold | None,
+        released: "LeaseRelease",
+        elsewhere: Callable[[int], None] | None = None,
+    ) -> CommandEnd:
+        launcher = Launcher(
+            command,
+            told,
+            held.hold if held else None,
+            self._interactive,
+            tapped=not self._interactive,
+            asked_by=released.words,
+            shell=self._shell,
+            elsewhere=elsewhere,
+        )
+        return launcher.run(LeaseCheck(held, self._notify), self._notify)
 
     def _finish(self, recorder: RunRecorder, outcome: RunOutcome, oom: OutOfMemory | None) -> None:
         """Complete the record; one line says what was used and where the record is."""

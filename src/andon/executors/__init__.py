@@ -1,1 +1,1 @@
-"""Where jobs run: local process, Docker, Slurm, Ray, Kubernetes. Empty until jobs are added."""
+"""Where commands are executed: as local processes, or in containers of Docker and Podman."""

@@ -33,6 +33,11 @@ def started_ticks(pid: int) -> int | None:
     return None if stat is None or stat.state in ENDED else stat.start_ticks
 
 
+def uid_of(pid: int) -> int | None:
+    """The real uid of a process; None if it exited or is hidden."""
+    return parse_uid(read(f"/proc/{pid}/status", 4096) or b"")
+
+
 def ticks_now() -> int:
     """The current time in ticks since boot; setting the clock does not change it."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -53,6 +58,16 @@ def group_members(groups: AbstractSet[int]) -> dict[int, tuple[Kin, ...]]:
             member = Kin(pid, uid, stat.start_ticks, stat.session, stat.group, ended=ended)
             found.setdefault(stat.group, []).append(member)
     return {group: tuple(members) for group, members in found.items()}
+
+
+def container_members(containers: AbstractSet[str]) -> dict[str, tuple[Kin, ...]]:
+    """The visible processes of these containers, from one pass over all processes."""
+    found: dict[str, list[Kin]] = {}
+    for pid in _pids() if containers else ():
+        kin = _kin(pid, True, "")
+        if kin is not None and kin.container in containers:
+            found.setdefault(kin.container or "", []).append(kin)
+    return {container: tuple(members) for container, members in found.items()}
 
 
 def _pids() -> Iterator[int]:
@@ -126,7 +141,8 @@ def _kin(pid: int, containers: bool, root: str) -> Kin | None:
     if containers:
         where = belongs(os.fsdecode(read(f"{folder}/cgroup", 16384) or b""))
         container = where.container.id if where.container else None
-    return Kin(pid, uid, stat.start_ticks, stat.session, stat.group, container)
+    ended = stat.state in ENDED
+    return Kin(pid, uid, stat.start_ticks, stat.session, stat.group, container, ended)
 
 
 def _stat(pid: int, root: str = "") -> Stat | None:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from andon.core.sharing.holdings import Here, believed
+from andon.core.sharing.holdings import Here, believed, believed_in_containers
 from andon.errors import Invalid
-from andon.host.kin import group_members, user_name
+from andon.host.kin import container_members, group_members, user_name
 from andon.leases.files import BookFile
 from andon.model import wire, work_wire
 from andon.model.work import BookEntry, Cordon, Kin, Lease, Owner, Ticket
@@ -67,7 +67,9 @@ def entries_of(files: Iterable[tuple[BookFile, Lease | None]], here: Here) -> li
     read = list(files)
     groups = {group for found, lease in read if (group := _loose_group(found, lease, here))}
     members = group_members(groups)
-    return [_entry(found, lease, members, here) for found, lease in read]
+    named = {c for found, lease in read for c in _loose_containers(found, lease, here)}
+    contained = container_members(named)
+    return [_entry(found, lease, members, contained, here) for found, lease in read]
 
 
 def cordon_name(uuid: str) -> str:
@@ -84,17 +86,31 @@ def _loose_group(found: BookFile, lease: Lease | None, here: Here) -> int | None
     return lease.work.group if (owner.boot, owner.pid_namespace) == _place(here) else None
 
 
+def _loose_containers(found: BookFile, lease: Lease | None, here: Here) -> tuple[str, ...]:
+    """The containers that may still run although their lease is no longer held."""
+    if found.locked or lease is None or lease.owner.boot != here.boot:
+        return ()
+    return lease.containers
+
+
 def _place(here: Here) -> tuple[str | None, str | None]:
     return here.boot, here.pid_namespace
 
 
 def _entry(
-    found: BookFile, lease: Lease | None, members: Mapping[int, tuple[Kin, ...]], here: Here
+    found: BookFile,
+    lease: Lease | None,
+    members: Mapping[int, tuple[Kin, ...]],
+    contained: Mapping[str, tuple[Kin, ...]],
+    here: Here,
 ) -> BookEntry:
     group = _loose_group(found, lease, here)
     left: tuple[int, ...] = ()
     if lease is not None and group is not None:
         left = believed(lease.work, found.uid, members.get(group, ()))
+    if lease is not None and _loose_containers(found, lease, here):
+        inside = believed_in_containers(lease, found.uid, contained)
+        left = tuple(dict.fromkeys((*left, *inside)))
     return BookEntry(found.name, found.uid, user_name(found.uid), found.locked, lease, left)
 
 

@@ -22,7 +22,8 @@ MOST_FILES = 65_536  # beyond this the directory cannot be read in time
 LONGEST_NAME = 160
 _PLAIN = frozenset(string.ascii_letters + string.digits + "-_@+.")
 _OUT_OF_MEANS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MAKE = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Lines are only ever added, by the holder and by other commands of its user."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from andon.core.sharing.lease_ends import LeaseEnd, begun, followed, left_seconds, showing, to_show
-from andon.errors import Gone
+from andon.errors import Gone, Unavailable
 from andon.host.clock import boot_seconds
 from andon.leases import files
 from andon.model import wire, work_wire
@@ -77,6 +77,11 @@ class Hold:
             os.write(self.descriptor, (wire.dumps(work_wire.work_to_json(work)) + "\n").encode())
         os.utime(self.descriptor, ns=(ends, ends))
 
+    def name_container(self, container: str) -> None:
+        """Append the id of a container before it is started: without it in the book, its processes
+        would be strangers on their own devices. So a failure is an error."""
+        append_container(self.descriptor, container)
+
     def replace_with(self, other: "Hold") -> None:
         """Hold another file from now on, for everyone who refers to this one."""
         self.close()
@@ -98,6 +103,23 @@ class Hold:
             with suppress(OSError):
                 os.close(descriptor)
         self.descriptor = self.folder = -1
+
+
+def append_container(descriptor: int, container: str) -> None:
+    """Add a container to a lease's file; its time, which is the lease's end, stays as it is."""
+    ends = os.fstat(descriptor).st_mtime_ns
+    line = (wire.dumps(work_wire.container_to_json(container)) + "\n").encode()
+    try:
+        written = os.write(descriptor, line)
+    except OSError as exc:
+        raise Unavailable(
+            f"the container cannot be written into its lease: {exc.strerror}",
+            hint="check the file system of the lease book: andon doctor",
+        ) from exc
+    finally:
+        os.utime(descriptor, ns=(ends, ends))
+    if written < len(line):
+        raise Unavailable("the file system of the lease book is full")
 
 
 @dataclass(slots=True)

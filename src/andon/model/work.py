@@ -79,6 +79,7 @@ class Lease:
     even_if_used: bool = False
     fence: int = 0  # increases with every lease: a smaller one is outdated
     whom: str = ""  # for whom its owner holds it, as the owner says
+    containers: tuple[str, ...] = ()  # ids of those that its owner started on its devices
 
     def share_of(self, uuid: str) -> Share | None:
         for share in self.shares:  # called for every lease and device: no generator

@@ -31,6 +31,7 @@ MOST_OF_ONE_USER = 1024  # leases, and tickets; a user's files beyond that are i
 LONGEST_TEXT = 4096  # a command, a reason
 LONGEST_NAME = 256  # a uuid, a user, a container
 LONGEST_ID = 16
+MOST_CONTAINERS = 256  # of one lease; more are not read
 FURTHEST = 32_503_680_000.0  # the year 3000; clocks cannot show times far beyond
 LARGEST_PID = 2**22  # the largest value of kernel.pid_max on any Linux
 LARGEST_INDEX = 2**16
@@ -49,6 +50,7 @@ def lease_to_json(lease: Lease) -> Json:
         "shares": [_plain(share) for share in lease.shares],
         "owner": _plain(lease.owner),
         "work": None if lease.work is None else _plain(lease.work),
+        "containers": list(lease.containers),
     }
 
 
@@ -63,6 +65,10 @@ def cordon_to_json(cordon: Cordon) -> Json:
 
 def work_to_json(work: Work) -> Json:
     return {"work": _plain(work)}
+
+
+def container_to_json(container: str) -> Json:
+    return {"container": container}
 
 
 def lease_from_json(value: Json) -> Lease:
@@ -83,8 +89,10 @@ def cordon_from_json(value: Json) -> Cordon:
 
 
 def with_work(lease: Lease, value: Json) -> Lease:
-    """The lease with its running job; an unrelated line changes nothing."""
+    """The lease with its running job, or one more container; an unrelated line changes nothing."""
     try:
+        if "container" in value and len(lease.containers) < MOST_CONTAINERS:
+            return replace(lease, containers=(*lease.containers, _name(value, "container")))
         return replace(lease, work=_work(value["work"])) if "work" in value else lease
     except (TypeError, ValueError, KeyError, AttributeError):
         return lease
@@ -122,6 +130,7 @@ def _lease(value: Json) -> Lease:
         even_if_used=_flag(value, "even_if_used"),
         fence=_fence(value),
         whom=(_maybe(value, "whom", _shown) or "")[:LONGEST_NAME],
+        containers=tuple(_maybe(value, "containers", _names) or ())[:MOST_CONTAINERS],
     )
 
 

@@ -93,12 +93,16 @@ def verdict(
     host_kills: int = 0,
     ended_for: str | None = None,
     asked: bool = False,
+    container_killed: bool = False,
 ) -> Verdict:
     """The reason. An out-of-memory message counts only if the command failed: many are caught."""
     if code == 0:
         return Verdict(RunState.SUCCEEDED, "finished successfully")
     if ended_for is not None:
         return Verdict(RunState.TIMEOUT, ended_for)
+    if container_killed:
+        words = "killed by the kernel: the container ran out of host memory (OOMKilled)"
+        return Verdict(RunState.HOST_OUT_OF_MEMORY, words)
     said = complaint(tail)
     if said is not None:
         return Verdict(RunState.DEVICE_OUT_OF_MEMORY, _device_words(*said, strains), said[0])

@@ -63,6 +63,8 @@ def _named(lease: Lease, kin: Kin, here: Here) -> int:
             return BY_FAMILY
     if owner.container is not None and kin.container == owner.container:
         return BY_FAMILY
+    if kin.container is not None and kin.container in lease.containers:
+        return BY_ITSELF
     return 0
 
 
@@ -78,6 +80,21 @@ def believed(work: Work | None, uid: int, members: Sequence[Kin]) -> tuple[int, 
     if leader and work.pid == work.group and leader.started_ticks != work.started_ticks:
         return ()
     return tuple(kin.pid for kin in members if is_owners(kin, uid) and not kin.ended)
+
+
+def believed_in_containers(
+    lease: Lease, uid: int, members: Mapping[str, Sequence[Kin]]
+) -> tuple[int, ...]:
+    """What is left of a lease's containers: their live processes that its owner owns.
+
+    A file may name any container: the processes of other users in it do not count.
+    """
+    return tuple(
+        kin.pid
+        for container in lease.containers
+        for kin in members.get(container, ())
+        if is_owners(kin, uid) and not kin.ended
+    )
 
 
 def is_owners(kin: Kin | None, uid: int) -> bool:

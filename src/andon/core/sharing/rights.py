@@ -33,6 +33,8 @@ def barred(claim: Claim, asker: Asker) -> AndonError | None:
         return Conflict(f"lease {lease.id} is held in {where}", hint="release it there")
     if claim.state is LeaseState.ORPHANED:
         left = f"stop its job ({_work(claim)})"
+        if lease.containers:
+            left = f"take it over: andon lease adopt {lease.id}; or stop it ({_work(claim)})"
         return Conflict(f"the holder of lease {lease.id} has exited", hint=left)
     return None
 

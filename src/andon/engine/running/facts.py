@@ -26,20 +26,20 @@ _ASK = (
 
 
 def find_facts(
-    command: Sequence[str] | None, write: Callable[[RunFacts], None]
+    command: Sequence[str] | None, write: Callable[[RunFacts], None], image: str | None = None
 ) -> threading.Thread:
     """In a thread of its own; without a command, of this process."""
     thread = threading.Thread(
-        target=lambda: write(facts_of(command)), name="andon facts", daemon=True
+        target=lambda: write(facts_of(command, image)), name="andon facts", daemon=True
     )
     thread.start()
     return thread
 
 
-def facts_of(command: Sequence[str] | None) -> RunFacts:
+def facts_of(command: Sequence[str] | None, image: str | None = None) -> RunFacts:
     """Takes two seconds at most; what is not known by then has a reason."""
     git, git_reason = _git()
-    versions, versions_reason = _own() if command is None else _of(command)
+    versions, versions_reason = _own() if command is None else _of(command, image)
     return RunFacts(time.time(), git, git_reason, versions, versions_reason)
 
 
@@ -69,7 +69,9 @@ def _own() -> tuple[Mapping[str, str], str | None]:
     return found, None if found else f"none of {', '.join(PACKAGES)} is installed"
 
 
-def _of(command: Sequence[str]) -> tuple[Mapping[str, str], str | None]:
+def _of(command: Sequence[str], image: str | None) -> tuple[Mapping[str, str], str | None]:
+    if image is not None:
+        return {}, f"the command ran in the image {image}"
     python = interpreter_of(command)
     if python is None:
         return {}, "the command is not run by a Python that is known"

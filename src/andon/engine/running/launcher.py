@@ -24,6 +24,7 @@ CHECK_SECONDS = 1.0
 GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL
 FORWARDED = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
 ENDING = ("SIGINT", "SIGTERM")
+OF_TERMINAL = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 TERMINAL_STOPS = (signal.SIGTTIN, signal.SIGTTOU)
 
 
@@ -57,13 +58,15 @@ class Launcher:
         cpus: frozenset[int] | None = None,
         output: int | None = None,
         check_seconds: float = CHECK_SECONDS,
+        elsewhere: Callable[[int], None] | None = None,
     ) -> None:
         """`asked_by` says who asked this process to end, when SIGTERM arrives; `shell`: the command
         is a person's shell; `cpus` are those that it may run on. With `output`, all of its output
-        goes there, it has no input, and nothing that it started outlives it."""
+        goes there, it has no input, and nothing that it started outlives it. `elsewhere` signals
+        the work where the command is only its client."""
         self._command, self._environment = list(command), dict(environment)
         self._hold, self._interactive = hold, interactive
-        self._asked_by, self._shell = asked_by, shell
+        self._asked_by, self._shell, self._elsewhere = asked_by, shell, elsewhere
         self._cpus, self._output, self._check_seconds = cpus, output, check_seconds
         self._tap = Tap() if tapped else None
         self._process: subprocess.Popen[bytes] | None = None
@@ -165,12 +168,22 @@ class Launcher:
         return before
 
     def _send(self, number: int) -> None:
-        """To the whole group; queued where there is none yet."""
+        """To the whole group; queued where there is none yet. A client of work elsewhere stays:
+        it passes the last output, and ends with the work."""
         if self._process is None:
             self._pending.append(number)
             return
+        if self._elsewhere is not None and number not in OF_TERMINAL:
+            self._signal_elsewhere(self._elsewhere, number)
+            return
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+    def _signal_elsewhere(self, send: Callable[[int], None], number: int) -> None:
+        try:
+            send(number)
+        except AndonError as error:
+            self._notify(f"{signal.Signals(number).name} could not be sent: {error.reason}")
 
     def _ask_to_end(self, number: int) -> None:
         """A stopped command handles the signal once it is resumed."""

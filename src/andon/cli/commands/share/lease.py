@@ -6,6 +6,12 @@ from typing import Any
 
 import click
 
+from andon.cli.commands.share.adopt import adopt
+from andon.cli.commands.share.container_options import (
+    contained,
+    container_from,
+    container_options,
+)
 from andon.cli.commands.share.run import RunCommand
 from andon.cli.device_request import (
     availability_of,
@@ -22,15 +28,19 @@ from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 
+IMAGE_SHELL = "/bin/sh"  # what is started in an image without a command
+
 
 class LeaseCommand(RunCommand):
-    """`extend` as the first word is a subcommand; anything else is a command to run."""
+    """`extend` or `adopt` as the first word is a subcommand; else it is a command to run."""
 
     def invoke(self, ctx: click.Context) -> Any:
         text = ctx.params.get("command") or ()
-        if text[:1] == ("extend",) and not ctx.meta.get("andon.dashes"):
-            with extend.make_context("extend", list(text[1:]), parent=ctx) as inner:
-                return extend.invoke(inner)
+        first = next(iter(text), "")
+        inside = {"extend": extend, "adopt": adopt}.get(first)
+        if inside is not None and not ctx.meta.get("andon.dashes"):
+            with inside.make_context(first, list(text[1:]), parent=ctx) as inner:
+                return inside.invoke(inner)
         return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -42,32 +52,39 @@ class LeaseCommand(RunCommand):
 @request_options
 @queue_options
 @for_option("How long, e.g. 2h [default: while it runs].")
+@container_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @shared
 def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
     """Reserve GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
 
     Without a command it starts your shell. Inside, andon run uses these devices. andon lease
-    extend ID --for 1h extends it; andon release ID ends it.
+    extend ID --for 1h extends it; andon release ID ends it. andon lease adopt ID takes over one
+    whose andon run was killed while its container runs on.
     """
     from andon.engine.running.programs import CannotStart, find, shell
 
-    choices, request = chosen(), request_from(asked)
+    choices, image = chosen(), container_from(asked)
+    request = request_from(asked)
     if request.most == 0:
         raise Invalid("a lease needs at least one device", hint="--gpus 1")
     if os.environ.get("ANDON_LEASE"):
         notice(f"already inside lease {os.environ['ANDON_LEASE']}; this is a separate one", choices)
-    wanted = list(command) or shell()
+    wanted = list(command) or (shell() if image is None else [IMAGE_SHELL])
     if length is not None and length <= 0:
         raise Invalid("--for: duration must be greater than 0")
     try:
-        find(wanted)
+        if image is None:
+            find(wanted)
+        inside = contained(image, wanted, interactive=True)
         with sampling_ahead(choices) as sampler:
             from andon.cli.running import Running
             from andon.engine.sharing.granter import Granter, Terms
             from andon.leases.book import Book
 
-            running = Running(choices, wanted, sampler, interactive=True, shell=not command)
+            running = Running(
+                choices, wanted, sampler, interactive=True, shell=not command, contained=inside
+            )
             line = WaitingLine(choices)
             try:
                 terms = Terms(command=running.words, seconds=length)

@@ -7,6 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.commands.share.container_options import (
+    contained,
+    container_from,
+    container_options,
+)
 from andon.cli.device_request import (
     availability_of,
     for_option,
@@ -24,6 +29,7 @@ from andon.errors import AndonError, Conflict, Unavailable
 if TYPE_CHECKING:
     from andon.cli.running import Running
     from andon.core.runs.oom import Verdict
+    from andon.engine.running.contained import ContainedCommand
 
 OURS = 125
 OOM_HINT = ". Try a larger --memory, or --retry-oom 1"
@@ -70,6 +76,7 @@ class RunCommand(click.Command):
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV, beside it.")
+@container_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 @shared
 def run(
@@ -94,10 +101,13 @@ def run(
         from andon.engine.running.programs import CannotStart, find
 
         try:
-            find(command)
+            image = container_from(asked)
+            if image is None:
+                find(command)
+            inside = contained(image, command)
             folder = None if telemetry_dir is None else Path(telemetry_dir)
             kept = (name, folder, as_csv)
-            return _run(choices, command, length, lease_id, retry_oom or 0, kept, asked)
+            return _run(choices, command, length, lease_id, retry_oom or 0, kept, asked, inside)
         except CannotStart as error:
             report(error)
             return error.code
@@ -114,15 +124,16 @@ def _run(
     retries: int,
     kept: tuple[str | None, Path | None, bool],
     asked: dict[str, Any],
+    inside: "ContainedCommand | None",
 ) -> int:
     request = request_from(asked)
     if request.most == 0:
-        return _without_device(command)
+        return _without_device(command, inside)
     with sampling_ahead(choices) as sampler:
         from andon.cli.running import RecordOptions, Running, attached
 
         availability = availability_of(choices, sampler)
-        running = Running(choices, command, sampler, RecordOptions(*kept))
+        running = Running(choices, command, sampler, RecordOptions(*kept), contained=inside)
         lease = lease_id or os.environ.get("ANDON_LEASE")
         if lease:
             return _ended(running.on_lease(attached(lease, availability.view(), request)), choices)
@@ -178,10 +189,27 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") 
     return code
 
 
-def _without_device(command: Sequence[str]) -> int:
+def _without_device(command: Sequence[str], inside: "ContainedCommand | None") -> int:
     """Run it with an empty mask and no lease: nothing to wait for, nothing to record."""
     from andon.core.sharing.launching import NO_DEVICE
     from andon.engine.running.launcher import Launcher
 
+    if inside is not None:
+        return _container_without_device(inside)
     launcher = Launcher(command, {**os.environ, **NO_DEVICE})
     return launcher.run(lambda: None, notice).code
+
+
+def _container_without_device(inside: "ContainedCommand") -> int:
+    from andon.core.executing.order import UNLEASED
+    from andon.engine.running.contained import follow_container
+    from andon.engine.running.launcher import Launcher
+
+    inside.create(f"{UNLEASED}{os.urandom(4).hex()}", (), {}, lambda identity: None)
+    end, _ = follow_container(
+        inside,
+        lambda client: Launcher(client, os.environ, elsewhere=inside.send).run(
+            lambda: None, notice
+        ),
+    )
+    return end.code

@@ -1,0 +1,70 @@
+"""`andon lease adopt`: takes over a lease whose `andon run` was killed while its container runs."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.options import chosen, shared
+from andon.cli.terminal import Choices, notice
+
+if TYPE_CHECKING:
+    from andon.core.runs.oom import Verdict
+    from andon.engine.running.adoption import AdoptedWork
+
+
+@click.command()
+@click.argument("lease_id", metavar="ID")
+@shared
+def adopt(lease_id: str) -> int:
+    """Take over an orphaned lease of yours, and wait for its container.
+
+    Holds its devices again, passes the container's output from now on, and ends with its exit
+    code. Ctrl-C, andon release and the lease's end stop the container.
+    """
+    from andon.app.executing import open_engine
+    from andon.engine.running.adoption import adopt as take_over
+    from andon.leases.book import Book
+    from andon.model.run import RunState
+
+    choices = chosen()
+    adopted = take_over(Book(make=False), open_engine(), lease_id, os.getuid())
+    notice(f"adopted lease {adopted.held.lease.id} with container {adopted.work.id[:12]}", choices)
+    code, judged = _followed(adopted, choices)
+    if judged.end not in (RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED):
+        notice(judged.words, choices)
+    return code
+
+
+def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]":
+    """Wait for the container, and release the lease whatever happens."""
+    from andon.cli.running import LeaseCheck, LeaseRelease
+    from andon.core.executing.order import ContainerOptions
+    from andon.core.runs.oom import verdict
+    from andon.engine.running.contained import ContainedCommand, follow_container
+    from andon.engine.running.launcher import CommandEnd, Launcher
+
+    held, notify = adopted.held, partial(notice, choices=choices)
+    released = LeaseRelease(held)
+    contained = ContainedCommand(adopted.executor, ContainerOptions(adopted.work.image), ())
+    contained.adopt(adopted.work)
+
+    def launch(client: Sequence[str]) -> CommandEnd:
+        launcher = Launcher(
+            client,
+            os.environ,
+            held.hold,
+            tapped=True,
+            asked_by=released.words,
+            elsewhere=contained.send,
+        )
+        return launcher.run(LeaseCheck(held, notify), notify)
+
+    try:
+        end, killed = follow_container(contained, launch, contained.follow())
+    finally:
+        held.release()
+    judged = verdict(end.code, end.signal, end.tail, (), 0, end.ended_for, end.interrupted, killed)
+    return end.code, judged

@@ -1,0 +1,123 @@
+"""The options of commands that can run in a container, and what they mean."""
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from andon.core.executing.order import (
+    ContainerMount,
+    ContainerOptions,
+    PullPolicy,
+    parse_mount,
+    refuse_options,
+)
+
+if TYPE_CHECKING:
+    from andon.engine.running.contained import ContainedCommand
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("--image",), {"metavar": "IMAGE", "help": "Run it in a container of this image."}),
+    (
+        ("--mount", "mounts"),
+        {
+            "metavar": "DIR[:TO[:ro]]",
+            "multiple": True,
+            "help": "With --image: a folder that it sees too.",
+        },
+    ),
+    (
+        ("--model-folder",),
+        {"metavar": "DIR", "help": "With --image: mount it read-only at the same path."},
+    ),
+    (
+        ("--container-option", "container_options"),
+        {
+            "metavar": "OPTION",
+            "multiple": True,
+            "help": "With --image: for the engine, e.g. --network=host.",
+        },
+    ),
+    (
+        ("--container-user",),
+        {"metavar": "USER", "help": "With --image: instead of your uid and gid."},
+    ),
+    (
+        ("--pull",),
+        {
+            "type": click.Choice([policy.value for policy in PullPolicy]),
+            "help": "With --image: fetch it if it is missing [default: never].",
+        },
+    ),
+)
+_NAMES = ("image", "mounts", "model_folder", "container_options", "container_user", "pull")
+
+
+def container_options(command: F) -> F:
+    """--image and what belongs to it; `container_from` takes them out of the keywords."""
+    for names, settings in reversed(_OPTIONS):
+        command = click.option(*names, **settings)(command)
+    return command
+
+
+def container_from(asked: dict[str, Any]) -> ContainerOptions | None:
+    """Take the container's options out of `asked`; None where no image is named."""
+    taken = {name: asked.pop(name, None) for name in _NAMES}
+    image = taken.pop("image")
+    if not image:
+        if any(taken.values()):
+            name = next(name for name, value in taken.items() if value)
+            option = "--mount" if name == "mounts" else f"--{name.replace('_', '-')}".rstrip("s")
+            raise click.UsageError(f"{option} needs --image")
+        return None
+    options = tuple(taken["container_options"] or ())
+    refuse_options(options)
+    return ContainerOptions(
+        image,
+        _mounts(taken["mounts"] or (), taken["model_folder"]),
+        options,
+        taken["container_user"],
+        PullPolicy(taken["pull"] or PullPolicy.NEVER),
+    )
+
+
+def _mounts(texts: Sequence[str], model_folder: str | None) -> tuple[ContainerMount, ...]:
+    folder = str(Path.cwd())
+    found = [parse_mount(text, folder) for text in texts]
+    if model_folder:
+        place = str(Path(folder, model_folder).resolve())
+        found.append(ContainerMount(place, place, readonly=True))
+    return tuple(found)
+
+
+def contained(
+    options: ContainerOptions | None, command: Sequence[str], interactive: bool = False
+) -> "ContainedCommand | None":
+    """The command in its container, after checking that it can be made; None without an image."""
+    if options is None:
+        return None
+    from andon.app.executing import open_engine
+    from andon.engine.running.contained import ContainedCommand
+
+    terminal = interactive and sys.stdin.isatty() and sys.stdout.isatty()
+    made = ContainedCommand(
+        open_engine(), options, command, stdin=terminal or _has_input(), terminal=terminal
+    )
+    made.check()
+    return made
+
+
+def _has_input() -> bool:
+    """Whether standard input is a pipe or a file: a terminal is not passed into a container
+    without one of its own, and /dev/null has nothing to pass."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)

@@ -1,0 +1,172 @@
+"""What a container engine's answers mean: its kind, how a container ended, why something failed."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from andon.core.executing.container_arguments import (
+    DOCKER,
+    HOME_LABEL,
+    LEASE_LABEL,
+    PODMAN,
+    EngineFacts,
+)
+from andon.core.executing.order import CreatedWork, WorkEnd
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+_LONGEST = 300
+
+Make = Callable[[str, str], AndonError]
+
+_ENGINE_ERRORS: tuple[tuple[str, Make], ...] = (
+    (
+        r"permission denied .*(?:connect|socket)|connect: permission denied",
+        lambda name, text: Denied(
+            f"no permission to use the {name.capitalize()} engine's socket",
+            hint="have root add you to its group (sudo usermod -aG docker $USER), and log in again",
+        ),
+    ),
+    (
+        r"(?i:cannot connect to (?:the docker daemon|podman))|connection refused"
+        r"|no such file or directory.*\.sock|error during connect",
+        lambda name, text: Unavailable(
+            f"the {name.capitalize()} engine is not running", hint=f"start it: sudo systemctl start {name}"
+        ),
+    ),
+    (
+        r"could not select device driver",
+        lambda name, text: Unavailable(
+            f"the {name.capitalize()} engine cannot give GPUs to containers",
+            hint="install the NVIDIA Container Toolkit and restart the engine",
+        ),
+    ),
+    (
+        r"unresolvable CDI device",
+        lambda name, text: Unavailable(
+            f"the {name.capitalize()} engine does not know these GPUs (CDI)",
+            hint="describe them: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+        ),
+    ),
+    (
+        r"bind source path does not exist: (?P<what>\S+)|statfs (?P<there>\S+): no such file",
+        lambda name, text: Gone(f"there is no folder {text}", hint="see --mount"),
+    ),
+    (
+        r"unknown (?:flag|shorthand flag): (?P<what>.+)",
+        lambda name, text: Invalid(
+            f"{name} has no option {text}", hint="see --container-option"
+        ),
+    ),
+    (
+        r"unable to find user (?P<what>\S+?):",
+        lambda name, text: Gone(f"the image has no user {text}", hint="see --container-user"),
+    ),
+)  # fmt: skip
+
+_PROGRAM_ERRORS = (
+    (r"executable file not found|exec[^\n]*no such file or directory|stat [^\n]*no such file",
+     NOT_FOUND, "command not found"),
+    (r"exec[^\n]*(?:permission denied|is a directory)|permission denied", NOT_EXECUTABLE,
+     "not executable"),
+    (r"exec format error", NOT_EXECUTABLE, "built for another processor"),
+)  # fmt: skip
+
+
+def engine_facts(text: str) -> EngineFacts:
+    """From `docker info --format {{json .}}`; podman answers to that name too."""
+    value = _object(text)
+    if isinstance(host := value.get("host"), dict):
+        security = host.get("security")
+        rootless = isinstance(security, dict) and security.get("rootless") is True
+        return EngineFacts(PODMAN, rootless)
+    options = value.get("SecurityOptions")
+    names = [str(one) for one in options] if isinstance(options, list) else []
+    return EngineFacts(DOCKER, any("name=rootless" in one for one in names))
+
+
+def server_errors(text: str) -> str:
+    """What the client says in its answer about an engine that it cannot reach."""
+    found = _object(text).get("ServerErrors")
+    return "; ".join(map(str, found)) if isinstance(found, list) else ""
+
+
+def engine_error(name: str, said: str) -> AndonError:
+    """The sentence for what an engine said; its own words where it is none that is known."""
+    for pattern, make in _ENGINE_ERRORS:
+        if match := re.search(pattern, said):
+            named = [value for value in match.groupdict().values() if value]
+            return make(name, named[0].strip(" .\"'") if named else "")
+    return Unavailable(f"{name}: {first_line(said)}")
+
+
+def is_missing_image(said: str) -> bool:
+    return re.search(r"(?i)no such image|image not known|failed to find image", said) is not None
+
+
+def program_error(program: str, image: str, said: str) -> tuple[str, int] | None:
+    """The sentence and exit code where a program cannot be run in its image; None for others."""
+    if "could not select device driver" in said or "CDI" in said:
+        return None
+    for pattern, code, words in _PROGRAM_ERRORS:
+        if re.search(pattern, said):
+            return f"{program}: {words} in the image {image}", code
+    return None
+
+
+def ended(text: str) -> WorkEnd | None:
+    """From a container's state as JSON; None while it runs. One that never started has an error."""
+    state = _object(text)
+    status = str(state.get("Status"))
+    if status in ("running", "paused", "restarting", "removing", "stopping"):
+        return None
+    code = state.get("ExitCode")
+    error = str(state.get("Error") or "")
+    if status in ("created", "configured", "initialized") and not error:
+        error = "it was never started"
+    return WorkEnd(code if isinstance(code, int) else None, state.get("OOMKilled") is True, error)
+
+
+def first_pid(text: str) -> int | None:
+    """The host's pid of a container's first process, while it runs."""
+    pid = _object(text).get("Pid")
+    return pid if isinstance(pid, int) and pid > 1 else None
+
+
+def created_work(identity: str, labels: str, image: str = "") -> CreatedWork:
+    """A container that was found again, from its labels as JSON."""
+    found = _object(labels)
+    home = found.get(HOME_LABEL)
+    return CreatedWork(
+        identity,
+        str(found.get(LEASE_LABEL, "")),
+        "",
+        image,
+        home if isinstance(home, str) else None,
+    )
+
+
+def signal_to_send(number: int, kill: int, caught: int | None) -> int:
+    """What to send to a container's first process for a signal that should end it.
+
+    The kernel drops signals that the first process of a pid namespace has no handler for, where
+    any other process would end. `caught` is its mask of handled signals; None where it is unknown.
+    """
+    if caught is None or number == kill or caught & (1 << (number - 1)):
+        return number
+    return kill
+
+
+def first_line(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    text = lines[0] if lines else "it failed without a word"
+    return re.sub(r"^(?:Error response from daemon|Error|docker): ", "", text)[:_LONGEST]
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,135 @@
+"""A command to execute, how a container for it is wanted, and how it ended."""
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from andon.errors import Invalid
+from andon.model.device import Device
+
+RESERVED_OPTIONS = {
+    "--gpus": "andon gives the container its devices",
+    "--device": "andon gives the container its devices",
+    "--detach": "andon waits for the container",
+    "-d": "andon waits for the container",
+    "--rm": "andon removes the container after it has read how it ended",
+    "--cidfile": "andon keeps the container's id in its lease",
+    "--interactive": "andon decides by its own standard input",
+    "-i": "andon decides by its own standard input",
+    "--tty": "use andon lease for a terminal in the container",
+    "-t": "use andon lease for a terminal in the container",
+}
+"""Options of the engine that andon sets itself, and why."""
+UNLEASED = "free-"  # how the label of work without a lease begins
+MASKS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+         "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")  # fmt: skip
+
+
+class PullPolicy(StrEnum):
+    """When an image is fetched from its registry."""
+
+    NEVER = "never"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerMount:
+    """A folder or file of this machine that the container sees."""
+
+    source: str
+    target: str
+    readonly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerOptions:
+    """How a container is wanted, as typed."""
+
+    image: str
+    mounts: tuple[ContainerMount, ...] = ()
+    options: tuple[str, ...] = ()  # passed on to the engine as they are
+    user: str | None = None
+    pull: PullPolicy = PullPolicy.NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class Submitter:
+    """The user for whom a command is executed."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOrder:
+    """A command to execute on devices. `label` finds it again: the id of its lease or job."""
+
+    command: tuple[str, ...]
+    folder: str
+    label: str
+    devices: tuple[Device, ...] = ()
+    device_files: Mapping[str, str] = field(default_factory=dict)  # uuid -> its render node
+    environment: Mapping[str, str] = field(default_factory=dict)  # what is added for the command
+    submitter: Submitter = Submitter(0, 0)
+    container: ContainerOptions | None = None
+    stdin: bool = False
+    terminal: bool = False
+    shm_bytes: int | None = None
+    home: str | None = None  # a temporary folder of this machine
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedWork:
+    """A command that an executor has made ready; it may not have been started yet."""
+
+    id: str
+    label: str
+    program: str = ""
+    image: str = ""
+    home: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkEnd:
+    """How it ended. `code` is as a shell reports it; None where only its client knows."""
+
+    code: int | None
+    host_out_of_memory: bool = False
+    error: str = ""  # why it never started, in the engine's words
+
+
+def parse_mount(text: str, folder: str) -> ContainerMount:
+    """`DIR`, `DIR:/target`, `DIR:/target:ro`; a relative DIR counts from the folder."""
+    parts = text.split(":")
+    mode = parts.pop() if len(parts) > 1 and parts[-1] in ("ro", "rw") else "rw"
+    if not 1 <= len(parts) <= 2 or not all(parts):
+        raise Invalid(
+            f"--mount {text[:80]!r} is not SOURCE[:TARGET[:ro]]", hint="for example ./data:/data:ro"
+        )
+    source = posixpath.normpath(posixpath.join(folder, parts[0]))
+    target = parts[1] if len(parts) == 2 else source
+    if not target.startswith("/"):
+        raise Invalid(f"--mount {text[:80]!r}: the target {target[:40]!r} is no absolute path")
+    return ContainerMount(source, target, mode == "ro")
+
+
+def refuse_options(options: Sequence[str]) -> None:
+    """Invalid for engine options that would contradict the lease."""
+    for option in options:
+        name, _, value = option.partition("=")
+        if name in RESERVED_OPTIONS:
+            raise Invalid(f"--container-option {name}: {RESERVED_OPTIONS[name]}")
+        if not option.startswith("-"):
+            raise Invalid(
+                f"--container-option {option[:40]!r} does not begin with a dash",
+                hint="write option and value as one word: --container-option=--network=host",
+            )
+        if name in ("--env", "-e") and value.partition("=")[0] in MASKS:
+            raise Invalid(
+                f"--container-option {option[:60]}: the container sees only its own devices",
+                hint="leave it out: they are numbered from 0 inside",
+            )
+        if name in ("--label", "-l") and value.startswith("andon."):
+            raise Invalid(f"--container-option {option[:60]}: labels of andon are its own")

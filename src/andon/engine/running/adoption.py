@@ -1,0 +1,66 @@
+"""Takes over a lease whose supervisor was killed while its container runs on.
+
+The container is found by its label. The new lease has the same id, devices and end; it is written
+before the old file is removed, so the devices are withheld throughout.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from andon.core.executing.order import CreatedWork
+from andon.errors import Conflict, Gone, Invalid
+from andon.host.kin import myself
+from andon.leases.book import Book
+from andon.leases.hold import LeaseHold
+from andon.model.work import BookEntry, Lease
+from andon.ports import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedWork:
+    """A lease that is held again, and the container that it is for."""
+
+    held: LeaseHold
+    work: CreatedWork
+    executor: Executor
+
+
+def adopt(book: Book, executor: Executor, name: str, uid: int) -> AdoptedWork:
+    """Hold an orphaned lease of this user again; Gone where there is none, or no container."""
+    found, _ = _orphan(book.entries(), name, uid)
+    work = next(iter(_running(executor, found.id)), None)
+    if work is None:
+        raise Gone(
+            f"no container of lease {found.id} is running", hint="its devices are released by then"
+        )
+    with book.locked():
+        lease, entry = _orphan(book.entries(), found.id, uid)
+        held = book.write_lease(replace(lease, owner=myself(), work=None))
+        book.sweep([entry])
+    return AdoptedWork(held, work, executor)
+
+
+def _orphan(entries: Sequence[BookEntry], name: str, uid: int) -> tuple[Lease, BookEntry]:
+    """The one unlocked lease of this user that begins so and has a container."""
+    if not name:
+        raise Invalid("which lease?", hint="andon leases lists them")
+    mine = [
+        (entry.lease, entry)
+        for entry in entries
+        if entry.lease is not None and entry.lease.id.startswith(name) and entry.uid == uid
+    ]
+    if any(entry.locked for _, entry in mine):
+        raise Conflict(f"lease {mine[0][0].id} is held", hint="it has not lost its holder")
+    orphans = [(lease, entry) for lease, entry in mine if lease.containers]
+    if not orphans:
+        raise Gone(
+            f"you have no orphaned lease {name[:40]!r} with a container",
+            hint="andon leases lists them",
+        )
+    if len({lease.id for lease, _ in orphans}) > 1:
+        raise Invalid(f"{len(orphans)} leases begin with {name[:40]!r}", hint="type more of the id")
+    return orphans[0]
+
+
+def _running(executor: Executor, label: str) -> list[CreatedWork]:
+    return [work for work in executor.find(label) if executor.ended(work) is None]

@@ -1,0 +1,185 @@
+"""A command in a container: made for a lease, named in it, started, followed, ended and removed."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from andon.core.executing.order import (
+    ContainerOptions,
+    CreatedWork,
+    Submitter,
+    WorkEnd,
+    WorkOrder,
+)
+from andon.engine.running.launcher import CommandEnd
+from andon.engine.running.programs import CannotStart
+from andon.errors import AndonError, Conflict
+from andon.leases.book import Book
+from andon.model.device import Device
+from andon.ports import Executor, Explaining, Sweeping
+
+MEMORY = Path("/proc/meminfo")
+RENDER_NODES = Path("/dev/dri/by-path")
+LAST_SIGNAL = 64
+
+
+class ContainedCommand:
+    """One command in one image; `create` may be called once per attempt."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        options: ContainerOptions,
+        command: Sequence[str],
+        stdin: bool = False,
+        terminal: bool = False,
+    ) -> None:
+        self._executor, self.options = executor, options
+        self._order = WorkOrder(
+            tuple(command),
+            str(Path.cwd()),
+            "",
+            submitter=Submitter(os.getuid(), os.getgid(), _groups()),
+            container=options,
+            stdin=stdin,
+            terminal=terminal,
+            shm_bytes=half_of_memory(),
+        )
+        self._work: CreatedWork | None = None
+
+    def check(self) -> None:
+        """Raise what is missing before a device is claimed: the engine, the image, a folder."""
+        self._executor.check(self._order)
+
+    def create(
+        self,
+        label: str,
+        devices: Sequence[Device],
+        environment: Mapping[str, str],
+        name: Callable[[str], None],
+    ) -> None:
+        """Make the container and write its id into the lease; nothing runs yet. What fails leaves
+        nothing behind."""
+        order = replace(
+            self._order,
+            label=label,
+            devices=tuple(devices),
+            device_files=render_nodes(devices),
+            environment=dict(environment),
+        )
+        self._executor.check(order)
+        self._work = self._executor.create(order)
+        try:
+            name(self._work.id)
+        except BaseException:
+            self.clean()
+            raise
+
+    def adopt(self, work: CreatedWork) -> None:
+        """Go on with a container that another process started."""
+        self._work = work
+
+    def client(self) -> Sequence[str]:
+        """Start it, where that needs no terminal; the command that passes its output."""
+        try:
+            return self._executor.client(self._created())
+        except AndonError as error:
+            raise _translated(error) from error
+
+    def follow(self) -> Sequence[str]:
+        return self._executor.follow(self._created(), time.time())
+
+    def send(self, number: int) -> None:
+        self._executor.send(self._created(), number)
+
+    def is_running(self) -> bool:
+        """Whether it goes on although its client has ended."""
+        return self._executor.ended(self._created()) is None
+
+    def finished(self, client: CommandEnd) -> tuple[CommandEnd, bool]:
+        """How the command ended, by the engine's word; and whether host memory ran out."""
+        end = self._executor.ended(self._created())
+        if end is None:
+            raise Conflict("the container is still running")
+        if end.error:
+            raise self._not_started(end)
+        if end.code is None:
+            return client, end.host_out_of_memory
+        number = end.code - 128 if 128 < end.code <= 128 + LAST_SIGNAL else None
+        return replace(client, code=end.code, signal=number), end.host_out_of_memory
+
+    def clean(self) -> None:
+        """Kill and remove the container, and those of supervisors that were killed."""
+        if self._work is not None:
+            work, self._work = self._work, None
+            self._executor.clean(work)
+        if isinstance(self._executor, Sweeping):
+            with suppress(AndonError):
+                entries = Book(make=False).entries()
+                living = frozenset(entry.lease.id for entry in entries if entry.lease is not None)
+                for left in self._executor.leftovers(living):
+                    self._executor.clean(left)
+
+    def _created(self) -> CreatedWork:
+        if self._work is None:
+            raise Conflict("the container has not been created")
+        return self._work
+
+    def _not_started(self, end: WorkEnd) -> AndonError:
+        if isinstance(self._executor, Explaining):
+            return _translated(self._executor.not_started(self._created(), end.error))
+        return Conflict(f"the command could not be started: {end.error}")
+
+
+def follow_container(
+    contained: ContainedCommand,
+    launch: Callable[[Sequence[str]], CommandEnd],
+    command: Sequence[str] | None = None,
+) -> tuple[CommandEnd, bool]:
+    """Start it, or go on with it by `command`; pass its output until it ends, and remove it.
+
+    Returns how it ended, and whether the kernel killed it for want of host memory.
+    """
+    try:
+        end = launch(command or contained.client())
+        while contained.is_running():  # its client was killed, or the engine restarted
+            more = launch(contained.follow())
+            end = replace(more, tail=end.tail + more.tail)
+        return contained.finished(end)
+    finally:
+        contained.clean()
+
+
+def half_of_memory() -> int | None:
+    """Half of this machine's memory: data loaders share tensors through /dev/shm, and the engines'
+    own 64 MiB is too little."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in MEMORY.read_text("ascii").splitlines():
+            if line.startswith("MemTotal:"):
+                return int(line.split()[1]) * 1024 // 2
+    return None
+
+
+def render_nodes(devices: Sequence[Device]) -> dict[str, str]:
+    """The files of AMD and Intel devices, by uuid."""
+    found: dict[str, str] = {}
+    for device in devices:
+        if device.vendor in ("amd", "intel") and device.pci is not None:
+            link = RENDER_NODES / f"pci-{device.pci.lower()}-render"
+            if link.exists():
+                found[device.uuid] = str(link.resolve())
+    return found
+
+
+def _groups() -> tuple[int, ...]:
+    """The submitter's other groups: shared folders are often given to one."""
+    return tuple(sorted(set(os.getgroups()) - {os.getgid()})) if os.getuid() else ()
+
+
+def _translated(error: AndonError) -> AndonError:
+    """A program that is missing in the image counts as one that is missing here: 126 and 127."""
+    code = getattr(error, "code", None)
+    return CannotStart(error.reason, code) if isinstance(code, int) else error

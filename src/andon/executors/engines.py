@@ -1,0 +1,276 @@
+"""Executes a command in a container of Docker or Podman, through the engine's command line.
+
+The command line knows contexts, credentials, rootless sockets and terminals, and is the same for
+both engines. Each call has a time limit; one that passes output lasts as long as the container.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+from andon.core.executing import engine_answers as answers
+from andon.core.executing.container_arguments import (
+    LEASE_LABEL,
+    UID_LABEL,
+    EngineFacts,
+    create_arguments,
+    without_files,
+)
+from andon.core.executing.order import (
+    UNLEASED,
+    ContainerOptions,
+    CreatedWork,
+    PullPolicy,
+    WorkEnd,
+    WorkOrder,
+)
+from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
+from andon.kernel_files import read
+
+ANSWER_SECONDS = 30.0
+CREATE_SECONDS = 120.0  # a storage driver that copies takes its time
+_HOMES = "andon-home-"
+_STATUS_BYTES = 4096
+_OVER = (
+    "no such container", "no such object", "is not running", "can only kill running",
+    "no container with",
+)  # fmt: skip
+_REMOTE = ("tcp://", "ssh://", "http://", "https://")
+
+
+class CannotStartInImage(AndonError):
+    """The program was not found in the image, or cannot be run there; `code` is a shell's."""
+
+    def __init__(self, reason: str, code: int) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class DockerExecutor:
+    """Containers of Docker; also of Podman under Docker's name."""
+
+    name: ClassVar[str] = "docker"
+
+    def __init__(self) -> None:
+        self._attached: set[str] = set()
+
+    # Before anything is claimed.
+
+    def check(self, order: WorkOrder) -> None:
+        options = _options(order)
+        if without_files(order):
+            raise Unavailable(
+                "this GPU has no file in /dev/dri that a container can be given",
+                hint="run the command without --image",
+            )
+        for source in (order.folder, *(mount.source for mount in options.mounts)):
+            if not Path(source).exists():
+                raise Gone(f"there is no folder {source}", hint="see --mount")
+        self._refuse_remote()
+        _ = self.engine
+        if not self._has_image(options.image):
+            self._pull(options)
+
+    @cached_property
+    def engine(self) -> EngineFacts:
+        """The engine that answers; raises if none does."""
+        if shutil.which(self.name) is None:
+            raise Unavailable(
+                f"{self.name} is not installed", hint="install Docker or Podman, or omit --image"
+            )
+        code, out, said = self._ask("info", "--format", "{{json .}}")
+        said = answers.server_errors(out) or said
+        if code or answers.server_errors(out):
+            raise answers.engine_error(self.name, said)
+        return answers.engine_facts(out)
+
+    def _refuse_remote(self) -> None:
+        host = os.environ.get("DOCKER_HOST", "") if self.name == "docker" else ""
+        if host.startswith(_REMOTE):
+            raise Conflict(
+                f"DOCKER_HOST names another machine's engine: {host[:60]}",
+                hint="the leased GPUs are on this machine: unset DOCKER_HOST",
+            )
+
+    def _has_image(self, image: str) -> bool:
+        code, _, said = self._ask("image", "inspect", "--format", "{{.Id}}", "--", image)
+        if code and not answers.is_missing_image(said):
+            raise answers.engine_error(self.name, said)
+        return code == 0
+
+    def _pull(self, options: ContainerOptions) -> None:
+        """Without a time limit; its progress is shown."""
+        if options.pull is PullPolicy.NEVER:
+            raise Gone(
+                f"there is no image {options.image!r} on this machine",
+                hint=f"fetch it: {self.name} pull {options.image}; or use --pull missing",
+            )
+        command = [self.name, "pull", "--", options.image]
+        if subprocess.run(command, stdout=sys.stderr.fileno(), check=False).returncode:
+            raise Unavailable(f"the image {options.image!r} could not be fetched")
+
+    # The work itself.
+
+    def create(self, order: WorkOrder) -> CreatedWork:
+        options = _options(order)
+        home = tempfile.mkdtemp(prefix=_HOMES)
+        if options.user is not None and not self.engine.rootless:
+            Path(home).chmod(0o1777)  # that user is not the one who owns it
+        order = replace(order, home=home)
+        arguments = create_arguments(order, options, self.engine)
+        name = f"--name=andon-{order.label}-{os.urandom(3).hex()}"
+        try:
+            code, out, said = self._ask("create", name, *arguments, seconds=CREATE_SECONDS)
+            if code:
+                raise answers.engine_error(self.name, said)
+        except BaseException:
+            _remove_home(home)
+            raise
+        found = out.strip().splitlines()[-1]
+        if order.stdin or order.terminal:
+            self._attached.add(found)
+        return CreatedWork(found, order.label, order.command[0], options.image, home)
+
+    def client(self, work: CreatedWork) -> Sequence[str]:
+        """Started here, so that a failure is known in words; the client then passes the output.
+
+        With input, the client has to start it itself, or the first bytes would be lost.
+        """
+        if work.id in self._attached:
+            return [self.name, "start", "--attach", "--interactive", work.id]
+        code, _, said = self._ask("start", work.id, seconds=CREATE_SECONDS)
+        if code:
+            raise self.not_started(work, said)
+        return self.follow(work, 0.0)
+
+    def not_started(self, work: CreatedWork, said: str) -> AndonError:
+        """Why a container could not be started, in a sentence of our own."""
+        if (found := answers.program_error(work.program, work.image, said)) is not None:
+            return CannotStartInImage(*found)
+        return answers.engine_error(self.name, said)
+
+    def follow(self, work: CreatedWork, since: float) -> Sequence[str]:
+        moment = [f"--since={since:.3f}"] if since else []
+        return [self.name, "logs", "--follow", *moment, work.id]
+
+    def find(self, label: str) -> Sequence[CreatedWork]:
+        """Only of this user: a label is not a secret."""
+        filters = (f"label={LEASE_LABEL}={label}", f"label={UID_LABEL}={os.getuid()}")
+        return self._listed(*filters)
+
+    def send(self, work: CreatedWork, number: int) -> None:
+        """To its first process, to which every other one belongs."""
+        if number == signal.SIGCONT:
+            return  # a container is never stopped by us
+        sent = answers.signal_to_send(number, signal.SIGKILL, self._caught(work))
+        code, _, said = self._ask("kill", f"--signal={sent}", work.id)
+        if code and not _is_over(said):
+            raise answers.engine_error(self.name, said)
+
+    def ended(self, work: CreatedWork) -> WorkEnd | None:
+        return answers.ended(self._state(work))
+
+    def clean(self, work: CreatedWork) -> None:
+        code, _, said = self._ask("rm", "--force", "--volumes", work.id)
+        if code and not _is_over(said):
+            raise answers.engine_error(self.name, said)
+        _remove_home(work.home)
+        self._attached.discard(work.id)
+
+    def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:
+        """Ended containers of this user whose lease is not in the book: a killed supervisor's."""
+        filters = (f"label={UID_LABEL}={os.getuid()}", "status=exited", "status=created")
+        found = self._listed(*filters)
+        return [w for w in found if w.label not in living and not w.label.startswith(UNLEASED)]
+
+    # Asking the engine.
+
+    def _listed(self, *filters: str) -> list[CreatedWork]:
+        chosen = [f"--filter={one}" for one in filters]
+        code, out, said = self._ask("ps", "--all", "--no-trunc", "--quiet", *chosen)
+        if code:
+            raise answers.engine_error(self.name, said)
+        found: list[CreatedWork] = []
+        for identity in out.split():
+            shown = "{{json .Config.Labels}}"
+            code, labels, _ = self._ask(
+                "inspect", "--type=container", f"--format={shown}", identity
+            )
+            if not code:
+                found.append(answers.created_work(identity, labels))
+        return found
+
+    def _state(self, work: CreatedWork) -> str:
+        arguments = ("inspect", "--type=container", "--format={{json .State}}", work.id)
+        code, out, said = self._ask(*arguments)
+        if code and _is_over(said):
+            raise Gone(f"there is no container {work.id[:12]}", hint="it has been removed")
+        if code:
+            raise answers.engine_error(self.name, said)
+        return out
+
+    def _caught(self, work: CreatedWork) -> int | None:
+        """The signals that its first process handles, from the kernel."""
+        with suppress(AndonError):
+            pid = answers.first_pid(self._state(work))
+            status = read(f"/proc/{pid}/status", _STATUS_BYTES) or b""
+            for line in status.splitlines():
+                if line.startswith(b"SigCgt:"):
+                    return int(line.split()[1], 16)
+        return None
+
+    def _ask(self, *arguments: str, seconds: float = ANSWER_SECONDS) -> tuple[int, str, str]:
+        """Exit code, output and error output of the engine's command."""
+        try:
+            done = subprocess.run(
+                [self.name, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=seconds,
+                check=False,
+                start_new_session=True,  # so that Ctrl-C does not reach it
+            )
+        except subprocess.TimeoutExpired as exc:
+            raise Unavailable(
+                f"the {self.name.capitalize()} engine has not answered for {seconds:.0f} s",
+                hint=f"check it: {self.name} ps",
+            ) from exc
+        except OSError as exc:
+            raise Unavailable(f"{self.name} cannot be run: {exc.strerror}") from exc
+        return done.returncode, done.stdout, done.stderr
+
+
+class PodmanExecutor(DockerExecutor):
+    """Containers of Podman: the same commands, devices by their CDI names."""
+
+    name: ClassVar[str] = "podman"
+
+
+def _options(order: WorkOrder) -> ContainerOptions:
+    if order.container is None:
+        raise Invalid("no image was named", hint="--image IMAGE")
+    return order.container
+
+
+def _is_over(said: str) -> bool:
+    return any(words in said.lower() for words in _OVER)
+
+
+def _remove_home(home: str | None) -> None:
+    """Only a folder of ours: the path comes back from a label."""
+    if home is None or not Path(home).name.startswith(_HOMES):
+        return
+    with suppress(OSError):
+        if Path(home).lstat().st_uid == os.getuid():
+            shutil.rmtree(home, ignore_errors=True)
