@@ -1,7 +1,7 @@
 """Lays out rows in columns and decides which columns fit."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from andon.cli.show.text import Text, say
@@ -35,9 +35,23 @@ class TableRow(Generic[R]):
 
 def draw(columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int) -> list[Text]:
     """A heading and one line per row, none wider than `width`."""
+    columns = [_drawn_once(column) for column in columns]
     chosen = choose(columns, rows, width)
     sizes = sizes_of(chosen, rows, width)
     return [heading(chosen, sizes, width), *(line(chosen, sizes, row, width) for row in rows)]
+
+
+def _drawn_once(column: TableColumn[R]) -> TableColumn[R]:
+    """Each cell is asked for when columns are chosen, sized and drawn; made once, it costs less."""
+    made: dict[int, Text] = {}
+
+    def cell(value: R) -> Text:
+        found = made.get(id(value))
+        if found is None:
+            found = made[id(value)] = column.cell(value)
+        return found
+
+    return replace(column, cell=cell)
 
 
 def choose(
