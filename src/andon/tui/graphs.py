@@ -5,7 +5,10 @@ from collections.abc import Sequence
 
 _LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)  # 0 to 4 dots from the bottom, in the left half of a cell
 _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
-_BRAILLE = 0x2800
+_CELLS = tuple(
+    tuple(chr(0x2800 | left | right) if left or right else " " for right in _RIGHT)
+    for left in _LEFT
+)
 _LEVELS = 4
 _ASCII = " .:|"  # empty, a third, two thirds, full
 
@@ -41,12 +44,9 @@ def _level(value: float | None, top: float, most: int) -> int:
 
 
 def _braille_row(levels: Sequence[int], below: int) -> str:
-    cells = []
-    for place in range(0, len(levels), 2):
-        left = min(_LEVELS, max(0, levels[place] - below))
-        right = min(_LEVELS, max(0, levels[place + 1] - below))
-        cells.append(chr(_BRAILLE | _LEFT[left] | _RIGHT[right]) if left or right else " ")
-    return "".join(cells)
+    most = below + _LEVELS
+    dots = [_LEVELS if level >= most else level - below if level > below else 0 for level in levels]
+    return "".join([_CELLS[left][right] for left, right in zip(dots[::2], dots[1::2], strict=True)])
 
 
 def _ascii_row(levels: Sequence[int], below: int) -> str:

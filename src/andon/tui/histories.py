@@ -10,7 +10,7 @@ from andon.model.device import DeviceStatus, Snapshot
 
 METRICS = ("utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
 """The readings that have a graph."""
-KEPT = 1200  # readings of one device and metric: twenty minutes at one a second
+KEPT = 1200  # readings of one device and metric; older ones are thinned out
 HELD_INTERVALS = 3.0  # a bucket without a reading shows the last one for this many intervals
 
 
@@ -110,10 +110,9 @@ class Histories:
         sample = status.sample if status.answered else None
         for metric in METRICS:
             value = None if sample is None else getattr(sample, metric)
-            points = self._points.setdefault(
-                (status.device.uuid, metric), deque(maxlen=KEPT)
-            )
+            points = self._points.setdefault((status.device.uuid, metric), deque())
             points.append(Point(at, value, self._interval))
+            thin(points)
 
     def _add_processes(self, snapshot: Snapshot) -> None:
         sums: dict[tuple[int, float | None], float] = {}
@@ -123,8 +122,9 @@ class Histories:
                     key = (process.pid, process.started)
                     sums[key] = sums.get(key, 0.0) + process.memory_bytes
         for key, value in sums.items():
-            points = self._memory.setdefault(key, deque(maxlen=KEPT))
+            points = self._memory.setdefault(key, deque())
             points.append(Point(snapshot.at, value, self._interval))
+            thin(points)
         for gone in self._memory.keys() - sums.keys():
             if snapshot.at - self._memory[gone][-1].at > KEPT * self._interval:
                 del self._memory[gone]
@@ -135,6 +135,17 @@ class Histories:
             while points and points[-1].at >= since:
                 points.pop()
         self._memory = {key: points for key, points in self._memory.items() if points}
+
+
+def thin(points: deque[Point]) -> None:
+    """Where there are too many, of the older half two become one: a day fits as well."""
+    if len(points) <= KEPT:
+        return
+    old = [points.popleft() for _ in range(KEPT // 2)]
+    for one, two in zip(old[-2::-2], old[-1::-2], strict=True):
+        known = [value for value in (one.value, two.value) if value is not None]
+        mean = sum(known) / len(known) if known else None
+        points.appendleft(Point(two.at, mean, one.seconds + two.seconds))
 
 
 def buckets(

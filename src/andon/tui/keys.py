@@ -34,6 +34,8 @@ KEYS: tuple[KeyBinding, ...] = (
     ),
     KeyBinding(("6", "r"), "view:runs", "what was run", "views", view=View.RUNS),
     KeyBinding(("7", "U"), "view:users", "what each user has", "views", view=View.USERS),
+    KeyBinding(("q", "f10", "ctrl+c"), "quit", "quit", "screen", "quit"),
+    KeyBinding(("h", "question_mark", "f1"), "help", "this help", "screen", "help"),
     KeyBinding(("enter",), "open", "open: a device's page, a process's details", "moving", "open"),
     KeyBinding(("escape", "backspace"), "back", "back; ends a filter", "moving", "back"),
     KeyBinding(
@@ -45,7 +47,7 @@ KEYS: tuple[KeyBinding, ...] = (
     KeyBinding(("pageup",), "pageup", "a page up", "moving"),
     KeyBinding(("pagedown",), "pagedown", "a page down", "moving"),
     KeyBinding(("home",), "home", "to the first", "moving"),
-    KeyBinding(("end",), "end", "to the last", "moving"),
+    KeyBinding(("end",), "last", "to the last", "moving"),
     KeyBinding(("s", "f6", ">"), "sort_next", "sort by the next column", "processes", "sort",
                views=LISTS),
     KeyBinding(("<",), "sort_previous", "sort by the previous column", "processes", views=LISTS),
@@ -85,8 +87,6 @@ KEYS: tuple[KeyBinding, ...] = (
                only="replay"),
     KeyBinding(("ctrl+l",), "redraw", "draw the screen again", "screen"),
     KeyBinding(("ctrl+z",), "suspend", "to the shell; fg comes back", "screen"),
-    KeyBinding(("h", "question_mark", "f1"), "help", "this help", "screen", "help"),
-    KeyBinding(("q", "f10", "ctrl+c"), "quit", "quit", "screen", "quit"),
 )  # fmt: skip
 
 _NAMES = {

@@ -76,9 +76,7 @@ class Scene:
         return next((e for e in self.entries if e.status.device.uuid == uuid), None)
 
 
-def with_snapshot(
-    scene: Scene, snapshot: Snapshot, rulebook: Rulebook, lamps: LampBoard
-) -> Scene:
+def with_snapshot(scene: Scene, snapshot: Snapshot, rulebook: Rulebook, lamps: LampBoard) -> Scene:
     """The scene with a new snapshot, its devices named and their lamps lit."""
     found = tuple(lit_entries(snapshot, rulebook, lamps))
     return replace(scene, snapshot=snapshot, entries=found, lamps=lamps, first_look=False)

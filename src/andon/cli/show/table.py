@@ -35,14 +35,19 @@ class TableRow(Generic[R]):
 
 def draw(columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int) -> list[Text]:
     """A heading and one line per row, none wider than `width`."""
-    columns = [_drawn_once(column) for column in columns]
+    columns = drawn_once(columns)
     chosen = choose(columns, rows, width)
     sizes = sizes_of(chosen, rows, width)
     return [heading(chosen, sizes, width), *(line(chosen, sizes, row, width) for row in rows)]
 
 
+def drawn_once(columns: Sequence[TableColumn[R]]) -> list[TableColumn[R]]:
+    """The same columns for one drawing of the same rows: each cell is needed when columns are
+    chosen, sized and drawn, and is made once."""
+    return [_drawn_once(column) for column in columns]
+
+
 def _drawn_once(column: TableColumn[R]) -> TableColumn[R]:
-    """Each cell is asked for when columns are chosen, sized and drawn; made once, it costs less."""
     made: dict[int, Text] = {}
 
     def cell(value: R) -> Text:

@@ -93,9 +93,7 @@ def _titles(shown: list[Chart], entry: NamedDevice, width: int, span: str) -> Te
     return text
 
 
-def _graph(
-    chart: Chart, frame: Frame, entry: NamedDevice, width: int, height: int
-) -> list[str]:
+def _graph(chart: Chart, frame: Frame, entry: NamedDevice, width: int, height: int) -> list[str]:
     count = values_across(width, frame.ascii_only)
     values = frame.histories.values(
         entry.status.device.uuid, chart.metric, frame.scene.at, frame.state.span_seconds, count

@@ -118,9 +118,7 @@ def process_page(page: Page, frame: Frame, rows: list[ProcessEntry], room: int) 
         page.add(say("e shows its environment, if it is yours", "dim"))
 
 
-def _facts(
-    frame: Frame, row: ProcessEntry, uses: list[ProcessRow]
-) -> list[tuple[str, str]]:
+def _facts(frame: Frame, row: ProcessEntry, uses: list[ProcessRow]) -> list[tuple[str, str]]:
     process = row.process
     assert process is not None
     host = frame.scene.hosts.get(process.pid)
@@ -154,14 +152,10 @@ def _clock(at: float) -> str:
 def _labelled(label: str, text: str, width: int) -> list[Text]:
     lines = paragraph(text, max(20, width - 12), indent=0)[:3]
     heads = [label, *([""] * (len(lines) - 1))]
-    return [
-        say(head.ljust(12), "dim") + line for head, line in zip(heads, lines, strict=True)
-    ]
+    return [say(head.ljust(12), "dim") + line for head, line in zip(heads, lines, strict=True)]
 
 
-def _memory_graph(
-    page: Page, frame: Frame, pid: int, started: float | None, height: int
-) -> None:
+def _memory_graph(page: Page, frame: Frame, pid: int, started: float | None, height: int) -> None:
     span, at = frame.state.span_seconds, frame.scene.at
     count = values_across(frame.width, frame.ascii_only)
     values = frame.histories.process_memory(pid, started, at, span, count)

@@ -86,7 +86,9 @@ def _add_availability(columns: list[TableColumn[NamedDevice]], frame: Frame) -> 
     def narrow(entry: NamedDevice) -> Text:
         """One column for both: who uses it, or that no one does."""
         found = verdicts.get(entry.status.device.uuid)
-        return status(entry) if found is not None and not entry.status.processes else who.cell(entry)
+        return (
+            status(entry) if found is not None and not entry.status.processes else who.cell(entry)
+        )
 
     if frame.width >= MEDIUM:
         columns += [TableColumn("STATUS", status, rank=6, elastic=8), who]

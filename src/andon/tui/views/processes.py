@@ -6,7 +6,15 @@ from dataclasses import replace
 from andon.cli.show import cells
 from andon.cli.show.process_rows import ProcessRow
 from andon.cli.show.process_table import elapsed, places, size
-from andon.cli.show.table import TableColumn, TableRow, choose, heading, line, sizes_of
+from andon.cli.show.table import (
+    TableColumn,
+    TableRow,
+    choose,
+    drawn_once,
+    heading,
+    line,
+    sizes_of,
+)
 from andon.cli.show.text import Text, join, say
 from andon.model.device import ProcessKind
 from andon.model.programs import program_of, short_command
@@ -34,7 +42,7 @@ def process_table(
     cursor = place_of(rows, frame.state.process)
     first = scrolled(len(rows), room - 1, cursor or 0)
     shown = rows[first : first + room - 1]
-    columns = _columns(shown, frame, hidden)
+    columns = drawn_once(_columns(shown, frame, hidden))
     lines = [TableRow(row, style=None if row.use else "dim") for row in shown]
     chosen = choose(columns, lines, frame.width)
     sizes = sizes_of(chosen, lines, frame.width)
