@@ -33,6 +33,9 @@ COMMANDS = {
         "andon.cli.commands.watch.ps:ps",
         "Processes on the GPUs, and who owns them.",
     ),
+    "kill": CommandEntry(
+        "watch", "andon.cli.commands.watch.kill:kill", "End a process, after saying what it is."
+    ),
     "devices": CommandEntry(
         "watch",
         "andon.cli.commands.watch.devices:devices",
@@ -140,7 +143,7 @@ MEANT = {
         ("notify", "notifier", "notifiers", "slack", "mail", "settings"), "config --help"
     ),
     **dict.fromkeys(("bug", "bugreport", "bug-report", "report"), "status --json > bug.json"),
-    **dict.fromkeys(("kill", "stop"), "release"),
+    "stop": "release",
     **dict.fromkeys(("web", "board", "dashboard", "login"), "open"),
 }
 """Words that people try, and the command that does it."""

@@ -9,7 +9,8 @@ from typing import NoReturn
 
 SAMPLING_COMMANDS = frozenset(
     (
-        "devices", "env", "free", "lease", "leases", "ps", "run", "status", "top", "wait", "watch",
+        "devices", "env", "free", "kill", "lease", "leases", "ps", "run", "status", "top", "wait",
+        "watch", "who", "why",
         "who", "why",
     )
 )  # fmt: skip

@@ -33,6 +33,11 @@ def started_ticks(pid: int) -> int | None:
     return None if stat is None or stat.state in ENDED else stat.start_ticks
 
 
+def uid_of(pid: int) -> int | None:
+    """The real uid of a process; None if it exited or is hidden."""
+    return parse_uid(read(f"/proc/{pid}/status", 4096) or b"")
+
+
 def ticks_now() -> int:
     """The current time in ticks since boot; setting the clock does not change it."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

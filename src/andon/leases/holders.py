@@ -5,19 +5,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from andon.core.processes.proc_stat import parse_stat
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.lockers import Locker, are_strangers
 from andon.errors import AndonError, Conflict, Gone
-from andon.host.kin import started_ticks, user_name
-from andon.kernel_files import parse_uid, read
+from andon.host.ending.handles import ProcessHandle
+from andon.host.kin import started_ticks, uid_of, user_name
+from andon.kernel_files import read
 from andon.leases.locks import FileKey, key_of, parse_locks, read_locks
 from andon.leases.places import LEASES
 from andon.model.work import Lease, Owner
 
 MOST_DESCRIPTORS = 65_536
-_FDINFO_BYTES, _STATUS_BYTES, _STAT_BYTES = 4096, 4096, 1024
-_STOPPED = (b"T", b"t")  # by a signal, by a debugger
+_FDINFO_BYTES = 4096
 
 
 class LockTable:
@@ -64,8 +63,8 @@ def _may_live(owner: Owner, uid: int) -> bool:
     return whose == uid or started_ticks(owner.pid) == owner.started_ticks
 
 
-def open_holder(lease: Lease, file: Path, uid: int) -> int:
-    """A pidfd of the process that is proved to hold a lease; else an error.
+def open_holder(lease: Lease, file: Path, uid: int) -> ProcessHandle:
+    """The process that is proved to hold a lease; else an error.
 
     A file may name any process. It is trusted only if that process started when the file says,
     belongs to the file's owner, and holds the lock of this same file. A later process with the
@@ -77,33 +76,16 @@ def open_holder(lease: Lease, file: Path, uid: int) -> int:
         hint="its devices become available when its job ends",
     )
     try:
-        facts, descriptor = file.lstat(), os.pidfd_open(owner.pid)
-    except (OSError, OverflowError, ValueError) as exc:
+        facts, handle = file.lstat(), ProcessHandle.open(owner.pid, owner.started_ticks)
+    except (OSError, Gone) as exc:
         raise gone from exc
     try:
-        if started_ticks(owner.pid) != owner.started_ticks:
-            raise gone
         if (doubt := _doubt(lease, owner, file.name, facts, uid)) is not None:
             raise doubt
     except BaseException:
-        os.close(descriptor)
+        handle.close()
         raise
-    return descriptor
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether a process is stopped by a signal or a debugger, and so handles no signals."""
-    return state_of(pid) in _STOPPED
-
-
-def state_of(pid: int) -> bytes:
-    """The state in /proc/<pid>/stat: R, S, D, T, t, Z; empty where there is no such process."""
-    stat = parse_stat(read(f"/proc/{pid}/stat", _STAT_BYTES) or b"")
-    return b"" if stat is None else stat.state
-
-
-def uid_of(pid: int) -> int | None:
-    return parse_uid(read(f"/proc/{pid}/status", _STATUS_BYTES) or b"")
+    return handle
 
 
 def described(locker: Locker) -> str:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from andon.core.sharing.lockers import Locker
 from andon.errors import Conflict
+from andon.host.kin import uid_of
 from andon.leases.files import open_folder
-from andon.leases.holders import described, uid_of
+from andon.leases.holders import described
 from andon.leases.locks import holders_of
 
 TIMEOUT_SECONDS = 5.0

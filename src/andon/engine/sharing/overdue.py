@@ -1,12 +1,12 @@
 """Leases past their end that are still held: their holder is stopped or not responding."""
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from andon.errors import AndonError
+from andon.host.ending.handles import is_stopped
 from andon.leases.book import Book
-from andon.leases.holders import is_stopped, open_holder
+from andon.leases.holders import open_holder
 from andon.leases.places import LEASES
 from andon.model.work import Claim, Lease, LeaseState
 from andon.units import human_seconds
@@ -38,7 +38,7 @@ def _reason(book: Book, claim: Claim, lease: Lease) -> str:
 
 def _is_verified(claim: Claim, lease: Lease, file: Path) -> bool:
     try:
-        os.close(open_holder(lease, file, claim.uid))
+        open_holder(lease, file, claim.uid).close()
     except AndonError:
         return False
     return True

@@ -10,9 +10,10 @@ from pathlib import Path
 from andon.core.sharing.lockers import Locker
 from andon.core.sharing.rights import Asker, barred
 from andon.errors import Conflict, Denied, Gone
+from andon.host.ending.handles import is_stopped
 from andon.host.kin import here, user_name
 from andon.leases.book import Book
-from andon.leases.holders import LockTable, described, is_stopped, open_holder, strangers
+from andon.leases.holders import LockTable, described, open_holder, strangers
 from andon.leases.places import LEASES
 from andon.leases.release_notes import left_note
 from andon.model.release_note import release_note
@@ -86,20 +87,14 @@ def extend(
 
 def ask(lease: Lease, file: Path, uid: int) -> None:
     """Signal the process that is proved to hold a lease; a stopped one is resumed."""
-    owner = lease.owner
-    descriptor = open_holder(lease, file, uid)
-    try:
-        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-        if is_stopped(owner.pid):
-            signal.pidfd_send_signal(descriptor, signal.SIGCONT)
-    except ProcessLookupError as exc:
-        raise Gone(f"the holder of lease {lease.id} (pid {owner.pid}) has just exited") from exc
-    except PermissionError as exc:
-        raise Denied(
-            f"not allowed to signal pid {owner.pid}", hint=f"ask {user_name(uid)}, or root"
-        ) from exc
-    finally:
-        os.close(descriptor)
+    pid = lease.owner.pid
+    with open_holder(lease, file, uid) as holder:
+        try:
+            holder.send(signal.SIGTERM)
+        except Gone as exc:
+            raise Gone(f"the holder of lease {lease.id} (pid {pid}) has just exited") from exc
+        except Denied as exc:
+            raise Denied(exc.reason, hint=f"ask {user_name(uid)}, or root") from exc
 
 
 def _still_held(lease: Lease, insisted: bool) -> Conflict:

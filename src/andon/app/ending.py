@@ -1,0 +1,229 @@
+"""Ending processes: holds each from the question on, says what it is, signals through the hold.
+
+No server does this: it is composed for the person at the terminal, in `andon kill` and `andon top`.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from andon.core.processes.ending import (
+    EndAsker,
+    EndLease,
+    EndTarget,
+    barred_pid,
+    descendants,
+    is_same_start,
+    refusal,
+)
+from andon.core.sharing.holders import lease_name, plain
+from andon.core.sharing.holdings import BY_ITSELF, bond
+from andon.core.sharing.rights import barred
+from andon.engine.sharing.releaser import asker
+from andon.errors import AndonError, Denied, Gone
+from andon.host.ending.family import ancestry, parents, read_facts, short_name
+from andon.host.ending.handles import ProcessHandle
+from andon.host.kin import here, read_kin, uid_of
+from andon.model.device import FaultCode, Process, Snapshot, State
+from andon.model.naming import device_labels
+from andon.model.work import Claim, LeaseState
+
+if TYPE_CHECKING:
+    from typing import Self
+
+LONGEST_USER = 64
+SIGTERM = signal.SIGTERM
+_NONE_THERE = (FaultCode.NO_DRIVER, FaultCode.NO_DEVICE)
+
+
+class Ending:
+    """Processes that are held open: the same ones are shown, asked about and signalled."""
+
+    def __init__(
+        self,
+        pids: Sequence[int],
+        snapshot: Snapshot | None = None,
+        *,
+        tree: bool = False,
+        started: Mapping[int, float | None] | None = None,
+        number: signal.Signals = SIGTERM,
+    ) -> None:
+        """Hold these processes. `snapshot` knows their devices, memory and leases; `started`, by
+        pid, is when the meant process was started (a row on a screen may be older than its pid)."""
+        self._closing = ExitStack()
+        self._held: dict[int, tuple[EndTarget, ProcessHandle]] = {}
+        self._asker = EndAsker(os.getuid(), ancestry(os.getpid()))
+        self._uses = _uses_of(snapshot)
+        self._no_devices = () if _is_complete(snapshot) else None
+        self._claims = _claims()
+        self._family = parents()
+        self.tree = tree
+        self.refused: tuple[AndonError, ...] = ()
+        """Why processes are left out."""
+        try:
+            for pid in pids:
+                self._take(pid, (started or {}).get(pid), number)
+        except BaseException:
+            self._closing.close()
+            raise
+
+    @property
+    def targets(self) -> tuple[EndTarget, ...]:
+        """The processes that will be signalled, each before those that it started."""
+        return tuple(target for target, _ in self._held.values())
+
+    def send(self, number: signal.Signals) -> tuple[AndonError, ...]:
+        """Signal all of them; what could not be signalled, except what has just ended."""
+        if self.tree:
+            self._take_newcomers(number)
+        failed: list[AndonError] = []
+        for _, handle in self._held.values():
+            try:
+                handle.send(number)
+            except Gone:
+                continue
+            except Denied as exc:
+                failed.append(exc)
+        return tuple(failed)
+
+    def still_running(self, seconds: float = 0.0) -> tuple[EndTarget, ...]:
+        """Those that have not ended within this time; returns as soon as all have."""
+        end = time.monotonic() + seconds
+        held = list(self._held.values())
+        return tuple(t for t, handle in held if not handle.ended(end - time.monotonic()))
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take(self, pid: int, started: float | None, number: signal.Signals) -> None:
+        if pid in self._held:
+            return
+        try:
+            self._hold(pid, started, number, 0)
+        except (Gone, Denied) as exc:
+            self.refused = (*self.refused, exc)
+            return
+        if self.tree:
+            for child, depth in descendants(pid, self._family):
+                self._take_child(child, number, depth)
+
+    def _take_child(self, pid: int, number: signal.Signals, depth: int) -> None:
+        try:
+            self._hold(pid, None, number, depth)
+        except Denied as exc:
+            self.refused = (*self.refused, exc)
+        except Gone:
+            return
+
+    def _hold(self, pid: int, started: float | None, number: signal.Signals, depth: int) -> None:
+        if (barrier := barred_pid(pid, self._asker)) is not None:
+            raise barrier
+        handle = ProcessHandle.open(pid)
+        self._closing.callback(handle.close)
+        target = self._described(handle, started, depth)
+        if (why := refusal(target, self._asker, number)) is not None:
+            raise why
+        self._held[pid] = target, handle
+
+    def _described(self, handle: ProcessHandle, started: float | None, depth: int) -> EndTarget:
+        known = read_facts(handle)
+        if not is_same_start(started, known.facts.started):
+            raise Gone(
+                f"the process that had pid {handle.pid} has ended",
+                hint="another process has that pid now; nothing was signalled",
+            )
+        uses = [u for u in self._uses.get(handle.pid, ()) if _is_use(u[1], known.facts.started)]
+        sizes = [process.memory_bytes for _, process in uses]
+        return EndTarget(
+            handle.pid,
+            known.facts.user,
+            known.program,
+            known.facts.command,
+            known.age_seconds,
+            permitted=handle.may_signal(),
+            kernel_thread=known.kernel_thread,
+            memory_bytes=None if None in sizes else sum(size or 0 for size in sizes),
+            devices=tuple(dict.fromkeys(label for label, _ in uses)) or self._no_devices,
+            lease=self._lease_of(handle.pid, next((p.lease for _, p in uses if p.lease), None)),
+            job=known.job,
+            container=known.container,
+            children=tuple((c, short_name(c)) for c, _ in descendants(handle.pid, self._family)),
+            depth=depth,
+        )
+
+    def _lease_of(self, pid: int, named: str | None) -> EndLease | None:
+        """The lease that the snapshot says, or whose holder or command this process is."""
+        kin = read_kin([pid]).get(pid)
+        for claim in self._claims:
+            lease = claim.lease
+            if lease is None:
+                continue
+            if lease_name(lease) == named or bond(lease, kin, here()) == BY_ITSELF:
+                free = barred(claim, asker()) is None
+                return EndLease(lease_name(lease), plain(claim.user, LONGEST_USER), free)
+        return None
+
+    def _take_newcomers(self, number: signal.Signals) -> None:
+        """Children started since the question, of processes that are still held and alive."""
+        self._family = parents()
+        for pid, (target, handle) in list(self._held.items()):
+            if handle.ended():
+                continue
+            for child, depth in descendants(pid, self._family):
+                if child not in self._held:
+                    self._take_child(child, number, target.depth + depth)
+
+
+def mine_on(snapshot: Snapshot, uuids: Iterable[str]) -> dict[int, float | None]:
+    """This user's processes on these devices, by pid with their start times.
+
+    A process without a name is not in this pid namespace: its pid means another process here.
+    """
+    wanted = set(uuids)
+    found = [p for s in snapshot.devices if s.device.uuid in wanted for p in s.processes]
+    return {p.pid: p.started for p in found if p.name is not None and uid_of(p.pid) == os.getuid()}
+
+
+def _uses_of(snapshot: Snapshot | None) -> dict[int, list[tuple[str, Process]]]:
+    """Each real process's uses of devices, by the device's label."""
+    found: dict[int, list[tuple[str, Process]]] = {}
+    if snapshot is None or "replay" in snapshot.versions:
+        return found
+    labels = device_labels(snapshot.devices)
+    for status in snapshot.devices:
+        for process in status.processes if status.device.vendor != "sim" else ():
+            found.setdefault(process.pid, []).append((labels[status.device.uuid], process))
+    return found
+
+
+def _is_complete(snapshot: Snapshot | None) -> bool:
+    """Whether every device has said which processes use it."""
+    if snapshot is None or any(f.code not in _NONE_THERE for f in snapshot.faults):
+        return False
+    return all(s.state is State.OK and "processes" not in s.missing for s in snapshot.devices)
+
+
+def _is_use(process: Process, started: float) -> bool:
+    """Whether a row of the snapshot is about this process; without a name it is not of here."""
+    return process.name is not None and is_same_start(process.started, started)
+
+
+def _claims() -> tuple[Claim, ...]:
+    """The leases that are held; none where the book cannot be read."""
+    from andon.leases.book import Book
+
+    try:
+        entries = Book(make=False).entries()
+    except (AndonError, OSError):
+        return ()
+    state = LeaseState.HELD
+    return tuple(Claim(e.lease, state, e.uid, e.user, e.file) for e in entries if e.locked)

@@ -1,0 +1,182 @@
+"""`andon kill`: ends processes, after saying what they are."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli import snapshot_source
+from andon.cli.options import chosen, device_option, shared, split_devices
+from andon.cli.show.text import say
+from andon.cli.terminal import Choices, Terminal, notice, report
+from andon.core.processes.ending import (
+    ENDING_SIGNALS,
+    KILL_AFTER_SECONDS,
+    children_words,
+    done,
+    instead,
+    kill_question,
+    line_of,
+    not_ended,
+    nothing_left,
+    parse_pids,
+    parse_signal,
+    question,
+)
+from andon.errors import AndonError, Gone, Invalid
+
+if TYPE_CHECKING:
+    import signal
+
+    from andon.app.ending import Ending
+    from andon.model.device import Snapshot
+
+
+@click.command()
+@click.argument("pids", metavar="[PID]...", nargs=-1)
+@device_option("devices", "The processes on these GPUs; needs --mine.")
+@click.option("--mine", is_flag=True, help="With --device: only your own processes.")
+@click.option("--signal", "-s", "name", default="TERM", metavar="SIGNAL", help="Instead of TERM.")
+@click.option("--tree", "-t", is_flag=True, help="Also every process that they have started.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@shared
+def kill(
+    pids: tuple[str, ...], devices: tuple[str, ...], mine: bool, name: str, tree: bool, yes: bool
+) -> int:
+    """End processes, by pid or by GPU.
+
+    Shows user, age, device memory, command and children of each, asks, and sends SIGTERM. What
+    still runs after 5 s can then be killed with SIGKILL. The processes that are shown are held
+    open until then: one that gets the same pid in between is not signalled.
+
+    A process that runs under a lease or a job is named with it; releasing or cancelling that ends
+    all of it in order and gives its GPUs back.
+    """
+    choices, number = chosen(), parse_signal(name)
+    wanted = parse_pids(pids)
+    named = split_devices(devices)
+    _check(bool(wanted), bool(named), mine)
+    if not yes and not sys.stdin.isatty():
+        raise Invalid("andon kill asks first, and standard input is no terminal", hint="use --yes")
+    snapshot = _snapshot(choices, needed=bool(named))
+    started: dict[int, float | None] = dict.fromkeys(wanted)
+    if named and snapshot is not None:
+        started = _mine(choices, snapshot, named)
+    from andon.app.ending import Ending
+
+    with Ending(tuple(started), snapshot, tree=tree, started=started, number=number) as ending:
+        for error in ending.refused:
+            report(error, choices.color or "auto")
+        if not ending.targets:
+            return nothing_left(ending.refused).exit_code
+        failed = _end(ending, number, yes, choices)
+    codes = [error.exit_code for error in (*ending.refused, *failed)]
+    return codes[0] if codes else 0
+
+
+def _check(pids: bool, devices: bool, mine: bool) -> None:
+    if pids and (devices or mine):
+        raise click.UsageError("name pids, or --device with --mine, not both")
+    if devices and not mine:
+        raise click.UsageError("--device needs --mine; name other users' processes by their pids")
+    if not pids and not devices:
+        raise click.UsageError("which process? andon kill PID, or andon kill --device 3 --mine")
+
+
+def _snapshot(choices: Choices, needed: bool) -> "Snapshot | None":
+    """What uses the devices. A process can be ended by its pid without it."""
+    try:
+        snapshot = snapshot_source.take_snapshot(choices)
+    except AndonError as exc:
+        if needed:
+            raise
+        notice(f"device memory is not known: {exc.reason}", choices)
+        return None
+    if needed and ("replay" in snapshot.versions or choices.simulate or _simulated(snapshot)):
+        raise Invalid(
+            "simulated and recorded processes cannot be ended", hint="leave out --simulate"
+        )
+    return snapshot
+
+
+def _simulated(snapshot: "Snapshot") -> bool:
+    return any(status.device.vendor == "sim" for status in snapshot.devices)
+
+
+def _mine(choices: Choices, snapshot: "Snapshot", named: list[str]) -> dict[int, float | None]:
+    from andon.app.ending import mine_on
+
+    uuids = snapshot_source.chosen_uuids(snapshot, named)
+    found = mine_on(snapshot, uuids)
+    if not found:
+        on = [p for s in snapshot.devices if s.device.uuid in uuids for p in s.processes]
+        others = f"; {len(on)} of others do" * bool(on)
+        raise Gone(f"no process of yours uses GPU {', '.join(named)}{others}", hint="see andon ps")
+    return found
+
+
+def _end(
+    ending: "Ending", number: "signal.Signals", yes: bool, choices: Choices
+) -> tuple[AndonError, ...]:
+    """Show, ask, signal, wait; what went wrong."""
+    terminal = Terminal.of(choices)
+    _show(ending, terminal)
+    answer = "y" if yes else _answer(ending, number)
+    if answer == "r":
+        return _release(ending, terminal)
+    if answer != "y":
+        notice("nothing was ended", choices)
+        return ()
+    failed = ending.send(number)
+    left = ending.still_running(KILL_AFTER_SECONDS) if number.name in ENDING_SIGNALS else ()
+    if left and not yes and number.name != "SIGKILL" and _yes(kill_question(left)):
+        number = parse_signal("KILL")
+        failed += ending.send(number)
+        left = ending.still_running(KILL_AFTER_SECONDS)
+    failed += (not_ended(left, number),) if left else ()
+    for error in failed:
+        report(error, choices.color or "auto")
+    if not failed:
+        terminal.say(say(done(ending.targets, number)))
+    return failed
+
+
+def _show(ending: "Ending", terminal: Terminal) -> None:
+    for target in ending.targets:
+        terminal.say(say(line_of(target)).fit(terminal.width))
+        if not ending.tree and (below := children_words(target)):
+            terminal.say(say(below, "dim"))
+    for words, command in dict.fromkeys(filter(None, map(instead, ending.targets))):
+        terminal.say(say(f"{words}; to end all of it: {command}", "yellow"))
+
+
+def _answer(ending: "Ending", number: "signal.Signals") -> str:
+    """`y`, `r` to release the lease instead, or `n`."""
+    leases = _releasable(ending)
+    shown = f"[y/N/r: release lease {leases[0]} instead]" if len(leases) == 1 else "[y/N]"
+    word = _prompt(f"{question(ending.targets, number)} {shown} ")
+    return word if word != "r" or len(leases) == 1 else "n"
+
+
+def _releasable(ending: "Ending") -> list[str]:
+    leases = [target.lease for target in ending.targets if target.lease is not None]
+    return list(dict.fromkeys(lease.id for lease in leases if lease.releasable))
+
+
+def _release(ending: "Ending", terminal: Terminal) -> tuple[AndonError, ...]:
+    from andon.engine.sharing import releaser
+    from andon.leases.book import Book
+
+    ended = releaser.release(Book(make=False), _releasable(ending)[0])
+    terminal.say(say(f"released lease {ended.id}"))
+    return ()
+
+
+def _yes(text: str) -> bool:
+    return _prompt(f"{text} [y/N] ") == "y"
+
+
+def _prompt(text: str) -> str:
+    """The first letter of the answer, in lower case; the end of the input is a no."""
+    click.echo(text, nl=False, err=True)
+    return sys.stdin.readline().strip().lower()[:1]

@@ -1,0 +1,230 @@
+"""Ending processes: which may be ended, in which order, and every sentence about it.
+
+`andon kill` and the key of `andon top` ask here. The signal itself is sent in `host/ending/`.
+"""
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from andon.errors import AndonError, Denied, Gone, Invalid
+from andon.units import human_bytes, human_seconds
+
+KILL_AFTER_SECONDS = 5.0  # after the first signal SIGKILL is offered
+SAME_START_SECONDS = 1.5  # the kernel's boot time, from which starts are counted, moves by a second
+MOST_CHILDREN = 4  # named in one line
+ENDING_SIGNALS = frozenset(("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL", "SIGABRT"))
+"""Those after which a process is expected to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndAsker:
+    """Who ends a process: this user, and the processes from which the request comes."""
+
+    uid: int
+    line: frozenset[int]  # the asking process and its ancestors
+
+
+@dataclass(frozen=True, slots=True)
+class EndLease:
+    """The lease that a process belongs to, and whether this user may release it."""
+
+    id: str
+    user: str
+    releasable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndTarget:
+    """A process that may be ended, as it is shown before the question."""
+
+    pid: int
+    user: str | None
+    program: str
+    command: str | None
+    age_seconds: float | None
+    permitted: bool = True  # the kernel lets this user signal it
+    kernel_thread: bool = False
+    memory_bytes: int | None = None  # on all devices; None where it is unknown
+    devices: tuple[str, ...] | None = ()  # their labels; empty if it uses none, None: unknown
+    lease: EndLease | None = None
+    job: str | None = None  # `slurm:42.0`, `job:k7qm2x`
+    container: str | None = None
+    children: tuple[tuple[int, str], ...] = ()  # all descendants: pid and name
+    depth: int = 0  # of a descendant that is ended with the process above it
+
+
+def parse_pids(words: Sequence[str]) -> tuple[int, ...]:
+    """The pids as typed; Invalid names every one that is no single process's number."""
+    mistakes = tuple(filter(None, map(_mistake, words)))
+    if mistakes:
+        raise Invalid(mistakes[0], hint="andon ps lists the processes", mistakes=mistakes)
+    return tuple(dict.fromkeys(int(word) for word in words))
+
+
+def parse_signal(word: str) -> signal.Signals:
+    """`TERM`, `SIGTERM`, `term` or `15`."""
+    text = word.strip().upper()
+    try:
+        if text.isdecimal():
+            return signal.Signals(int(text))
+        return signal.Signals[text if text.startswith("SIG") else f"SIG{text}"]
+    except (KeyError, ValueError) as exc:
+        raise Invalid(
+            f"there is no signal {word[:20]!r}", hint="for example TERM, INT or KILL"
+        ) from exc
+
+
+def refusal(target: EndTarget, asker: EndAsker, number: signal.Signals) -> AndonError | None:
+    """Why a process is not signalled; None where it may be."""
+    if (barred := barred_pid(target.pid, asker)) is not None:
+        return barred
+    if target.kernel_thread:
+        return Denied(
+            f"pid {target.pid} ({target.program}) is a thread of the kernel",
+            hint="it cannot be ended",
+        )
+    if not target.permitted:
+        whose = target.user or "another user"
+        return Denied(
+            f"pid {target.pid} ({target.program}) belongs to {whose}",
+            hint=f"ask {whose}, or as root: sudo kill -{number.name[3:]} {target.pid}",
+        )
+    return None
+
+
+def barred_pid(pid: int, asker: EndAsker) -> AndonError | None:
+    """Why a pid is never signalled, whatever it is; checked before it is opened."""
+    if pid <= 0:
+        return Invalid(_mistake(str(pid)) or "", hint="andon ps lists the processes")
+    if pid == 1:
+        return Denied(
+            "pid 1 is the system's first process", hint="ending it would end everything else"
+        )
+    if pid in asker.line:
+        return Denied(
+            f"pid {pid} is this command, or started it", hint="end it from another terminal"
+        )
+    return None
+
+
+def is_same_start(one: float | None, other: float | None) -> bool:
+    """Whether two start times mean the same process; an unknown one is not held against it."""
+    return one is None or other is None or abs(one - other) <= SAME_START_SECONDS
+
+
+def descendants(pid: int, parents: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+    """Every process below this one with its depth, each after its parent.
+
+    Signalled in that order, a parent has no time to start its children again.
+    """
+    below: dict[int, list[int]] = {}
+    for child, parent in sorted(parents.items()):
+        below.setdefault(parent, []).append(child)
+    found: dict[int, int] = {}
+    level, depth = [pid], 0
+    while level:
+        depth += 1
+        level = [c for p in level for c in below.get(p, ()) if c != pid and c not in found]
+        found.update(dict.fromkeys(level, depth))
+    return tuple(found.items())
+
+
+def instead(target: EndTarget) -> tuple[str, str] | None:
+    """What a process belongs to, and the command that ends all of it in order."""
+    if target.job is not None:
+        kind, _, name = target.job.partition(":")
+        commands = {"slurm": f"scancel {name.partition('.')[0]}", "job": f"andon cancel {name}"}
+        if kind in commands:
+            label = "Slurm job" if kind == "slurm" else "job"
+            return f"pid {target.pid} belongs to {label} {name}", commands[kind]
+    if (lease := target.lease) is not None:
+        words = f"pid {target.pid} runs under lease {lease.id} of {lease.user}"
+        return words, f"andon release {lease.id}"
+    return None
+
+
+def line_of(target: EndTarget) -> str:
+    """A process in one line: pid, user, age, memory on devices, container, command."""
+    age = "age unknown" if target.age_seconds is None else human_seconds(target.age_seconds)
+    words = [
+        f"{'  ' * target.depth}pid {target.pid}",
+        target.user or "unknown user",
+        age,
+        device_words(target),
+        target.container,
+        target.command or target.program,
+    ]
+    return " · ".join(word for word in words if word)
+
+
+def device_words(target: EndTarget) -> str:
+    """`41.2 GiB on GPU 3`; unknown memory is not 0."""
+    if not target.devices:
+        return "no GPU" if target.devices is not None else "GPU use unknown"
+    known = target.memory_bytes is not None
+    size = human_bytes(target.memory_bytes or 0) if known else "unknown memory"
+    return f"{size} on GPU {', '.join(target.devices)}"
+
+
+def children_words(target: EndTarget) -> str:
+    """Its children by name, where they are not ended with it; empty if it has none."""
+    if not target.children:
+        return ""
+    count = len(target.children)
+    named = ", ".join(f"{pid} {name}" for pid, name in target.children[:MOST_CHILDREN])
+    more = f" and {count - MOST_CHILDREN} more" if count > MOST_CHILDREN else ""
+    label, them = ("child", "it") if count == 1 else ("children", "them")
+    return f"  {count} {label} ({named}{more}), not ended; --tree ends {them} too"
+
+
+def question(targets: Sequence[EndTarget], number: signal.Signals) -> str:
+    """What is asked before anything is signalled."""
+    verb = "End" if number.name in ENDING_SIGNALS else "Signal"
+    return f"{verb} {_which(targets)} with {number.name}?"
+
+
+def kill_question(targets: Sequence[EndTarget]) -> str:
+    """What is asked where processes go on after the first signal."""
+    return f"{still_running(targets)} after {KILL_AFTER_SECONDS:g} s. Kill with SIGKILL?"
+
+
+def still_running(targets: Sequence[EndTarget]) -> str:
+    verb = "is" if len(targets) == 1 else "are"
+    return f"{_which(targets)} {verb} still running"
+
+
+def not_ended(targets: Sequence[EndTarget], number: signal.Signals) -> AndonError:
+    """The error where processes did not end and were not killed."""
+    pids = " ".join(str(target.pid) for target in targets)
+    hint = f"kill: andon kill -s KILL {pids}"
+    if number is getattr(signal, "SIGKILL", None):
+        hint = f"see what the kernel waits for: ps -o pid,stat,wchan,args -p {pids}"
+    return AndonError(f"{still_running(targets)} after {number.name}", hint=hint)
+
+
+def done(targets: Sequence[EndTarget], number: signal.Signals) -> str:
+    """What is said when all of it is over."""
+    if number.name in ENDING_SIGNALS:
+        return f"{_which(targets)} ended"
+    return f"{number.name} sent to {_which(targets)}"
+
+
+def nothing_left(refused: Sequence[AndonError]) -> AndonError:
+    """The error where no process remains to be ended."""
+    return refused[0] if refused else Gone("there is no process to end", hint="see andon ps")
+
+
+def _which(targets: Sequence[EndTarget]) -> str:
+    if len(targets) == 1:
+        return f"pid {targets[0].pid}"
+    return f"{len(targets)} processes"
+
+
+def _mistake(word: str) -> str | None:
+    text = word.strip()
+    if text.removeprefix("-").isdecimal() and (text.startswith("-") or not int(text)):
+        return f"{text[:20]} is not one process: kill takes 0 and negative numbers for groups"
+    if not (text.isascii() and text.isdecimal()) or len(text) > 10:
+        return f"{word[:40]!r} is not a pid"
+    return None

@@ -1,0 +1,1 @@
+"""Ending processes: held by a pidfd from the question to the signal."""
