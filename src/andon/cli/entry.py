@@ -11,7 +11,6 @@ SAMPLING_COMMANDS = frozenset(
     (
         "devices", "env", "free", "kill", "lease", "leases", "ps", "run", "status", "top", "wait",
         "watch", "who", "why",
-        "who", "why",
     )
 )  # fmt: skip
 """The commands that sample this node's devices; `andon` alone does too."""

@@ -4,15 +4,17 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.drivers.linux_driver import LinuxDriver
+from textual.timer import Timer
 
 from andon.tui.canvas import Canvas
-from andon.tui.ending import EndDialog
+from andon.tui.ending import EndDialog, meant_process
 from andon.tui.histories import Histories
 from andon.tui.keys import action_of
 from andon.tui.page import Frame, Page
@@ -36,6 +38,7 @@ from andon.tui.state import TopState, View
 from andon.tui.views.overlays import help_lines
 
 DOUBLE_CLICK_SECONDS = 0.5
+LOOK_SECONDS = 0.25  # how soon the end of a signalled process is noticed
 
 
 class StandardOutput(LinuxDriver):
@@ -74,6 +77,7 @@ class TopApp(App[None]):
         self._color, self._ascii = color, ascii_only
         self.canvas = Canvas(color)
         self.dialog: EndDialog | None = None
+        self._looking: Timer | None = None
         self.drawn = Page(0)
         self._clicked: tuple[float, object] = (0.0, None)
         self.failure: BaseException | None = None
@@ -86,7 +90,7 @@ class TopApp(App[None]):
         self._want()
         self._side.start()
         self._feed.attach(lambda tick: self._from_thread(self.take, tick))
-        self.set_interval(0.5, self._look_at_dialog)
+        self.app_resume_signal.subscribe(self, lambda _app: self._drawn_again())
 
     def tell(self, changes: Mapping[str, Any], at_once: bool) -> None:
         """What the side thread has read."""
@@ -228,22 +232,30 @@ class TopApp(App[None]):
         elif kind in (EffectKind.STEP, EffectKind.STEP_BACK):
             self._feed.step(1 if kind is EffectKind.STEP else -1)
         elif kind is EffectKind.REDRAW:
-            self.refresh(layout=True)
-            self.canvas.refresh()
+            self._drawn_again()
         elif kind is EffectKind.SUSPEND:
             self.action_suspend_process()
         elif kind is EffectKind.END:
             self._ask_to_end()
 
+    def _drawn_again(self) -> None:
+        """All of it: another program may have written on the screen."""
+        self.screen.refresh(repaint=True, layout=True)
+        self.canvas.refresh()
+
     def _ask_to_end(self) -> None:
-        found = EndDialog.about(self.frame(), self._close_dialog)
+        found = meant_process(self.frame())
         if isinstance(found, str):
             self.state = noticed(self.state, found, time.time(), 8.0)
         else:
-            self.dialog = found
+            changed = partial(self._from_thread, self.draw)
+            self.dialog = EndDialog(*found, self._close_dialog, changed)
+            self._looking = self.set_interval(LOOK_SECONDS, self._look_at_dialog)
 
     def _close_dialog(self, words: str) -> None:
         self.dialog = None
+        if self._looking is not None:
+            self._looking.stop()
         if words:
             self.state = noticed(self.state, words, time.time(), 8.0)
 

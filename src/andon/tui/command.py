@@ -65,7 +65,7 @@ def top(
         state,
         processes=processes,
         interval_seconds=interval or choices.interval_seconds or state.interval_seconds,
-        readonly=readonly,
+        can_end=not readonly and not settings.replay and choices.url is None,
         replayed=bool(settings.replay) and choices.url is None,
     )
     color = in_color(choices.color or "auto", sys.stdout)

@@ -116,7 +116,11 @@ def bindings_for(state: TopState) -> Iterator[KeyBinding]:
 
 def _is_there(binding: KeyBinding, state: TopState) -> bool:
     """Whether this session has it at all."""
-    missing = {"ending": state.readonly, "jobs": not state.has_jobs, "replay": not state.replayed}
+    missing = {
+        "ending": not state.can_end,
+        "jobs": not state.has_jobs,
+        "replay": not state.replayed,
+    }
     return not missing.get(binding.only, False)
 
 

@@ -96,10 +96,9 @@ class TopState:
     menu: int | None = None  # the row of the column menu, where it is open
     environment: bool = False
     prompt: Prompt | None = None
-    question: bool = False  # whether the question about ending a process is open
     copied: str | None = None  # shown until the next key: a terminal may refuse to copy
     notice: Notice | None = None
-    readonly: bool = False
+    can_end: bool = True  # not with --readonly, nor where the processes are another machine's
     has_jobs: bool = False
     replayed: bool = False  # whether a recording is played
 

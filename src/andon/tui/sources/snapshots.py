@@ -184,8 +184,9 @@ class Player:
             self._changed.notify_all()
 
     def place(self) -> str:
-        """How far it has come: `3 min in`."""
-        return f"{self._name} +{human_seconds(max(0.0, self._shown))}"
+        """Which recording, and how far it has come."""
+        shown = max(0.0, self._shown)
+        return f"{self._name} +{human_seconds(shown) if shown >= 60 else f'{shown:.1f} s'}"
 
     def pace(self, interval_seconds: float) -> None:
         """A recording has its own pace."""

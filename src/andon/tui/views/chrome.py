@@ -45,11 +45,9 @@ def _right(frame: Frame) -> list[Text]:
         parts.append(say(" PAUSED ", "reverse yellow"))
     if scene.replay:
         parts.append(say(scene.replay, "dim"))
-    if state.readonly and frame.width >= 100:
-        parts.append(say("readonly", "dim"))
     if scene.source and frame.width >= 100:
         parts.append(say(scene.source, "dim"))
-    if frame.width >= 60:
+    if frame.width >= 60 and not state.replayed:
         every = state.interval_seconds
         parts.append(say(f"every {every:g} s", "dim"))
     parts.append(say(time.strftime("%H:%M:%S", time.localtime(scene.at)), "dim"))
