@@ -107,8 +107,34 @@ SORT_NAMES = ("memory", "gpu", "cpu", "host", "time", "pid", "user", "device", "
 _TEXT_SORTS = frozenset(("user", "device", "command"))
 
 
+class _LastRows:
+    """The rows of the last question: several parts of a picture ask for the same ones."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[object, ...] = ()
+        self._choice = ProcessChoice()
+        self._rows: list[ProcessEntry] = []
+
+    def of(self, scene: Scene, choice: ProcessChoice) -> list[ProcessEntry]:
+        asked = (scene.snapshot, scene.hosts, scene.links, scene.ancestors)
+        same = len(self._asked) == len(asked) and all(
+            one is two for one, two in zip(self._asked, asked, strict=True)
+        )
+        if not same or choice != self._choice:
+            self._rows = _process_entries(scene, choice)
+            self._asked, self._choice = asked, choice
+        return self._rows
+
+
+_LAST = _LastRows()
+
+
 def process_entries(scene: Scene, choice: ProcessChoice) -> list[ProcessEntry]:
     """The rows of the processes table: filtered, sorted, and as a tree if asked for."""
+    return _LAST.of(scene, choice)
+
+
+def _process_entries(scene: Scene, choice: ProcessChoice) -> list[ProcessEntry]:
     if scene.snapshot is None:
         return []
     wanted = ProcessFilter(user=scene.me if choice.mine else choice.user)
