@@ -3,20 +3,18 @@
 import os
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from andon.cli.snapshot_source import chosen_uuids, only
 from andon.cli.terminal import Choices, notice
 from andon.tui.histories import Histories
-from andon.tui.page import Frame
-from andon.tui.remembered import remember
-from andon.tui.scene import Scene, with_snapshot
-from andon.tui.screen import compose
 from andon.tui.sources.feed import Feed, Tick
-from andon.tui.sources.jobs import has_queue
-from andon.tui.sources.side import Side, own_name
 from andon.tui.sources.snapshots import FromServer
 from andon.tui.state import TopState
-from andon.tui.terminal import TerminalGuard, failure_words
+
+if TYPE_CHECKING:
+    from andon.tui.scene import Scene
+    from andon.tui.terminal import TerminalGuard
 
 FIRST_SECONDS = 0.4  # a driver may hang: then the screen says so, and keys work
 
@@ -27,8 +25,15 @@ def run(
     """Until the person quits; the exit code."""
     feed = Feed(choices, state.interval_seconds)
     feed.start()
+    # Imported while the reader opens the driver.
+    from andon.tui.page import Frame
+    from andon.tui.scene import Scene, with_snapshot
+    from andon.tui.screen import compose
+    from andon.tui.sources.jobs import has_queue
+    from andon.tui.terminal import TerminalGuard
+
     first = _first(feed, devices)
-    scene = Scene(me=own_name(), source=feed.source.words)
+    scene = Scene(source=feed.source.words)
     state = replace(state, has_jobs=has_queue())
     histories = Histories()
     guard = TerminalGuard()
@@ -71,20 +76,24 @@ def _fill(histories: Histories, feed: Feed) -> None:
 def _run_app(
     choices: Choices,
     feed: Feed,
-    guard: TerminalGuard,
+    guard: "TerminalGuard",
     state: TopState,
-    scene: Scene,
+    scene: "Scene",
     histories: Histories,
     color: bool,
     ascii_only: bool,
 ) -> int:
+    from andon.host.kin import user_name
     from andon.tui.app import TopApp
+    from andon.tui.remembered import remember
+    from andon.tui.sources.side import Side
+    from andon.tui.terminal import failure_words
 
     app = TopApp(
         feed,
         lambda app, wanted: Side(choices, feed, wanted, app.tell),
         state,
-        scene,
+        replace(scene, me=user_name(os.geteuid())),
         histories,
         color=color,
         ascii_only=ascii_only,

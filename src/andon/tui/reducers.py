@@ -22,7 +22,7 @@ from andon.tui.state import (
 )
 from andon.tui.users import user_lines
 from andon.tui.views.lists import list_length
-from andon.tui.views.overlays import COLUMN_NAMES
+from andon.tui.views.processes import COLUMN_NAMES
 from andon.units import human_seconds
 
 NOTICE_SECONDS = 4.0

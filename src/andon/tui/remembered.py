@@ -13,7 +13,7 @@ from andon.host.private_files import read_regular
 from andon.host.server.state_folder import open_state_folder, state_folder
 from andon.tui.scene import SORT_NAMES
 from andon.tui.state import INTERVALS, SPANS, TopState
-from andon.tui.views.overlays import COLUMN_NAMES
+from andon.tui.views.processes import COLUMN_NAMES
 
 NAME = "top.json"
 SCHEMA = "andon.top/1"

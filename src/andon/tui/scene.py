@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from andon.cli.show.entries import NamedDevice, lit_entries
 from andon.cli.show.process_rows import SORTS, HostUsage, ProcessFilter, ProcessRow, uses
@@ -11,11 +12,13 @@ from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.reasons import Reason
 from andon.model.alert import Alert
 from andon.model.device import Process, ProcessKind, Snapshot
-from andon.model.lease_list import LeaseList
 from andon.model.programs import program_of
-from andon.model.run import RunRow
-from andon.model.verdict import DeviceVerdict
 from andon.tui.state import ProcessChoice, ProcessKey
+
+if TYPE_CHECKING:  # imported when their views are opened: the first picture must be quick
+    from andon.model.lease_list import LeaseList
+    from andon.model.run import RunRow
+    from andon.model.verdict import DeviceVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,8 @@ class Scene:
     entries: tuple[NamedDevice, ...] = ()
     lamps: LampBoard | None = None
     alerts: tuple[Alert, ...] = ()
-    leases: LeaseList | None = None
-    runs: tuple[RunRow, ...] | None = None
+    leases: "LeaseList | None" = None
+    runs: "tuple[RunRow, ...] | None" = None
     jobs: tuple[JobRow, ...] | None = None
     notes: Mapping[str, str] = field(default_factory=dict)  # list -> why it is missing
     hosts: Mapping[int, HostUsage] = field(default_factory=dict)
@@ -69,7 +72,7 @@ class Scene:
         return 0.0 if self.snapshot is None else self.snapshot.at
 
     @property
-    def verdicts(self) -> dict[str, DeviceVerdict]:
+    def verdicts(self) -> "dict[str, DeviceVerdict]":
         return {} if self.leases is None else {one.uuid: one for one in self.leases.devices}
 
     def entry(self, uuid: str | None) -> NamedDevice | None:

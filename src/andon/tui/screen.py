@@ -13,10 +13,7 @@ from andon.tui.views.chrome import (
     node_line,
     tabs,
 )
-from andon.tui.views.details import device_page, process_page
 from andon.tui.views.devices import device_table
-from andon.tui.views.lists import list_view
-from andon.tui.views.overlays import column_menu, help_page, over
 from andon.tui.views.processes import process_table
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
@@ -36,10 +33,8 @@ def compose(frame: Frame, question: tuple[Text, ...] = ()) -> Page:
     _body(page, frame)
     page.fill(frame.height - 1)
     bottom_line(page, frame)
-    if frame.state.menu is not None:
-        column_menu(page, frame)
-    if question:
-        over(page, question)
+    if frame.state.menu is not None or question:
+        _overlay(page, frame, question)
     page.lines = [line.fit(frame.width) for line in page.lines]
     if frame.ascii_only:
         page.lines = [plain_ascii(line) for line in page.lines]
@@ -48,19 +43,37 @@ def compose(frame: Frame, question: tuple[Text, ...] = ()) -> Page:
 
 def _body(page: Page, frame: Frame) -> None:
     room, view = frame.height - len(page.lines) - 1, frame.state.view
+    if view is View.DEVICES and not frame.state.help:
+        _overview(page, frame, room)
+    elif view is View.PROCESSES and not frame.state.help:
+        process_table(page, frame, process_entries(frame.scene, frame.state.processes), room)
+    else:
+        _other_view(page, frame, room)
+
+
+def _other_view(page: Page, frame: Frame, room: int) -> None:
+    """Imported when they are opened: the first picture does not wait for them."""
+    from andon.tui.views.details import device_page, process_page
+    from andon.tui.views.lists import list_view
+    from andon.tui.views.overlays import help_page
+
     if frame.state.help:
         help_page(page, frame, room)
-    elif view is View.DEVICES:
-        _overview(page, frame, room)
-    elif view is View.PROCESSES:
-        rows = process_entries(frame.scene, frame.state.processes)
-        process_table(page, frame, rows, room)
-    elif view is View.DEVICE:
+    elif frame.state.view is View.DEVICE:
         device_page(page, frame, room)
-    elif view is View.PROCESS:
+    elif frame.state.view is View.PROCESS:
         process_page(page, frame, process_entries(frame.scene, frame.state.processes), room)
     else:
         list_view(page, frame, room)
+
+
+def _overlay(page: Page, frame: Frame, question: tuple[Text, ...]) -> None:
+    from andon.tui.views.overlays import column_menu, over
+
+    if frame.state.menu is not None:
+        column_menu(page, frame)
+    if question:
+        over(page, question)
 
 
 def _overview(page: Page, frame: Frame, room: int) -> None:

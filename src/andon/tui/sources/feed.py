@@ -12,8 +12,9 @@ from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices
 from andon.core import alerting
 from andon.core.alerting.lamps import LampBoard, board
-from andon.engine.alerting.watcher import now as moment_now
+from andon.core.conditions.observation import Moment
 from andon.errors import AndonError
+from andon.host.clock import boot_seconds
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
 from andon.tui.sources.snapshots import FromServer, OwnSampler, Player, SnapshotSource, open_source
@@ -133,7 +134,7 @@ class Feed:
         if self.shared.alerts is not None:
             return self.shared.alerts
         seen = alerting.Observation(snapshot, snapshot.events)
-        self._state = alerting.step(self._state, seen, moment_now(), self._rulebook).state
+        self._state = alerting.step(self._state, seen, _now(), self._rulebook).state
         return alerting.current(self._state)
 
     def _without(self, error: AndonError) -> None:
@@ -158,3 +159,7 @@ class Feed:
                 self._tell(tick)
         if tick.snapshot is not None:
             self._first.set()
+
+
+def _now() -> Moment:
+    return Moment(time.time(), boot_seconds())

@@ -1,7 +1,6 @@
 """Reads what is beside the samples in a thread of its own: leases, host use, runs, reasons, the
 past. A file system that hangs delays these, and no key."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from andon.model.lease_list import LeaseList
 
 SHOWN_RUNS = 200
-EVERY_SECONDS = {"leases": 2.0, "alerts": 2.0, "hosts": 2.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
+EVERY_SECONDS = {"leases": 3.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
                  "jobs": 2.0, "past": 0.2, "environment": 0.2}  # fmt: skip
 NO_LEASES = "a recording has no leases"
 RUNS_THERE = "the runs of a server are on its board; here: andon runs"
@@ -245,10 +244,3 @@ class Side:
             except AndonError as error:
                 seen = EnvironmentSeen(pid, reason=error.reason)
         self._tell({"environment": seen}, True)
-
-
-def own_name() -> str:
-    """The user whose processes are `mine`."""
-    from andon.host.kin import user_name
-
-    return user_name(os.geteuid())

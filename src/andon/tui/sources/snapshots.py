@@ -40,15 +40,25 @@ class OwnSampler:
     def __init__(self, settings: "Settings", interval_seconds: float) -> None:
         with ExitStack() as stack:
             self._sampler = stack.enter_context(app.open_sampler(settings))
-            # One session watches; the lease tracker has a slower one of its own.
             self._session = self._sampler.subscribe(interval_seconds, watching=True, size=2)
-            self._tracker = app.open_lease_tracker(settings, self._sampler)
-            if self._tracker is not None:
-                stack.callback(self._tracker.close)
             self._stack = stack.pop_all()
+        self._settings: Settings | None = settings  # until the leases are tracked
+        self._is_first = True
 
     def get(self) -> Snapshot | None:
-        return self._session.get(WAIT_SECONDS)
+        found = self._session.get(WAIT_SECONDS)
+        if found is not None and self._is_first:
+            self._is_first = False
+        elif self._settings is not None and not self._is_first:
+            self._track_leases(self._settings)
+        return found
+
+    def _track_leases(self, settings: "Settings") -> None:
+        """After the first picture, which would wait for the imports."""
+        self._settings = None
+        tracker = app.open_lease_tracker(settings, self._sampler)
+        if tracker is not None:
+            self._stack.callback(tracker.close)
 
     def pace(self, interval_seconds: float) -> None:
         self._session.pace(interval_seconds, time.monotonic())

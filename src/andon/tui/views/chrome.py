@@ -1,13 +1,13 @@
 """What surrounds every view: the first line, the lines of alerts and leases, the line of keys."""
 
 import time
+from typing import TYPE_CHECKING
 
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import node_row
 from andon.cli.show.text import Text, join, say
 from andon.core.alerting import listing
 from andon.model.alert import Phase
-from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import range_of
 from andon.model.verdict import VerdictKind
 from andon.tui.keys import KeyBinding, bindings_for, key_name
@@ -15,6 +15,9 @@ from andon.tui.page import Frame, Hit, Page
 from andon.tui.scene import Scene
 from andon.tui.state import PromptKind, View
 from andon.units import human_seconds
+
+if TYPE_CHECKING:
+    from andon.model.lease_list import LeaseList, LeaseRow
 
 _STYLES = {"critical": "bold red", "warning": "yellow"}
 LEAST_NAME = 12
@@ -97,7 +100,7 @@ def leases_line(frame: Frame) -> Text:
     return (say("leases  ", "dim") + join(parts, " · ")).fit(frame.width)
 
 
-def _held(rows: tuple[LeaseRow, ...], labels: dict[str, str]) -> Text:
+def _held(rows: "tuple[LeaseRow, ...]", labels: dict[str, str]) -> Text:
     if not rows:
         return say("none held", "dim")
     named = [
@@ -107,7 +110,7 @@ def _held(rows: tuple[LeaseRow, ...], labels: dict[str, str]) -> Text:
     return say(f"{len(rows)} held ") + say(f"({'; '.join(named)})", "dim")
 
 
-def _waiting(found: LeaseList) -> Text:
+def _waiting(found: "LeaseList") -> Text:
     first = found.waiting[0]
     waited = human_seconds(max(0.0, found.at - first.since))
     many = f"{first.gpus} GPU{'s' * (first.gpus != 1)}"

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from andon.cli.show.text import Text, say
 from andon.tui.keys import help_groups
 from andon.tui.page import Frame, Hit, Page
-from andon.tui.views.processes import COLUMNS
+from andon.tui.views.processes import COLUMN_NAMES, COLUMNS
 
-COLUMN_NAMES = tuple(name for name in COLUMNS if name != "command")
 MENU_HELP = "Space shows or hides, Esc closes"
 
 

@@ -52,7 +52,9 @@ COLUMNS = {
     "gpu": "UTIL", "cpu": "CPU", "host": "HOST MEM", "time": "TIME", "place": "CONTAINER/JOB",
     "lease": "LEASE", "command": "COMMAND",
 }  # fmt: skip
-"""Every column by its name; `command` cannot be hidden."""
+"""Every column by its name."""
+COLUMN_NAMES = tuple(name for name in COLUMNS if name != "command")
+"""Those that can be hidden."""
 SORTED = frozenset(("device", "user", "pid", "memory", "gpu", "cpu", "host", "time", "command"))
 
 
@@ -96,12 +98,12 @@ def _drawn(row: ProcessEntry, frame: Frame) -> Drawn:
 
 
 def age(seconds: float | None) -> str:
-    """`45s`, `12m`, `3h14m`, `2d04h`: a row need not change every second."""
+    """`40s`, `12m`, `3h14m`, `2d04h`: a row need not change every second."""
     if seconds is None:
         return "–"
     whole = int(seconds)
     if whole < 60:
-        return f"{whole}s"
+        return f"{whole - whole % 10}s" if whole >= 10 else "<10s"
     if whole < 3600:
         return f"{whole // 60}m"
     if whole < 86400:
