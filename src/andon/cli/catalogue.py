@@ -25,6 +25,9 @@ COMMANDS = {
         "watch", "andon.cli.commands.watch.status:status", "One line per GPU, now."
     ),
     "watch": CommandEntry("watch", "andon.cli.commands.watch.watch:watch", "The same, live."),
+    "top": CommandEntry(
+        "watch", "andon.tui.command:top", "Devices, graphs and processes, interactive."
+    ),
     "ps": CommandEntry(
         "watch",
         "andon.cli.commands.watch.ps:ps",
@@ -146,7 +149,7 @@ ALIASES = {"bench": "cost"}
 MEANT = {
     **dict.fromkeys(("take", "reserve", "claim", "book"), "lease --for 2h"),
     **dict.fromkeys(("give-back", "giveback", "return", "unlease"), "release"),
-    **dict.fromkeys(("top", "live", "monitor"), "watch"),
+    **dict.fromkeys(("live", "monitor", "nvtop", "htop"), "top"),
     **dict.fromkeys(("processes", "users", "top-users"), "ps"),
     **dict.fromkeys(("silence", "unsilence", "ack", "rules"), "alerts --help"),
     **dict.fromkeys(

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 SAMPLING_COMMANDS = frozenset(
     (
-        "devices", "env", "free", "kill", "lease", "leases", "ps", "run", "status", "wait", "watch",
-        "who", "why",
+        "devices", "env", "free", "kill", "lease", "leases", "ps", "run", "status", "top", "wait",
+        "watch", "who", "why",
     )
 )  # fmt: skip
 """The commands that sample this node's devices; `andon` alone does too."""

@@ -1,1 +1,1 @@
-"""`andon top`, the interactive view. Empty until it comes."""
+"""`andon top`: the interactive view."""

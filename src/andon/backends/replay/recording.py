@@ -78,6 +78,13 @@ class Recording:
         silence = silence or self._silence(index, wanted - offset)
         return RecordedMoment(snapshot, done + offset, silence)
 
+    def beside(self, elapsed_seconds: float, step: int) -> float:
+        """When the snapshot after (1) or before (-1) the one of this moment was taken; the same
+        moment at either end."""
+        self._read_until(elapsed_seconds)
+        index = bisect_right(self._offsets, max(0.0, elapsed_seconds)) - 1 + step
+        return self._offsets[max(0, min(len(self._offsets) - 1, index))]
+
     def close(self) -> None:
         self._file.close()
 

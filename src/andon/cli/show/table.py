@@ -33,26 +33,52 @@ class TableRow(Generic[R]):
     style: str | None = None  # replaces the styles of all cells
 
 
+class _Measured(Generic[R]):
+    """A column with the cells of all rows: each is made and measured once, because a live table
+    is drawn every second."""
+
+    __slots__ = ("cells", "column", "least", "natural", "widths")
+
+    def __init__(self, column: TableColumn[R], rows: Sequence[TableRow[R]]) -> None:
+        lead = column.lead
+        self.column = column
+        self.cells = [
+            column.cell(row.value) if lead or row.message is None else _NOTHING for row in rows
+        ]
+        self.widths = [cell.width for cell in self.cells]
+        self.natural = max([len(column.title), column.floor, *self.widths])
+        elastic = max(column.elastic, len(column.title)) if column.elastic else self.natural
+        self.least = min(self.natural, elastic)
+
+
+_NOTHING = Text()
+
+
 def draw(columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int) -> list[Text]:
     """A heading and one line per row, none wider than `width`."""
-    chosen = choose(columns, rows, width)
-    sizes = sizes_of(chosen, rows, width)
-    return [heading(chosen, sizes, width), *(line(chosen, sizes, row, width) for row in rows)]
+    chosen = _chosen([_Measured(column, rows) for column in columns], width)
+    sizes = _sizes(chosen, width)
+    lines = [_line(chosen, sizes, place, row, width) for place, row in enumerate(rows)]
+    return [heading([one.column for one in chosen], sizes, width), *lines]
 
 
 def choose(
     columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int
 ) -> list[TableColumn[R]]:
     """The columns that fit, chosen by rank, in their original order."""
-    taken: list[TableColumn[R]] = []
-    room = width + (columns[0].gap if columns else 0)  # the first column has no gap
-    for column in sorted(columns, key=lambda c: c.rank):
-        need = _least(column, rows) + column.gap
+    return [one.column for one in _chosen([_Measured(c, rows) for c in columns], width)]
+
+
+def _chosen(columns: Sequence[_Measured[R]], width: int) -> list[_Measured[R]]:
+    taken: list[_Measured[R]] = []
+    room = width + (columns[0].column.gap if columns else 0)  # the first column has no gap
+    for one in sorted(columns, key=lambda c: c.column.rank):
+        need = one.least + one.column.gap
         if taken and need > room:
             break  # a less important column is not shown just because it is narrow
-        taken.append(column)
+        taken.append(one)
         room -= need
-    return [column for column in columns if column in taken]
+    return [one for one in columns if one in taken]
 
 
 def heading(columns: Sequence[TableColumn[R]], sizes: Sequence[int], width: int) -> Text:
@@ -60,50 +86,54 @@ def heading(columns: Sequence[TableColumn[R]], sizes: Sequence[int], width: int)
         say(column.title, "dim").pad(size, column.right)
         for column, size in zip(columns, sizes, strict=True)
     ]
-    return _abreast(columns, titles).fit(width)
+    out = Text()
+    for number, (column, title) in enumerate(zip(columns, titles, strict=True)):
+        out = out + say(" " * (column.gap if number else 0)) + title
+    return out.fit(width)
 
 
 def line(
     columns: Sequence[TableColumn[R]], sizes: Sequence[int], row: TableRow[R], width: int
 ) -> Text:
-    shown = [
-        (column, size)
-        for column, size in zip(columns, sizes, strict=True)
-        if row.message is None or column.lead
-    ]
-    cells = [column.cell(row.value).fit(size).pad(size, column.right) for column, size in shown]
-    text = _abreast([column for column, _ in shown], cells)
+    return _line([_Measured(column, [row]) for column in columns], sizes, 0, row, width)
+
+
+def _line(
+    columns: Sequence[_Measured[R]], sizes: Sequence[int], place: int, row: TableRow[R], width: int
+) -> Text:
+    spans: list[tuple[str, str]] = []
+    first = True
+    for one, size in zip(columns, sizes, strict=True):
+        column = one.column
+        if row.message is not None and not column.lead:
+            continue
+        cell, taken = one.cells[place], one.widths[place]
+        if taken > size:
+            cell = cell.fit(size)
+            taken = cell.width
+        before = (0 if first else column.gap) + (size - taken if column.right else 0)
+        first = False
+        spans += ((" " * before, ""),) if before else ()
+        spans += cell.spans
+        spans += ((" " * (size - taken), ""),) if size > taken and not column.right else ()
+    text = Text(tuple(spans))
     if row.message is not None:
         text = text + say(" " * GAP) + row.message
     return (text if row.style is None else text.restyled(row.style)).fit(width)
-
-
-def natural(column: TableColumn[R], rows: Sequence[TableRow[R]]) -> int:
-    """How wide the column is when nothing is cut."""
-    cells = [column.cell(row.value).width for row in rows if row.message is None or column.lead]
-    return max([len(column.title), column.floor, *cells])
-
-
-def _least(column: TableColumn[R], rows: Sequence[TableRow[R]]) -> int:
-    size = natural(column, rows)
-    return min(size, max(column.elastic, len(column.title))) if column.elastic else size
 
 
 def sizes_of(
     columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int
 ) -> list[int]:
     """Elastic columns share the space that fixed ones leave, from the left."""
-    sizes = [_least(column, rows) for column in columns]
-    spare = width - sum(sizes) - sum(column.gap for column in columns[1:])
-    for place, column in enumerate(columns):
-        more = min(max(0, spare), natural(column, rows) - sizes[place])
+    return _sizes([_Measured(column, rows) for column in columns], width)
+
+
+def _sizes(columns: Sequence[_Measured[R]], width: int) -> list[int]:
+    sizes = [one.least for one in columns]
+    spare = width - sum(sizes) - sum(one.column.gap for one in columns[1:])
+    for place, one in enumerate(columns):
+        more = min(max(0, spare), one.natural - sizes[place])
         sizes[place] += more
         spare -= more
     return sizes
-
-
-def _abreast(columns: Sequence[TableColumn[R]], cells: Sequence[Text]) -> Text:
-    out = Text()
-    for number, (column, cell) in enumerate(zip(columns, cells, strict=True)):
-        out = out + say(" " * (column.gap if number else 0)) + cell
-    return out

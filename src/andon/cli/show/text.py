@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 ELLIPSIS = "…"
 UNKNOWN = "–"
@@ -24,6 +25,7 @@ _COMMANDS = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)
 def char_width(char: str) -> int:
     """How many cells one character takes: 0 for marks, 2 for East-Asian and most emoji."""
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
@@ -33,13 +35,22 @@ def char_width(char: str) -> int:
 
 def display_width(text: str) -> int:
     """How many cells a text takes on a screen."""
-    return len(text) if text.isascii() else sum(map(char_width, text))
+    return len(text) if text.isascii() else _known_width(text)
 
 
 def harmless(text: str) -> str:
     """Without anything that moves the cursor: a process name may contain anything."""
-    if text.isascii() and text.isprintable():
-        return text
+    return text if text.isascii() and text.isprintable() else _made_harmless(text)
+
+
+# Remembered: a live table has the same bars, units and marks in every picture.
+@lru_cache(maxsize=4096)
+def _known_width(text: str) -> int:
+    return sum(map(char_width, text))
+
+
+@lru_cache(maxsize=4096)
+def _made_harmless(text: str) -> str:
     return "".join(" " if c.isspace() else c if _shown(c) else "�" for c in text)
 
 
@@ -74,7 +85,10 @@ class Text:
 
     @property
     def width(self) -> int:
-        return sum(display_width(text) for text, _ in self.spans)
+        cells = 0
+        for text, _ in self.spans:  # a plain loop: asked for several times for every cell
+            cells += len(text) if text.isascii() else _known_width(text)
+        return cells
 
     def paint(self, color: bool) -> str:
         """The line with its control sequences, without trailing spaces."""

@@ -154,7 +154,7 @@ def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
     lines = [cells.lamp(entry) + say(" ") + heading]
     lines += _labelled("readings", _readings(entry.status), width)
     for number, reason in enumerate(found.reasons[entry.status.device.uuid]):
-        lines += [Text(), *_reason(reason, width, first=number == 0, at=found.snapshot.at)]
+        lines += [Text(), *reason_lines(reason, width, first=number == 0, at=found.snapshot.at)]
     return [line.fit(width) for line in lines]
 
 
@@ -171,7 +171,7 @@ def _reading(name: str, value: float) -> str:
     return f"{reading_label(name)} {human_rate(value) if rate else f'{value:.0f} %'}"
 
 
-def _reason(reason: Reason, width: int, first: bool, at: float) -> list[Text]:
+def reason_lines(reason: Reason, width: int, first: bool, at: float) -> list[Text]:
     """The sentence, its evidence, the process, and what to do."""
     doubt = "" if reason.confidence_label == "certain" else f" ({reason.confidence_label})"
     text = _BEFORE_UNIT.sub(UNBROKEN, reason.sentence) + doubt

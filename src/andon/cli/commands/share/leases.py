@@ -54,7 +54,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
         terminal.say(say(_no_lease(found, devices), "dim"))
     else:
         labels = {one.uuid: one.label for one in found.devices}
-        columns = _columns(found.at, labels)
+        columns = lease_columns(found.at, labels)
         for text in draw(columns, [TableRow(row) for row in found.leases], terminal.width):
             terminal.say(text)
     for place in found.waiting:
@@ -211,7 +211,7 @@ def read_leases(choices: Choices) -> "LeaseListing":
         return read_listing(availability, availability.view(), Book(make=False))
 
 
-def _columns(at: float, labels: Mapping[str, str]) -> tuple[TableColumn[LeaseRow], ...]:
+def lease_columns(at: float, labels: Mapping[str, str]) -> tuple[TableColumn[LeaseRow], ...]:
     return (
         TableColumn("LEASE", _id, lead=True),
         TableColumn("USER", lambda row: say(row.holder), elastic=6),

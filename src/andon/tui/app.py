@@ -1,0 +1,290 @@
+"""The Textual application of `andon top`: keys and mouse in, changed lines out."""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.drivers.linux_driver import LinuxDriver
+from textual.timer import Timer
+
+from andon.tui.canvas import Canvas
+from andon.tui.ending import EndDialog, meant_process
+from andon.tui.histories import Histories
+from andon.tui.keys import action_of
+from andon.tui.page import Frame, Page
+from andon.tui.reducers import (
+    Effect,
+    EffectKind,
+    Outcome,
+    act,
+    clicked,
+    in_help,
+    in_menu,
+    noticed,
+    settled,
+    typed,
+)
+from andon.tui.scene import Scene, with_snapshot
+from andon.tui.screen import compose
+from andon.tui.sources.feed import Feed, Tick
+from andon.tui.sources.side import Side, Wanted
+from andon.tui.state import TopState, View
+from andon.tui.views.overlays import help_lines
+
+DOUBLE_CLICK_SECONDS = 0.5
+LOOK_SECONDS = 0.25  # how soon the end of a signalled process is noticed
+
+
+class StandardOutput(LinuxDriver):
+    """Writes to standard output: standard error may be a file."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        if sys.__stdout__ is not None:
+            self._file = sys.__stdout__
+
+
+class TopApp(App[None]):
+    """One canvas. Every key goes through the table of keys, none through Textual's own."""
+
+    CSS = "Screen { background: ansi_default; color: ansi_default; }"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar = [Binding("ctrl+q", "ignore", show=False)]
+
+    def __init__(
+        self,
+        feed: Feed,
+        side: Callable[["TopApp", Wanted], Side],
+        state: TopState,
+        scene: Scene,
+        histories: Histories,
+        *,
+        color: bool = True,
+        ascii_only: bool = False,
+    ) -> None:
+        super().__init__(driver_class=StandardOutput, ansi_color=True)
+        self._feed = feed
+        self._wanted = Wanted()
+        self._side = side(self, self._wanted)
+        self.state, self.scene, self.histories = state, scene, histories
+        self._latest = scene  # newer than what is shown while the picture is frozen
+        self._color, self._ascii = color, ascii_only
+        self.canvas = Canvas(color)
+        self.dialog: EndDialog | None = None
+        self._looking: Timer | None = None
+        self.drawn = Page(0)
+        self._clicked: tuple[float, object] = (0.0, None)
+        self.failure: BaseException | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self.canvas
+
+    def on_mount(self) -> None:
+        self.canvas.focus()
+        self._want()
+        self._side.start()
+        self._feed.attach(lambda tick: self._from_thread(self.take, tick))
+        self.app_resume_signal.subscribe(self, lambda _app: self._drawn_again())
+
+    def tell(self, changes: Mapping[str, Any], at_once: bool) -> None:
+        """What the side thread has read."""
+        self._from_thread(self.learn, changes, at_once)
+
+    def _from_thread(self, call: Callable[..., None], *values: Any) -> None:
+        if self._loop is not None and self.is_running:
+            self._loop.call_soon_threadsafe(self._guarded, call, *values)
+
+    def _guarded(self, call: Callable[..., None], *values: Any) -> None:
+        """An error in a call of the loop's own would only be printed into the picture."""
+        try:
+            call(*values)
+        except Exception as error:  # noqa: BLE001 - ends the app with one line
+            self._handle_exception(error)
+
+    # What comes in.
+
+    def take(self, tick: Tick) -> None:
+        """A new snapshot; while the picture is paused it is kept and not shown."""
+        now = time.time()
+        if tick.notice is not None:
+            self.state = noticed(self.state, tick.notice, now, 15.0)
+        if tick.snapshot is None or tick.lamps is None:
+            self.draw()
+            return
+        self.histories.add(tick.snapshot)
+        self._side.seen(tick.snapshot)
+        self._latest = replace(
+            with_snapshot(self._latest, tick.snapshot, self._feed.rulebook, tick.lamps),
+            alerts=tick.alerts,
+            source=tick.source,
+            replay=tick.replay,
+        )
+        if not self.state.paused or self.state.replayed:
+            self.scene = self._latest
+            self.state = settled(self.state, self.scene, now)
+            self._want()
+            self.draw()
+
+    def learn(self, changes: Mapping[str, Any], at_once: bool) -> None:
+        """Something beside the snapshots."""
+        given = dict(changes)
+        for (uuid, metric), points in given.pop("past", {}).items():
+            self.histories.add_past(uuid, metric, points)
+        known = {name for name, value in given.items() if value is not None}
+        notes = {key: text for key, text in self._latest.notes.items() if key not in known}
+        given["notes"] = {**notes, **given.get("notes", {})}
+        self._latest = replace(self._latest, **given)
+        if not self.state.paused or self.state.replayed:
+            self.scene = self._latest
+            if at_once:
+                self.draw()
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        self.press(event.key, event.character)
+
+    def press(self, key: str, character: str | None = None) -> None:
+        """One key: to the question, the prompt, the menu or the help that is open, else by the
+        table of keys."""
+        frame, state = self.frame(), self.state
+        if self.dialog is not None:
+            self.dialog.press(key)
+        elif state.prompt is not None:
+            self._become(typed(frame, key, character))
+        elif state.menu is not None:
+            self.state = in_menu(frame, key)
+        elif state.help and key not in ("ctrl+c", "ctrl+z"):
+            self.state = in_help(state, key, len(help_lines(frame)))
+        elif (action := action_of(state, key, character)) is not None:
+            self._become(act(frame, action))
+        elif state.copied is not None:
+            self.state = replace(state, copied=None)
+        self._want()
+        self.draw()
+
+    def on_paste(self, event: events.Paste) -> None:
+        for character in event.text[:200] if self.state.prompt is not None else "":
+            self.press(character, character)
+
+    def on_click(self, event: events.Click) -> None:
+        hit = self.drawn.hit(event.x, event.y)
+        if hit is None or self.dialog is not None:
+            return
+        now = time.monotonic()
+        twice = self._clicked[1] == hit and now - self._clicked[0] < DOUBLE_CLICK_SECONDS
+        self._clicked = (now, hit)
+        self._become(clicked(self.frame(), hit.kind, hit.value, twice))
+        self._want()
+        self.draw()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self.press("down")
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self.press("up")
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(self.draw)
+
+    # What goes out.
+
+    def frame(self) -> Frame:
+        size = self.size
+        return Frame(
+            self.scene, self.state, self.histories, size.width, size.height, self._ascii,
+            time.time(),
+        )  # fmt: skip
+
+    def draw(self) -> None:
+        question = () if self.dialog is None else self.dialog.lines(self.size.width)
+        self.drawn = compose(self.frame(), question)
+        self.canvas.show(self.drawn.lines)
+
+    def _become(self, outcome: Outcome) -> None:
+        self.state, effects = outcome
+        for effect in effects:
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:  # noqa: C901 - a line for each kind
+        kind = effect.kind
+        if kind is EffectKind.QUIT:
+            self.exit()
+        elif kind is EffectKind.COPY:
+            self.copy_to_clipboard(effect.text)
+        elif kind is EffectKind.INTERVAL:
+            self._feed.pace(float(effect.text))
+        elif kind is EffectKind.PAST:
+            self.histories.forget_past()
+            self._side.past.forget()
+        elif kind is EffectKind.ENVIRONMENT and self.state.process is not None:
+            self._wanted.environment = self.state.process[0]
+            self._side.wake("environment")
+        elif kind is EffectKind.PAUSE:
+            self._feed.pause(self.state.paused)
+            self.scene = self._latest
+        elif kind in (EffectKind.STEP, EffectKind.STEP_BACK):
+            self._feed.step(1 if kind is EffectKind.STEP else -1)
+        elif kind is EffectKind.REDRAW:
+            self._drawn_again()
+        elif kind is EffectKind.SUSPEND:
+            self.action_suspend_process()
+        elif kind is EffectKind.END:
+            self._ask_to_end()
+
+    def _drawn_again(self) -> None:
+        """All of it: another program may have written on the screen."""
+        self.screen.refresh(repaint=True, layout=True)
+        self.canvas.refresh()
+
+    def _ask_to_end(self) -> None:
+        found = meant_process(self.frame())
+        if isinstance(found, str):
+            self.state = noticed(self.state, found, time.time(), 8.0)
+        else:
+            changed = partial(self._from_thread, self.draw)
+            self.dialog = EndDialog(*found, self._close_dialog, changed)
+            self._looking = self.set_interval(LOOK_SECONDS, self._look_at_dialog)
+
+    def _close_dialog(self, words: str) -> None:
+        self.dialog = None
+        if self._looking is not None:
+            self._looking.stop()
+        if words:
+            self.state = noticed(self.state, words, time.time(), 8.0)
+
+    def _look_at_dialog(self) -> None:
+        if self.dialog is not None:
+            self.dialog.look()
+            self.draw()
+
+    def _want(self) -> None:
+        """Tell the side thread what is shown; what is newly needed is due at once."""
+        state, wanted = self.state, self._wanted
+        before = (wanted.view, wanted.device, wanted.tree, wanted.span_seconds)
+        wanted.view, wanted.device, wanted.tree = state.view, state.device, state.processes.tree
+        wanted.span_seconds = state.span_seconds
+        if before != (wanted.view, wanted.device, wanted.tree, wanted.span_seconds):
+            again = {View.DEVICE: "why", View.RUNS: "runs", View.JOBS: "jobs"}.get(state.view)
+            self._side.wake(*([again] if again else []), *(["tree"] if wanted.tree else []))
+
+    def stop_soon(self) -> None:
+        """End from a signal or another thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.exit)
+
+    def action_ignore(self) -> None:
+        """Ctrl-Q is Textual's; here q is enough."""
+
+    def _handle_exception(self, error: Exception) -> None:
+        """One line after the terminal is restored, instead of Textual's page of source code."""
+        if self.failure is None:
+            self.failure = error
+        self._exception = error
+        self.exit(return_code=1)

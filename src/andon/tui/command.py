@@ -1,0 +1,95 @@
+"""`andon top`: the devices and who uses them, live and interactive."""
+
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+
+import click
+
+from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
+from andon.cli.snapshot_source import settings_of
+from andon.cli.terminal import in_color
+from andon.errors import Invalid, Unavailable
+from andon.tui.scene import SORT_NAMES
+from andon.tui.state import TopState
+
+LEAST_INTERVAL, MOST_INTERVAL = 0.1, 3600.0
+
+
+@click.command()
+@with_devices()
+@click.option("--user", "-u", metavar="USER", help="Only this user's processes.")
+@click.option(
+    "--sort",
+    "-s",
+    type=click.Choice(SORT_NAMES),
+    metavar="COLUMN",
+    help=f"Sort processes by: {', '.join(SORT_NAMES)}.",
+)
+@click.option(
+    "--interval",
+    "-i",
+    type=duration,
+    metavar="SECONDS",
+    help="Time between samples: 2, 500ms; else as last time, or sampling.interval.",
+)
+@click.option("--readonly", is_flag=True, help="No key that ends a process.")
+@click.option("--ascii", "ascii_only", is_flag=True, help="Only ASCII characters.")
+@elsewhere
+@shared
+def top(
+    devices: list[str],
+    user: str | None,
+    sort: str | None,
+    interval: float | None,
+    readonly: bool,
+    ascii_only: bool,
+) -> int:
+    """Show devices, graphs and processes, live; h lists the keys, q quits.
+
+    Devices come from the andon server of this machine if one runs, so that many viewers cost one
+    sampler; else this node is sampled directly. The sort order, columns, graphs and interval are
+    remembered. --replay plays a recording: space pauses, comma and full stop step.
+    """
+    choices = chosen()
+    _refuse_what_cannot_work(interval)
+    settings = settings_of(choices)
+    from andon.tui.opening import run
+    from andon.tui.remembered import remembered
+
+    state = remembered(TopState(interval_seconds=settings.interval_seconds))
+    processes = replace(state.processes, user=user)
+    if sort is not None:
+        processes = replace(processes, sort=sort, reverse=False)
+    state = replace(
+        state,
+        processes=processes,
+        interval_seconds=interval or choices.interval_seconds or state.interval_seconds,
+        can_end=not readonly and not settings.replay and choices.url is None,
+        replayed=bool(settings.replay) and choices.url is None,
+    )
+    color = in_color(choices.color or "auto", sys.stdout)
+    return run(choices, state, devices, color, ascii_only or _is_ascii())
+
+
+def _refuse_what_cannot_work(interval: float | None) -> None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Invalid("andon top needs a terminal", hint="in a pipe: andon watch, or andon status")
+    if interval is not None and not LEAST_INTERVAL <= interval <= MOST_INTERVAL:
+        raise Invalid(f"{interval:g} s is not an interval", hint="use 100ms to 1h")
+    if sys.platform == "win32":
+        raise Unavailable("andon top runs on Linux and macOS", hint="use andon watch")
+    if find_spec("textual") is None:
+        raise Unavailable(
+            "andon top needs the package textual, which is not installed",
+            hint="pip install 'andon[top]'; until then: andon watch",
+        )
+
+
+def _is_ascii() -> bool:
+    """A terminal whose encoding has no braille."""
+    try:
+        "⣿━…".encode(sys.stdout.encoding or "utf-8")
+    except (LookupError, UnicodeEncodeError):
+        return True
+    return False

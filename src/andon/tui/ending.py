@@ -1,0 +1,200 @@
+"""The question about ending a process: opened by a key, answered by a key, and what became of it.
+
+The process is held by a pidfd from the question on (`app/ending.py`), so that the one that is
+shown is the one that is signalled. It is opened in a thread: a process that hangs may hold up
+whoever reads its command line.
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from andon.cli.show.render import paragraph
+from andon.cli.show.text import Text, say
+from andon.core.processes import ending as words
+from andon.errors import AndonError
+from andon.model.device import Process, Snapshot
+from andon.tui.page import Frame
+
+if TYPE_CHECKING:
+    from andon.app.ending import Ending
+
+SLOW_SECONDS = 2.0
+
+
+class EndPhase(StrEnum):
+    """How far it has come."""
+
+    OPENING = "opening"
+    ASKING = "asking"
+    REFUSED = "refused"
+    WAITING = "waiting"  # signalled with SIGTERM
+    OFFERING = "offering"  # it still runs: SIGKILL is offered
+    KILLING = "killing"
+
+
+class EndDialog:
+    """One process, from the question to its end. `close` is called with what there is to say."""
+
+    def __init__(
+        self,
+        process: Process,
+        snapshot: Snapshot,
+        close: Callable[[str], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self.process, self.phase = process, EndPhase.OPENING
+        self._close, self._changed = close, changed
+        self._ending: Ending | None = None
+        self._refused: tuple[AndonError, ...] = ()
+        self._began = time.monotonic()
+        self._closed = False
+        threading.Thread(target=self._open, args=(snapshot,), name="ending", daemon=True).start()
+
+    def _open(self, snapshot: Snapshot) -> None:
+        from andon.app.ending import Ending
+
+        pid = self.process.pid
+        try:
+            found = Ending((pid,), snapshot, started={pid: self.process.started})
+        except (AndonError, OSError) as error:
+            failed = error if isinstance(error, AndonError) else AndonError(str(error))
+            self._refused, self.phase = (failed,), EndPhase.REFUSED
+        else:
+            self._ending, self._refused = found, found.refused
+            self.phase = EndPhase.ASKING if found.targets else EndPhase.REFUSED
+            if self._closed:
+                found.close()
+        self._changed()
+
+    # What is shown.
+
+    def lines(self, width: int) -> tuple[Text, ...]:
+        """Over the bottom of the screen."""
+        found = [say(f" end process {self.process.pid}".ljust(width), "bold reverse")]
+        found += self._body(width)
+        found.append(say(self._keys().ljust(width), "reverse"))
+        return tuple(found)
+
+    def _body(self, width: int) -> list[Text]:
+        if self.phase is EndPhase.OPENING:
+            slow = time.monotonic() - self._began > SLOW_SECONDS
+            more = ": the process does not answer" if slow else ""
+            return [say(f"looking at the process…{more}", "dim")]
+        if self.phase is EndPhase.REFUSED:
+            return [line for error in self._refused for line in _refusal(error, width)]
+        assert self._ending is not None
+        lines: list[Text] = []
+        for target in self._ending.targets:
+            lines += paragraph(words.line_of(target), width, "bold", indent=2)
+            if below := words.children_words(target):
+                lines += paragraph(below.partition("; --tree")[0].strip(), width, "dim", indent=2)
+            if (other := words.instead(target)) is not None:
+                lines += paragraph(f"{other[0]}; to end all of it: {other[1]}", width, "yellow")
+        return [*lines, *paragraph(self._words(), width, indent=2)]
+
+    def _words(self) -> str:
+        assert self._ending is not None
+        if self.phase is EndPhase.ASKING:
+            return words.question(self._ending.targets, signal.SIGTERM)
+        if self.phase is EndPhase.OFFERING:
+            return words.kill_question(self._ending.targets)
+        name = "SIGKILL" if self.phase is EndPhase.KILLING else "SIGTERM"
+        return f"{name} sent; waiting for it to end…"
+
+    def _keys(self) -> str:
+        if self.phase in (EndPhase.ASKING, EndPhase.OFFERING):
+            release = f"  r release lease {self._lease()} instead" if self._lease() else ""
+            return f" y yes{release}  any other key: no"
+        return " Esc closes"
+
+    def _lease(self) -> str | None:
+        """The lease that may be released instead, while nothing was signalled."""
+        if self._ending is None or self.phase is not EndPhase.ASKING:
+            return None
+        leases = (target.lease for target in self._ending.targets)
+        return next((one.id for one in leases if one is not None and one.releasable), None)
+
+    # What is done.
+
+    def press(self, key: str) -> None:
+        if self.phase is EndPhase.ASKING and key in ("y", "Y"):
+            self._send(signal.SIGTERM, EndPhase.WAITING)
+        elif self.phase is EndPhase.ASKING and key == "r" and (lease := self._lease()):
+            self._release(lease)
+        elif self.phase is EndPhase.OFFERING and key in ("y", "Y"):
+            self._send(signal.SIGKILL, EndPhase.KILLING)
+        elif self.phase in (EndPhase.ASKING, EndPhase.OFFERING):
+            said = "nothing was ended" if self.phase is EndPhase.ASKING else self._left(15)
+            self.end(said)
+        elif key in ("escape", "q", "enter", "ctrl+c"):
+            self.end("")
+
+    def _left(self, number: int) -> str:
+        assert self._ending is not None
+        return words.not_ended(self._ending.targets, signal.Signals(number)).reason
+
+    def _send(self, number: signal.Signals, phase: EndPhase) -> None:
+        assert self._ending is not None
+        failed = self._ending.send(number)
+        if failed:
+            self._refused, self.phase = failed, EndPhase.REFUSED
+        else:
+            self.phase, self._began = phase, time.monotonic()
+
+    def _release(self, lease: str) -> None:
+        from andon.engine.sharing import releaser
+        from andon.leases.book import Book
+
+        try:
+            released = releaser.release(Book(make=False), lease).id
+        except AndonError as error:
+            self._refused, self.phase = (error,), EndPhase.REFUSED
+        else:
+            self.end(f"released lease {released}")
+
+    def look(self) -> None:
+        """Whether it has ended: asked again and again, and never waited for."""
+        if self._ending is None or self.phase not in (EndPhase.WAITING, EndPhase.KILLING):
+            return
+        number = signal.SIGKILL if self.phase is EndPhase.KILLING else signal.SIGTERM
+        if not self._ending.still_running(0.0):
+            self.end(words.done(self._ending.targets, number))
+        elif time.monotonic() - self._began >= words.KILL_AFTER_SECONDS:
+            if self.phase is EndPhase.WAITING:
+                self.phase = EndPhase.OFFERING
+            else:
+                self.end(self._left(number))
+
+    def end(self, said: str) -> None:
+        """Let go of the process, and say what became of it."""
+        self._closed = True
+        if self._ending is not None:
+            self._ending.close()
+        self._close(said)
+
+
+def _refusal(error: AndonError, width: int) -> list[Text]:
+    lines = paragraph(error.reason, width, "bold yellow")
+    return lines + (paragraph(error.hint, width) if error.hint else [])
+
+
+def meant_process(frame: Frame) -> tuple[Process, Snapshot] | str:
+    """The process under the cursor; or why it cannot be ended from here."""
+    snapshot, key = frame.scene.snapshot, frame.state.process
+    if snapshot is None or key is None:
+        return "choose a process first: Tab goes to the processes"
+    for status in snapshot.devices:
+        for process in status.processes:
+            if (process.pid, process.started) != key[:2]:
+                continue
+            if status.device.vendor == "sim" or "replay" in snapshot.versions:
+                return "simulated and recorded processes cannot be ended"
+            if process.name is None:
+                return f"pid {process.pid} is not visible here: it belongs to another container"
+            return process, snapshot
+    ancestor = frame.scene.ancestors.get(key[0])
+    return "that process has ended" if ancestor is None else (ancestor, snapshot)

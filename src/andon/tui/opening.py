@@ -1,0 +1,109 @@
+"""Starts top: the first picture at once, then Textual, then everything is put back."""
+
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from andon.cli.snapshot_source import chosen_uuids, only
+from andon.cli.terminal import Choices, notice
+from andon.tui.histories import Histories
+from andon.tui.sources.feed import Feed, Tick
+from andon.tui.sources.snapshots import FromServer
+from andon.tui.state import TopState
+
+if TYPE_CHECKING:
+    from andon.tui.scene import Scene
+    from andon.tui.terminal import TerminalGuard
+
+FIRST_SECONDS = 0.4  # a driver may hang: then the screen says so, and keys work
+
+
+def run(
+    choices: Choices, state: TopState, devices: list[str], color: bool, ascii_only: bool
+) -> int:
+    """Until the person quits; the exit code."""
+    feed = Feed(choices, state.interval_seconds)
+    feed.start()
+    # Imported while the reader opens the driver.
+    from andon.tui.page import Frame
+    from andon.tui.scene import Scene, with_snapshot
+    from andon.tui.screen import compose
+    from andon.tui.sources.jobs import has_queue
+    from andon.tui.terminal import TerminalGuard
+
+    first = _first(feed, devices)
+    scene = Scene(source=feed.source.words)
+    state = replace(state, has_jobs=has_queue())
+    histories = Histories()
+    guard = TerminalGuard()
+    try:
+        guard.enter()
+        if first is not None and first.snapshot is not None and first.lamps is not None:
+            scene = replace(
+                with_snapshot(scene, first.snapshot, feed.rulebook, first.lamps),
+                alerts=first.alerts,
+            )
+            _fill(histories, feed)
+            histories.add(first.snapshot)
+        columns, rows = os.get_terminal_size()
+        frame = Frame(scene, state, histories, columns, rows, ascii_only, time.time())
+        guard.paint(compose(frame).lines, color)
+        return _run_app(choices, feed, guard, state, scene, histories, color, ascii_only)
+    finally:
+        feed.close()
+        guard.close()
+
+
+def _first(feed: Feed, devices: list[str]) -> Tick | None:
+    """The first tick; a wrong device is reported before the screen changes."""
+    if not devices:
+        return feed.first(FIRST_SECONDS)
+    first = feed.first(10.0)
+    if first is None or first.snapshot is None:
+        return None
+    feed.devices = chosen_uuids(first.snapshot, devices)
+    return replace(first, snapshot=only(first.snapshot, feed.devices))
+
+
+def _fill(histories: Histories, feed: Feed) -> None:
+    """What a server remembers fills the graphs from the first picture on."""
+    if isinstance(feed.source, FromServer):
+        for snapshot in feed.source.remembered:
+            histories.add(snapshot)
+
+
+def _run_app(
+    choices: Choices,
+    feed: Feed,
+    guard: "TerminalGuard",
+    state: TopState,
+    scene: "Scene",
+    histories: Histories,
+    color: bool,
+    ascii_only: bool,
+) -> int:
+    from andon.host.kin import user_name
+    from andon.tui.app import TopApp
+    from andon.tui.remembered import remember
+    from andon.tui.sources.side import Side
+    from andon.tui.terminal import failure_words
+
+    app = TopApp(
+        feed,
+        lambda app, wanted: Side(choices, feed, wanted, app.tell),
+        state,
+        replace(scene, me=user_name(os.geteuid())),
+        histories,
+        color=color,
+        ascii_only=ascii_only,
+    )
+    guard.stops_by(app.stop_soon)
+    app.run()
+    guard.leave()
+    remember(app.state)
+    failure = guard.failure or app.failure
+    if failure is not None:
+        notice(failure_words(failure))
+        return 1
+    return 0

@@ -1,0 +1,436 @@
+"""What each action does: the state before and the scene in, the state after and effects out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from andon.core.alerting import listing
+from andon.tui.page import Frame
+from andon.tui.scene import SORT_NAMES, ProcessEntry, Scene, place_of, process_entries
+from andon.tui.state import (
+    INTERVALS,
+    SPANS,
+    Focus,
+    Notice,
+    ProcessChoice,
+    ProcessKey,
+    Prompt,
+    PromptKind,
+    TopState,
+    View,
+)
+from andon.tui.users import user_lines
+from andon.tui.views.lists import list_length
+from andon.tui.views.processes import COLUMN_NAMES
+from andon.units import human_seconds
+
+NOTICE_SECONDS = 4.0
+PAGE = 10
+
+
+class EffectKind(StrEnum):
+    """What the app has to do besides showing the new state."""
+
+    QUIT = "quit"
+    COPY = "copy"
+    END = "end"  # ask whether to end the process under the cursor
+    INTERVAL = "interval"
+    PAST = "past"  # another span of the past is needed
+    ENVIRONMENT = "environment"
+    PAUSE = "pause"
+    STEP = "step"
+    STEP_BACK = "step_back"
+    REDRAW = "redraw"
+    SUSPEND = "suspend"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One thing to do, and with what."""
+
+    kind: EffectKind
+    text: str = ""
+
+
+R = TypeVar("R")
+Outcome = tuple[TopState, tuple[Effect, ...]]
+
+
+def act(frame: Frame, action: str) -> Outcome:
+    """The state after an action; an action that means nothing here changes nothing."""
+    state = replace(frame.state, copied=None)
+    frame = replace_state(frame, state)
+    name, _, value = action.partition(":")
+    if name == "view":
+        return _opened(state, View(value)), ()
+    if name == "sort":
+        return _sorted_by(state, value), ()
+    return _ACTIONS[name](frame)
+
+
+def replace_state(frame: Frame, state: TopState) -> Frame:
+    return replace(frame, state=state)
+
+
+def typed(frame: Frame, key: str, character: str | None) -> Outcome:
+    """A key while something is typed at the bottom: a filter works from its first letter on."""
+    state, prompt = frame.state, frame.state.prompt
+    assert prompt is not None
+    if key == "enter":
+        return replace(state, prompt=None), ()
+    if key == "escape":
+        return _filtered(replace(state, prompt=None), prompt, prompt.before), ()
+    if key in ("backspace", "ctrl+h"):
+        text = prompt.text[:-1]
+    elif key == "ctrl+u":
+        text = ""
+    elif character is not None and len(character) == 1 and character.isprintable():
+        text = prompt.text + character
+    else:
+        return state, ()
+    return _filtered(replace(state, prompt=replace(prompt, text=text)), prompt, text), ()
+
+
+def _filtered(state: TopState, prompt: Prompt, text: str) -> TopState:
+    if prompt.kind is PromptKind.FILTER:
+        return _choose(state, text=text)
+    return _choose(state, user=text or None, mine=False)
+
+
+def in_menu(frame: Frame, key: str) -> TopState:
+    """A key while the menu of columns is open."""
+    state = frame.state
+    row = state.menu or 0
+    if key in ("up", "down"):
+        return replace(state, menu=(row + (1 if key == "down" else -1)) % len(COLUMN_NAMES))
+    if key in ("space", "enter", "x"):
+        name, hidden = COLUMN_NAMES[row], state.processes.hidden
+        return _choose(state, hidden=hidden ^ {name})
+    return replace(state, menu=None)
+
+
+def in_help(state: TopState, key: str, rows: int) -> TopState:
+    """A key while the help is open: it scrolls, and any other key closes it."""
+    moves = {"up": -1, "down": 1, "pageup": -PAGE, "pagedown": PAGE, "space": PAGE}
+    if key in moves:
+        place = max(0, min(rows - 1, state.rows.get("help", 0) + moves[key]))
+        return replace(state, rows={**state.rows, "help": place})
+    return replace(state, help=False, rows={**state.rows, "help": 0})
+
+
+def settled(state: TopState, scene: Scene, now: float) -> TopState:
+    """The state for a new snapshot: what was under the cursor and is gone gives way to its
+    neighbour, and a followed process that ended is told about."""
+    uuids = [entry.status.device.uuid for entry in scene.entries]
+    if uuids and state.device not in uuids and state.view is not View.DEVICE:
+        state = replace(state, device=uuids[0])
+    rows = process_entries(scene, state.processes)
+    if state.view is not View.PROCESS:
+        state = _with_cursor(state, rows)
+    if state.follow is not None and scene.snapshot is not None:
+        pids = {(p.pid, p.started) for s in scene.snapshot.devices for p in s.processes}
+        if state.follow[:2] not in pids:
+            text = f"process {state.follow[0]}, which you follow, has ended or left the GPUs"
+            state = noticed(replace(state, follow=None), text, now, 60.0)
+    return state
+
+
+def _with_cursor(state: TopState, rows: Sequence[ProcessEntry]) -> TopState:
+    place = place_of(rows, state.process)
+    if place is None:
+        return _at(state, rows, state.place) if rows else replace(state, process=None)
+    key = rows[place].key
+    same = state.place == place and state.process == key
+    return state if same else replace(state, place=place, process=key)
+
+
+def noticed(state: TopState, text: str, now: float, seconds: float = NOTICE_SECONDS) -> TopState:
+    return replace(state, notice=Notice(text, now + seconds))
+
+
+def clicked(frame: Frame, kind: str, value: object, twice: bool) -> Outcome:
+    """A click selects a row; a second one opens it. Keys and headings do what they say."""
+    state = replace(frame.state, copied=None)
+    if kind == "action":
+        return act(frame, str(value))
+    if kind == "device":
+        state = replace(state, device=str(value), focus=Focus.DEVICES)
+    elif kind == "process" and isinstance(value, tuple):
+        state = replace(state, process=value, focus=Focus.PROCESSES)
+    elif kind == "row" and isinstance(value, int):
+        state = replace(state, rows={**state.rows, state.view: value})
+    elif kind == "column" and isinstance(value, int):
+        return in_menu(replace_state(frame, replace(state, menu=value)), "space"), ()
+    return _open(replace_state(frame, state)) if twice else (state, ())
+
+
+# Moving.
+
+
+def _opened(state: TopState, view: View) -> TopState:
+    return replace(state, view=view, back=(), prompt=None, menu=None, help=False)
+
+
+def _open(frame: Frame) -> Outcome:
+    state = frame.state
+    if state.view is View.DEVICES and state.focus is Focus.DEVICES:
+        wanted = View.DEVICE if state.device is not None else None
+    elif state.view in (View.DEVICES, View.PROCESSES, View.DEVICE):
+        wanted = View.PROCESS if state.process is not None else None
+    else:
+        return _open_row(frame)
+    if wanted is None:
+        return state, ()
+    after = replace(state, view=wanted, back=(*state.back, state.view), environment=False)
+    return after, ()
+
+
+def _open_row(frame: Frame) -> Outcome:
+    """From a list: an alert's device, a lease's device, a user's processes."""
+    state, scene = frame.state, frame.scene
+    uuid: str | None = None
+    if state.view is View.ALERTS:
+        alerts = [entry.alert for entry in listing.entries(scene.alerts)]
+        uuid = _nth([alert.subject for alert in alerts], state.row())
+    elif state.view is View.LEASES and scene.leases is not None:
+        row = _nth(scene.leases.leases, state.row())
+        uuid = row.devices[0].uuid if row is not None and row.devices else None
+    elif state.view is View.USERS:
+        line = _nth(user_lines(scene), state.row())
+        if line is not None:
+            back = (*state.back, state.view)
+            return _choose(replace(state, view=View.PROCESSES, back=back), user=line.user), ()
+    if scene.entry(uuid) is None:
+        return state, ()
+    return replace(state, view=View.DEVICE, device=uuid, back=(*state.back, state.view)), ()
+
+
+def _nth(rows: Sequence[R], place: int) -> R | None:
+    return rows[min(place, len(rows) - 1)] if rows else None
+
+
+def _back(frame: Frame) -> Outcome:
+    """To the view before; in the first one a filter ends."""
+    state = frame.state
+    if state.back:
+        return replace(state, view=state.back[-1], back=state.back[:-1], environment=False), ()
+    if state.processes.is_filtered and state.view in (View.DEVICES, View.PROCESSES):
+        return _choose(state, text="", user=None, device=None, mine=False, compute_only=False), ()
+    return replace(state, view=View.DEVICES), ()
+
+
+def _move(frame: Frame, by: int) -> Outcome:
+    state = frame.state
+    if state.view is View.DEVICES and state.focus is Focus.DEVICES:
+        return _move_device(frame, by), ()
+    if state.view in (View.DEVICES, View.PROCESSES, View.DEVICE):
+        rows = shown_processes(frame)
+        place = place_of(rows, state.process)
+        return _at(state, rows, 0 if place is None else place + by), ()
+    count = list_length(frame)
+    row = max(0, min(count - 1, min(state.row(), count - 1) + by)) if count else 0
+    return replace(state, rows={**state.rows, state.view: row}), ()
+
+
+def shown_processes(frame: Frame) -> list[ProcessEntry]:
+    """The rows that the cursor moves through: on a device's page only its own."""
+    rows = process_entries(frame.scene, frame.state.processes)
+    if frame.state.view is not View.DEVICE:
+        return rows
+    uuid = frame.state.device
+    return [row for row in rows if row.use and row.use.entry.status.device.uuid == uuid]
+
+
+def _move_device(frame: Frame, by: int) -> TopState:
+    state, uuids = frame.state, [entry.status.device.uuid for entry in frame.scene.entries]
+    if not uuids:
+        return state
+    place = uuids.index(state.device) if state.device in uuids else 0
+    return replace(state, device=uuids[max(0, min(len(uuids) - 1, place + by))])
+
+
+def _at(state: TopState, rows: Sequence[ProcessEntry], place: int) -> TopState:
+    """The cursor on this row, or the nearest that is a process."""
+    if not rows:
+        return replace(state, process=None, place=0)
+    place = max(0, min(len(rows) - 1, place))
+    while place > 0 and rows[place].key is None:
+        place -= 1
+    return replace(state, process=rows[place].key, place=place)
+
+
+def _focus(frame: Frame) -> Outcome:
+    other = Focus.PROCESSES if frame.state.focus is Focus.DEVICES else Focus.DEVICES
+    state = replace(frame.state, focus=other)
+    return _with_cursor(state, process_entries(frame.scene, state.processes)), ()
+
+
+# Processes.
+
+
+def _choose(state: TopState, **changes: object) -> TopState:
+    choice: ProcessChoice = replace(state.processes, **changes)  # type: ignore[arg-type]
+    return replace(state, processes=choice)
+
+
+def _sorted_by(state: TopState, sort: str) -> TopState:
+    """The same column again turns the order round."""
+    same = state.processes.sort == sort
+    return _choose(state, sort=sort, reverse=same and not state.processes.reverse)
+
+
+def _next_sort(frame: Frame, by: int) -> Outcome:
+    names = [name for name in SORT_NAMES if name not in frame.state.processes.hidden]
+    now = frame.state.processes.sort
+    place = names.index(now) if now in names else 0
+    return _choose(frame.state, sort=names[(place + by) % len(names)], reverse=False), ()
+
+
+def _toggle(name: str) -> Callable[[Frame], Outcome]:
+    def act_on(frame: Frame) -> Outcome:
+        before = getattr(frame.state.processes, name)
+        return _choose(frame.state, **{name: not before}), ()
+
+    return act_on
+
+
+def _prompt(kind: PromptKind) -> Callable[[Frame], Outcome]:
+    def ask(frame: Frame) -> Outcome:
+        choice = frame.state.processes
+        text = choice.text if kind is PromptKind.FILTER else choice.user or ""
+        return replace(frame.state, prompt=Prompt(kind, text, text)), ()
+
+    return ask
+
+
+def _only_device(frame: Frame) -> Outcome:
+    state = frame.state
+    device = None if state.processes.device is not None else state.device
+    return _choose(state, device=device), ()
+
+
+def _follow(frame: Frame) -> Outcome:
+    state = frame.state
+    if state.follow is not None and state.process is not None:
+        same = state.follow[:2] == state.process[:2]
+        return replace(state, follow=None if same else state.process), ()
+    if state.process is None:
+        return state, ()
+    text = f"following process {state.process[0]}; F again stops"
+    return noticed(replace(state, follow=state.process), text, frame.now), ()
+
+
+def _copy(frame: Frame) -> Outcome:
+    """What is under the cursor, in the form that commands take."""
+    text = copied_text(frame)
+    if text is None:
+        return frame.state, ()
+    return replace(frame.state, copied=text), (Effect(EffectKind.COPY, text),)
+
+
+def copied_text(frame: Frame) -> str | None:
+    state, scene = frame.state, frame.scene
+    on_device = state.view is View.DEVICES and state.focus is Focus.DEVICES
+    if on_device or (state.view is View.DEVICE and state.process is None):
+        return state.device
+    if state.view in (View.DEVICES, View.PROCESSES, View.PROCESS, View.DEVICE):
+        return _command_of(scene, state.process)
+    ids: Sequence[str | None] = ()
+    if state.view is View.LEASES and scene.leases is not None:
+        ids = [row.id for row in scene.leases.leases]
+    elif state.view is View.RUNS:
+        ids = [row.id for row in scene.runs or ()]
+    elif state.view is View.JOBS:
+        ids = [row.id for row in scene.jobs or ()]
+    found = _nth(ids, state.row())
+    return None if found is None else str(found)
+
+
+def _command_of(scene: Scene, key: ProcessKey | None) -> str | None:
+    if scene.snapshot is None or key is None:
+        return None
+    for status in scene.snapshot.devices:
+        for process in status.processes:
+            if (process.pid, process.started) == key[:2]:
+                return process.command or str(process.pid)
+    return None
+
+
+# The screen.
+
+
+def _span(frame: Frame, by: int) -> Outcome:
+    place = min(range(len(SPANS)), key=lambda i: abs(SPANS[i] - frame.state.span_seconds))
+    span = SPANS[max(0, min(len(SPANS) - 1, place + by))]
+    state = replace(frame.state, span_seconds=span, graphs=True)
+    text = f"graphs over {human_seconds(span)}"
+    return noticed(state, text, frame.now, 2.0), (Effect(EffectKind.PAST),)
+
+
+def _interval(frame: Frame, by: int) -> Outcome:
+    now = frame.state.interval_seconds
+    place = min(range(len(INTERVALS)), key=lambda i: abs(INTERVALS[i] - now))
+    interval = INTERVALS[max(0, min(len(INTERVALS) - 1, place + by))]
+    state = replace(frame.state, interval_seconds=interval)
+    return noticed(state, f"every {interval:g} s", frame.now, 2.0), (
+        Effect(EffectKind.INTERVAL, str(interval)),
+    )
+
+
+def _environment(frame: Frame) -> Outcome:
+    state = replace(frame.state, environment=not frame.state.environment)
+    return state, ((Effect(EffectKind.ENVIRONMENT),) if state.environment else ())
+
+
+def _pause(frame: Frame) -> Outcome:
+    return replace(frame.state, paused=not frame.state.paused), (Effect(EffectKind.PAUSE),)
+
+
+def _step(kind: EffectKind) -> Callable[[Frame], Outcome]:
+    return lambda frame: (replace(frame.state, paused=True), (Effect(kind),))
+
+
+def _plain(kind: EffectKind) -> Callable[[Frame], Outcome]:
+    return lambda frame: (frame.state, (Effect(kind),))
+
+
+_ACTIONS: dict[str, Callable[[Frame], Outcome]] = {
+    "open": _open,
+    "back": _back,
+    "focus": _focus,
+    "up": lambda frame: _move(frame, -1),
+    "down": lambda frame: _move(frame, 1),
+    "pageup": lambda frame: _move(frame, -PAGE),
+    "pagedown": lambda frame: _move(frame, PAGE),
+    "home": lambda frame: _move(frame, -1_000_000),
+    "end": _plain(EffectKind.END),
+    "last": lambda frame: _move(frame, 1_000_000),
+    "sort_next": lambda frame: _next_sort(frame, 1),
+    "sort_previous": lambda frame: _next_sort(frame, -1),
+    "reverse": _toggle("reverse"),
+    "tree": _toggle("tree"),
+    "mine": _toggle("mine"),
+    "compute": _toggle("compute_only"),
+    "filter": _prompt(PromptKind.FILTER),
+    "filter_user": _prompt(PromptKind.USER),
+    "filter_device": _only_device,
+    "follow": _follow,
+    "columns": lambda frame: (replace(frame.state, menu=0), ()),
+    "environment": _environment,
+    "copy": _copy,
+    "graphs": lambda frame: (replace(frame.state, graphs=not frame.state.graphs), ()),
+    "span_longer": lambda frame: _span(frame, 1),
+    "span_shorter": lambda frame: _span(frame, -1),
+    "faster": lambda frame: _interval(frame, -1),
+    "slower": lambda frame: _interval(frame, 1),
+    "pause": _pause,
+    "step": _step(EffectKind.STEP),
+    "step_back": _step(EffectKind.STEP_BACK),
+    "redraw": _plain(EffectKind.REDRAW),
+    "suspend": _plain(EffectKind.SUSPEND),
+    "help": lambda frame: (replace(frame.state, help=True), ()),
+    "quit": _plain(EffectKind.QUIT),
+}
+ACTIONS = frozenset(_ACTIONS)
+"""Every action but those with a value: `view:…` and `sort:…`."""

@@ -1,0 +1,75 @@
+"""What a person chose in top, kept in the state folder for the next time."""
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from andon.errors import AndonError
+from andon.host.private_files import read_regular
+from andon.host.server.state_folder import open_state_folder, state_folder
+from andon.tui.scene import SORT_NAMES
+from andon.tui.state import INTERVALS, SPANS, TopState
+from andon.tui.views.processes import COLUMN_NAMES
+
+NAME = "top.json"
+SCHEMA = "andon.top/1"
+MOST_BYTES = 4096
+
+
+def remembered(state: TopState) -> TopState:
+    """The state with what was chosen last time; what cannot be read changes nothing."""
+    try:
+        found = json.loads(read_regular(state_folder() / NAME, MOST_BYTES))
+    except (OSError, ValueError):
+        return state
+    return with_choices(state, found) if isinstance(found, dict) else state
+
+
+def with_choices(state: TopState, found: dict[str, Any]) -> TopState:
+    """Only values that this version knows are taken."""
+    if found.get("schema") != SCHEMA:
+        return state
+    choice = state.processes
+    if found.get("sort") in SORT_NAMES:
+        choice = replace(choice, sort=found["sort"])
+    hidden = found.get("hidden")
+    if isinstance(hidden, list):
+        choice = replace(choice, hidden=frozenset(n for n in COLUMN_NAMES if n in hidden))
+    for name in ("reverse", "tree"):
+        if isinstance(found.get(name), bool):
+            choice = replace(choice, **{name: found[name]})
+    state = replace(state, processes=choice)
+    if isinstance(found.get("graphs"), bool):
+        state = replace(state, graphs=found["graphs"])
+    if found.get("span_seconds") in SPANS:
+        state = replace(state, span_seconds=float(found["span_seconds"]))
+    if found.get("interval_seconds") in INTERVALS:
+        state = replace(state, interval_seconds=float(found["interval_seconds"]))
+    return state
+
+
+def choices_of(state: TopState) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "sort": state.processes.sort,
+        "reverse": state.processes.reverse,
+        "tree": state.processes.tree,
+        "hidden": sorted(state.processes.hidden),
+        "graphs": state.graphs,
+        "span_seconds": state.span_seconds,
+        "interval_seconds": state.interval_seconds,
+    }
+
+
+def remember(state: TopState) -> None:
+    """Written whole and renamed; a folder that cannot be written is no reason to fail."""
+    with suppress(OSError, AndonError):
+        folder = open_state_folder()
+        descriptor, draft = tempfile.mkstemp(dir=folder, prefix=".top-")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(choices_of(state), file)
+        Path(draft).replace(folder / NAME)

@@ -1,0 +1,1 @@
+"""Where `andon top` gets what it shows: devices, the past, leases, alerts, runs and jobs."""

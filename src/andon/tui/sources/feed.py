@@ -1,0 +1,165 @@
+"""Takes snapshots in a thread of its own and judges them: no driver or server delays a key."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from andon.cli.snapshot_source import only, settings_of
+from andon.cli.sources import rulebook_of
+from andon.cli.terminal import Choices
+from andon.core import alerting
+from andon.core.alerting.lamps import LampBoard, board
+from andon.core.conditions.observation import Moment
+from andon.errors import AndonError
+from andon.host.clock import boot_seconds
+from andon.model.alert import Alert
+from andon.model.device import Snapshot
+from andon.tui.sources.snapshots import FromServer, OwnSampler, Player, SnapshotSource, open_source
+
+if TYPE_CHECKING:
+    from andon.core.conditions.rulebook import Rulebook
+
+KEPT = 120  # snapshots, for the explanation on a device's page
+RETRY_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A snapshot with its lamps and alerts; or only what there is to say."""
+
+    snapshot: Snapshot | None = None
+    lamps: LampBoard | None = None
+    alerts: tuple[Alert, ...] = ()
+    source: str = ""
+    replay: str | None = None
+    notice: str | None = None
+
+
+@dataclass(slots=True)
+class SharedAlerts:
+    """The alerts of a server that watches, read elsewhere; None where none does."""
+
+    alerts: tuple[Alert, ...] | None = None
+    past: deque[Snapshot] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+
+class Feed:
+    """One thread; `tell` is called in it with each tick and must not block."""
+
+    def __init__(
+        self, choices: Choices, interval_seconds: float, devices: set[str] | None = None
+    ) -> None:
+        self._choices, self._interval = choices, interval_seconds
+        self._rulebook = rulebook_of(choices)
+        self._state = alerting.EMPTY
+        self.shared = SharedAlerts()
+        self.devices = devices  # the uuids to show; None: all
+        self._tell: Callable[[Tick], None] | None = None
+        self._closed = False
+        self.source: SnapshotSource = open_source(choices, interval_seconds)
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+        self._handing = threading.Lock()
+        self._waiting: deque[Tick] = deque(maxlen=8)
+        self._first = threading.Event()
+        self._told_away = False
+
+    @property
+    def rulebook(self) -> "Rulebook":
+        return self._rulebook
+
+    @property
+    def is_server(self) -> bool:
+        return isinstance(self.source, FromServer)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def first(self, seconds: float) -> Tick | None:
+        """The first tick, for the picture before anything else is imported."""
+        self._first.wait(seconds)
+        return next((tick for tick in reversed(self._waiting) if tick.snapshot), None)
+
+    def attach(self, tell: Callable[[Tick], None]) -> None:
+        """From now on ticks go here; those so far come first."""
+        with self._handing:
+            self._tell = tell
+            while self._waiting:
+                tell(self._waiting.popleft())
+
+    def pace(self, interval_seconds: float) -> None:
+        self._interval = interval_seconds
+        self.source.pace(interval_seconds)
+
+    def pause(self, paused: bool) -> None:
+        """Only a recording stops; a live picture is frozen by whoever shows it."""
+        if isinstance(self.source, Player):
+            self.source.pause(paused)
+
+    def step(self, by: int) -> None:
+        if isinstance(self.source, Player):
+            self.source.step(by)
+
+    def close(self) -> None:
+        self._closed = True
+        self.source.close()
+
+    # The thread.
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                snapshot = self.source.get()
+            except AndonError as error:
+                self._without(error)
+                continue
+            if snapshot is not None and not self._closed:
+                self._take(snapshot)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        self.shared.past.append(snapshot)
+        alerts = self._judged(snapshot)
+        lamps = board(snapshot, alerts)
+        shown = snapshot if self.devices is None else only(snapshot, self.devices)
+        place = self.source.place() if isinstance(self.source, Player) else None
+        notice = None
+        if self._told_away and isinstance(self.source, FromServer):
+            self._told_away, notice = False, f"{self.source.words} is responding again"
+        self._give(Tick(shown, lamps, alerts, self.source.words, place, notice))
+
+    def _judged(self, snapshot: Snapshot) -> tuple[Alert, ...]:
+        """The server's alerts where one watches, else what holds by the same rules here."""
+        if self.shared.alerts is not None:
+            return self.shared.alerts
+        seen = alerting.Observation(snapshot, snapshot.events)
+        self._state = alerting.step(self._state, seen, _now(), self._rulebook).state
+        return alerting.current(self._state)
+
+    def _without(self, error: AndonError) -> None:
+        """The server does not answer: this node is read directly; another one is asked again."""
+        if self._choices.url is None:
+            words = f"{error.reason}; reading the devices directly from now on"
+            self.source.close()
+            self.shared.alerts = None
+            self.source = OwnSampler(settings_of(self._choices), self._interval)
+            self._give(Tick(notice=words))
+            return
+        if not self._told_away:
+            self._told_away = True
+            self._give(Tick(notice=f"{error.reason}; retrying"))
+        time.sleep(RETRY_SECONDS)
+
+    def _give(self, tick: Tick) -> None:
+        with self._handing:
+            if self._tell is None:
+                self._waiting.append(tick)
+            else:
+                self._tell(tick)
+        if tick.snapshot is not None:
+            self._first.set()
+
+
+def _now() -> Moment:
+    return Moment(time.time(), boot_seconds())

@@ -1,0 +1,246 @@
+"""Reads what is beside the samples in a thread of its own: leases, host use, runs, reasons, the
+past. A file system that hangs delays these, and no key."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from andon.cli.show.process_rows import between
+from andon.cli.snapshot_source import settings_of
+from andon.cli.terminal import Choices
+from andon.core.explain import explain
+from andon.errors import AndonError
+from andon.model.device import Process, Snapshot
+from andon.tui.scene import EnvironmentSeen
+from andon.tui.sources.feed import Feed
+from andon.tui.sources.jobs import read_jobs
+from andon.tui.sources.past import PastReader
+from andon.tui.sources.snapshots import FromServer
+from andon.tui.state import View
+
+if TYPE_CHECKING:
+    from andon.engine.sharing.availability import Availability
+    from andon.host.processes import ProcessTable
+    from andon.host.procfs import ProcessCounters
+    from andon.model.lease_list import LeaseList
+
+SHOWN_RUNS = 200
+EVERY_SECONDS = {"leases": 3.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
+                 "jobs": 2.0, "past": 0.2, "environment": 0.2}  # fmt: skip
+NO_LEASES = "a recording has no leases"
+RUNS_THERE = "the runs of a server are on its board; here: andon runs"
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What the screen shows now: written by the app, read by the side thread."""
+
+    view: View = View.DEVICES
+    device: str | None = None
+    pid: int | None = None
+    tree: bool = False
+    span_seconds: float = 300.0
+    environment: int | None = None  # the pid whose environment is asked for
+    done: dict[str, float] = field(default_factory=dict)
+
+
+Tell = Callable[[Mapping[str, Any], bool], None]
+"""Changes of the scene, and whether they are to be shown at once."""
+
+
+class Side:
+    """One thread that does what is due, one thing after the other."""
+
+    def __init__(self, choices: Choices, feed: Feed, wanted: Wanted, tell: Tell) -> None:
+        self._choices, self._feed, self._wanted, self._tell = choices, feed, wanted, tell
+        self._settings = settings_of(choices)
+        self._is_here = choices.url is None and not self._settings.replay
+        self._woken, self._closed = threading.Condition(), False
+        self._snapshot: Snapshot | None = None
+        self._table: ProcessTable | None = None
+        self._counters: tuple[float, Mapping[int, ProcessCounters]] | None = None
+        self._availability: Availability | None = None
+        self.past = PastReader(choices, feed)
+        self._thread = threading.Thread(target=self._run, name="side", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def seen(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.wake()
+
+    def wake(self, *again: str) -> None:
+        """Look whether something is due; `again` is due now."""
+        for name in again:
+            self._wanted.done.pop(name, None)
+        with self._woken:
+            self._woken.notify_all()
+
+    def close(self) -> None:
+        self._closed = True
+        self.wake()
+
+    # The thread.
+
+    def _run(self) -> None:
+        while not self._closed:
+            snapshot = self._snapshot
+            if snapshot is not None:
+                for name in self._due():
+                    if self._closed:
+                        return
+                    self._wanted.done[name] = time.monotonic()
+                    self._do(name, snapshot)
+            with self._woken:
+                if not self._closed:
+                    self._woken.wait(1.0)
+
+    def _due(self) -> list[str]:
+        now, wanted = time.monotonic(), self._wanted
+        needed = {
+            "leases": True,
+            "alerts": self._feed.is_server,
+            "hosts": self._is_here,
+            "tree": wanted.tree and self._is_here,
+            "why": wanted.view is View.DEVICE,
+            "runs": wanted.view is View.RUNS,
+            "jobs": wanted.view is View.JOBS,
+            "past": True,
+            "environment": wanted.environment is not None,
+        }
+        return [
+            name
+            for name, every in EVERY_SECONDS.items()
+            if needed[name] and now - wanted.done.get(name, -1000.0) >= every
+        ]
+
+    def _do(self, name: str, snapshot: Snapshot) -> None:
+        try:
+            getattr(self, f"_read_{name}")(snapshot)
+        except AndonError as error:
+            self._tell({"notes": {name: error.reason}}, False)
+        except OSError as error:
+            self._tell({"notes": {name: str(error)}}, False)
+
+    def _read_leases(self, snapshot: Snapshot) -> None:
+        if self._settings.replay and self._choices.url is None:
+            self._tell({"notes": {"leases": NO_LEASES}}, False)
+            return
+        first = "leases_read" not in self._wanted.done
+        self._wanted.done["leases_read"] = 0.0
+        shown = first or self._wanted.view in (View.LEASES, View.USERS)
+        self._tell({"leases": self._leases(snapshot)}, shown)
+
+    def _leases(self, snapshot: Snapshot) -> "LeaseList":
+        source = self._feed.source
+        if isinstance(source, FromServer):
+            from andon.cli.commands.share.leases import there
+
+            return there(source.server)
+        from andon.app import open_availability
+        from andon.engine.sharing.lease_listing import listing, read_listing
+        from andon.engine.sharing.releaser import asker
+        from andon.leases.book import Book
+
+        if self._availability is None:
+            broken = dict if snapshot.simulated else None
+            self._availability = open_availability(
+                self._settings, lambda: snapshot, simulated=True, broken=broken
+            )
+        view = self._availability.view_of(snapshot)
+        return listing(read_listing(self._availability, view, Book(make=False)), asker())
+
+    def _read_alerts(self, snapshot: Snapshot) -> None:
+        from andon.cli.alert_source import FromServer as AlertServer
+
+        source = self._feed.source
+        if not isinstance(source, FromServer):
+            self._feed.shared.alerts = None
+            return
+        page = AlertServer(source.server).page()
+        if (page.node, page.simulated) == (snapshot.node, snapshot.simulated):
+            self._feed.shared.alerts = page.alerts
+
+    def _pids(self, snapshot: Snapshot) -> set[int]:
+        """Those in this system's /proc: not simulated ones, nor those without a name."""
+        real = [s for s in snapshot.devices if s.device.vendor != "sim"]
+        return {p.pid for status in real for p in status.processes if p.name}
+
+    def _processes(self) -> "ProcessTable":
+        if self._table is None:
+            from andon.host.processes import ProcessTable
+
+            self._table = ProcessTable(Path(self._settings.root))
+        return self._table
+
+    def _read_hosts(self, snapshot: Snapshot) -> None:
+        pids = self._pids(snapshot)
+        if not pids:
+            return
+        now, found = time.monotonic(), self._processes().usage(pids)
+        before, self._counters = self._counters, (now, found)
+        if before is None:
+            self._wanted.done["hosts"] = now - EVERY_SECONDS["hosts"] + 0.5  # CPU is a difference
+            self._tell({"hosts": between(found, found, 0.0)}, False)
+            return
+        self._tell({"hosts": between(before[1], found, now - before[0])}, False)
+
+    def _read_tree(self, snapshot: Snapshot) -> None:
+        pids = self._pids(snapshot)
+        links = self._processes().lineage(pids)
+        others = [Process(pid) for pid in links if pid not in pids]
+        ancestors = {one.pid: one for one in self._processes().attribute(others)}
+        self._tell({"links": links, "ancestors": ancestors}, True)
+
+    def _read_why(self, snapshot: Snapshot) -> None:
+        uuid = self._wanted.device
+        if uuid is None:
+            return
+        past = [*self._feed.shared.past] or [snapshot]
+        found = explain(past, uuid, self._feed.rulebook)
+        self._tell({"why": found, "why_device": uuid}, True)
+
+    def _read_runs(self, snapshot: Snapshot) -> None:
+        if self._choices.url is not None:
+            self._tell({"runs": (), "notes": {"runs": RUNS_THERE}}, True)
+            return
+        from andon.app.runs import open_run_finder
+        from andon.core.runs.matching import RunQuery
+
+        finder = open_run_finder()
+        try:
+            finder.refresh()
+            rows = tuple(finder.index.find(RunQuery(limit=SHOWN_RUNS)))
+        finally:
+            finder.index.close()
+        self._tell({"runs": rows}, True)
+
+    def _read_jobs(self, snapshot: Snapshot) -> None:
+        self._tell({"jobs": read_jobs()}, True)
+
+    def _read_past(self, snapshot: Snapshot) -> None:
+        wanted = self._wanted
+        uuids = [status.device.uuid for status in snapshot.devices]
+        found = self.past.next(uuids, wanted.device, wanted.span_seconds, snapshot.at)
+        if found:
+            self._tell({"past": found}, True)
+
+    def _read_environment(self, snapshot: Snapshot) -> None:
+        from andon.core.processes.environment import shown_environment
+        from andon.host.environment import read_environment
+
+        pid, self._wanted.environment = self._wanted.environment, None
+        if pid is None:
+            return
+        seen = EnvironmentSeen(pid, reason="it is not a process of this machine")
+        if pid in self._pids(snapshot) and self._is_here:
+            try:
+                variables = read_environment(pid, Path(self._settings.root))
+                seen = EnvironmentSeen(pid, *shown_environment(variables))
+            except AndonError as error:
+                seen = EnvironmentSeen(pid, reason=error.reason)
+        self._tell({"environment": seen}, True)

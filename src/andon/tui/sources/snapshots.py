@@ -1,0 +1,241 @@
+"""Where snapshots come from: this node's sampler, a server, or a recording that can be paused."""
+
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from andon import app
+from andon.cli.snapshot_source import settings_of
+from andon.cli.terminal import Choices
+from andon.errors import AndonError
+from andon.model.device import Process, Snapshot
+from andon.units import human_seconds
+
+if TYPE_CHECKING:
+    from andon.cli.remote import Server
+    from andon.core.settings.resolution import Settings
+    from andon.host.processes import ProcessTable
+
+WAIT_SECONDS = 0.5  # how long a source may block before it is asked again
+
+
+class SnapshotSource(Protocol):
+    """Snapshots one after the other; `get` returns None when none came within a moment."""
+
+    words: str
+
+    def get(self) -> Snapshot | None: ...
+    def pace(self, interval_seconds: float) -> None: ...
+    def close(self) -> None: ...
+
+
+class OwnSampler:
+    """This node's devices, or simulated ones; a reader process calls the driver."""
+
+    words = ""
+
+    def __init__(self, settings: "Settings", interval_seconds: float) -> None:
+        with ExitStack() as stack:
+            self._sampler = stack.enter_context(app.open_sampler(settings))
+            self._session = self._sampler.subscribe(interval_seconds, watching=True, size=2)
+            self._stack = stack.pop_all()
+        self._settings: Settings | None = settings  # until the leases are tracked
+        self._is_first = True
+
+    def get(self) -> Snapshot | None:
+        found = self._session.get(WAIT_SECONDS)
+        if found is not None and self._is_first:
+            self._is_first = False
+        elif self._settings is not None and not self._is_first:
+            self._track_leases(self._settings)
+        return found
+
+    def _track_leases(self, settings: "Settings") -> None:
+        """After the first picture, which would wait for the imports."""
+        self._settings = None
+        tracker = app.open_lease_tracker(settings, self._sampler)
+        if tracker is not None:
+            self._stack.callback(tracker.close)
+
+    def pace(self, interval_seconds: float) -> None:
+        self._session.pace(interval_seconds, time.monotonic())
+
+    def close(self) -> None:
+        self._session.close()
+        self._stack.close()
+
+
+class FromServer:
+    """A server's devices. What it withholds of this machine's processes comes from /proc."""
+
+    def __init__(
+        self, server: "Server", interval_seconds: float, table: "ProcessTable | None" = None
+    ) -> None:
+        from andon.cli.remote import Remote
+
+        self.server, self.words = server, server.url
+        self._remote, self._interval, self._table = Remote(server), interval_seconds, table
+        self._due, self._last = 0.0, -1.0
+        self._woken = threading.Event()
+        self.remembered: list[Snapshot] = []  # of the last minutes, before the first reading
+
+    def get(self) -> Snapshot | None:
+        """Raises AndonError where the server does not answer."""
+        self._woken.clear()
+        wait = self._due - time.monotonic()
+        if wait > 0 and self._woken.wait(min(wait, WAIT_SECONDS)):
+            return None
+        if time.monotonic() < self._due:
+            return None
+        self._due = time.monotonic() + self._interval
+        snapshot = self._remote.once()
+        if snapshot.at == self._last:
+            return None
+        self._last = snapshot.at
+        return self._filled(snapshot)
+
+    def past(self) -> list[Snapshot]:
+        """The snapshots that the server remembers."""
+        return self._remote.past()
+
+    def pace(self, interval_seconds: float) -> None:
+        self._interval, self._due = interval_seconds, 0.0
+        self._woken.set()
+
+    def close(self) -> None:
+        self._woken.set()
+
+    def _filled(self, snapshot: Snapshot) -> Snapshot:
+        if self._table is None:
+            return snapshot
+        return filled(snapshot, self._table)
+
+
+def filled(snapshot: Snapshot, table: "ProcessTable") -> Snapshot:
+    """With the command lines that a server withheld and /proc shows to this user."""
+    devices = tuple(
+        replace(status, processes=_with_commands(status.processes, table))
+        if any(process.command is None for process in status.processes)
+        else status
+        for status in snapshot.devices
+    )
+    return replace(snapshot, devices=devices)
+
+
+def _with_commands(processes: tuple[Process, ...], table: "ProcessTable") -> tuple[Process, ...]:
+    """Only where it is the same process: a pid may have been reused since."""
+    found = {p.pid: p for p in table.attribute(Process(one.pid) for one in processes)}
+    out = []
+    for one in processes:
+        here = found.get(one.pid)
+        same = here is not None and None not in (here.started, one.started) and (
+            abs((here.started or 0.0) - (one.started or 0.0)) < 2.0
+        )  # fmt: skip
+        if one.command is None and here is not None and same:
+            one = replace(one, command=here.command, name=one.name or here.name,
+                          user=one.user or here.user)  # fmt: skip
+        out.append(one)
+    return tuple(out)
+
+
+class Player:
+    """A recording at its own pace; it can be paused, and stepped through both ways."""
+
+    words = ""
+
+    def __init__(self, settings: "Settings") -> None:
+        from andon.backends.replay.recording import Recording
+        from andon.host.folders import expanded
+
+        path = expanded(settings.replay)
+        self._recording = Recording(str(path.absolute()), settings.replay_loop)
+        self._name, self._speed = Path(path).name, settings.replay_speed
+        self._elapsed, self._since = 0.0, time.monotonic()
+        self._paused, self._shown = False, -1.0
+        self._changed = threading.Condition()
+
+    def get(self) -> Snapshot | None:
+        with self._changed:
+            snapshot, offset = self._moment()
+            if snapshot is None:
+                self._changed.wait(0.1)
+                snapshot, offset = self._moment()
+            if snapshot is None:
+                return None
+            self._shown = offset
+        versions = {**snapshot.versions, "replay": f"{self._name}"}
+        return replace(snapshot, versions=versions)
+
+    def _moment(self) -> tuple[Snapshot | None, float]:
+        found = self._recording.at(self._position())
+        if found.offset_seconds == self._shown:
+            return None, self._shown
+        return found.snapshot, found.offset_seconds
+
+    def _position(self) -> float:
+        if self._paused:
+            return self._elapsed
+        return self._elapsed + (time.monotonic() - self._since) * self._speed
+
+    def pause(self, paused: bool) -> None:
+        with self._changed:
+            self._elapsed, self._since = self._position(), time.monotonic()
+            self._paused = paused
+            self._changed.notify_all()
+
+    def step(self, by: int) -> None:
+        """One snapshot on or back; it stays paused there."""
+        with self._changed:
+            now = self._shown if self._shown >= 0 else 0.0
+            self._elapsed, self._paused = self._recording.beside(now, by), True
+            self._changed.notify_all()
+
+    def place(self) -> str:
+        """Which recording, and how far it has come."""
+        shown = max(0.0, self._shown)
+        return f"{self._name} +{human_seconds(shown) if shown >= 60 else f'{shown:.1f} s'}"
+
+    def pace(self, interval_seconds: float) -> None:
+        """A recording has its own pace."""
+
+    def close(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+def open_source(choices: Choices, interval_seconds: float) -> SnapshotSource:
+    """The named server, a recording, simulated devices, the server that watches this machine, or
+    this node's own sampler."""
+    settings = settings_of(choices)
+    if choices.url is not None:
+        from andon.cli.snapshot_source import connected
+
+        return FromServer(connected(choices, choices.url), interval_seconds)
+    if settings.replay:
+        return Player(settings)
+    if not settings.simulate and (found := _server_here(choices, settings, interval_seconds)):
+        return found
+    return OwnSampler(settings, interval_seconds)
+
+
+def _server_here(
+    choices: Choices, settings: "Settings", interval_seconds: float
+) -> FromServer | None:
+    """The trusted server of this machine, if it watches real devices: ten viewers, one sampler."""
+    from andon.cli.lamp_source import watching_server
+
+    try:
+        watching = watching_server(choices)
+        if watching is None:
+            return None
+        from andon.host.processes import ProcessTable
+
+        table = ProcessTable(Path(settings.root))
+        source = FromServer(watching.server, interval_seconds, table)
+        source.remembered = source.past()
+        return None if source.remembered[-1].simulated else source
+    except AndonError:
+        return None

@@ -1,0 +1,107 @@
+"""What a person has chosen in `andon top`: one frozen value, changed only by `reducers`."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class View(StrEnum):
+    """A page of top; each has a key of its own."""
+
+    DEVICES = "devices"
+    PROCESSES = "processes"
+    ALERTS = "alerts"
+    LEASES = "leases"
+    JOBS = "jobs"
+    RUNS = "runs"
+    USERS = "users"
+    DEVICE = "device"  # one device's own page
+    PROCESS = "process"  # one process's details
+
+
+class Focus(StrEnum):
+    """Which table of the first view the cursor is in."""
+
+    DEVICES = "devices"
+    PROCESSES = "processes"
+
+
+class PromptKind(StrEnum):
+    """What is being typed at the bottom of the screen."""
+
+    FILTER = "filter"
+    USER = "user"
+
+
+ProcessKey = tuple[int, float | None, str]
+"""A process on a device: pid, start time and the device's uuid."""
+SPANS = (60.0, 300.0, 1800.0, 7200.0, 43200.0, 86400.0)
+INTERVALS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A line that is being typed; `before` is what Escape returns to."""
+
+    kind: PromptKind
+    text: str = ""
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessChoice:
+    """Which processes are shown, and how; the parts that are remembered come first."""
+
+    sort: str = "memory"
+    reverse: bool = False
+    tree: bool = False
+    hidden: frozenset[str] = frozenset()  # columns
+    text: str = ""
+    user: str | None = None
+    device: str | None = None  # a uuid
+    mine: bool = False
+    compute_only: bool = False
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.text or self.user or self.device or self.mine or self.compute_only)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One line for the person, shown until its time is over."""
+
+    text: str
+    until: float
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopState:
+    """Everything that a key can change."""
+
+    view: View = View.DEVICES
+    back: tuple[View, ...] = ()
+    focus: Focus = Focus.DEVICES
+    device: str | None = None  # the uuid under the cursor
+    process: ProcessKey | None = None
+    place: int = 0  # where the process under the cursor was listed: its neighbour comes next
+    follow: ProcessKey | None = None
+    rows: dict[str, int] = field(default_factory=dict)  # view -> row of its cursor
+    processes: ProcessChoice = ProcessChoice()
+    graphs: bool = True
+    span_seconds: float = 300.0
+    interval_seconds: float = 1.0
+    paused: bool = False
+    help: bool = False
+    menu: int | None = None  # the row of the column menu, where it is open
+    environment: bool = False
+    prompt: Prompt | None = None
+    copied: str | None = None  # shown until the next key: a terminal may refuse to copy
+    notice: Notice | None = None
+    can_end: bool = True  # not with --readonly, nor where the processes are another machine's
+    has_jobs: bool = False
+    replayed: bool = False  # whether a recording is played
+
+    def row(self) -> int:
+        """The cursor's row in a plain list."""
+        return self.rows.get(self.view, 0)

@@ -1,0 +1,101 @@
+"""A device's graphs side by side: utilisation, memory, temperature and power."""
+
+from typing import NamedTuple
+
+from andon.cli.show import cells
+from andon.cli.show.entries import NamedDevice
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.model.device import Sample
+from andon.tui.graphs import graph, values_across
+from andon.tui.page import Frame, Page
+from andon.units import human_seconds
+
+GAP = 2
+LEAST_WIDTH = 22
+
+
+class Chart(NamedTuple):
+    """One graph: its title, what is read now, its scale and colour."""
+
+    metric: str
+    title: str
+    now: str
+    top: float
+    style: str
+
+
+def charts_of(entry: NamedDevice, frame: Frame) -> list[Chart]:
+    status = entry.status
+    device, sample = status.device, status.sample if status.answered else None
+    reading = sample or Sample(at=0.0)
+    total, limit = device.memory_total_bytes, reading.power_limit_watts
+    slowdown = device.limits.slowdown_celsius
+    return [
+        Chart("utilization_percent", "utilisation", _with(reading.utilization_percent, " %"), 100.0,
+              "green"),
+        Chart("memory_used_bytes", "memory", _memory(reading, total),
+              float(total or _peak(frame, device.uuid, "memory_used_bytes")), "cyan"),
+        Chart("temperature_celsius", "temperature",
+              _with(reading.temperature_celsius, " °C")
+              + (f", slows down at {slowdown}" if slowdown else ""),
+              float(slowdown or 100), cells.heat_style(entry) or "yellow"),
+        Chart("power_watts", "power", _power(reading, limit),
+              float(limit or _peak(frame, device.uuid, "power_watts")), "red"),
+    ]  # fmt: skip
+
+
+def _with(value: float | None, unit: str) -> str:
+    return UNKNOWN if value is None else f"{value:.0f}{unit}"
+
+
+def _memory(sample: Sample, total: int | None) -> str:
+    whole = "" if total is None else f"/{cells.gib(total)}"
+    return f"{cells.gib(sample.memory_used_bytes)}{whole} GiB"
+
+
+def _power(sample: Sample, limit: float | None) -> str:
+    whole = "" if limit is None else f"/{limit:.0f}"
+    return UNKNOWN if sample.power_watts is None else f"{sample.power_watts:.0f}{whole} W"
+
+
+def _peak(frame: Frame, uuid: str, metric: str) -> float:
+    """The scale of a reading without a limit: the most that is shown."""
+    span = frame.state.span_seconds
+    values = frame.histories.values(uuid, metric, frame.scene.at, span, 60)
+    return max((value for value in values if value is not None), default=1.0) or 1.0
+
+
+def chart_rows(page: Page, frame: Frame, entry: NamedDevice, height: int) -> None:
+    """A line of titles and `height` lines of graphs: as many of the four as fit side by side."""
+    charts = charts_of(entry, frame)
+    across = max(1, min(len(charts), (frame.width + GAP) // (LEAST_WIDTH + GAP)))
+    across = 2 if across == 3 else across
+    width = (frame.width - GAP * (across - 1)) // across
+    shown = charts[:across]
+    span = human_seconds(frame.state.span_seconds)
+    page.add(_titles(shown, entry, width, span))
+    columns = [_graph(chart, frame, entry, width, height) for chart in shown]
+    for row in range(height):
+        text = Text()
+        for number, (chart, lines) in enumerate(zip(shown, columns, strict=True)):
+            text = text + say(" " * GAP if number else "") + say(lines[row], chart.style)
+        page.add(text)
+
+
+def _titles(shown: list[Chart], entry: NamedDevice, width: int, span: str) -> Text:
+    text = Text()
+    for number, chart in enumerate(shown):
+        name = say(f"{entry.title} ", "bold") if number == 0 else Text()
+        title = name + say(f"{chart.title} ", "dim") + say(chart.now)
+        if number == 0 and title.width + len(span) + 2 <= width:
+            title = title.pad(width - len(span)) + say(span, "dim")
+        text = text + say(" " * GAP if number else "") + title.fit(width).pad(width)
+    return text
+
+
+def _graph(chart: Chart, frame: Frame, entry: NamedDevice, width: int, height: int) -> list[str]:
+    count = values_across(width, frame.ascii_only)
+    values = frame.histories.values(
+        entry.status.device.uuid, chart.metric, frame.scene.at, frame.state.span_seconds, count
+    )
+    return graph(values, width, height, chart.top, frame.ascii_only)

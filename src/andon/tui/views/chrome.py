@@ -1,0 +1,195 @@
+"""What surrounds every view: the first line, the lines of alerts and leases, the line of keys."""
+
+import time
+from typing import TYPE_CHECKING
+
+from andon.cli.show.entries import unreal
+from andon.cli.show.render import node_row
+from andon.cli.show.text import Text, join, say
+from andon.core.alerting import listing
+from andon.model.alert import Phase
+from andon.model.naming import range_of
+from andon.model.verdict import VerdictKind
+from andon.tui.keys import KeyBinding, bindings_for, key_name
+from andon.tui.page import Frame, Hit, Page
+from andon.tui.scene import Scene
+from andon.tui.state import PromptKind, View
+from andon.units import human_seconds
+
+if TYPE_CHECKING:
+    from andon.model.lease_list import LeaseList, LeaseRow
+
+_STYLES = {"critical": "bold red", "warning": "yellow"}
+LEAST_NAME = 12
+
+
+def header(frame: Frame) -> Text:
+    """Node, driver and headline on the left; source, mark and time on the right."""
+    scene, width = frame.scene, frame.width
+    snapshot = scene.snapshot
+    if snapshot is None:
+        return say("andon top", "bold") + say("  reading the devices…", "dim")
+    driver = snapshot.versions.get("driver")
+    left = [say(snapshot.node, "bold")] + ([say(f"driver {driver}", "dim")] if driver else [])
+    if scene.lamps is not None:
+        left.append(say(scene.lamps.headline))
+    right = join(list(_right(frame)), "  ")
+    room = max(LEAST_NAME, width - right.width - 2)
+    text = join(left, " · ").fit(room)
+    return (text + say(" " * max(2, width - text.width - right.width)) + right).fit(width)
+
+
+def _right(frame: Frame) -> list[Text]:
+    scene, state = frame.scene, frame.state
+    assert scene.snapshot is not None
+    mark = unreal(scene.snapshot)
+    parts = [say(f" {mark} ", "bold reverse")] if mark else []
+    if state.paused:
+        parts.append(say(" PAUSED ", "reverse yellow"))
+    if scene.replay:
+        parts.append(say(scene.replay, "dim"))
+    if scene.source and frame.width >= 100:
+        parts.append(say(scene.source, "dim"))
+    if frame.width >= 60 and not state.replayed:
+        every = state.interval_seconds
+        parts.append(say(f"every {every:g} s", "dim"))
+    parts.append(say(time.strftime("%H:%M:%S", time.localtime(scene.at)), "dim"))
+    return parts
+
+
+def node_line(frame: Frame) -> Text:
+    snapshot = frame.scene.snapshot
+    if snapshot is None:
+        return Text()
+    text = join(node_row(snapshot, frame.width), " · ")
+    for fault in snapshot.faults:
+        text = text + say(" · ", "dim") + say(f"{fault.source}: {fault.reason}", "yellow")
+    return text.fit(frame.width)
+
+
+def alerts_line(frame: Frame) -> Text:
+    """How many alerts there are, and the worst in a sentence."""
+    entries = listing.entries(frame.scene.alerts)
+    words = listing.level_words(listing.counts(entries))
+    firing = [e for e in entries if e.alert.state is Phase.FIRING]
+    if not words:
+        soon = sum(e.alert.state is Phase.PENDING for e in entries)
+        more = f"; {soon} pending" if soon else ""
+        note = frame.scene.notes.get("alerts")
+        text = say(f"no active alerts{more}", "dim") if note is None else say(note, "dim")
+        return (say("alerts  ", "dim") + text).fit(frame.width)
+    styles = [next((s for k, s in _STYLES.items() if k in word), "") for word in words]
+    parts = [say(word, style) for word, style in zip(words, styles, strict=True)]
+    text = say("alerts  ", "dim") + join(parts, ", ")
+    if firing:
+        text = text + say(" · ", "dim") + say(firing[0].alert.message)
+    return text.fit(frame.width)
+
+
+def leases_line(frame: Frame) -> Text:
+    """Who holds what, who waits, and what is free."""
+    found = frame.scene.leases
+    if found is None:
+        note = frame.scene.notes.get("leases", "not read yet")
+        return (say("leases  ", "dim") + say(note, "dim")).fit(frame.width)
+    labels = {one.uuid: one.label for one in found.devices}
+    parts = [_held(found.leases, labels)]
+    if found.waiting:
+        parts.append(_waiting(found))
+    parts.append(_free(frame.scene))
+    return (say("leases  ", "dim") + join(parts, " · ")).fit(frame.width)
+
+
+def _held(rows: "tuple[LeaseRow, ...]", labels: dict[str, str]) -> Text:
+    if not rows:
+        return say("none held", "dim")
+    named = [
+        f"{row.user} GPU {range_of([labels.get(s.uuid) or str(s.index) for s in row.devices])}"
+        for row in rows
+    ]
+    return say(f"{len(rows)} held ") + say(f"({'; '.join(named)})", "dim")
+
+
+def _waiting(found: "LeaseList") -> Text:
+    first = found.waiting[0]
+    waited = human_seconds(max(0.0, found.at - first.since))
+    many = f"{first.gpus} GPU{'s' * (first.gpus != 1)}"
+    return say(f"{len(found.waiting)} waiting ", "yellow") + say(
+        f"({first.user}, {many}, {waited})", "dim"
+    )
+
+
+def _free(scene: Scene) -> Text:
+    free = [
+        e.label
+        for e in scene.entries
+        if (v := scene.verdicts.get(e.status.device.uuid)) and v.kind is VerdictKind.FREE
+    ]
+    if not free:
+        return say("free: ", "dim") + say("none")
+    return say("free: ", "dim") + say(f"GPU {range_of(free)}", "bold green")
+
+
+def tabs(page: Page, frame: Frame) -> None:
+    """The views by their keys; the one that is shown stands out."""
+    shown = frame.state.view
+    text = Text()
+    for binding in bindings_for(frame.state):
+        view = binding.view
+        if view is None:
+            continue
+        name = f" {key_name(binding.keys[0])} {view} "
+        page.mark(text.width, text.width + len(name), Hit("action", binding.action))
+        text = text + say(name, "reverse" if view is shown else "dim")
+    page.add(text.fit(frame.width))
+
+
+def bottom_line(page: Page, frame: Frame) -> None:
+    """What is being typed, a notice, or the keys that matter here."""
+    state, width = frame.state, frame.width
+    if state.prompt is not None:
+        asked = "filter: " if state.prompt.kind is PromptKind.FILTER else "user: "
+        text = say(asked, "bold") + say(state.prompt.text) + say(" ", "reverse")
+        page.add((text + say("  Enter keeps it, Esc does not", "dim")).fit(width))
+    elif state.copied is not None:
+        page.add((say("copied: ", "bold") + say(state.copied)).fit(width))
+    elif state.notice is not None and state.notice.until > frame.now:
+        page.add(say(state.notice.text, state.notice.style or "yellow").fit(width))
+    else:
+        _keys(page, frame)
+
+
+def _keys(page: Page, frame: Frame) -> None:
+    text = Text()
+    for binding in bindings_for(frame.state):
+        if not binding.short or binding.view is not None:
+            continue
+        item = _item(binding)
+        if text.width + item.width + 1 > frame.width:
+            break
+        page.mark(text.width, text.width + item.width, Hit("action", binding.action))
+        text = text + item + say(" ")
+    page.add(text)
+
+
+def _item(binding: KeyBinding) -> Text:
+    return say(key_name(binding.keys[0]), "reverse") + say(f" {binding.short}")
+
+
+def filter_words(frame: Frame) -> str:
+    """What narrows the processes table down, for its heading."""
+    choice = frame.state.processes
+    entry = frame.scene.entry(choice.device)
+    words = [
+        f"“{choice.text}”" if choice.text else "",
+        f"of {choice.user}" if choice.user else "",
+        "mine" if choice.mine else "",
+        "compute only" if choice.compute_only else "",
+        f"on GPU {entry.label}" if entry is not None else "",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def is_list(view: View) -> bool:
+    """Whether a view is one plain list."""
+    return view in (View.ALERTS, View.LEASES, View.JOBS, View.RUNS, View.USERS)

@@ -1,0 +1,174 @@
+"""The views that are one list each: alerts, leases, jobs, runs and users."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from andon.cli.commands.share.leases import lease_columns
+from andon.cli.show.alerts import about, lamp, names_of
+from andon.cli.show.render import paragraph
+from andon.cli.show.runs.listing import render_runs
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.core.alerting import listing
+from andon.model.alert import Phase
+from andon.tui.page import Frame, Hit, Page, scrolled, selected
+from andon.tui.scene import JobRow
+from andon.tui.state import View
+from andon.tui.users import UserLine, user_lines
+from andon.units import human_bytes, human_seconds
+
+R = TypeVar("R")
+NOT_READ = "not read yet"
+
+
+def list_view(page: Page, frame: Frame, room: int) -> None:
+    """The list of the view that is shown."""
+    _VIEWS[frame.state.view](page, frame, room)
+
+
+def _alerts(page: Page, frame: Frame, room: int) -> None:
+    """A line for each alert; below, what to do about the one under the cursor."""
+    entries = listing.entries(frame.scene.alerts)
+    if not entries:
+        _nothing(page, frame, "alerts", "no active alerts")
+        return
+    alerts = [entry.alert for entry in entries]
+    names, now = names_of(frame.scene.alerts), frame.scene.at
+    cursor = min(frame.state.row(), len(alerts) - 1)
+    chosen = alerts[cursor]
+    details = paragraph(chosen.message, frame.width, "bold", indent=0)
+    details += paragraph(" · ".join(about(chosen, now)), frame.width, "dim", indent=0)
+    if chosen.advice:
+        details += paragraph(f"what to do: {chosen.advice}", frame.width, indent=2)
+    related = [alert.message for alert in entries[cursor].related]
+    for message in related[:3]:
+        details += paragraph(f"related: {message}", frame.width, "dim", indent=2)
+    details = details[: max(0, room // 2)]
+    lines = [
+        lamp(alert) + say(f" {names[alert.id]}  ", "bold" if alert.state is Phase.FIRING else "dim")
+        + say(alert.message)
+        for alert in alerts
+    ]  # fmt: skip
+    _rows(page, frame, lines, max(1, room - len(details) - 1), cursor)
+    page.add(Text())
+    page.add_all(details)
+
+
+def _leases(page: Page, frame: Frame, room: int) -> None:
+    found = frame.scene.leases
+    if found is None:
+        _nothing(page, frame, "leases", NOT_READ)
+        return
+    labels = {one.uuid: one.label for one in found.devices}
+    waiting = [
+        say(
+            f"queue {one.position}: {one.user}, {one.gpus} GPU{'s' * (one.gpus != 1)}, "
+            f"waiting {human_seconds(max(0.0, found.at - one.since))}"
+        )
+        for one in found.waiting
+    ]
+    cordons = [
+        say(f"GPU {labels.get(one.uuid, UNKNOWN)} out of service since "
+            f"{time.strftime('%H:%M', time.localtime(one.at))}, by {one.by}: {one.reason}",
+            "yellow")
+        for one in found.cordons
+    ]  # fmt: skip
+    below = [*waiting, *cordons][: room // 2]
+    if found.leases:
+        columns = lease_columns(found.at, labels)
+        lines = draw(columns, [TableRow(row) for row in found.leases], frame.width)
+        page.add(lines[0])
+        room_left = max(1, room - 2 - len(below))
+        _rows(page, frame, lines[1:], room_left, min(frame.state.row(), len(found.leases) - 1))
+    else:
+        page.add(say(found.note or "no leases", "dim"))
+    page.add(Text())
+    page.add_all(line.fit(frame.width) for line in below)
+
+
+def _runs(page: Page, frame: Frame, room: int) -> None:
+    rows = frame.scene.runs
+    if not rows:
+        _nothing(page, frame, "runs", NOT_READ if rows is None else "no runs recorded")
+        return
+    lines = render_runs(rows, frame.now, frame.width)
+    page.add(lines[0])
+    _rows(page, frame, lines[1:], room - 1, min(frame.state.row(), len(rows) - 1))
+
+
+def _jobs(page: Page, frame: Frame, room: int) -> None:
+    rows = frame.scene.jobs
+    if not rows:
+        _nothing(page, frame, "jobs", NOT_READ if rows is None else "no jobs")
+        return
+    columns = (
+        TableColumn[JobRow]("JOB", lambda row: say(row.id), lead=True),
+        TableColumn[JobRow]("NAME", lambda row: say(row.name), elastic=10),
+        TableColumn[JobRow]("USER", lambda row: say(row.user), rank=2, elastic=6),
+        TableColumn[JobRow]("STATE", lambda row: say(row.state), rank=1),
+        TableColumn[JobRow]("GPU", lambda row: say(row.gpus), rank=1, right=True),
+        TableColumn[JobRow]("FOR", lambda row: say(row.waited), rank=2, right=True),
+        TableColumn[JobRow]("WHY", lambda row: say(row.reason, "dim"), rank=3, elastic=12),
+    )
+    lines = draw(columns, [TableRow(row) for row in rows], frame.width)
+    page.add(lines[0])
+    _rows(page, frame, lines[1:], room - 1, min(frame.state.row(), len(rows) - 1))
+
+
+def _users(page: Page, frame: Frame, room: int) -> None:
+    """What each user has: devices, memory, share of the node, and what is held but idle."""
+    rows = user_lines(frame.scene)
+    if not rows:
+        _nothing(page, frame, "users", "no one uses or holds a GPU")
+        return
+    columns = (
+        TableColumn[UserLine]("USER", lambda row: say(row.user, "bold"), lead=True, floor=8),
+        TableColumn[UserLine]("GPU", lambda row: say(row.devices), elastic=8, floor=8),
+        TableColumn[UserLine]("PROCESSES", lambda row: say(str(row.processes)), right=True, rank=3),
+        TableColumn[UserLine]("GPU MEM", lambda row: say(human_bytes(row.memory_bytes)),
+                              right=True, rank=1, floor=8),
+        TableColumn[UserLine]("SHARE", lambda row: _share(row.share), right=True, rank=1, floor=5),
+        TableColumn[UserLine]("HELD", lambda row: say(row.held), elastic=6, rank=2),
+        TableColumn[UserLine]("HELD BUT IDLE", lambda row: say(row.idle, "yellow"), elastic=13,
+                              rank=2),
+    )  # fmt: skip
+    lines = draw(columns, [TableRow(row) for row in rows], frame.width)
+    page.add(lines[0])
+    _rows(page, frame, lines[1:], room - 1, min(frame.state.row(), len(rows) - 1))
+
+
+def _share(value: float | None) -> Text:
+    return say(UNKNOWN, "dim") if value is None else say(f"{value:.0f} %")
+
+
+def _rows(page: Page, frame: Frame, lines: Sequence[Text], room: int, cursor: int) -> None:
+    first = scrolled(len(lines), room, cursor)
+    for place, text in enumerate(lines[first : first + room], first):
+        shown = selected(text, frame.width) if place == cursor else text.fit(frame.width)
+        page.add(shown, Hit("row", place))
+
+
+def _nothing(page: Page, frame: Frame, name: str, words: str) -> None:
+    page.add_all(paragraph(frame.scene.notes.get(name, words), frame.width, "dim", indent=0))
+
+
+_VIEWS: Mapping[View, Callable[[Page, Frame, int], None]] = {
+    View.ALERTS: _alerts,
+    View.LEASES: _leases,
+    View.RUNS: _runs,
+    View.JOBS: _jobs,
+    View.USERS: _users,
+}
+
+
+def list_length(frame: Frame) -> int:
+    """How many rows the list of this view has."""
+    scene = frame.scene
+    if frame.state.view is View.ALERTS:
+        return len(listing.entries(scene.alerts))
+    if frame.state.view is View.LEASES:
+        return 0 if scene.leases is None else len(scene.leases.leases)
+    if frame.state.view is View.USERS:
+        return len(user_lines(scene))
+    return len((scene.runs if frame.state.view is View.RUNS else scene.jobs) or ())

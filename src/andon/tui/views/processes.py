@@ -1,0 +1,266 @@
+"""The processes table of top: the cells of `andon ps` in columns that keep their widths.
+
+A row that shows the same as a second ago is the same object: what is not drawn again costs nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from andon.cli.show import cells
+from andon.cli.show.process_table import places, size
+from andon.cli.show.text import Text, display_width, join, say
+from andon.model.device import Process, ProcessKind
+from andon.model.programs import program_of, short_command
+from andon.tui.page import Frame, Hit, Page, scrolled, selected
+from andon.tui.scene import ProcessEntry, place_of, starts_descending
+from andon.tui.state import Focus, View
+from andon.tui.views.chrome import filter_words
+
+NO_PROCESS = "no process is using a GPU"
+GAP = 2
+LEAST_COMMAND = 20
+WIDEST_USER, WIDEST_PLACE = 16, 24
+
+
+class Drawn(NamedTuple):
+    """What a row shows: values that are equal make the same line."""
+
+    label: str
+    process: Process | None
+    memory_bytes: int | None
+    cpu_percent: float | None
+    host_bytes: int | None
+    age: str
+    depth: int
+    is_use: bool
+
+
+class Column(NamedTuple):
+    """A column of the table; lower ranks stay where there is less room."""
+
+    name: str
+    title: str
+    width: int
+    rank: int
+    right: bool
+    cell: Callable[[Drawn], Text]
+
+
+COLUMNS = {
+    "device": "GPU", "user": "USER", "pid": "PID", "kind": "TYPE", "memory": "GPU MEM",
+    "gpu": "UTIL", "cpu": "CPU", "host": "HOST MEM", "time": "TIME", "place": "CONTAINER/JOB",
+    "lease": "LEASE", "command": "COMMAND",
+}  # fmt: skip
+"""Every column by its name."""
+COLUMN_NAMES = tuple(name for name in COLUMNS if name != "command")
+"""Those that can be hidden."""
+SORTED = frozenset(("device", "user", "pid", "memory", "gpu", "cpu", "host", "time", "command"))
+
+
+def process_table(
+    page: Page, frame: Frame, rows: Sequence[ProcessEntry], room: int, hidden: Sequence[str] = ()
+) -> None:
+    """A heading and as many processes as fit, around the cursor."""
+    if room < 1:
+        return
+    cursor = place_of(rows, frame.state.process)
+    first = scrolled(len(rows), room - 1, cursor or 0)
+    shown = rows[first : first + room - 1]
+    columns = _columns(rows, frame, frozenset(hidden))
+    _heading(page, frame, columns, len(rows))
+    if not rows:
+        page.add(say(f"  {_no_process(frame)}", "dim"))
+        return
+    focused = frame.state.view is not View.DEVICES or frame.state.focus is Focus.PROCESSES
+    for place, row in enumerate(shown, first):
+        text = _line(columns, _drawn(row, frame), frame.width)
+        if place == cursor and focused:
+            text = selected(text, frame.width)
+        elif _is_followed(frame, row):
+            text = text.restyled("bold yellow")
+        page.add(text, Hit("process", row.key))
+
+
+def _drawn(row: ProcessEntry, frame: Frame) -> Drawn:
+    process, use = row.process, row.use
+    host = None if process is None else frame.scene.hosts.get(process.pid)
+    return Drawn(
+        row.label,
+        process,
+        None if use is None else use.memory_bytes,
+        None if host is None or host.cpu_percent is None else float(round(host.cpu_percent)),
+        None if host is None else host.memory_bytes,
+        "" if use is None else age(use.elapsed_seconds),
+        row.depth,
+        use is not None,
+    )
+
+
+def age(seconds: float | None) -> str:
+    """`40s`, `12m`, `3h14m`, `2d04h`: a row need not change every second."""
+    if seconds is None:
+        return "–"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole - whole % 10}s" if whole >= 10 else "<10s"
+    if whole < 3600:
+        return f"{whole // 60}m"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def _is_followed(frame: Frame, row: ProcessEntry) -> bool:
+    followed, key = frame.state.follow, row.key
+    return followed is not None and key is not None and key[:2] == followed[:2]
+
+
+def _no_process(frame: Frame) -> str:
+    words = filter_words(frame)
+    return f"no process matches: {words} (Esc shows all)" if words else NO_PROCESS
+
+
+def _heading(page: Page, frame: Frame, columns: tuple[Column, ...], count: int) -> None:
+    choice = frame.state.processes
+    text, start = "", 0
+    for number, column in enumerate(columns):
+        start += GAP if number else 0
+        mark = ""
+        if column.name == choice.sort:
+            down = starts_descending(column.name) is not choice.reverse
+            mark = "▾" if down else "▴"
+        title = column.title + mark
+        title = title.rjust(column.width) if column.right else title.ljust(column.width)
+        if column.name in SORTED:
+            page.mark(start, start + column.width, Hit("action", f"sort:{column.name}"))
+        text += (" " * GAP if number else "") + title
+        start += column.width
+    words = [f"{count} process{'es' * (count != 1)}"]
+    words += [filter_words(frame)] if filter_words(frame) else []
+    words += ["tree"] if choice.tree else []
+    note = " " + ", ".join(words)
+    width = frame.width
+    if len(note) < width // 2:
+        kept = text.rstrip()[: width - len(note)].ljust(width - len(note))
+        page.add(say(kept, "dim") + say(note, "bold"))
+    else:
+        page.add(say(text.rstrip()[:width], "dim"))
+
+
+def _columns(
+    rows: Sequence[ProcessEntry], frame: Frame, hidden: frozenset[str]
+) -> tuple[Column, ...]:
+    """Those that fit; names decide their widths, numbers have room for any value."""
+    processes = [row.process for row in rows if row.process is not None]
+    user = max((display_width(p.user) for p in processes if p.user), default=0)
+    place = max((display_width(_places(p)) for p in processes), default=0)
+    return _fitting(
+        frame.width,
+        max(3, max((len(row.label) for row in rows), default=0)),
+        min(WIDEST_USER, max(8, user)),
+        min(WIDEST_PLACE, max(13, place)) if place else 0,
+        any(p.lease for p in processes),
+        hidden | frame.state.processes.hidden,
+    )
+
+
+@lru_cache(maxsize=64)
+def _fitting(
+    width: int, device: int, user: int, place: int, leased: bool, hidden: frozenset[str]
+) -> tuple[Column, ...]:
+    full = width >= 100
+    found = [
+        Column("device", "GPU", device, 0, False, lambda row: say(row.label, "bold")),
+        Column("user", "USER", user, 1, False, lambda row: _word(row, "user")),
+        Column("pid", "PID", 7, 2, True, lambda row: _word(row, "pid")),
+        Column("kind", "TYPE", 4, 11, False, _kind),
+        Column("memory", "GPU MEM", 8, 3, True, lambda row: _of_use(row, size(row.memory_bytes))),
+        Column("gpu", "UTIL", 5, 5, True, _busy),
+        Column("cpu", "CPU", 6, 7, True, lambda row: cells.percent(row.cpu_percent)),
+        Column("host", "HOST MEM", 9, 10, True, lambda row: size(row.host_bytes)),
+        Column("time", "TIME", 6, 8, True, lambda row: say(row.age)),
+        Column("place", "CONTAINER/JOB", place, 6, False, _within),
+        Column("lease", "LEASE", 8 if leased else 0, 9, False, lambda row: _word(row, "lease")),
+        Column("command", "COMMAND", LEAST_COMMAND, 4, False, lambda row: _command(row, full)),
+    ]
+    found = [one for one in found if one.width and one.name not in hidden]
+    room = width + GAP
+    taken: set[str] = set()
+    for one in sorted(found, key=lambda column: column.rank):
+        if taken and one.width + GAP > room:
+            break
+        taken.add(one.name)
+        room -= one.width + GAP
+    kept = [one for one in found if one.name in taken]
+    return tuple(
+        one._replace(width=one.width + max(0, room)) if one.name == "command" else one
+        for one in kept
+    )
+
+
+@lru_cache(maxsize=2048)
+def _line(columns: tuple[Column, ...], row: Drawn, width: int) -> Text:
+    spans: list[tuple[str, str]] = []
+    for number, column in enumerate(columns):
+        cell = column.cell(row).fit(column.width)
+        left = column.width - cell.width
+        gap = GAP if number else 0
+        if column.right:
+            spans.append((" " * (gap + left), ""))
+        elif gap:
+            spans.append((" " * gap, ""))
+        spans += cell.spans
+        if left and not column.right:
+            spans.append((" " * left, ""))
+    text = Text(tuple(span for span in spans if span[0]))
+    return text.fit(width) if row.is_use else text.restyled("dim").fit(width)
+
+
+def _of_use(row: Drawn, cell: Text) -> Text:
+    """An ancestor that uses no device has empty device columns."""
+    return cell if row.is_use else Text()
+
+
+def _word(row: Drawn, name: str) -> Text:
+    value = getattr(row.process, name, None)
+    if value is None:
+        return Text() if name == "lease" or row.process is None else cells.unknown()
+    return say(str(value))
+
+
+def _kind(row: Drawn) -> Text:
+    """C or G, as in nvidia-smi."""
+    if row.process is None or not row.is_use:
+        return Text()
+    return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
+
+
+def _busy(row: Drawn) -> Text:
+    if row.process is None or not row.is_use:
+        return Text()
+    share = row.process.utilization_percent
+    return cells.percent(share, cells.load_style(share))
+
+
+def _places(process: Process) -> str:
+    return ", ".join(places(process)) if process.container or process.job else ""
+
+
+def _within(row: Drawn) -> Text:
+    return join([say(place) for place in places(row.process)] if row.process else [], ", ")
+
+
+def _command(row: Drawn, full: bool) -> Text:
+    """What people call the program, in bold, then the rest of its command line."""
+    process = row.process
+    if process is None:
+        return say("unaccounted memory", "yellow")
+    program = program_of(process.command, process.name)
+    if program is None:
+        text = say("not visible here", "dim")
+    else:
+        rest = short_command(process.command) or "" if full else ""
+        more = rest[len(program) :] if rest.startswith(program) else f" {rest}" if rest else ""
+        text = say(program, "bold") + say(more, "dim")
+    return say("  " * (row.depth - 1) + "└ ", "dim") + text if row.depth else text
