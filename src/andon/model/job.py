@@ -92,7 +92,9 @@ class JobSpec:
     umask: int = 0o022
     environment: Mapping[str, str] = field(default_factory=dict)  # whole; empty in a scan
     shown: tuple[str, ...] = ()  # the names of the environment that may be shown
+    masks: Mapping[str, str] = field(default_factory=dict)  # variables that hide devices from it
     simulate: int | None = None  # the number of simulated devices; None means real ones
+    scenario: str = ""  # what the simulated devices do, if the submission said so
     for_seconds: float | None = None
     grace_seconds: float = GRACE_SECONDS
     timeout_seconds: float | None = None  # None waits without limit

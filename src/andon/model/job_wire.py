@@ -43,6 +43,7 @@ from andon.model.json_fields import (
     some_time_in,
     some_whole_in,
     text_in,
+    texts_in,
     time_in,
     whole_in,
 )
@@ -112,7 +113,9 @@ def spec_from_json(value: Json, environment: bool = True) -> JobSpec:
         umask=some_whole_in(value, "umask", 0o777) or 0,
         environment=_environment(value) if environment else {},
         shown=names_in(value, "shown", MOST_VARIABLES),
+        masks=texts_in(value, "masks"),
         simulate=some_whole_in(value, "simulate", MOST_GPUS),
+        scenario=some_text_in(value, "scenario", NAME) or "",
         for_seconds=_seconds(value, "for_seconds"),
         grace_seconds=_grace(value),
         timeout_seconds=_seconds(value, "timeout_seconds"),
