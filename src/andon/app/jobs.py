@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from andon.engine.jobs.folder import JobsFolder, jobs_path, open_jobs_folder
 from andon.engine.jobs.starting import start_dispatcher as start_dispatcher
-from andon.model.job import JobFacts, JobSpec, JobView
+from andon.model.job_spec import JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick
     from andon.core.jobs.states import Standing
+    from andon.model.job import JobFacts, JobView
 
 
 class Queue:
@@ -35,13 +36,13 @@ class Queue:
         self.standings = standings(self.jobs.values(), time.time(), self.paused)
         self._scanner.save()
 
-    def views(self, only: Iterable[int] | None = None) -> list[JobView]:
+    def views(self, only: Iterable[int] | None = None) -> "list[JobView]":
         """As they are shown, in the order of their numbers."""
         from andon.core.jobs.views import views
 
         return views(list(self.jobs.values()), self.standings, self.folder.holdups(), only)
 
-    def view(self, number: int) -> JobView:
+    def view(self, number: int) -> "JobView":
         """One job, with the variables that may be shown; Gone where there is none."""
         from dataclasses import replace
 

@@ -11,12 +11,14 @@ from typing import Any
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
 from andon.kernel_files import read
-from andon.model.job import JobSpec
+from andon.model.job_spec import JobSpec
 from andon.model.work import DeviceRequest
 
 GIT_SECONDS = 0.3
 _COMMIT = re.compile(rb"[0-9a-f]{40,64}\n")
-SHOWN = ("CUDA_VISIBLE_DEVICES", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV", "PATH")
+_MASK = re.compile("VISIBLE_DEVICES|DEVICE_ORDINAL|AFFINITY_MASK|SLURM_")
+"""Names that may be masks; the table of all takes longer to import than this takes."""
+SHOWN = ("CUDA_VISIBLE_DEVICES", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV")
 """Variables that may be shown of any job."""
 
 
@@ -107,23 +109,25 @@ def _current_folder() -> str:
 
 def _masks(variables: Mapping[str, str]) -> dict[str, str]:
     """Those of a lease that this process runs on say nothing about later."""
+    if "ANDON_LEASE" in variables or not any(map(_MASK.search, variables)):
+        return {}
     from andon.core.sampling.masks import VARIABLES
 
-    if "ANDON_LEASE" in variables:
-        return {}
     return {name: variables[name] for name in VARIABLES if name in variables}
 
 
 def _user() -> str:
-    from andon.host.kin import user_name
+    import pwd
 
-    return user_name(os.getuid())
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _boot() -> str | None:
-    from andon.host.system import boot_id
-
-    return boot_id()
+    found = read("/proc/sys/kernel/random/boot_id", 64)
+    return found.decode("ascii", "replace").strip() if found else None
 
 
 def _umask() -> int:

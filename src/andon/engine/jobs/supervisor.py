@@ -5,7 +5,7 @@ job that runs. Its standard input is a socket: the dispatcher sends what to do a
 of the lease. Without that it exits, and nothing has started.
 """
 
-# ruff: noqa: PTH103, PTH104, PTH108, PTH118, PTH123
+# ruff: noqa: PTH103, PTH104, PTH108, PTH112, PTH118, PTH123
 # pathlib takes longer to import than all of this
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class JobCommand:
             os.execvpe(task["argv"][0], task["argv"], task["environment"])  # noqa: S606
         except OSError as error:
             missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-            where = error.filename if error.filename else task["argv"][0]
+            where = task["argv"][0] if os.path.isdir(task["folder"]) else task["folder"]
             words = f"{where}: {error.strerror}"
             write_all(failed, words.encode(errors="replace")[:4000])
             write_all(2, f"andon: {words}\n".encode(errors="replace"))
