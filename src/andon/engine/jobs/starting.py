@@ -3,6 +3,7 @@
 import fcntl
 import os
 import subprocess
+import threading
 from contextlib import suppress
 
 from andon.engine.jobs.folder import LOCK, LOG, JobsFolder
@@ -47,7 +48,7 @@ def start_dispatcher(folder: JobsFolder) -> bool:
     try:
         log = open_log(folder)
         try:
-            subprocess.Popen(
+            started = subprocess.Popen(
                 module_command(MODULE, str(folder.path)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -60,6 +61,8 @@ def start_dispatcher(folder: JobsFolder) -> bool:
             os.close(log)
     except OSError:
         return False  # the next command about jobs tries again
+    # A process that goes on must not keep a zombie; one that ends leaves it to init.
+    threading.Thread(target=started.wait, name="andon dispatcher", daemon=True).start()
     return True
 
 
