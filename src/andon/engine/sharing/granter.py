@@ -69,7 +69,7 @@ class Grant:
 
 
 @dataclass(slots=True)
-class _Attempt:
+class GrantAttempt:
     """One request on its way through the queue."""
 
     request: DeviceRequest
@@ -117,7 +117,7 @@ class Granter:
         """
         now, at = time.monotonic(), time.time()
         until = None if timeout_seconds is None else now + timeout_seconds
-        attempt = self._limited(_Attempt(request, terms, now, at, until))
+        attempt = self._limited(GrantAttempt(request, terms, now, at, until))
         self._refuse_pushing(request)
         try:
             return self._wait(attempt, waiting)
@@ -125,7 +125,7 @@ class Granter:
             self._leave_line(attempt)
             self._drop_parked(attempt)
 
-    def _limited(self, attempt: _Attempt) -> _Attempt:
+    def _limited(self, attempt: GrantAttempt) -> GrantAttempt:
         """Under root's limits for the user whose lease it will be."""
         attempt.policy, terms = self._policy(), attempt.terms
         uid = os.getuid() if terms.uid is None else terms.uid
@@ -137,7 +137,7 @@ class Granter:
         check_terms(attempt.policy, limits, user, attempt.request.least, terms.seconds)
         return attempt
 
-    def _wait(self, attempt: _Attempt, waiting: Callable[[Progress], None] | None) -> Grant:
+    def _wait(self, attempt: GrantAttempt, waiting: Callable[[Progress], None] | None) -> Grant:
         self._availability.check(self._view(attempt).snapshot, attempt.request)
         while True:
             candidates, held, note = self._try(attempt)
@@ -148,7 +148,7 @@ class Granter:
                 waiting(Progress(time.monotonic() - attempt.began, candidates, note))
             self._doze(attempt, len(candidates.ahead))
 
-    def _try(self, attempt: _Attempt) -> tuple[Candidates, LeaseHold | None, str | None]:
+    def _try(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None, str | None]:
         """Claim under the lock, then check again: a stranger may have started meanwhile."""
         attempt.hint = ""
         if attempt.hold is not None:  # queued: lock only when it seems to be our turn
@@ -175,11 +175,11 @@ class Granter:
         self._view(attempt)
         return self._candidates(attempt), None, "a process without a lease took it first"
 
-    def _view(self, attempt: _Attempt) -> AvailabilityView:
+    def _view(self, attempt: GrantAttempt) -> AvailabilityView:
         attempt.seen, attempt.looked = self._availability.view(), time.monotonic()
         return attempt.seen
 
-    def _claim(self, attempt: _Attempt) -> tuple[Candidates, LeaseHold | None]:
+    def _claim(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None]:
         attempt.names = self._book.names()
         pages = BookPages.of(self._book)
         candidates = self._candidates(attempt, pages)
@@ -196,7 +196,7 @@ class Granter:
             self._queue(attempt, candidates)
         return candidates, None
 
-    def _queue(self, attempt: _Attempt, candidates: Candidates) -> None:
+    def _queue(self, attempt: GrantAttempt, candidates: Candidates) -> None:
         """Take a place in the queue, or our earlier one."""
         if attempt.parked is not None:
             hold, ticket = attempt.parked
@@ -208,7 +208,7 @@ class Granter:
         attempt.hold = self._book.write_ticket(ticket)
         attempt.ticket = replace(ticket, since=attempt.hold.queued)
 
-    def _candidates(self, attempt: _Attempt, pages: BookPages | None = None) -> Candidates:
+    def _candidates(self, attempt: GrantAttempt, pages: BookPages | None = None) -> Candidates:
         seen = attempt.seen or self._view(attempt)
         if pages is None:
             attempt.names = self._book.names()  # first: later changes are then noticed
@@ -228,7 +228,7 @@ class Granter:
         return found
 
     def _within(
-        self, attempt: _Attempt, pages: BookPages, found: Candidates, most: int
+        self, attempt: GrantAttempt, pages: BookPages, found: Candidates, most: int
     ) -> Candidates:
         """No more devices than root's limit leaves this user now."""
         uid = os.getuid() if attempt.terms.uid is None else attempt.terms.uid
@@ -241,12 +241,12 @@ class Granter:
         chosen = () if limit is not None else found.choice.chosen[: most - held]
         return replace(found, choice=replace(found.choice, chosen=chosen), limit=limit)
 
-    def _refuse_queueing(self, attempt: _Attempt, pages: BookPages) -> None:
+    def _refuse_queueing(self, attempt: GrantAttempt, pages: BookPages) -> None:
         if attempt.limits.max_queued is not None:
             own = sum(w.ticket.owner.uid == attempt.me.uid for w in pages.waiting)
             check_queued(attempt.policy, attempt.limits, attempt.me.user, own)
 
-    def _is_clean(self, attempt: _Attempt, held: LeaseHold) -> bool:
+    def _is_clean(self, attempt: GrantAttempt, held: LeaseHold) -> bool:
         """Whether no process without a lease is on the chosen devices."""
         view = self._view(attempt)
         if attempt.request.even_if_used:
@@ -266,7 +266,7 @@ class Granter:
         own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
         return BookPages((own,))
 
-    def _doze(self, attempt: _Attempt, ahead: int) -> None:
+    def _doze(self, attempt: GrantAttempt, ahead: int) -> None:
         """Until the book changes in our favour, or it is time to read the devices again."""
         due = time.monotonic() + LOOK_SECONDS * (1 + min(ahead, MOST_AHEAD) / 10)
         if attempt.hold is not None:
@@ -282,7 +282,7 @@ class Granter:
         if old or not self._is_far_back(attempt):
             self._view(attempt)
 
-    def _is_news(self, attempt: _Attempt) -> bool:
+    def _is_news(self, attempt: GrantAttempt) -> bool:
         """Whether the book changed since we read it, in a way that may concern us.
 
         Tickets that left count too: leases that came and went leave no trace of their own.
@@ -292,13 +292,13 @@ class Granter:
             return False
         return not attempt.ahead <= present or self._book.names() != attempt.names
 
-    def _is_far_back(self, attempt: _Attempt) -> bool:
+    def _is_far_back(self, attempt: GrantAttempt) -> bool:
         """Whether the tickets ahead need all the devices that we could get."""
         if len(attempt.front) <= attempt.spare:
             return False
         return len(attempt.front & self._book.ticket_ids()) > attempt.spare
 
-    def _refuse_late(self, attempt: _Attempt, candidates: Candidates, note: str | None) -> None:
+    def _refuse_late(self, attempt: GrantAttempt, candidates: Candidates, note: str | None) -> None:
         if self._may_wait(attempt) and not is_hopeless(candidates):
             return
         now = time.monotonic()
@@ -313,12 +313,12 @@ class Granter:
                 hint="use 0 or less; below 0 lets others go first",
             )
 
-    def _leave_line(self, attempt: _Attempt) -> None:
+    def _leave_line(self, attempt: GrantAttempt) -> None:
         if attempt.hold is not None:
             attempt.hold.release()
         attempt.hold = attempt.ticket = None
 
-    def _park(self, attempt: _Attempt) -> None:
+    def _park(self, attempt: GrantAttempt) -> None:
         """Leave the queue with a lease that a stranger may still spoil: then we return to the
         same place, which depends on when the ticket was created."""
         if attempt.hold is not None and attempt.ticket is not None:
@@ -326,15 +326,15 @@ class Granter:
             attempt.parked = attempt.hold, attempt.ticket
         attempt.hold = attempt.ticket = None
 
-    def _drop_parked(self, attempt: _Attempt) -> None:
+    def _drop_parked(self, attempt: GrantAttempt) -> None:
         if attempt.parked is not None:
             attempt.parked[0].release()
         attempt.parked = None
 
-    def _may_wait(self, attempt: _Attempt) -> bool:
+    def _may_wait(self, attempt: GrantAttempt) -> bool:
         return not _is_over(attempt.until)
 
-    def _lease(self, attempt: _Attempt, candidates: Candidates, pages: BookPages) -> Lease:
+    def _lease(self, attempt: GrantAttempt, candidates: Candidates, pages: BookPages) -> Lease:
         terms, request, at = attempt.terms, attempt.request, time.time()
         size = request.memory_bytes if request.shared else None
         fences = [entry.lease.fence for entry in pages.entries if entry.lease is not None]
@@ -355,7 +355,7 @@ class Granter:
             whom=terms.whom,
         )
 
-    def _ticket(self, attempt: _Attempt, candidates: Candidates) -> Ticket:
+    def _ticket(self, attempt: GrantAttempt, candidates: Candidates) -> Ticket:
         return Ticket(
             id=self._book.new_id(attempt.names),
             owner=attempt.me,
@@ -366,7 +366,7 @@ class Granter:
             jobs_behind=attempt.terms.jobs_behind,
         )
 
-    def _sweep(self, attempt: _Attempt, pages: BookPages, candidates: Candidates) -> None:
+    def _sweep(self, attempt: GrantAttempt, pages: BookPages, candidates: Candidates) -> None:
         """Our dead files, if all their devices were read: on others a job may still run."""
         seen = {status.device.uuid for status in candidates.snapshot.devices}
         known = {claim.file for claim in candidates.claims}
