@@ -21,7 +21,7 @@ from andon.core.processes.redaction import redact
 from andon.core.sampling.masks import visibility
 from andon.core.sharing.choice import rank
 from andon.core.sharing.launching import LEASE_VARIABLE, environment
-from andon.core.sharing.requests import LeaseOptions, checked
+from andon.core.sharing.requests import DEFAULT_LEASE_SECONDS, LeaseOptions, checked
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability, Candidates
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
@@ -115,6 +115,7 @@ class Held:
         if (why := self.why_ended) is not None:
             raise Gone(why, hint="request a new lease")
         length = _seconds(seconds)
+        releaser.refuse_extension(self._held.lease, os.getuid(), length)
         if not self._held.hold.stands:  # its holder has written a new file
             releaser.extend(Book(make=False), self.id, length)
         self._held.hold.stamp(time.time() + length)
@@ -224,7 +225,9 @@ def lease(options: LeaseOptions) -> LeaseRequest:
     def ask(waiting: Callable[[Progress], None]) -> Held:
         keeper = Keeper()
         try:
-            terms = Terms(LeaseKind.LIBRARY, _command(), length, _owner(keeper), _work())
+            usual = seconds == DEFAULT_LEASE_SECONDS
+            kind, work = LeaseKind.LIBRARY, _work()
+            terms = Terms(kind, _command(), length, _owner(keeper), work, usual=usual)
             granter = Granter(Book(), _outer_availability(options.simulated))
             grant = granter.grant(request, terms, wait, waiting)
             keeper.give(grant.held)

@@ -14,6 +14,7 @@ from andon.app.server_runs import open_server_runs
 from andon.app.sharing import (
     open_availability,
     open_lease_tracker,
+    open_usage_meter,
     refuse_ambiguous_names,
 )
 from andon.core.access.policy import Rules, is_loopback
@@ -76,6 +77,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         leases = open_lease_tracker(settings, sampler)
         if leases is not None:
             stack.callback(leases.close)
+            stack.callback(open_usage_meter(sampler, leases).close)
         watcher = open_watcher(linked, sampler, history.vitals, place.history, leases)
         stack.callback(watcher.close)
         remote_leases = _remote_leases(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # not every command shares devices
     from andon.engine.sampling.sampler import Sampler
     from andon.engine.sharing.availability import Availability
     from andon.engine.sharing.lease_tracker import LeaseTracker
+    from andon.engine.sharing.usage_meter import UsageMeter
     from andon.model.device import DeviceStatus, Snapshot
 
 
@@ -53,6 +54,13 @@ def open_lease_tracker(settings: Settings, sampler: "Sampler") -> "LeaseTracker 
     ledger = LeaseTracker(sampler.subscribe(pace, size=2))
     sampler.mark_by(ledger.marked)
     return ledger
+
+
+def open_usage_meter(sampler: "Sampler", leases: "LeaseTracker") -> "UsageMeter":
+    """Counts GPU hours per user, where this server may."""
+    from andon.engine.sharing.usage_meter import COUNT_SECONDS, UsageMeter
+
+    return UsageMeter(sampler.subscribe(COUNT_SECONDS, size=2), leases.page)
 
 
 def refuse_ambiguous_names(settings: Settings, statuses: "Sequence[DeviceStatus]") -> None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.queueing import Waiting
+from andon.core.sharing.usage import RecentUsage
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.kin import here, user_name
 from andon.leases import contents, files, places, tickets
@@ -20,6 +21,7 @@ from andon.leases.holders import LockTable, strangers
 from andon.leases.mutex import TIMEOUT_SECONDS, mutex, named_holders
 from andon.leases.places import CORDONS, LEASES, TICKETS
 from andon.leases.tickets import TICKET_SUFFIX, TicketHold
+from andon.leases.usage_file import read_usage
 from andon.model import wire, work_wire
 from andon.model.naming import may_mean_lease
 from andon.model.work import BookEntry, Cordon, Lease, Ticket
@@ -104,6 +106,10 @@ class Book:
                 out.append(Waiting(ticket, last_awake))
         self._ignore(TICKETS, "not valid tickets", bad)
         return out
+
+    def usage(self) -> RecentUsage:
+        """What each user has used lately, as root's or the book owner's server counted it."""
+        return read_usage(self.path)
 
     def cordons(self) -> tuple[Cordon, ...]:
         return tuple(

@@ -71,6 +71,17 @@ class WaitingRow:
     memory_bytes: int | None
     since: float
     priority: int
+    jobs_behind: int | None = None  # the user's jobs that wait after this one
+    gpu_hours: float | None = None  # the user's recent use, where a server counts it
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """A user's recent GPU hours, which halve every week; they count in the order in line."""
+
+    user: str
+    uid: int
+    gpu_hours: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +114,7 @@ class LeaseList:
     book: BookRow | None = None
     note: str | None = None
     devices: tuple[DeviceVerdict, ...] = ()
+    usage: tuple[UsageRow, ...] = ()
 
 
 def list_to_json(found: LeaseList, timestamp: str) -> Json:
@@ -128,6 +140,7 @@ def list_from_json(value: Json) -> LeaseList:
             inside(value, "book", _book),
             some_text_in(value, "note"),
             tuple(each_in(value, "devices", verdict_from_json)),
+            tuple(each_in(value, "usage", _usage)),
         )
     except Wrong as wrong:
         raise Invalid(f"not a valid {LEASES}: {wrong}") from wrong
@@ -172,7 +185,16 @@ def _waiting(value: Json) -> WaitingRow:
         memory_bytes=some_whole_in(value, "memory_bytes"),
         since=time_in(value, "since"),
         priority=_priority(value),
+        jobs_behind=some_whole_in(value, "jobs_behind"),
+        gpu_hours=number_in(value, "gpu_hours", 0),
     )
+
+
+def _usage(value: Json) -> UsageRow:
+    hours = number_in(value, "gpu_hours", 0)
+    if hours is None:
+        raise Wrong("gpu_hours", "is missing")
+    return UsageRow(text_in(value, "user", NAME), whole_in(value, "uid", MOST_PID), hours)
 
 
 def _priority(value: Json) -> int:

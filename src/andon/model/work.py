@@ -5,6 +5,8 @@ from enum import StrEnum
 
 MOST_PRIORITY = 1000
 """In the queue; the least is its negative."""
+MOST_BEHIND = 1_000_000
+"""Jobs behind a ticket, as its owner says."""
 
 
 class LeaseKind(StrEnum):
@@ -152,6 +154,7 @@ class Ticket:
     priority: int
     since: float
     simulated: bool = False
+    jobs_behind: int | None = None  # of a dispatcher: jobs that wait for their turn after it
 
 
 @dataclass(frozen=True, slots=True)

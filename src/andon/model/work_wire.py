@@ -12,6 +12,7 @@ from typing import TypeVar
 from andon.errors import Invalid
 from andon.model.wire import Json
 from andon.model.work import (
+    MOST_BEHIND,
     MOST_PRIORITY,
     Cordon,
     Lease,
@@ -152,7 +153,12 @@ def _ticket(value: Json) -> Ticket:
         priority=_whole(value, "priority", -MOST_PRIORITY, MOST_PRIORITY),
         since=_moment(value, "since"),
         simulated=_flag(value, "simulated"),
+        jobs_behind=_maybe(value, "jobs_behind", _behind),
     )
+
+
+def _behind(value: Json, name: str) -> int:
+    return _whole(value, name, 0, MOST_BEHIND)
 
 
 def _share(value: Json) -> Share:

@@ -12,6 +12,7 @@ from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, case, kernel
 from tests.support.doctor.hardware import device_files, drivers, libraries, sleepers, versions
 from tests.support.doctor.machines import MACHINES, OWN, no_gpu, server
 from tests.support.doctor.security import books, exposures, servers, strays
+from tests.support.doctor.sharing import log_outs, shared_rules
 from tests.support.doctor.surroundings import containers, devices, masks, systems
 
 # andon itself.
@@ -101,7 +102,7 @@ def machines() -> Iterator[Case]:
 
 GROUPS: tuple[Callable[[], Iterator[Case]], ...] = (
     machines, drivers, sleepers, libraries, versions, device_files, containers, systems, devices,
-    masks, itself, books, strays, exposures, servers,
+    masks, itself, books, strays, exposures, servers, shared_rules, log_outs,
 )  # fmt: skip
 CASES = [made for group in GROUPS for made in group()]
 

@@ -52,7 +52,7 @@ def waiting_text(progress: "Progress", width: int | None = None) -> str:
     if candidates.missing:
         found = candidates.need.least - candidates.missing
         count = f"{found} of {candidates.need.least} free"
-    note = progress.note or candidates.choice.reason
+    note = progress.note or candidates.limit or candidates.choice.reason
     reason = note or _first_obstacle(candidates)
     short = note or _first_obstacle(candidates, brief=True)
     forms = (
@@ -78,7 +78,8 @@ def _place(candidates: "Candidates") -> str:
         return place
     first = candidates.ahead[-1]
     count = first.need.least
-    return f"{place} behind {first.owner.user} ({count} GPU{'' if count == 1 else 's'})"
+    jobs = f", {first.jobs_behind} more jobs" if first.jobs_behind else ""
+    return f"{place} behind {first.owner.user} ({count} GPU{'' if count == 1 else 's'}{jobs})"
 
 
 def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:

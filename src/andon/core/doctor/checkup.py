@@ -1,6 +1,6 @@
 """Checks a machine: facts in, findings out, each with a fix or a hint."""
 
-from andon.core.doctor import access, books, devices, driver, installation, security
+from andon.core.doctor import access, books, devices, driver, installation, security, sharing
 from andon.core.doctor import system as system
 from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Finding, in_order
@@ -14,6 +14,7 @@ AREAS = (
     system.judge,
     installation.judge,
     books.judge,
+    sharing.judge,
     security.judge,
 )
 

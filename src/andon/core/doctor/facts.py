@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from andon.core.doctor.security_facts import Contents, Security
+from andon.core.jobs.log_out import LogOutFacts
+from andon.core.sharing.policy import POLICY_PATH
 from andon.model.device import DeviceStatus, Snapshot, State
 
 
@@ -153,6 +155,20 @@ class Installation:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyFacts:
+    """Root's limits in words, and what each user used lately; `mistake` where none can apply."""
+
+    path: str = POLICY_PATH
+    exists: bool = False
+    everyone: str = ""
+    own: str = ""  # the calling user's
+    users: tuple[str, ...] = ()  # who has a section
+    usage: tuple[tuple[str, float], ...] = ()  # user and GPU hours, most first
+    mistake: str = ""
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SampleTrial:
     """One sample through the sampler, and how long it took."""
 
@@ -178,6 +194,8 @@ class MachineFacts:
     security: Security = field(default_factory=Security)
     masks: Mapping[str, str] = field(default_factory=dict)  # the variables of core.masks
     trial: SampleTrial = SampleTrial()
+    policy: PolicyFacts = PolicyFacts()
+    log_out: LogOutFacts = field(default_factory=LogOutFacts)
 
     @property
     def devices(self) -> tuple[DeviceStatus, ...]:

@@ -100,6 +100,8 @@ class Check(Named):
     CLOCK = "clock", "system"
     CLOCK_UNSYNCHRONISED = "clock_unsynchronised", "system"
     CLOCK_WRONG = "clock_wrong", "system"
+    LOG_OUT = "log_out", "system"
+    LOG_OUT_ENDS_JOBS = "log_out_ends_jobs", "system"
 
     SETTINGS = "settings", "andon"
     SETTINGS_WRONG = "settings_wrong", "andon"
@@ -120,6 +122,9 @@ class Check(Named):
     BOOK_MALFORMED = "book_malformed", "security"
     BOOK_LEFTOVERS = "book_leftovers", "security"
     BOOK_CROWDED = "book_crowded", "security"
+    POLICY = "policy", "security"
+    POLICY_WRONG = "policy_wrong", "security"
+    RECENT_USAGE = "recent_usage", "security"
     STATE_PRIVATE = "state_private", "security"
     STATE_EXPOSED = "state_exposed", "security"
     TOKEN_EXPOSED = "token_exposed", "security"

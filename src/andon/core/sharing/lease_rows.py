@@ -5,8 +5,9 @@ from typing import TypeVar
 
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.rights import Asker, barred
+from andon.core.sharing.usage import NO_USAGE, RecentUsage
 from andon.model.device import Device
-from andon.model.lease_list import CordonRow, LeaseRow, WaitingRow
+from andon.model.lease_list import CordonRow, LeaseRow, UsageRow, WaitingRow
 from andon.model.work import Claim, Cordon, Lease, Ticket
 
 T = TypeVar("T")
@@ -55,7 +56,13 @@ def reserved_bytes(lease: Lease) -> int | None:
     return sum(sizes) if sizes else None
 
 
-def waiting_rows(line: Sequence[Ticket]) -> tuple[WaitingRow, ...]:
+def usage_rows(usage: RecentUsage, name_of: Callable[[int], str]) -> tuple[UsageRow, ...]:
+    """Each user's GPU hours, most first."""
+    most = sorted(usage.hours.items(), key=lambda pair: (-pair[1], pair[0]))
+    return tuple(UsageRow(name_of(uid), uid, round(hours, 2)) for uid, hours in most)
+
+
+def waiting_rows(line: Sequence[Ticket], usage: RecentUsage = NO_USAGE) -> tuple[WaitingRow, ...]:
     return tuple(
         WaitingRow(
             place,
@@ -64,6 +71,8 @@ def waiting_rows(line: Sequence[Ticket]) -> tuple[WaitingRow, ...]:
             ticket.need.memory_bytes,
             ticket.since,
             ticket.priority,
+            ticket.jobs_behind,
+            _hours(usage, ticket),
         )
         for place, ticket in enumerate(line, 1)
     )
@@ -74,6 +83,11 @@ def cordon_rows(cordons: Sequence[Cordon], devices: Sequence[Device]) -> tuple[C
     return tuple(
         CordonRow(one.uuid, indices.get(one.uuid), one.at, one.by, one.reason) for one in cordons
     )
+
+
+def _hours(usage: RecentUsage, ticket: Ticket) -> float | None:
+    found = usage.hours.get(ticket.owner.uid)
+    return None if found is None else round(found, 2)
 
 
 def _used(capacities: Sequence[DeviceCapacity]) -> Mapping[str, int]:

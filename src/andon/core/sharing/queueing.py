@@ -1,4 +1,4 @@
-"""The queue: priority, then first come; no one takes what a ticket ahead waits for.
+"""The queue: priority, then turns between users; no one takes what a ticket ahead waits for.
 
 A ticket is only another user's claim. One that could be served takes its devices within a second
 or two; one that does not take them reserves nothing after a while.
@@ -11,6 +11,7 @@ from math import inf
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import can_come, hopeful, obstacle, pick
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
+from andon.core.sharing.usage import NO_USAGE, RecentUsage
 from andon.model.work import Need, Ticket
 
 ASLEEP_SECONDS = 15.0  # a waiter polls every second; after this long it counts as stopped
@@ -18,6 +19,7 @@ TAKING_SECONDS = 20.0  # for a ticket that could be served to take its devices; 
 MEMORY_SECONDS = 3600.0  # how long a request that did not wait is remembered by the next one
 DRIFT_SECONDS = 2.0  # tolerance for a clock that is being adjusted
 UNSEEN_SECONDS = 300.0  # for a ticket that lacks only devices not visible here
+MOST_OF_DISPATCHER = 4  # tickets for jobs of one user; further ones are not in line
 
 Place = tuple[int, str]
 """A ticket's user and id."""
@@ -63,22 +65,44 @@ class Reserved:
 NO_TURNS = Turns()
 
 
-def in_order(waiting: Iterable[Waiting], at: float) -> list[Ticket]:
+def in_order(waiting: Iterable[Waiting], at: float, usage: RecentUsage = NO_USAGE) -> list[Ticket]:
     """The queue, first to last, without tickets that are no longer polled.
 
-    A waiter leaves by itself when its time is over, which it counts on a clock that is never set.
+    Within a priority, a user's second ticket stands behind everyone's first. Then comes who came
+    first, where a user's GPU hours count as having come somewhat later, an hour at most: waiting
+    outweighs them, and no one starves. A waiter leaves by itself when its time is over, which it
+    counts on a clock that is never set.
     """
     awake = [
         w.ticket
         for w in waiting
         if abs(at - w.looked) <= ASLEEP_SECONDS  # a future time means a changed clock, or a lie
     ]
-    return sorted(awake, key=lambda ticket: _place(ticket, at))
+    return _in_turns(sorted(awake, key=lambda ticket: _arrival(ticket, at, usage)))
 
 
-def in_front_of(line: Sequence[Ticket], ticket: Ticket, at: float) -> list[Ticket]:
-    """The tickets ahead of this one."""
-    return [other for other in line if _place(other, at) < _place(ticket, at)]
+def in_front_of(
+    line: Sequence[Ticket], ticket: Ticket, at: float, usage: RecentUsage = NO_USAGE
+) -> list[Ticket]:
+    """The tickets of an ordered queue ahead of this one, which may have just left it."""
+    place, out = place_of(ticket), list(line)
+    if place not in map(place_of, out):
+        out = _in_turns(sorted((*out, ticket), key=lambda one: _arrival(one, at, usage)))
+    places = [place_of(one) for one in out]
+    return out[: places.index(place)] if place in places else out
+
+
+def in_front_of_newcomer(line: Sequence[Ticket], uid: int, priority: int) -> list[Ticket]:
+    """The tickets ahead of one that this user would add now."""
+    alike = [one for one in line if one.priority == priority]
+    turn = sum(one.owner.uid == uid for one in alike)
+    seen: dict[int, int] = {}
+    out = [one for one in line if one.priority > priority]
+    for one in alike:
+        number = seen[one.owner.uid] = seen.get(one.owner.uid, -1) + 1
+        if number <= turn:
+            out.append(one)
+    return out
 
 
 def reserved(
@@ -159,10 +183,27 @@ def _claimed(
     return {capacity.uuid for capacity in hoped}, UNSEEN_SECONDS if seen and unseen else None
 
 
-def _place(ticket: Ticket, at: float) -> tuple[int, bool, float, str]:
+def _arrival(ticket: Ticket, at: float, usage: RecentUsage) -> tuple[int, bool, float, str]:
     """The kernel says when a ticket came. One from the future came before the clock was set back,
     so before all others."""
-    return -ticket.priority, ticket.since <= at + DRIFT_SECONDS, ticket.since, ticket.id
+    came = ticket.since + usage.delay_seconds(ticket.owner.uid)
+    return -ticket.priority, ticket.since <= at + DRIFT_SECONDS, came, ticket.id
+
+
+def _in_turns(arrived: Sequence[Ticket]) -> list[Ticket]:
+    """By priority, then each user's first, second and so on; stable within that."""
+    seen: dict[tuple[int, int], int] = {}
+    jobs: dict[int, int] = {}
+    numbered: list[tuple[int, int, Ticket]] = []
+    for ticket in arrived:
+        uid, key = ticket.owner.uid, (ticket.owner.uid, ticket.priority)
+        if ticket.jobs_behind is not None:
+            jobs[uid] = jobs.get(uid, 0) + 1
+            if jobs[uid] > MOST_OF_DISPATCHER:
+                continue
+        seen[key] = seen.get(key, -1) + 1
+        numbered.append((-ticket.priority, seen[key], ticket))
+    return [ticket for *_, ticket in sorted(numbered, key=lambda one: one[:2])]
 
 
 def _count(ticket: Ticket) -> str:

@@ -15,6 +15,7 @@ ALL = "all"
 LONGEST_WAIT_SECONDS = 30.0  # for a network caller, which keeps a connection open
 SHORTEST_REMOTE_SECONDS, LONGEST_REMOTE_SECONDS = 10.0, 7 * 86_400.0
 DEFAULT_WAIT_SECONDS = 300.0
+DEFAULT_LEASE_SECONDS = 8 * 3600.0  # of the library
 _COUNT = re.compile(r"(\d{1,6})(?:\.\.(\d{1,6}))?", re.ASCII)
 _BARE_NUMBER = re.compile(r"\s*\d+(\.\d*)?\s*", re.ASCII)
 _SHOWN = 40  # characters of the input quoted in a message
@@ -136,7 +137,7 @@ class LeaseOptions(RequestOptions):
             option="--for",
             rest=RestField("seconds", 600.0, SHORTEST_REMOTE_SECONDS, LONGEST_REMOTE_SECONDS),
         ),
-    ] = 8 * 3600.0
+    ] = DEFAULT_LEASE_SECONDS
     simulated: Annotated[bool, OptionText("Lease simulated devices.", option="", rest=None)] = False
 
 

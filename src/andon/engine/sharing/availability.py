@@ -19,11 +19,13 @@ from andon.core.sharing.queueing import (
     Waiting,
     by_user,
     in_front_of,
+    in_front_of_newcomer,
     in_order,
     remembered,
     reserved,
 )
 from andon.core.sharing.requests import checked
+from andon.core.sharing.usage import NO_USAGE, RecentUsage
 from andon.core.sharing.verdict import need_of_any, verdicts, verdicts_for
 from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import Invalid, Unavailable
@@ -51,10 +53,13 @@ class BookPages:
     entries: tuple[BookEntry, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     cordons: tuple[Cordon, ...] = ()
+    usage: RecentUsage = NO_USAGE
 
     @classmethod
     def of(cls, book: Book) -> "BookPages":
-        return cls(tuple(book.entries()), tuple(book.waiting()), book.cordons())
+        waiting = tuple(book.waiting())
+        usage = book.usage() if waiting else NO_USAGE
+        return cls(tuple(book.entries()), waiting, book.cordons(), usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Candidates:
     capacities: tuple[DeviceCapacity, ...] = ()
     turns: Mapping[Place, float] = field(default_factory=dict)  # for a waiter's next poll
     late: frozenset[Place] = frozenset()  # tickets ahead that no longer reserve anything
+    limit: str | None = None  # why root's policy keeps this user from taking any now
 
     @property
     def verdicts(self) -> tuple[DeviceVerdict, ...]:
@@ -136,8 +142,9 @@ class Availability:
         at: float,
     ) -> tuple[DeviceVerdict, ...]:
         """Whether each device is available for a request of one whole device."""
-        line, need = in_order(pages.waiting, at), need_of_any(capacities)
-        kept = self._reserved_at_once(_ahead(line, None, 0, at), capacities, need, pages, at).kept
+        line, need = in_order(pages.waiting, at, pages.usage), need_of_any(capacities)
+        ahead = in_front_of_newcomer(line, os.getuid(), 0)
+        kept = self._reserved_at_once(ahead, capacities, need, pages, at).kept
         if (doubt := doubt_about(snapshot)) is not None:
             unsure = Obstacle(ObstacleKind.MASKED, doubt)
             kept = {capacity.uuid: unsure for capacity in capacities}
@@ -185,8 +192,11 @@ class Availability:
         found = obstacles_of(statuses, request, self.labels)
         need = need_of(statuses, request, found)
         spaces = self.capacities(view, pages)
-        line = in_order(pages.waiting, at)
-        ahead = tuple(_ahead(line, ticket, request.priority, at))
+        line = in_order(pages.waiting, at, pages.usage)
+        if ticket is None:
+            ahead = tuple(in_front_of_newcomer(line, os.getuid(), request.priority))
+        else:
+            ahead = tuple(in_front_of(line, ticket, at, pages.usage))
         if turns is None:
             kept = self._reserved_at_once(ahead, spaces, need, pages, at)
         else:
@@ -231,11 +241,3 @@ def _newest_leases(pages: BookPages, at: float) -> dict[int, float]:
             age = at - entry.lease.since
             newest[entry.uid] = min(age, newest.get(entry.uid, age))
     return newest
-
-
-def _ahead(
-    line: Sequence[Ticket], ticket: Ticket | None, priority: int, at: float
-) -> Sequence[Ticket]:
-    if ticket is not None:
-        return in_front_of(line, ticket, at)
-    return [other for other in line if other.priority >= priority]

@@ -6,12 +6,22 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from andon.core.sharing.policy import (
+    NO_LIMITS,
+    NO_POLICY,
+    Policy,
+    UserLimits,
+    check_queued,
+    check_terms,
+    over_limit,
+)
 from andon.core.sharing.queueing import Place, Turns, place_of
 from andon.core.sharing.rights import next_fence
 from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages, Candidates
 from andon.engine.sharing.refusal import is_hopeless, refusal
 from andon.errors import AndonError, Conflict, Denied
-from andon.host.kin import here, myself, ticks_now
+from andon.host.kin import here, myself, ticks_now, user_name
+from andon.host.policy_file import read_policy
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.tickets import TicketHold
@@ -36,6 +46,8 @@ class Terms:
     work: Work | None = None
     whom: str = ""
     uid: int | None = None  # the user whose lease it is, where that is not this process's
+    usual: bool = False  # nobody chose this length: root's policy may shorten it
+    jobs_behind: int | None = None  # of a dispatcher's request: jobs that wait after it
 
 
 class NoLongerWanted(AndonError):
@@ -70,6 +82,8 @@ class GrantAttempt:
     asked: float
     until: float | None
     me: Owner = field(default_factory=myself)
+    policy: Policy = NO_POLICY
+    limits: UserLimits = NO_LIMITS
     ticket: Ticket | None = None
     hold: TicketHold | None = None
     parked: tuple[TicketHold, Ticket] | None = None  # a place to come back to
@@ -92,8 +106,13 @@ class GrantAttempt:
 class Granter:
     """The only way to get a device."""
 
-    def __init__(self, book: Book, availability: Availability) -> None:
-        self._book, self._availability = book, availability
+    def __init__(
+        self,
+        book: Book,
+        availability: Availability,
+        policy: Callable[[], Policy] = read_policy,
+    ) -> None:
+        self._book, self._availability, self._policy = book, availability, policy
 
     def grant(
         self,
@@ -110,7 +129,7 @@ class Granter:
         """
         now, at = time.monotonic(), time.time()
         until = None if timeout_seconds is None else now + timeout_seconds
-        attempt = GrantAttempt(request, terms, now, at, until, unwanted=unwanted)
+        attempt = self._limited(GrantAttempt(request, terms, now, at, until, unwanted=unwanted))
         self._refuse_pushing(request)
         try:
             return self._wait(attempt, waiting)
@@ -121,7 +140,7 @@ class Granter:
     def begin(self, request: DeviceRequest, terms: Terms) -> GrantAttempt:
         """A request that its maker steps by itself and must `leave`; checked at the first step."""
         self._refuse_pushing(request)
-        return GrantAttempt(request, terms, time.monotonic(), time.time(), None)
+        return self._limited(GrantAttempt(request, terms, time.monotonic(), time.time(), None))
 
     def step(
         self,
@@ -152,6 +171,18 @@ class Granter:
         """Give up its place in the queue."""
         self._leave_line(attempt)
         self._drop_parked(attempt)
+
+    def _limited(self, attempt: GrantAttempt) -> GrantAttempt:
+        """Under root's limits for the user whose lease it will be."""
+        attempt.policy, terms = self._policy(), attempt.terms
+        uid = os.getuid() if terms.uid is None else terms.uid
+        user = user_name(uid)
+        limits = attempt.limits = attempt.policy.limits_of(user, uid)
+        if limits.max_time is not None and (terms.seconds is None or terms.usual):
+            shortest = min(limits.max_time, terms.seconds or limits.max_time)
+            attempt.terms = terms = replace(terms, seconds=shortest)
+        check_terms(attempt.policy, limits, user, attempt.request.least, terms.seconds)
+        return attempt
 
     def _wait(self, attempt: GrantAttempt, waiting: Callable[[Progress], None] | None) -> Grant:
         self._availability.check(self._view(attempt).snapshot, attempt.request)
@@ -207,7 +238,10 @@ class Granter:
             held = self._book.write_lease(lease, attempt.terms.uid)
             self._park(attempt)
             return candidates, held
-        if attempt.hold is None and self._may_wait(attempt):
+        if candidates.limit is not None:
+            self._leave_line(attempt)  # it could not take what would be kept for it
+        elif attempt.hold is None and self._may_wait(attempt):
+            self._refuse_queueing(attempt, pages)
             self._queue(attempt, candidates)
         return candidates, None
 
@@ -233,6 +267,8 @@ class Granter:
         found = self._availability.candidates(
             seen, pages, attempt.request, attempt.ticket, time.time(), turns
         )
+        if attempt.limits.max_gpus_per_user is not None:
+            found = self._within(attempt, pages, found, attempt.limits.max_gpus_per_user)
         mine, attempt.turns = found.need.eligible, found.turns
         attempt.ahead = frozenset(ticket.id for ticket in found.ahead)
         taking = (t for t in found.ahead if place_of(t) not in found.late)
@@ -246,6 +282,25 @@ class Granter:
             return pages
         others = (one for one in pages.waiting if one.ticket.id not in attempt.passing)
         return replace(pages, waiting=tuple(others))
+
+    def _within(
+        self, attempt: GrantAttempt, pages: BookPages, found: Candidates, most: int
+    ) -> Candidates:
+        """No more devices than root's limit leaves this user now."""
+        uid = os.getuid() if attempt.terms.uid is None else attempt.terms.uid
+        policy, limits, least = attempt.policy, attempt.limits, found.need.least
+        check_terms(policy, limits, user_name(uid), least, None)  # "all" may be too many
+        own = (e.lease for e in pages.entries if e.locked and e.uid == uid and e.lease is not None)
+        alike = (lease for lease in own if lease.simulated == found.snapshot.simulated)
+        held = len({share.uuid for lease in alike for share in lease.shares})
+        limit = over_limit(policy, limits, held, least)
+        chosen = () if limit is not None else found.choice.chosen[: most - held]
+        return replace(found, choice=replace(found.choice, chosen=chosen), limit=limit)
+
+    def _refuse_queueing(self, attempt: GrantAttempt, pages: BookPages) -> None:
+        if attempt.limits.max_queued is not None:
+            own = sum(w.ticket.owner.uid == attempt.me.uid for w in pages.waiting)
+            check_queued(attempt.policy, attempt.limits, attempt.me.user, own)
 
     def _is_clean(self, attempt: GrantAttempt, held: LeaseHold) -> bool:
         """Whether no process without a lease is on the chosen devices."""
@@ -364,6 +419,7 @@ class Granter:
             priority=attempt.request.priority,
             since=attempt.asked,
             simulated=candidates.snapshot.simulated,
+            jobs_behind=attempt.terms.jobs_behind,
         )
 
     def _sweep(self, attempt: GrantAttempt, pages: BookPages, candidates: Candidates) -> None:

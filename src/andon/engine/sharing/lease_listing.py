@@ -4,9 +4,16 @@ import time
 from dataclasses import dataclass
 
 from andon.core.sharing.capacity import DeviceCapacity
-from andon.core.sharing.lease_rows import EMPTY, cordon_rows, lease_rows, waiting_rows
+from andon.core.sharing.lease_rows import (
+    EMPTY,
+    cordon_rows,
+    lease_rows,
+    usage_rows,
+    waiting_rows,
+)
 from andon.core.sharing.queueing import in_order
 from andon.core.sharing.rights import Asker
+from andon.core.sharing.usage import NO_USAGE, RecentUsage
 from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages
 from andon.host.kin import user_name
 from andon.leases.book import Book
@@ -28,6 +35,7 @@ class LeaseListing:
     cordons: tuple[Cordon, ...] = ()
     book: BookRow | None = None
     remarks: tuple[str, ...] = ()  # files in the book that are ignored
+    usage: RecentUsage = NO_USAGE
 
 
 def read_listing(availability: Availability, view: AvailabilityView, book: Book) -> LeaseListing:
@@ -38,10 +46,11 @@ def read_listing(availability: Availability, view: AvailabilityView, book: Book)
         capacities,
         availability.verdicts(view.snapshot, capacities, pages, at),
         availability.claims(view, pages),
-        tuple(in_order(pages.waiting, at)),
+        tuple(in_order(pages.waiting, at, pages.usage)),
         pages.cordons,
         book_row(book),
         remarks(book),
+        book.usage(),
     )
 
 
@@ -57,11 +66,12 @@ def listing(seen: LeaseListing, asker: Asker) -> LeaseList:
     return LeaseList(
         seen.snapshot.at,
         lease_rows(seen.claims, seen.capacities, asker),
-        waiting_rows(seen.line),
+        waiting_rows(seen.line, seen.usage),
         cordon_rows(seen.cordons, devices),
         seen.book,
         None if seen.claims else EMPTY,
         seen.verdicts,
+        usage_rows(seen.usage, user_name),
     )
 
 

@@ -46,7 +46,7 @@ def refusal(
     asked = count_words(request)
     if request.memory_bytes is not None:
         asked += f" with {human_bytes(request.memory_bytes)}"
-    summary = candidates.choice.reason or f"{asked} requested, {free} available"
+    summary = candidates.limit or candidates.choice.reason or f"{asked} requested, {free} available"
     lines = tuple(device_lines(candidates))
     hint = note_hint or hint_of(candidates)
     if waited_seconds is None:
@@ -59,6 +59,8 @@ def hint_of(candidates: Candidates) -> str:
     """What helps against what is in the way: a lease, a process, or a device in trouble."""
     if is_hopeless(candidates):
         return "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
+    if candidates.limit is not None:
+        return "release one of yours: andon leases"
     if candidates.choice.reason is not None:
         return "--unbalanced allows different free memory"
     kinds = {c.obstacle.kind for c in candidates.choice.candidates if c.obstacle is not None}

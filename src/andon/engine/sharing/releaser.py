@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from andon.core.sharing.lockers import Locker
+from andon.core.sharing.policy import check_extension
 from andon.core.sharing.rights import Asker, barred
 from andon.errors import Conflict, Denied, Gone
 from andon.host.ending.handles import is_stopped
 from andon.host.kin import here, user_name
+from andon.host.policy_file import read_policy
 from andon.leases.book import Book
 from andon.leases.holders import LockTable, described, open_holder, strangers
 from andon.leases.places import LEASES
@@ -71,6 +73,7 @@ def extend(
         raise Conflict(
             f"lease {lease.id} has no end time to change", hint="it ends with its command"
         )
+    refuse_extension(lease, claim.uid, seconds)
     until = time.time() + seconds
     try:
         os.utime(folder / claim.file, (until, until), follow_symlinks=False)
@@ -83,6 +86,13 @@ def extend(
     if not _is_held(book, claim.file):
         raise Gone(f"lease {lease.id} has ended", hint="request a new one")
     return replace(lease, until=until)
+
+
+def refuse_extension(lease: Lease, uid: int, seconds: float) -> None:
+    """Denied where root's policy allows its user no lease that long, counted from its start."""
+    policy, user = read_policy(), user_name(uid)
+    held_seconds = max(0.0, time.time() - lease.since)
+    check_extension(policy, policy.limits_of(user, uid), user, held_seconds, seconds)
 
 
 def ask(lease: Lease, file: Path, uid: int) -> None:

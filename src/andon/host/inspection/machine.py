@@ -19,6 +19,7 @@ from andon.host.inspection.cards import card_folders, driver_of
 from andon.host.inspection.containers import read_containers
 from andon.host.inspection.files import names_in, read_bytes, read_text
 from andon.host.inspection.library import find_libraries
+from andon.host.inspection.log_out import read_log_out
 from andon.host.kernel_log import KernelLog
 from andon.model.vendors import VENDORS
 
@@ -41,6 +42,7 @@ def inspect(root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.envir
         proc=access.read_proc(mounts),
         clock=Clock(time.time(), is_synchronised()),
         masks={name: env[name] for name in VARIABLES if name in env},
+        log_out=read_log_out(own),
     )
 
 

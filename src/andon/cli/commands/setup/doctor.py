@@ -23,7 +23,13 @@ from andon.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from andon.core.doctor.facts import Folder, Installation, MachineFacts, SampleTrial
+    from andon.core.doctor.facts import (
+        Folder,
+        Installation,
+        MachineFacts,
+        PolicyFacts,
+        SampleTrial,
+    )
     from andon.core.doctor.security_facts import Security
     from andon.core.settings.resolution import Settings
 
@@ -93,7 +99,29 @@ def gather(choices: Choices) -> "MachineFacts":
     facts = inspect(Path(settings.root))
     look = look_of(settings)
     own = own_of(choices, settings, mistakes)
-    return replace(facts, own=own, trial=look, security=security_of(own, stored))
+    safety = security_of(own, stored)
+    return replace(facts, own=own, trial=look, security=safety, policy=policy_of())
+
+
+def policy_of() -> "PolicyFacts":
+    """Root's limits per user, and the use that a server has counted."""
+    from andon.core.doctor.facts import PolicyFacts
+    from andon.core.sharing.lease_rows import usage_rows
+    from andon.host.kin import user_name
+    from andon.host.policy_file import PATH, policy_state
+    from andon.leases.places import book_path
+    from andon.leases.usage_file import read_usage
+
+    policy, wrong = policy_state()
+    used = usage_rows(read_usage(book_path(os.environ)), user_name)
+    usage = tuple((row.user, row.gpu_hours) for row in used)
+    if wrong is not None:
+        fix = wrong.hint if wrong.hint.startswith("sudo ") else ""
+        return PolicyFacts(str(PATH), True, mistake=wrong.reason, fix=fix, usage=usage)
+    own = policy.limits_of(user_name(os.getuid()), os.getuid())
+    return PolicyFacts(
+        str(PATH), PATH.exists(), policy.everyone.words, own.words, tuple(policy.users), usage
+    )
 
 
 def look_of(settings: "Settings") -> "SampleTrial":

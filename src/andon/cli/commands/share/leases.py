@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from andon.leases.book import Book
     from andon.model.work import Lease
 
+MOST_USERS = 8  # whose hours are shown
+
 
 @click.command()
 @with_devices()
@@ -61,7 +63,12 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
         waited = human_seconds(max(0.0, found.at - place.since))
         count = f"{place.gpus} GPU{'s' * (place.gpus != 1)}"
         words = f"queue {place.position}: {place.user}, {count}, waiting {waited}"
+        if place.jobs_behind:
+            words += f", {place.jobs_behind} more job{'s' * (place.jobs_behind != 1)} behind it"
         terminal.say(say(words, "dim"))
+    if found.usage:
+        hours = ", ".join(f"{row.user} {row.gpu_hours:g}" for row in found.usage[:MOST_USERS])
+        terminal.say(say(f"recent GPU hours, which count in line: {hours}", "dim"))
     for remark in remarks:
         terminal.say(say(remark, "yellow"))
     return 0

@@ -1,0 +1,57 @@
+"""Checks what applies to everyone's leases and jobs: root's policy, recent use, and log-outs."""
+
+from collections.abc import Iterator
+
+from andon.core.doctor.facts import MachineFacts
+from andon.core.doctor.findings import Check, Finding, failure, ok, warning
+from andon.core.jobs.log_out import LINGER, LogOutEffect, log_out_effect, log_out_words
+
+MOST_NAMED = 3
+
+
+def judge(facts: MachineFacts) -> Iterator[Finding]:
+    yield _policy(facts)
+    yield from _usage(facts)
+    yield from _log_out(facts)
+
+
+def _policy(facts: MachineFacts) -> Finding:
+    policy = facts.policy
+    if policy.mistake:
+        fix = policy.fix or f"sudoedit {policy.path}"
+        return failure(Check.POLICY_WRONG, policy.mistake, fix, path=policy.path)
+    if not policy.exists:
+        return ok(Check.POLICY, f"no limits per user: there is no {policy.path}", path=policy.path)
+    limits = policy.everyone or "none for everyone"
+    words = f"limits per user ({policy.path}): {limits}"
+    if policy.users:
+        named = ", ".join(policy.users[:MOST_NAMED])
+        rest = len(policy.users) - MOST_NAMED
+        words += f"; others for {named}{f' and {rest} more' if rest > 0 else ''}"
+    if policy.own != policy.everyone:
+        words += f"; yours: {policy.own or 'none'}"
+    return ok(Check.POLICY, words, path=policy.path)
+
+
+def _usage(facts: MachineFacts) -> Iterator[Finding]:
+    usage = facts.policy.usage
+    if not usage:
+        return
+    shown = ", ".join(f"{user} {hours:g}" for user, hours in usage[:MOST_NAMED])
+    rest = len(usage) - MOST_NAMED
+    more = f" and {rest} more users" if rest > 0 else ""
+    words = f"recent GPU hours count in the order in line: {shown}{more}"
+    yield ok(Check.RECENT_USAGE, words, users=len(usage))
+
+
+def _log_out(facts: MachineFacts) -> Iterator[Finding]:
+    found = facts.log_out
+    if not found.systemd:
+        return
+    words, effect = log_out_words(found), log_out_effect(found)
+    if effect is LogOutEffect.LIVES:
+        yield ok(Check.LOG_OUT, words, lingering=found.lingering, kills=found.kills)
+    else:
+        fix = "systemctl --user status" if found.lingering else LINGER
+        lingers, kills = found.lingering, found.kills
+        yield warning(Check.LOG_OUT_ENDS_JOBS, words, fix, lingering=lingers, kills=kills)

@@ -1,0 +1,163 @@
+"""What a job file asks for: its jobs, or every mistake in it at once, with path and line."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from andon.core.jobs.file_lines import KeyPath, Lines, line_of, shown_path
+from andon.core.jobs.job_file_keys import KEYS, REQUEST_KEYS, FileJob, flag_of, words_of
+from andon.core.sharing.requests import RequestOptions
+from andon.errors import Invalid
+from andon.model.work import DeviceRequest
+
+MOST_FILE_JOBS = 10_000
+JOBS = "job"
+HINT = "docs/job-files.md has all keys"
+
+
+class Mistakes:
+    """Gathers mistakes with their lines; what several jobs share is named once."""
+
+    def __init__(self, path: str, lines: Lines) -> None:
+        self._path, self._lines = path, lines
+        self._found: dict[str, int] = {}
+
+    def add(self, place: KeyPath, words: str) -> None:
+        line, shown = line_of(place, self._lines), shown_path(place)
+        where = f"{self._path}:{line}" if line is not None else self._path
+        text = f"{where}: {shown}: {words}" if shown else f"{where}: {words}"
+        self._found.setdefault(text, line or 0)
+
+    def check(self) -> None:
+        """Invalid where there are any."""
+        mistakes = tuple(sorted(self._found, key=self._found.__getitem__))
+        if len(mistakes) == 1:
+            raise Invalid(mistakes[0], hint=HINT)
+        if mistakes:
+            reason = f"{self._path} has {len(mistakes)} mistakes"
+            raise Invalid(reason, hint=HINT, mistakes=mistakes)
+
+
+def jobs_in(document: object, path: str, lines: Lines) -> tuple[FileJob, ...]:
+    """The jobs of a document; keys outside `[[job]]` are the defaults of every job."""
+    mistakes = Mistakes(path, lines)
+    if not isinstance(document, Mapping):
+        mistakes.add((), "not a table of settings")
+        mistakes.check()
+        return ()
+    common = {key: value for key, value in document.items() if key != JOBS}
+    listed = document.get(JOBS)
+    places: list[tuple[KeyPath, Mapping[str, Any]]] = []
+    if listed is None:
+        places.append(((), {}))
+    elif not isinstance(listed, list) or not listed or len(listed) > MOST_FILE_JOBS:
+        mistakes.add((JOBS,), f"not a list of 1 to {MOST_FILE_JOBS} jobs: write [[job]]")
+    else:
+        for index, own in enumerate(listed):
+            if isinstance(own, Mapping):
+                places.append(((JOBS, index), own))
+            else:
+                mistakes.add((JOBS, index), "not a table of settings")
+    jobs = [_job(common, own, place, mistakes) for place, own in places]
+    _check_names(jobs, mistakes)
+    mistakes.check()
+    return tuple(jobs)
+
+
+def _check_names(jobs: list[FileJob], mistakes: Mistakes) -> None:
+    """A name in `after` must be that of one earlier job of the file."""
+    seen: dict[str, int] = {}
+    for index, job in enumerate(jobs):
+        for key, words in (("after", job.after), ("after_any", job.after_any)):
+            for word in words:
+                if not is_job_word(word) and seen.get(word, 0) != 1:
+                    why = "two earlier jobs have this name" if word in seen else "no earlier job"
+                    place = (JOBS, index, key) if len(jobs) > 1 else (key,)
+                    words_ = f"{word[:40]!r} is neither a job's number nor an earlier job's name"
+                    mistakes.add(place, f"{words_} here ({why})")
+        if job.name:
+            seen[job.name] = seen.get(job.name, 0) + 1
+
+
+def is_job_word(word: str) -> bool:
+    """Whether it is a number, `@` or `12_3`, and not a name."""
+    return word == "@" or word.replace("_", "", 1).isdecimal()
+
+
+def _job(
+    common: Mapping[str, Any], own: Mapping[str, Any], place: KeyPath, mistakes: Mistakes
+) -> FileJob:
+    values: dict[str, Any] = {}
+    asked: dict[str, Any] = {}
+    for key, given, where in _given(common, own, place):
+        if key in REQUEST_KEYS:
+            asked[key] = given
+            continue
+        if key not in KEYS:
+            mistakes.add((*where, key), f"there is no such key{_meant(key)}")
+            continue
+        try:
+            read = KEYS[key][1](given)
+        except ValueError as wrong:
+            mistakes.add((*where, key), str(wrong))
+            continue
+        if key == "environment":
+            read = {**values.get("environment", {}), **read}
+        values[KEYS[key][0]] = read
+    if "command" not in own and "command" not in common:
+        mistakes.add(place, 'there is no command: write command = ["python", "train.py"]')
+    request = _request(asked, own, place, mistakes)
+    return FileJob(**values, request=request)
+
+
+def _given(
+    common: Mapping[str, Any], own: Mapping[str, Any], place: KeyPath
+) -> Iterator[tuple[str, Any, KeyPath]]:
+    for key, value in common.items():
+        if key not in own or key == "environment":
+            yield str(key), value, ()
+    for key, value in own.items():
+        yield str(key), value, place
+
+
+def _request(
+    asked: Mapping[str, Any], own: Mapping[str, Any], place: KeyPath, mistakes: Mistakes
+) -> DeviceRequest:
+    fine: dict[str, Any] = {}
+    for key, given in asked.items():
+        where = (*place, key) if key in own else (key,)
+        try:
+            fine[key] = _option(key, given)
+        except ValueError as wrong:
+            mistakes.add(where, str(wrong))
+        except Invalid as wrong:
+            mistakes.add(where, f"{wrong.reason}; {wrong.hint}")
+    try:
+        request = RequestOptions(**fine).request()
+    except Invalid as wrong:
+        mistakes.add(place, f"{wrong.reason}; {wrong.hint}")
+        return DeviceRequest()
+    if request.most < 1:
+        where = (*place, "gpus") if "gpus" in own else ("gpus",)
+        mistakes.add(where, "a job needs at least one GPU")
+    return request
+
+
+def _option(key: str, given: Any) -> Any:
+    row = REQUEST_KEYS[key]
+    if row.type is bool:
+        return flag_of(given)
+    if isinstance(given, bool | Mapping):
+        raise ValueError(f"not {row.metavar or 'a value'}")
+    if isinstance(row.default, tuple):
+        return list(words_of(given))
+    if isinstance(given, list | float):
+        raise ValueError(f"not {row.metavar or 'a value'}")
+    options: dict[str, Any] = {key: given}
+    RequestOptions(**options).request()
+    return given
+
+
+def _meant(key: str) -> str:
+    close = get_close_matches(key, [*KEYS, *REQUEST_KEYS, JOBS], n=1)
+    return f": did you mean {close[0]}?" if close else ""

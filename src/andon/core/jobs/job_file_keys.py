@@ -1,0 +1,190 @@
+"""The keys of a job in a job file: which field each sets, how it is read, what it means."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from andon.core.jobs.naming import parse_array
+from andon.core.sharing.requests import RequestOptions, rows
+from andon.errors import Invalid
+from andon.model.job import (
+    CHECKPOINT_SECONDS,
+    GRACE_SECONDS,
+    MOST_RETRIES,
+    Checkpoint,
+    NotifyWhen,
+)
+from andon.model.work import DeviceRequest
+from andon.units import has_unit, parse_seconds
+
+LONGEST_NAME = 200
+LONGEST_WORD = 131_072  # bytes of one argument; the kernel takes no more
+MOST_WORDS = 4096
+SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP")
+
+
+@dataclass(frozen=True, slots=True)
+class FileJob:
+    """One job of a file; `begin`, `after` and the folder are resolved where it is submitted."""
+
+    name: str = ""
+    command: tuple[str, ...] = ()
+    folder: str = "."
+    request: DeviceRequest = field(default_factory=DeviceRequest)
+    for_seconds: float | None = None
+    grace_seconds: float = GRACE_SECONDS
+    timeout_seconds: float | None = None
+    after: tuple[str, ...] = ()
+    after_any: tuple[str, ...] = ()
+    begin: str = ""
+    array: str = ""
+    retries: int = 0
+    retry_lost: bool = False
+    retry_oom: int = 0
+    checkpoint: Checkpoint | None = None
+    notify: NotifyWhen | None = None
+    unique: bool = False
+    hold: bool = False
+    simulate: int | None = None
+    image: str = ""
+    tags: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+Reader = Callable[[Any], Any]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value or len(value) > LONGEST_NAME:
+        raise ValueError(f"not a text of 1 to {LONGEST_NAME} characters")
+    if not value.isprintable():
+        raise ValueError("has characters that cannot be shown")
+    return value
+
+
+def _command(value: Any) -> tuple[str, ...]:
+    """A list is started as it is; a text is run by a shell."""
+    if isinstance(value, str) and value.strip() and "\0" not in value:
+        return ("/bin/sh", "-c", value)
+    words = tuple(str(v) if type(v) in (int, float) else v for v in _list(value))
+    if not words or len(words) > MOST_WORDS:
+        raise ValueError(f"not a command: a text for a shell, or a list of 1 to {MOST_WORDS} words")
+    for word in words:
+        if not isinstance(word, str) or "\0" in word or len(word) > LONGEST_WORD:
+            raise ValueError("a word of the command is not a text")
+    if not words[0]:
+        raise ValueError("the program's name is empty")
+    return words
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError("not a list")
+    return value
+
+
+def _folder(value: Any) -> str:
+    if not isinstance(value, str) or not value or "\0" in value or len(value) > 4096:
+        raise ValueError("not a folder")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, str) or not has_unit(value):
+        raise ValueError('not a duration with a unit: write "90s", "10m" or "2h"')
+    return parse_seconds(value)
+
+
+def _duration(value: Any) -> float:
+    seconds = _seconds(value)
+    if seconds <= 0:
+        raise ValueError("must be longer than 0")
+    return seconds
+
+
+def _whole(least: int, most: int) -> Reader:
+    def read(value: Any) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"not a whole number from {least} to {most}")
+        return value
+
+    return read
+
+
+def flag_of(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("neither true nor false")
+    return value
+
+
+def words_of(value: Any) -> tuple[str, ...]:
+    given = value if isinstance(value, list) else [value]
+    words = [str(one) if type(one) is int else one for one in given]
+    if len(words) > 1000:
+        raise ValueError("more than 1000 entries")
+    return tuple(_text(word) for word in words)
+
+
+def _array(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError('not an array: write "0-9", or "0-99%4" for 4 at once')
+    try:
+        parse_array(value)
+    except Invalid as wrong:
+        raise ValueError(f"{wrong.reason}; {wrong.hint}") from wrong
+    return value
+
+
+def _checkpoint(value: Any) -> Checkpoint:
+    name, at, before = _text(value).partition("@")
+    signal = name.upper().removeprefix("SIG")
+    if signal not in SIGNALS:
+        raise ValueError(f"not one of the signals {', '.join(SIGNALS)}: write USR1, or USR1@60s")
+    return Checkpoint(signal, _duration(before) if at else CHECKPOINT_SECONDS)
+
+
+def _notify(value: Any) -> NotifyWhen:
+    try:
+        return NotifyWhen(value)
+    except ValueError:
+        raise ValueError(f"not one of {', '.join(NotifyWhen)}") from None
+
+
+def _environment(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping) or len(value) > 1000:
+        raise ValueError("not a table of variables")
+    out = {}
+    for name, given in value.items():
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            raise ValueError(f"{str(name)[:40]!r} is not the name of a variable")
+        if isinstance(given, bool) or not isinstance(given, str | int | float):
+            raise ValueError(f"{name} is neither a text nor a number")
+        out[name] = str(given)
+    return out
+
+
+KEYS: Mapping[str, tuple[str, Reader, str]] = {
+    "name": ("name", _text, "what to call it"),
+    "command": ("command", _command, "a list of words, or a text for a shell; required"),
+    "folder": ("folder", _folder, "where it runs; relative to the file"),
+    "for": ("for_seconds", _duration, "its longest time"),
+    "grace": ("grace_seconds", _seconds, "between SIGTERM and SIGKILL"),
+    "timeout": ("timeout_seconds", _duration, "its longest wait"),
+    "after": ("after", words_of, "jobs that must have succeeded: numbers, or names in this file"),
+    "after_any": ("after_any", words_of, "jobs that must have ended"),
+    "begin": ("begin", _text, "not before this time"),
+    "array": ("array", _array, "one job per index: 0-99%4"),
+    "retries": ("retries", _whole(0, MOST_RETRIES), "after a failure"),
+    "retry_lost": ("retry_lost", flag_of, "again after a restart of the machine"),
+    "retry_oom": ("retry_oom", _whole(0, MOST_RETRIES), "with more memory, when it ran out"),
+    "checkpoint": ("checkpoint", _checkpoint, "a signal before its end: USR1@60s"),
+    "notify": ("notify", _notify, "end or fail"),
+    "unique": ("unique", flag_of, "not while a job of this name waits or runs"),
+    "hold": ("hold", flag_of, "wait for `andon jobs resume`"),
+    "simulate": ("simulate", _whole(1, 64), "this many simulated devices instead of real ones"),
+    "image": ("image", _text, "a container image to run it in"),
+    "tags": ("tags", words_of, "of its run"),
+    "environment": ("environment", _environment, "variables on top of those at submission"),
+}
+"""Each key of a job, except those of a request: the field it sets, how it is read, its meaning."""
+REQUEST_KEYS = {row.name: row for row in rows(RequestOptions)}

@@ -1,0 +1,130 @@
+"""Job files in the older form: a model and its parameters; one job for each combination."""
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from math import prod
+from typing import Any
+
+from andon.core.jobs.file_lines import KeyPath, Lines
+from andon.core.jobs.job_file import Mistakes, jobs_in
+from andon.core.jobs.job_file_keys import FileJob
+from andon.core.jobs.older_need import Parameters, table_need
+
+MOST_COMBINATIONS = 10_000
+RUNTIMES: Mapping[str, Callable[[str], tuple[str, ...]]] = {
+    "sglang": lambda model: ("python", "-m", "sglang.launch_server", "--model-path", model),
+    "vllm": lambda model: ("vllm", "serve", model),
+}
+"""The command of each engine that serves a model; the parameters follow it."""
+UNUSED = frozenset({"description", "benchmark", "optimization", "slo", "runtime_image_tag"})
+"""Keys of the older form that say nothing about how a job runs."""
+OWN = frozenset({"model", "parameters", "deployment_mode", "base_runtime", "task_name"})
+NeedOf = Callable[[str, Parameters], tuple[int, int]]
+"""The number of GPUs and the MiB of each, for a model with these parameters."""
+
+
+def is_older(document: object) -> bool:
+    return isinstance(document, Mapping) and isinstance(document.get("model"), Mapping)
+
+
+def older_jobs_in(
+    document: Mapping[str, Any], path: str, lines: Lines, need_of: NeedOf = table_need
+) -> tuple[FileJob, ...]:
+    """Its jobs; keys of the newer form are understood beside those of the older one."""
+    mistakes = Mistakes(path, lines)
+    model = _model(document, mistakes)
+    combinations = _combinations(document.get("parameters", {}), mistakes)
+    image = _image(document, mistakes)
+    command = _command(document, model, mistakes)
+    mistakes.check()
+    plain = {k: v for k, v in document.items() if k not in OWN and k not in UNUSED}
+    plain.pop("command", None)
+    name = document.get("name") or document.get("task_name") or model.rstrip("/").split("/")[-1]
+    jobs = []
+    for parameters in combinations:
+        gpus, memory = need_of(model, parameters)
+        words = [*command, *(word for one in parameters.items() for word in _option(*one))]
+        jobs.append(
+            {
+                **({"gpus": gpus} if "gpus" not in plain else {}),
+                **({"memory": f"{memory}MiB"} if "memory" not in plain else {}),
+                **({"image": image} if image else {}),
+                "name": name,
+                "command": words,
+            }
+        )
+    return jobs_in({**plain, "job": jobs}, path, _at_top(lines, len(jobs)))
+
+
+def _at_top(lines: Lines, count: int) -> Lines:
+    """What is wrong with a job that was made of the whole file stands on its first line."""
+    made: dict[KeyPath, int] = {("job", index): 1 for index in range(count)}
+    return {**lines, **made}
+
+
+def _model(document: Mapping[str, Any], mistakes: Mistakes) -> str:
+    found = document["model"].get("id_or_path")
+    if not isinstance(found, str) or not found:
+        mistakes.add(("model",), "there is no model.id_or_path")
+        return ""
+    return found
+
+
+def _combinations(parameters: object, mistakes: Mistakes) -> list[Parameters]:
+    """Every combination of the listed values, the first parameter changing slowest."""
+    if not isinstance(parameters, Mapping):
+        mistakes.add(("parameters",), "not a table of parameters")
+        return []
+    axes: list[list[Any]] = []
+    for name, given in parameters.items():
+        values = given if isinstance(given, list) else [given]
+        plain = all(isinstance(value, str | int | float | bool) for value in values)
+        if not values or not plain:
+            mistakes.add(("parameters", str(name)), "neither a value nor a list of values")
+            return []
+        axes.append(values)
+    count = prod(len(axis) for axis in axes)
+    if count > MOST_COMBINATIONS:
+        mistakes.add(("parameters",), f"{count:,} combinations; at most {MOST_COMBINATIONS:,}")
+        return []
+    names = [str(name) for name in parameters]
+    return [dict(zip(names, values, strict=True)) for values in product(*axes)]
+
+
+def _image(document: Mapping[str, Any], mistakes: Mistakes) -> str:
+    mode, image = document.get("deployment_mode", "local"), document.get("image", "")
+    if mode == "local":
+        return str(image)
+    if mode != "docker":
+        mistakes.add(("deployment_mode",), f"{str(mode)[:40]!r} is neither docker nor local")
+        return ""
+    tag = document.get("runtime_image_tag")
+    if not image and isinstance(tag, str) and tag:
+        image = f"{document.get('base_runtime', 'sglang')}:{tag}"
+    if not isinstance(image, str) or not image:
+        mistakes.add(("deployment_mode",), 'docker needs an image: write image = "NAME:TAG"')
+        return ""
+    return image
+
+
+def _command(document: Mapping[str, Any], model: str, mistakes: Mistakes) -> tuple[str, ...]:
+    given = document.get("command")
+    if given is not None:
+        if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
+            mistakes.add(("command",), "not a list of words")
+            return ()
+        return (*given, "--model", model)
+    runtime = document.get("base_runtime", "sglang")
+    if runtime not in RUNTIMES:
+        known = ", ".join(RUNTIMES)
+        words = f"{str(runtime)[:40]!r} is not one of {known}; write a command instead"
+        mistakes.add(("base_runtime",), words)
+        return ()
+    return RUNTIMES[runtime](model)
+
+
+def _option(name: str, value: object) -> tuple[str, ...]:
+    """A flag that is true stands alone, and one that is false is left out."""
+    if isinstance(value, bool):
+        return (f"--{name}",) if value else ()
+    return f"--{name}", str(value)

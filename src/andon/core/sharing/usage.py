@@ -1,0 +1,92 @@
+"""How much each user has used lately: GPU hours that halve every week, as a server counts them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+
+from andon.errors import Invalid
+from andon.model.json_fields import Wrong, number_in, shown, time_in
+from andon.model.wire import Json
+from andon.model.work import Claim
+
+USAGE = "andon.usage/1"
+HALF_LIFE_SECONDS = 7 * 86_400.0
+DELAY_SECONDS = 60.0  # in line, each GPU hour counts as having come this much later
+LONGEST_DELAY_SECONDS = 3600.0  # so that waiting outweighs any usage
+LONGEST_STEP_SECONDS = 300.0  # between two counts; a longer gap was not watched
+LEAST_HOURS = 0.01  # less is forgotten
+MOST_HOURS = 1e9
+MOST_USERS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RecentUsage:
+    """uid -> GPU hours, decayed to `at`."""
+
+    at: float = 0.0
+    hours: Mapping[int, float] = field(default_factory=dict)
+
+    def decayed(self, at: float) -> "RecentUsage":
+        """The same at a later moment; a clock that was set back changes nothing."""
+        share = 0.5 ** (max(0.0, at - self.at) / HALF_LIFE_SECONDS)
+        kept = {uid: hours * share for uid, hours in self.hours.items()}
+        return RecentUsage(at, {uid: hours for uid, hours in kept.items() if hours >= LEAST_HOURS})
+
+    def delay_seconds(self, uid: int) -> float:
+        """How much later a user's tickets count as having come."""
+        return min(LONGEST_DELAY_SECONDS, self.hours.get(uid, 0.0) * DELAY_SECONDS)
+
+
+NO_USAGE = RecentUsage()
+
+
+def counted(
+    usage: RecentUsage, claims: Iterable[Claim], at: float, passed_seconds: float
+) -> RecentUsage:
+    """With what has been held since the last count, measured on a clock that is never set.
+
+    A device is counted once for each user who holds it, whole or shared; simulated ones are not.
+    """
+    held: dict[int, set[str]] = {}
+    for claim in claims:
+        if claim.lease is not None and not claim.lease.simulated:
+            held.setdefault(claim.uid, set()).update(share.uuid for share in claim.lease.shares)
+    hours = dict(usage.decayed(at).hours)
+    step = min(max(0.0, passed_seconds), LONGEST_STEP_SECONDS) / 3600
+    for uid, devices in held.items():
+        hours[uid] = hours.get(uid, 0.0) + len(devices) * step
+    most = sorted(hours.items(), key=lambda pair: -pair[1])[:MOST_USERS]
+    return RecentUsage(at, dict(most))
+
+
+def usage_to_json(usage: RecentUsage) -> Json:
+    hours = {str(uid): round(hours, 6) for uid, hours in sorted(usage.hours.items())}
+    half_life = HALF_LIFE_SECONDS
+    return {"schema": USAGE, "at": usage.at, "half_life_seconds": half_life, "gpu_hours": hours}
+
+
+def usage_from_json(value: Json) -> RecentUsage:
+    """Invalid for anything that is not a whole andon.usage/1."""
+    if value.get("schema") != USAGE:
+        raise Invalid(f"the schema is {shown(value.get('schema'))}, not {USAGE!r}")
+    hours = value.get("gpu_hours")
+    if not isinstance(hours, dict) or len(hours) > MOST_USERS:
+        raise Invalid(f"not a valid {USAGE}: gpu_hours is not a table of users")
+    try:
+        found = {_uid(uid): _hours(hours, uid) for uid in hours}
+        return RecentUsage(time_in(value, "at"), found)
+    except (Wrong, ValueError) as wrong:
+        raise Invalid(f"not a valid {USAGE}: {wrong}") from wrong
+
+
+def _uid(text: str) -> int:
+    if not text.isdecimal() or len(text) > 10 or int(text) >= 2**32:
+        raise ValueError(f"{shown(text)} is not a uid")
+    return int(text)
+
+
+def _hours(hours: Json, uid: str) -> float:
+    found = number_in(hours, uid, 0, MOST_HOURS)
+    if found is None or not isfinite(found):
+        raise ValueError(f"{uid} has no hours")
+    return float(found)

@@ -1,0 +1,73 @@
+"""Reads what a log-out does here: logind's settings, lingering, where this process stands."""
+
+import os
+import shutil
+from pathlib import Path
+
+from andon.core.jobs.log_out import (
+    LogOutFacts,
+    is_killed,
+    is_yes,
+    log_out_words,
+    login_settings,
+    place_of_cgroup,
+    wants_scope,
+)
+from andon.host.inspection.files import names_in, read_text
+from andon.host.kin import user_name
+
+FOLDERS = ("etc/systemd", "run/systemd", "usr/local/lib/systemd", "usr/lib/systemd", "lib/systemd")
+"""Where logind's settings lie; what lies in an earlier one hides a file of the same name."""
+MAIN, DROP_INS = "logind.conf", "logind.conf.d"
+BOOTED = "run/systemd/system"  # exists where systemd runs the machine
+LINGERING = "var/lib/systemd/linger"
+RUNNER = "systemd-run"
+
+
+def read_log_out(root: Path = Path("/"), uid: int | None = None) -> LogOutFacts:
+    """Costs a few small files; nothing is asked over D-Bus."""
+    uid = os.getuid() if uid is None else uid
+    if not (root / BOOTED).is_dir():
+        return LogOutFacts(uid=uid)
+    settings, user = _settings(root), user_name(uid)
+    return LogOutFacts(
+        systemd=True,
+        kills=is_killed(settings, user),
+        removes_ipc=is_yes(settings.get("RemoveIPC", "yes")),
+        lingering=(root / LINGERING / user).exists(),
+        uid=uid,
+        place=place_of_cgroup(read_text(root / "proc/self/cgroup")),
+        can_scope=shutil.which(RUNNER) is not None and _manager(root, uid).exists(),
+    )
+
+
+def scope_prefix(name: str, facts: LogOutFacts | None = None) -> tuple[str, ...]:
+    """What to put before a command that must outlive the session: a scope of the user's systemd.
+
+    Empty where the command lives as long without it. The command replaces `systemd-run`, so it
+    keeps the pid, the descriptors and the environment that it was started with.
+    """
+    facts = read_log_out() if facts is None else facts
+    if not wants_scope(facts):
+        return ()
+    runtime = f"XDG_RUNTIME_DIR=/run/user/{facts.uid}"
+    return ("env", runtime, RUNNER, "--user", "--scope", "--quiet", "--collect", f"--unit={name}")
+
+
+def log_out_line() -> str:
+    """What `submit` says about a log-out."""
+    return log_out_words(read_log_out())
+
+
+def _manager(root: Path, uid: int) -> Path:
+    return root / f"run/user/{uid}/systemd/private"
+
+
+def _settings(root: Path) -> dict[str, str]:
+    mains = (read_text(root / folder / MAIN) for folder in FOLDERS)
+    main = next((text for text in mains if text), "")
+    drop_ins: dict[str, Path] = {}
+    for folder in reversed(FOLDERS):
+        place = root / folder / DROP_INS
+        drop_ins.update({name: place / name for name in names_in(place) if name.endswith(".conf")})
+    return login_settings(main, [read_text(drop_ins[name]) for name in sorted(drop_ins)])

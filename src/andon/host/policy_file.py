@@ -1,0 +1,70 @@
+"""Reads root's policy; a file that others could have written counts as a mistake, not as none."""
+
+import os
+import stat
+from pathlib import Path
+
+from andon.core.sharing.policy import NO_POLICY, POLICY_PATH, Policy, policy_from
+from andon.errors import AndonError, Invalid, Unavailable
+from andon.host.private_files import read_regular
+
+PATH = Path(POLICY_PATH)
+ROOT = 0
+LARGEST_BYTES = 1 << 20
+OVERFLOW_UID = 65534  # root's files in a user namespace that does not include root
+
+
+def read_policy() -> Policy:
+    """The limits in force; Unavailable where they cannot be known, so that nothing is granted."""
+    path = PATH
+    try:
+        content = _content(path)
+    except FileNotFoundError:
+        return NO_POLICY
+    except OSError as exc:
+        raise Unavailable(
+            f"the limits in {path} cannot be read: {exc.strerror}",
+            hint=f"sudo chown root: {path} && sudo chmod 644 {path}",
+        ) from exc
+    try:
+        return policy_from(content.decode(), str(path))
+    except UnicodeDecodeError as exc:
+        raise Unavailable(f"{path} is not UTF-8 text", hint=f"root can correct {path}") from exc
+    except Invalid as wrong:
+        raise Unavailable(
+            f"no device is granted while root's policy has a mistake: {wrong.reason}",
+            hint=wrong.hint,
+            mistakes=wrong.mistakes if len(wrong.mistakes) > 1 else (),
+        ) from wrong
+
+
+def policy_state() -> tuple[Policy, AndonError | None]:
+    """The limits in force, or why there are none to go by; for doctor."""
+    try:
+        return read_policy(), None
+    except AndonError as error:
+        return NO_POLICY, error
+
+
+def _content(path: Path) -> bytes:
+    found = path.lstat()
+    for one, facts in ((path.parent, path.parent.stat()), (path, found)):
+        if not _is_roots(facts):
+            raise Unavailable(
+                f"{one} can be changed by others than root, so its limits do not count",
+                hint=f"sudo chown root: {one} && sudo chmod go-w {one}",
+            )
+    return read_regular(path, LARGEST_BYTES)
+
+
+def _is_roots(facts: os.stat_result) -> bool:
+    owner = facts.st_uid == ROOT or (facts.st_uid == OVERFLOW_UID and not _sees_root())
+    return owner and not stat.S_IMODE(facts.st_mode) & 0o022
+
+
+def _sees_root() -> bool:
+    """Whether uid 0 here is the machine's root: a user namespace shows root's files as nobody's."""
+    try:
+        return Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
+    except OSError:
+        return True

@@ -1,0 +1,326 @@
+"""Job files: what they ask for in three formats, and every mistake by path and line."""
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.core.jobs.file_lines import json_lines, shown_path, toml_lines
+from andon.core.jobs.job_file import jobs_in
+from andon.core.jobs.job_file_keys import KEYS, REQUEST_KEYS, FileJob
+from andon.core.jobs.older_file import is_older, older_jobs_in
+from andon.core.jobs.older_need import table_need
+from andon.engine.jobs.job_files import is_job_file, read_job_file
+from andon.errors import Invalid, Unavailable
+from andon.model.job import Checkpoint, NotifyWhen
+from andon.units import GIB
+from tests.conftest import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "job-files.md").read_text(encoding="utf-8")
+
+WHOLE = """
+name = "train"
+command = ["python", "train.py", "--lr", 0.1]
+folder = "runs"
+gpus = "1..2"
+memory = "20GiB"
+prefer = ["H200"]
+pack = true
+for = "2h"
+grace = "10s"
+timeout = "1d"
+after = [12, "@", "12_3"]
+begin = "2027-01-01T00:00"
+array = "0-9%2"
+retries = 2
+retry_lost = true
+retry_oom = 1
+checkpoint = "USR1@90s"
+notify = "fail"
+unique = true
+hold = true
+simulate = 2
+tags = ["a", "b"]
+
+[environment]
+SEED = 7
+"""
+
+
+def written(tmp_path: Path, name: str, text: str) -> str:
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_every_key_of_a_job_is_read(tmp_path: Path) -> None:
+    (job,) = read_job_file(written(tmp_path, "job.toml", WHOLE))
+    assert job.command == ("python", "train.py", "--lr", "0.1")
+    assert (job.request.least, job.request.most) == (1, 2)
+    assert job.request.memory_bytes == 20 * GIB
+    assert job.request.prefer == ("H200",)
+    assert (job.for_seconds, job.grace_seconds, job.timeout_seconds) == (7200.0, 10.0, 86_400.0)
+    assert job.after == ("12", "@", "12_3")
+    assert job.checkpoint == Checkpoint("USR1", 90.0)
+    assert job.notify is NotifyWhen.FAIL
+    assert job.environment == {"SEED": "7"}
+    plain = FileJob()
+    left = {name for name, _, _ in KEYS.values() if getattr(job, name) == getattr(plain, name)}
+    assert left == {"after_any", "image"}, "the file above uses every other key"
+
+
+def test_json_and_yaml_say_the_same(tmp_path: Path) -> None:
+    import tomllib
+
+    document = tomllib.loads(WHOLE)
+    of_toml = read_job_file(written(tmp_path, "job.toml", WHOLE))
+    assert read_job_file(written(tmp_path, "job.json", json.dumps(document))) == of_toml
+    assert read_job_file(written(tmp_path, "job.yaml", json.dumps(document))) == of_toml
+
+
+def test_a_text_is_run_by_a_shell_and_jobs_share_what_is_outside(tmp_path: Path) -> None:
+    text = """
+gpus = 2
+[environment]
+A = "1"
+B = "1"
+[[job]]
+name = "prepare"
+command = "make data && echo done"
+[[job]]
+name = "train"
+gpus = 4
+command = ["python", "train.py"]
+after = "prepare"
+[job.environment]
+B = "2"
+"""
+    first, second = read_job_file(written(tmp_path, "jobs.toml", text))
+    assert first.command == ("/bin/sh", "-c", "make data && echo done")
+    assert (first.request.least, second.request.least) == (2, 4)
+    assert second.after == ("prepare",)
+    assert (first.environment, second.environment) == ({"A": "1", "B": "1"}, {"A": "1", "B": "2"})
+
+
+MISTAKES = {
+    "toml": """
+gpus = true
+comand = ["x"]
+[[job]]
+for = 3
+memory = "20"
+checkpoint = "KILL"
+[[job]]
+command = []
+gpus = 0
+after = ["nobody"]
+[job.environment]
+A = []
+""",
+    "json": """{
+ "gpus": true, "x": {"y": [1,
+ 2]},
+ "job": [
+  {"command": ["a"],
+   "for": 3},
+  {"command": ["a", "b"],
+   "retries": -1}
+ ]
+}
+""",
+    "yaml": """gpus: yes
+job:
+- command: [a]
+  for: 3
+- command: x
+  retries: -1
+""",
+}
+EXPECTED = {
+    "toml": [
+        "2: gpus: not N|N..M|all",
+        "3: comand: there is no such key: did you mean command?",
+        "5: job[1].for: not a duration with a unit",
+        "6: job[1].memory: memory '20' has no unit",
+        "7: job[1].checkpoint: not one of the signals",
+        "4: job[1]: there is no command",
+        "9: job[2].command: not a command",
+        "10: job[2].gpus: a job needs at least one GPU",
+        "11: job[2].after: 'nobody' is neither a job's number nor an earlier job's name",
+        "12: job[2].environment: A is neither a text nor a number",
+    ],
+    "json": [
+        "2: gpus: not N|N..M|all",
+        "2: x: there is no such key",
+        "6: job[1].for: not a duration with a unit",
+        "8: job[2].retries: not a whole number from 0 to 1000",
+    ],
+    "yaml": [
+        "1: gpus: not N|N..M|all",
+        "4: job[1].for: not a duration with a unit",
+        "6: job[2].retries: not a whole number from 0 to 1000",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_all_mistakes_at_once_by_path_and_line(tmp_path: Path, kind: str) -> None:
+    path = written(tmp_path, f"job.{kind}", MISTAKES[kind])
+    with pytest.raises(Invalid) as wrong:
+        read_job_file(path)
+    found = wrong.value.mistakes
+    missing = [
+        words for words in EXPECTED[kind] if not any(f"{path}:{words}" in line for line in found)
+    ]
+    assert missing == [], "\n".join(found)
+    assert f"has {len(found)} mistakes" in wrong.value.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.toml", "a = 1\nb = x", ":2: not valid TOML"),
+        ("a.json", '{"a": }', ":1: not valid JSON"),
+        ("a.yaml", "a: [1,\nb: }", ":2: not valid YAML"),
+        ("a.json", "[]", "not a table of settings"),
+        ("a.toml", "", "there is no command"),
+        ("a.json", "[" * 5000, "not valid JSON"),
+        ("a.yaml", "- 1", "not a table of settings"),
+        ("a.toml", "job = 3", "not a list of 1 to"),
+        ("a.json", '{"job": [3]}', "job[1]: not a table"),
+        ("a.toml", 'command = "x"\nafter = "y"', ":2: after: 'y' is neither"),
+        ("a.toml", 'command = "x"\nshared = true', "a shared device needs an amount of memory"),
+    ],
+)
+def test_nonsense_is_one_clear_line(tmp_path: Path, name: str, text: str, says: str) -> None:
+    with pytest.raises(Invalid) as wrong:
+        read_job_file(written(tmp_path, name, text))
+    assert says in wrong.value.reason
+
+
+def test_a_missing_file_says_how_to_run_a_command_instead(tmp_path: Path) -> None:
+    with pytest.raises(Invalid) as wrong:
+        read_job_file(str(tmp_path / "no.toml"))
+    assert "No such file" in wrong.value.reason
+    assert "andon submit --" in wrong.value.hint
+    assert [is_job_file(w) for w in ("a.toml", "A.YML", "train.py", "toml")] == [True, True, 0, 0]
+
+
+def test_without_its_parser_yaml_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(Unavailable) as wrong:
+        read_job_file(written(tmp_path, "a.yml", "command: x"))
+    assert "andon[yaml]" in wrong.value.hint
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*KEYS, *REQUEST_KEYS, "job", "x"]), VALUES, max_size=6))
+def test_whatever_is_in_it_is_read_or_refused(document: dict[str, object]) -> None:
+    with suppress(Invalid):
+        jobs = jobs_in(document, "f", {})
+        assert jobs
+        assert all(job.command for job in jobs)
+
+
+@given(VALUES)
+def test_lines_of_any_json(document: object) -> None:
+    lines = json_lines(json.dumps(document, indent=1))
+    for path in lines:
+        assert shown_path(path) or path == ("",)
+    if isinstance(document, dict):
+        assert {(key,) for key in document} <= set(lines)
+
+
+def test_lines_of_toml() -> None:
+    text = 'a = 1\n[t]\nb.c = 2\n"d e" = 3\n[[job]]\n[job.x]\ny = 1\n[[job]]\nz = 1\n'
+    assert toml_lines(text) == {
+        ("a",): 1, ("t",): 2, ("t", "b", "c"): 3, ("t", "d e"): 4, ("job",): 5, ("job", 0): 5,
+        ("job", 0, "x"): 6, ("job", 0, "x", "y"): 7, ("job", 1): 8, ("job", 1, "z"): 9,
+    }  # fmt: skip
+
+
+# The older form.
+
+
+OLDER = {
+    "task_name": "sweep",
+    "model": {"id_or_path": "meta/llama-3-70b"},
+    "parameters": {
+        "tp-size": [1, 4],
+        "mem-fraction-static": [0.8, 0.9],
+        "trust": True,
+        "no": False,
+    },
+}
+
+
+def test_the_older_form_is_one_job_per_combination() -> None:
+    assert is_older(OLDER)
+    assert not is_older({"model": "H200", "command": "x"})
+    jobs = older_jobs_in(OLDER, "old.json", {})
+    assert [job.request.least for job in jobs] == [1, 1, 4, 4]
+    assert {job.request.memory_bytes for job in jobs} == {20_000 * 1024 * 1024}
+    assert jobs[3].command == (
+        "python", "-m", "sglang.launch_server", "--model-path", "meta/llama-3-70b",
+        "--tp-size", "4", "--mem-fraction-static", "0.9", "--trust",
+    )  # fmt: skip
+    assert {job.name for job in jobs} == {"sweep"}
+
+
+def test_the_older_form_with_more() -> None:
+    served = {**OLDER, "base_runtime": "vllm", "for": "1h", "gpus": 2}
+    jobs = older_jobs_in(served, "old.json", {})
+    assert jobs[0].command[:3] == ("vllm", "serve", "meta/llama-3-70b")
+    assert {(job.for_seconds, job.request.least) for job in jobs} == {(3600.0, 2)}
+    docker = {**OLDER, "deployment_mode": "docker", "runtime_image_tag": "v1"}
+    assert {job.image for job in older_jobs_in(docker, "old.json", {})} == {"sglang:v1"}
+    wanted = older_jobs_in(OLDER, "old.json", {}, lambda model, parameters: (7, 5))
+    assert {job.request.least for job in wanted} == {7}, "the estimate can be exchanged"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"model": {}}, "there is no model.id_or_path"),
+        ({"parameters": 3}, "parameters: not a table"),
+        ({"parameters": {"a": []}}, "parameters.a: neither a value nor a list"),
+        ({"parameters": {str(n): list(range(10)) for n in range(5)}}, "100,000 combinations"),
+        ({"deployment_mode": "docker"}, "docker needs an image"),
+        ({"deployment_mode": "ome"}, "neither docker nor local"),
+        ({"base_runtime": "x"}, "not one of sglang, vllm"),
+        ({"gpu": 3}, "there is no such key"),
+    ],
+)
+def test_mistakes_in_the_older_form(change: dict[str, object], says: str) -> None:
+    with pytest.raises(Invalid) as wrong:
+        older_jobs_in({**OLDER, **change}, "old.json", {})
+    assert says in "\n".join((wrong.value.reason, *wrong.value.mistakes))
+
+
+def test_the_kept_table() -> None:
+    rows = {
+        ("llama-3-70b", 4): (4, 20_000),
+        ("llama-2-13b-chat", 1): (1, 12_000),
+        ("Qwen2.5-7B-Instruct", 2): (2, 12_000),
+        ("gpt2", 1): (1, 8_000),
+        ("mistral-22b", 1): (1, 8_000),
+    }
+    assert {key: table_need(key[0], {"tp-size": key[1]}) for key in rows} == rows
+    assert table_need("x", {"tp_size": 2, "pp": 2, "dp": 3, "cp": 2}) == (12, 8_000)
+
+
+def test_the_page_documents_every_key() -> None:
+    missing = [key for key in (*KEYS, *REQUEST_KEYS) if f"| `{key}` |" not in PAGE]
+    assert missing == []
