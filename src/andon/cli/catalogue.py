@@ -81,6 +81,11 @@ COMMANDS = {
     "who": CommandEntry(
         "share", "andon.cli.commands.share.who:who", "Who uses and holds the GPUs."
     ),
+    "estimate": CommandEntry(
+        "share",
+        "andon.cli.commands.share.estimate:estimate",
+        "How much memory a model needs, and where it fits.",
+    ),
     "cordon": CommandEntry(
         "share", "andon.cli.commands.share.cordon:cordon", "Take a GPU out of service."
     ),
