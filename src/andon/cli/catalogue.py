@@ -102,6 +102,11 @@ COMMANDS = {
         "share", "andon.cli.commands.jobs.cancel:cancel", "Cancel jobs that wait or run."
     ),
     "logs": CommandEntry("share", "andon.cli.commands.jobs.logs:logs", "The output of a job."),
+    "estimate": CommandEntry(
+        "share",
+        "andon.cli.commands.share.estimate:estimate",
+        "How much memory a model needs, and where it fits.",
+    ),
     "cordon": CommandEntry(
         "share", "andon.cli.commands.share.cordon:cordon", "Take a GPU out of service."
     ),

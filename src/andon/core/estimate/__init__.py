@@ -1,1 +1,1 @@
-"""How much memory a model needs. Empty until the estimator is added."""
+"""How much GPU memory a model needs to serve or to train, and which GPUs it fits on."""

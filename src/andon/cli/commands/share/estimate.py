@@ -1,0 +1,196 @@
+"""`andon estimate`: how much memory a model needs, and on which GPUs it fits."""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from andon.cli.json_text import as_json_text
+from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.show.entries import unreal
+from andon.cli.snapshot_source import take_snapshot
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.core.estimate.options import (
+    EstimateOption,
+    EstimateOptions,
+    estimate_options,
+    option_named,
+    option_value,
+)
+from andon.errors import AndonError, Invalid
+
+if TYPE_CHECKING:
+    from andon.core.estimate.command_line import ServerCommand
+    from andon.core.estimate.fits import GpuRoom
+    from andon.core.estimate.learned import LearnedPeak
+    from andon.model.device import Snapshot
+
+DOES_NOT_FIT = 1
+MOST_FILE_BYTES = 1024 * 1024
+_COMMAND = "andon.command"  # in the context: the words after --
+
+
+class EstimateCommand(click.Command):
+    """Takes every spelling of an option, and keeps the words after `--` apart."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        if "--" in words:
+            place = words.index("--")
+            ctx.meta[_COMMAND] = words[place + 1 :]
+            words = words[:place]
+        return super().parse_args(ctx, [_as_listed(word) for word in words])
+
+
+def _as_listed(word: str) -> str:
+    """`--tensor_parallel_size=2` as `--tp=2`; anything else unchanged."""
+    name, sign, value = word.partition("=")
+    row = option_named(name) if name.startswith("--") else None
+    return word if row is None else f"{row.option}{sign}{value}"
+
+
+def _options(command: Any) -> Any:
+    for row in reversed(estimate_options()):
+        command = _option(row)(command)
+    return command
+
+
+def _option(row: EstimateOption) -> Any:
+    if row.kind is bool:
+        return click.option(row.option, row.name, is_flag=True, help=row.help)
+    return click.option(row.option, row.name, metavar=row.metavar, multiple=True, help=row.help)
+
+
+@click.command(cls=EstimateCommand)
+@click.argument("model", required=False, metavar="[MODEL]")
+@_options
+@click.option("--json", "as_json", is_flag=True, help="Print andon.estimate/1: bytes.")
+@elsewhere
+@shared
+def estimate(model: str | None, as_json: bool, **given: Any) -> int:
+    """Print how much memory a model needs, and which GPUs it fits on.
+
+    MODEL is a folder, a config.json, a .safetensors or .gguf file, or a name: of a model in the
+    Hugging Face cache, or one that tells its size, such as llama-3-8b. Nothing is downloaded. A
+    server's whole command line stands after --: andon estimate -- vllm serve M -tp 2
+
+    The engines' own names of the options work too, such as --tensor-parallel-size for --tp and
+    --max-model-len for --context. The exit code is 0 if it fits when the GPUs are empty, or if
+    there is no GPU to compare with, and 1 if it does not fit or the engine refuses the sizes.
+    """
+    from andon.cli.show.estimate import render_estimate
+    from andon.core.estimate import estimating
+    from andon.core.estimate.wire import estimate_to_json
+    from andon.host.models import model_facts
+
+    choices, terminal = chosen(), Terminal.of(chosen())
+    words: Sequence[str] = click.get_current_context().meta.get(_COMMAND, ())
+    learned = _learned(words, choices) if words else None
+    understood: str | None = None
+    try:
+        model, options, understood = _asked(model, words, _typed(given))
+        facts = model_facts(model, os.environ)
+    except AndonError:
+        if learned is None:
+            raise
+        snapshot, rooms = _rooms(choices)
+        found = estimating.measured(learned, rooms, words)
+    else:
+        snapshot, rooms = _rooms(choices)
+        found = estimating.estimate(facts, options, rooms, learned, words)
+    if as_json:
+        value = {**estimate_to_json(found), "understood": understood}
+        terminal.show(as_json_text(value, terminal.live))
+    else:
+        mark = unreal(snapshot) if snapshot is not None else None
+        terminal.show(render_estimate(found, understood, mark, terminal.width, terminal.color))
+    fails = found.refused is not None or found.fits_empty is False
+    return DOES_NOT_FIT if fails else 0
+
+
+def _typed(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of the command line itself, by the names of the table."""
+    found = {}
+    for row in estimate_options():
+        value = given[row.name]
+        if value not in (None, (), False):
+            found[row.name] = option_value(row, ",".join(value) if row.kind is not bool else value)
+    return found
+
+
+def _asked(
+    model: str | None, words: Sequence[str], typed: dict[str, Any]
+) -> tuple[str, EstimateOptions, str | None]:
+    """The model, how it runs, and what was understood of a command line."""
+    from andon.core.estimate.command_line import in_words, understood
+
+    if not words:
+        if model is None:
+            raise Invalid(
+                "no model is named", hint="andon estimate MODEL, or: andon estimate -- vllm serve M"
+            )
+        return model, EstimateOptions(**typed), None
+    command = understood(words)
+    file, named = _file(command)
+    options = command.options(typed, file)
+    found = model or command.model or named
+    text = in_words(command, options)
+    if found is None:
+        raise Invalid(f"{text}; but no model", hint="name one: vllm serve MODEL")
+    return found, options, text
+
+
+def _file(command: "ServerCommand") -> tuple[dict[str, Any], str | None]:
+    """What the server's own file of options says."""
+    from andon.core.estimate.command_line import file_options
+    from andon.host.private_files import read_regular
+
+    if command.config is None:
+        return {}, None
+    try:
+        content = read_regular(command.config, MOST_FILE_BYTES, follow=True)
+    except OSError as exc:
+        reason = (exc.strerror or "it cannot be read").lower()
+        raise Invalid(f"{command.config}: {reason}", hint="the file after --config") from exc
+    return file_options(content.decode("utf-8", "replace"))
+
+
+def _rooms(choices: Choices) -> "tuple[Snapshot | None, tuple[GpuRoom, ...]]":
+    """The GPUs to compare with; a node without any is not an error here."""
+    from andon.cli.availability_source import verdicts_of
+    from andon.core.estimate.fits import rooms_of
+
+    if choices.url is not None:
+        snapshot = take_snapshot(choices)  # a server that was named must answer
+    else:
+        try:
+            snapshot = take_snapshot(choices)
+        except AndonError as error:
+            notice(f"no GPU to compare with: {error.reason}", choices)
+            return None, ()
+    try:
+        verdicts = {one.uuid: one for one in verdicts_of(choices, snapshot)}
+    except (AndonError, OSError) as error:
+        reason = error.reason if isinstance(error, AndonError) else str(error)
+        notice(f"which GPUs are available is not known: {reason}", choices)
+        return snapshot, rooms_of(snapshot, {})
+    return snapshot, rooms_of(snapshot, verdicts)
+
+
+def _learned(words: Sequence[str], choices: Choices) -> "LearnedPeak | None":
+    """Peaks of earlier runs on this machine; an index that cannot be read is said."""
+    from andon.cli.commands.runs.opened import finding
+    from andon.core.estimate.learned import learned_peak
+    from andon.core.runs.matching import RunQuery
+
+    if choices.url is not None:
+        return None  # the runs of this machine say nothing about another's GPUs
+    try:
+        with finding() as finder:
+            finder.refresh()
+            return learned_peak(finder.index.find(RunQuery()), words)
+    except (AndonError, OSError) as error:
+        reason = error.reason if isinstance(error, AndonError) else str(error)
+        notice(f"earlier runs are not known: {reason}", choices)
+        return None

@@ -1,0 +1,159 @@
+"""An estimate as the text of `andon estimate`; pure."""
+
+from collections.abc import Iterator
+
+from andon.cli.show import cells
+from andon.cli.show.entries import short_model
+from andon.cli.show.render import paragraph
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import Text, say
+from andon.core.estimate.engines import TITLES
+from andon.core.estimate.estimating import Estimate, verdict_words
+from andon.core.estimate.fits import GpuFit, SmallestSize
+from andon.core.estimate.options import ServingEngine
+from andon.core.estimate.serving import GpuNeed, stored_as
+from andon.core.estimate.shape import FactSource
+from andon.units import human_bytes
+
+_LABEL = 13
+
+
+def render_estimate(
+    found: Estimate, understood: str | None, unreal: str | None, width: int, color: bool
+) -> str:
+    """The answer first, then the numbers, the GPUs, and the command to type."""
+    lines = [say(f" {unreal} ", "bold reverse")] if unreal else []
+    if understood:
+        lines += paragraph(understood, width, "dim")
+    lines += paragraph(_title(found), width, "bold")
+    lines += _answer(found, width)
+    if found.need is not None or found.learned is not None:
+        lines += _numbers(found)
+    lines += _sizes(found, width)
+    if found.fits:
+        lines.append(say(""))
+        lines += draw(_columns(found), [TableRow(fit) for fit in found.fits], width)
+    for note in found.notes:
+        lines += paragraph(f"note: {note}", width, "dim")
+    if found.run is not None:
+        lines += [say(""), say(found.run)]
+        # A command is to be copied: it is not cut.
+    return "".join(
+        (line if line.plain == found.run else line.fit(width)).paint(color) + "\n" for line in lines
+    )
+
+
+def _title(found: Estimate) -> str:
+    facts = found.facts
+    count = f"{found.world_size} GPU{'s' * (found.world_size != 1)}"
+    if facts.source is FactSource.RUNS:
+        return f"{facts.name} on {count}"
+    known = [stored_as(facts, found.options).label]
+    if facts.parameters is not None:
+        known.insert(0, f"{facts.parameters / 1e9:.3g} B parameters")
+    return f"{facts.name} ({', '.join(known)}), {TITLES[found.options.engine]} on {count}"
+
+
+def _answer(found: Estimate, width: int) -> list[Text]:
+    words = verdict_words(found)
+    style = "bold green" if words.startswith("yes") else "bold yellow"
+    lines = paragraph(words, width, style)
+    refused = found.refused
+    if refused is not None and refused.nearest:
+        sizes = " or ".join(f"--{refused.option} {size}" for size in refused.nearest)
+        lines.append(say(f"the nearest that work: {sizes}"))
+    return lines
+
+
+def _numbers(found: Estimate) -> Iterator[Text]:
+    rows = [] if found.need is None else _estimated(found, found.need)
+    learned = found.learned
+    if learned is not None:
+        runs = f"{learned.runs} earlier run{'s' * (learned.runs != 1)} of this command"
+        rows.append(("measured", learned.peak_bytes, f"{runs}; this counts"))
+    yield say("")
+    for name, size, said in rows:
+        style = "bold" if name in ("minimum", "measured") else ""
+        head = say(name.ljust(_LABEL), "dim") + say(human_bytes(size).rjust(10), style)
+        yield head + say(f"  {said}" if said else "", "dim")
+
+
+def _estimated(found: Estimate, need: GpuNeed) -> list[tuple[str, int, str]]:
+    trains = found.options.engine is ServingEngine.TRAINING
+    rows = [("weights", need.weights_bytes, _origin(found, "weights"))]
+    if trains:
+        rows += [
+            ("gradients", need.gradients_bytes, ""),
+            ("optimizer", need.optimizer_bytes, str(found.options.optimizer)),
+        ]
+    else:
+        rows.append(("KV cache", need.kv_bytes, f"{_requests(found)}; {_origin(found, 'kv')}"))
+    batch = f"{found.options.batch} x {need.context:,} tokens; "
+    peak = batch + "the peak of a step" if trains else _origin(found, "activations")
+    rows += [
+        ("activations", need.activations_bytes, peak),
+        ("overhead", need.overhead_bytes, "CUDA, and the group's communication"),
+        ("minimum", need.minimum_bytes, "" if trains else "one request of full length"),
+        ("comfortable", need.comfortable_bytes, "10 % to spare"),
+    ]
+    if found.claim_bytes is not None:
+        said = f"what the server takes of GPU {found.claimed_of} when it starts"
+        rows.append(("claim", found.claim_bytes, said))
+    return rows
+
+
+def _requests(found: Estimate) -> str:
+    count = found.options.requests or 1
+    tokens = 0 if found.need is None else found.need.context
+    return f"{count} request{'s' * (count != 1)} of {tokens:,} tokens"
+
+
+def _origin(found: Estimate, name: str) -> str:
+    one = found.sources[name]
+    source = "formula" if one.source is FactSource.FORMULA else f"from {one.source}"
+    return f"{source}, {one.confidence} confidence"
+
+
+def _sizes(found: Estimate, width: int) -> list[Text]:
+    if not found.fits and found.smallest_empty is None and found.refused is None:
+        return []
+    now, empty = found.smallest_now, found.smallest_empty
+    if now is None and empty is None:
+        text = "no size fits on these GPUs, even when they are empty"
+        return paragraph(text, width, "yellow") if found.fits else []
+    if now == empty or empty is None:
+        return paragraph(f"smallest that fits now: {_smallest(now or empty)}", width)
+    first = f"smallest that fits now: {_smallest(now)}" if now else "none fits now"
+    return paragraph(f"{first}; when the GPUs are empty: {_smallest(empty)}", width)
+
+
+def _smallest(found: SmallestSize | None) -> str:
+    if found is None:
+        return "none"
+    count = f"{found.world_size} GPU{'s' * (found.world_size != 1)}"
+    return f"{count} (--{found.option} {found.size}, {human_bytes(found.minimum_bytes)} each)"
+
+
+def _columns(found: Estimate) -> tuple[TableColumn[GpuFit], ...]:
+    served = any(fit.at_once is not None for fit in found.fits)
+    at_once: TableColumn[GpuFit] = TableColumn("AT ONCE", _at_once, rank=2, right=True)
+    return (
+        TableColumn("GPU", lambda fit: say(fit.label, "bold")),
+        TableColumn("MODEL", lambda fit: say(short_model(fit.name)), rank=2, elastic=6),
+        TableColumn("NOW", lambda fit: _yes(fit.fits_now)),
+        TableColumn("EMPTY", lambda fit: _yes(fit.fits_empty)),
+        TableColumn("FREE GiB", lambda fit: say(cells.gib(fit.free_bytes)), rank=1, right=True),
+        TableColumn("NEEDS GiB", lambda fit: say(cells.gib(fit.needed_bytes)), rank=1, right=True),
+        *((at_once,) if served else ()),
+        TableColumn("WHY NOT", lambda fit: say(fit.reason or ""), rank=1, elastic=12),
+    )
+
+
+def _at_once(fit: GpuFit) -> Text:
+    return cells.unknown() if fit.at_once is None else say(f"{fit.at_once:,}")
+
+
+def _yes(value: bool | None) -> Text:
+    if value is None:
+        return cells.unknown()
+    return say("yes", "green") if value else say("no", "yellow")

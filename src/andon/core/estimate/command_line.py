@@ -1,0 +1,173 @@
+"""What the command line of a server says about the model and how it will run."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from andon.core.estimate.options import (
+    MODEL_WORDS,
+    EstimateOption,
+    EstimateOptions,
+    ServingEngine,
+    option_named,
+    option_value,
+    spelled,
+)
+from andon.errors import Invalid
+
+_VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_PYTHON = re.compile(r"python(\d+(\.\d+)?)?", re.ASCII)
+_NUMBER = re.compile(r"-\d+(\.\d+)?", re.ASCII)
+CONFIG_WORDS = frozenset({"config", "extra-llm-api-options"})
+_PROGRAMS = {
+    ("vllm", "serve"): ServingEngine.VLLM,
+    ("trtllm-serve",): ServingEngine.TRTLLM,
+    ("trtllm-serve", "serve"): ServingEngine.TRTLLM,
+    ("sglang", "serve"): ServingEngine.SGLANG,
+    ("sglang.launch_server",): ServingEngine.SGLANG,
+    ("python", "-m", "sglang.launch_server"): ServingEngine.SGLANG,
+    ("python", "-m", "vllm.entrypoints.openai.api_server"): ServingEngine.VLLM,
+    ("python", "-m", "vllm.entrypoints.api_server"): ServingEngine.VLLM,
+    ("python", "-m", "tensorrt_llm.commands.serve"): ServingEngine.TRTLLM,
+}
+_SHORT = {"q": "quantization", "tp": "tp", "pp": "pp", "dp": "dp", "dcp": "dcp", "pcp": "pcp"}
+_FLAGS = {"ep": "enable-expert-parallel"}  # vLLM's -ep is not --ep
+_MOST_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCommand:
+    """A command line that was understood."""
+
+    engine: ServingEngine
+    model: str | None
+    given: Mapping[str, Any]  # by the names of the table
+    unused: tuple[str, ...]  # options that say nothing about memory, or are not known
+    config: str | None = None  # a file with more options
+    variables: tuple[str, ...] = ()  # set in front of it
+
+    def options(self, base: Mapping[str, Any], file: Mapping[str, Any]) -> EstimateOptions:
+        """What was typed wins over the file, and both over `base`."""
+        merged = {**base, **file, **self.given}
+        return replace(EstimateOptions(self.engine), **merged)
+
+
+def understood(words: Sequence[str]) -> ServerCommand:
+    """The server that a command line starts; Invalid, with one sentence, for any other."""
+    variables, rest = _without_variables(list(words))
+    engine, count = _engine(rest)
+    if engine is None:
+        shown = " ".join(words[:_MOST_SHOWN])[:80]
+        raise Invalid(
+            f"{shown!r} starts no server that andon knows",
+            hint="vllm serve, python -m sglang.launch_server, trtllm-serve; for a model: "
+            "andon estimate MODEL",
+        )
+    return _read(engine, rest[count:], variables)
+
+
+def _without_variables(words: list[str]) -> tuple[tuple[str, ...], list[str]]:
+    names = list[str]()
+    if words and words[0].rpartition("/")[2] == "env":
+        words = words[1:]
+    while words and (match := _VARIABLE.fullmatch(words[0])):
+        names.append(match[1])
+        words = words[1:]
+    return tuple(names), words
+
+
+def _engine(words: Sequence[str]) -> tuple[ServingEngine | None, int]:
+    """The engine, and how many words name it; the longest match counts."""
+    named = [
+        word.rpartition("/")[2] if place == 0 else word for place, word in enumerate(words[:3])
+    ]
+    if named and _PYTHON.fullmatch(named[0]):
+        named[0] = "python"
+    for count in (3, 2, 1):
+        found = _PROGRAMS.get(tuple(named[:count]))
+        if found is not None and len(named) >= count:
+            return found, count
+    return None, 0
+
+
+def _read(engine: ServingEngine, words: Sequence[str], variables: tuple[str, ...]) -> ServerCommand:
+    given, unused, named = dict[str, Any](), list[str](), dict[str, str]()
+    place = 0
+    while place < len(words):
+        word, place = words[place], place + 1
+        if _is_value(word):
+            if "model" in named:
+                unused.append(word)
+            named.setdefault("model", word)
+            continue
+        name, _, value = word.partition("=")
+        row = _row(name)
+        is_flag = row is not None and row.kind is bool
+        if not value and not is_flag and place < len(words) and _is_value(words[place]):
+            value, place = words[place], place + 1
+        if value and spelled(name) in MODEL_WORDS:
+            named["model"] = value
+        elif value and spelled(name) in CONFIG_WORDS:
+            named["config"] = value
+        elif row is None:
+            unused.append(name)
+        elif value.lower() != "auto":
+            given[row.name] = _value(row, name, value)
+    model, config = named.get("model"), named.get("config")
+    return ServerCommand(engine, model, given, tuple(dict.fromkeys(unused)), config, variables)
+
+
+def _value(row: EstimateOption, word: str, value: str) -> Any:
+    if row.kind is bool:
+        return option_value(row, value or True)
+    if not value:
+        raise Invalid(f"{word[:40]} has no value")
+    return option_value(row, value)
+
+
+def _row(word: str) -> EstimateOption | None:
+    if not word.startswith("--"):
+        short = word[1:].lower()
+        return option_named(_SHORT.get(short) or _FLAGS.get(short) or "")
+    return option_named(word)
+
+
+def _is_value(word: str) -> bool:
+    return not word.startswith("-") or _NUMBER.fullmatch(word) is not None
+
+
+def file_options(text: str) -> tuple[dict[str, Any], str | None]:
+    """The options and the model in a server's YAML: `name: value` lines, at any depth."""
+    given, model = dict[str, Any](), None
+    for line in text.splitlines():
+        name, colon, value = line.partition("#")[0].partition(":")
+        name, value = spelled(name.strip()), value.strip().strip("\"'")
+        if not colon or not value:
+            continue
+        row = option_named(name)
+        if name in MODEL_WORDS:
+            model = value
+        elif row is not None and value.lower() not in ("auto", "null", "~"):
+            given[row.name] = option_value(row, value.strip("[]"))
+    return given, model
+
+
+def in_words(command: ServerCommand, options: EstimateOptions) -> str:
+    """`understood: vllm, model M, tp 2, context 32768; not used: --port`."""
+    parts = [str(command.engine)]
+    if command.model is not None:
+        parts.append(f"model {command.model}")
+    for name in command.given:
+        value = getattr(options, name)
+        shown = name.replace("_", " ")
+        parts.append(shown if value is True else f"{shown} {value}")
+    text = "understood: " + ", ".join(parts)
+    if command.config is not None:
+        text += f", and what {command.config} says"
+    if command.unused:
+        more = f" and {len(command.unused) - _MOST_SHOWN} more" * (
+            len(command.unused) > _MOST_SHOWN
+        )
+        text += f"; not used: {' '.join(command.unused[:_MOST_SHOWN])}{more}"
+    return text

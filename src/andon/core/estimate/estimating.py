@@ -1,0 +1,251 @@
+"""The whole answer: what a model needs, where it fits, and the command to type."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from andon.core.estimate.engines import (
+    TITLES,
+    SizeRefusal,
+    refusal,
+    unused_sizes,
+    world_size,
+)
+from andon.core.estimate.fits import (
+    GpuFit,
+    GpuRoom,
+    SmallestSize,
+    fit_of,
+    is_balanced,
+    measured_fit,
+    smallest_size,
+    together,
+)
+from andon.core.estimate.learned import LearnedPeak
+from andon.core.estimate.options import EstimateOptions, ServingEngine
+from andon.core.estimate.serving import GpuNeed, claims_share, serving_need, stored_as
+from andon.core.estimate.shape import EstimateConfidence, FactSource, ModelFacts
+from andon.core.estimate.training import training_need
+from andon.units import GIB, MIB, human_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FigureSource:
+    """Where one number comes from, and how sure it is."""
+
+    source: FactSource
+    confidence: EstimateConfidence
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a model needs and where it fits. A refused size has no numbers."""
+
+    facts: ModelFacts
+    options: EstimateOptions
+    world_size: int
+    need: GpuNeed | None
+    refused: SizeRefusal | None = None
+    fits: tuple[GpuFit, ...] = ()
+    smallest_now: SmallestSize | None = None
+    smallest_empty: SmallestSize | None = None
+    learned: LearnedPeak | None = None
+    claim_bytes: int | None = None  # of the smallest GPU that was chosen
+    claimed_of: str | None = None  # its label
+    run: str | None = None  # the command to type
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fits_now(self) -> bool | None:
+        """Whether enough GPUs are available; None where none is known."""
+        return self._fits(now=True)
+
+    @property
+    def fits_empty(self) -> bool | None:
+        return self._fits(now=False)
+
+    def _fits(self, *, now: bool) -> bool | None:
+        if not self.fits:
+            return None
+        return bool(together(self.fits, self.world_size, now=now))
+
+    @property
+    def sources(self) -> dict[str, FigureSource]:
+        """Where each number comes from."""
+        facts = self.facts
+        formula = FigureSource(FactSource.FORMULA, EstimateConfidence.MEDIUM)
+        shape = FigureSource(
+            FactSource.CONFIG if facts.source in _FILES else facts.source,
+            EstimateConfidence.LOW
+            if facts.shape is None or facts.source is FactSource.NAME
+            else EstimateConfidence.MEDIUM,
+        )
+        found = {
+            "weights": FigureSource(facts.source, facts.confidence),
+            "kv": shape,
+            "activations": formula if facts.shape else shape,
+            "overhead": formula,
+        }
+        if self.learned is not None:
+            found["peak"] = FigureSource(FactSource.RUNS, EstimateConfidence.HIGH)
+        return found
+
+
+_FILES = (FactSource.SAFETENSORS, FactSource.INDEX)
+
+
+def need_of_model(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
+    if options.engine is ServingEngine.TRAINING:
+        return training_need(facts, options)
+    return serving_need(facts, options)
+
+
+def estimate(
+    facts: ModelFacts,
+    options: EstimateOptions,
+    rooms: Sequence[GpuRoom] = (),
+    learned: LearnedPeak | None = None,
+    command: Sequence[str] = (),
+) -> Estimate:
+    """Everything about one model, one way to run it, and the GPUs of one node."""
+    stored = stored_as(facts, options)
+    refused = refusal(facts.shape, stored, options)
+
+    def needs(tried: EstimateOptions) -> GpuNeed:
+        return need_of_model(facts, tried)
+
+    smallest = [smallest_size(facts, options, rooms, needs, now=now) for now in (True, False)]
+    notes = [
+        f"{TITLES[options.engine]} has no {name} size; it is not used"
+        for name in unused_sizes(options)
+    ]
+    found = Estimate(
+        facts, options, world_size(options), None, refused, (), smallest[0], smallest[1], learned
+    )
+    if refused is not None:
+        return replace(found, notes=(*facts.notes, *notes))
+    need = needs(options)
+    fits = tuple(fit_of(room, need, options, learned) for room in rooms)
+    found = replace(found, need=need, fits=fits)
+    chosen = _chosen(found)
+    claims = [(fit.claim_bytes, fit.label) for fit in chosen if fit.claim_bytes is not None]
+    least = min(claims, default=(None, None), key=lambda one: one[0])
+    return replace(
+        found,
+        claim_bytes=least[0],
+        claimed_of=least[1],
+        run=run_line(found, chosen, command),
+        notes=(*facts.notes, *need.assumed, *notes),
+    )
+
+
+def measured(learned: LearnedPeak, rooms: Sequence[GpuRoom], command: Sequence[str]) -> Estimate:
+    """Of a command that starts no server that is known: what its earlier runs used."""
+    facts = ModelFacts(shlex.join(command), FactSource.RUNS, EstimateConfidence.HIGH)
+    options = EstimateOptions(ServingEngine.TRAINING)
+    fits = tuple(
+        measured_fit(room, learned.peak_on(room.name, False) or learned.peak_bytes)
+        for room in rooms
+    )
+    found = Estimate(facts, options, learned.devices, None, None, fits, learned=learned)
+    return replace(found, run=run_line(found, _chosen(found), command))
+
+
+def _chosen(found: Estimate) -> tuple[GpuFit, ...]:
+    """The GPUs that it would run on: available ones, else those on which it fits when empty."""
+    count = found.world_size
+    return together(found.fits, count, now=True) or together(found.fits, count, now=False)
+
+
+def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) -> str | None:
+    """The command to type. Each GPU is asked for what the smallest of them must have, never for
+    what a larger one has; None where it fits on none."""
+    if found.fits and not chosen:
+        return None
+    rooms = [(fit.free_bytes if fit.fits_now else fit.total_bytes) or 0 for fit in chosen]
+    least = min(rooms, default=None)
+    if chosen:
+        asked = min(_asked(found, fit) for fit in chosen)
+    elif found.need is not None:
+        asked = found.need.comfortable_bytes
+    elif found.learned is not None:
+        asked = found.learned.peak_bytes
+    else:
+        return None
+    words = ["andon", "run", "--gpus", str(found.world_size), "--memory", _size(asked, least)]
+    if not is_balanced(chosen):
+        words.append("--unbalanced")
+    started = list(command or _command(found))
+    if "=" in started[0]:  # variables are the shell's; a program sets them with env
+        started.insert(0, "env")
+    return shlex.join([*words, "--", *started])
+
+
+def _asked(found: Estimate, fit: GpuFit) -> int:
+    """What this GPU must have free: a server's share, a learned peak, else the comfortable size as
+    far as the GPU has it."""
+    if fit.claim_bytes is not None or found.learned is not None or found.need is None:
+        return fit.needed_bytes
+    room = fit.free_bytes if fit.fits_now else fit.total_bytes
+    comfortable = found.need.comfortable_bytes
+    return comfortable if room is None or comfortable <= room else fit.needed_bytes
+
+
+def _size(count: int, most: int | None) -> str:
+    """MiB below 10 GiB, GiB with one digit above; rounded up, unless that is more than there is."""
+    unit, word = (MIB, "MiB") if count < 10 * GIB else (GIB / 10, "GiB")
+    rounded = -int(-count // unit)
+    if most is not None and rounded * unit > most:
+        rounded = int(count // unit)
+    return f"{rounded}MiB" if word == "MiB" else f"{rounded / 10:.1f}GiB"
+
+
+def _command(found: Estimate) -> list[str]:
+    """How the engine is started with these sizes."""
+    options, model = found.options, found.facts.where or found.facts.name
+    match options.engine:
+        case ServingEngine.VLLM:
+            words = ["vllm", "serve", model]
+            names = {"tp": "--tensor-parallel-size", "pp": "--pipeline-parallel-size",
+                     "dp": "--data-parallel-size", "context": "--max-model-len"}  # fmt: skip
+        case ServingEngine.SGLANG:
+            words = ["python", "-m", "sglang.launch_server", "--model-path", model]
+            names = {"tp": "--tp-size", "pp": "--pp-size", "dp": "--dp-size",
+                     "context": "--context-length"}  # fmt: skip
+        case ServingEngine.TRTLLM:
+            words = ["trtllm-serve", model]
+            names = {"tp": "--tp_size", "pp": "--pp_size", "context": "--max_seq_len"}
+        case ServingEngine.TRAINING if found.world_size > 1:
+            return ["torchrun", f"--nproc-per-node={found.world_size}", "train.py"]
+        case ServingEngine.TRAINING:
+            return ["python", "train.py"]
+        case _:
+            return ["python", "serve.py"]
+    for name, option in names.items():
+        value = getattr(options, name)
+        if value is not None and (value > 1 or name == "context"):
+            words += [option, str(value)]
+    return words
+
+
+def verdict_words(found: Estimate) -> str:
+    """The answer in one sentence."""
+    count = f"{found.world_size} GPU{'s' * (found.world_size != 1)}"
+    if found.refused is not None:
+        title = TITLES[found.options.engine]
+        return f"no: {title} does not start with these sizes: {found.refused.reason}"
+    if not found.fits:
+        return f"needs {count}; no GPU is known here to compare with"
+    now, empty = together(found.fits, found.world_size, now=True), found.fits_empty
+    if now:
+        return f"yes: it fits on {count} now: GPU {', '.join(fit.label for fit in now)}"
+    if empty:
+        return f"not now: it needs {count}, and would fit if they were empty"
+    least = human_bytes(min(fit.needed_bytes for fit in found.fits))
+    if found.need is not None and found.learned is None:
+        least = human_bytes(found.need.minimum_bytes)
+    return f"no: it needs {count} with {least} each"
+
+
+def takes_share(found: Estimate) -> bool:
+    return claims_share(found.options)

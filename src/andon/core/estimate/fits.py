@@ -1,0 +1,240 @@
+"""Which GPUs a model fits on, now and when they are empty, and the smallest size that fits."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from andon.core.estimate.engines import refusal, world_size
+from andon.core.estimate.learned import LearnedPeak
+from andon.core.estimate.options import EstimateOptions, ServingEngine, with_size
+from andon.core.estimate.serving import (
+    GpuNeed,
+    claimed_bytes,
+    claims_share,
+    requests_at_once,
+    stored_as,
+)
+from andon.core.estimate.shape import ModelFacts
+from andon.model.device import Snapshot
+from andon.model.naming import device_labels
+from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.units import human_bytes
+
+BALANCE = 0.8
+"""`andon run` takes GPUs together whose free memory differs by less than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRoom:
+    """The memory of one GPU, and whether it is available."""
+
+    uuid: str
+    label: str
+    name: str
+    total_bytes: int | None
+    free_bytes: int | None
+    reserved_bytes: int = 0
+    vendor: str = ""
+    obstacle: str | None = None  # why it is not available now
+
+    @property
+    def usable_bytes(self) -> int | None:
+        """What a program could have if nothing else ran: not the driver's reserve."""
+        return None if self.total_bytes is None else self.total_bytes - self.reserved_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFit:
+    """Whether the need fits on one GPU; None is not known."""
+
+    uuid: str
+    label: str
+    name: str
+    fits_now: bool | None
+    fits_empty: bool | None
+    needed_bytes: int  # what it must have free
+    free_bytes: int | None = None
+    total_bytes: int | None = None
+    claim_bytes: int | None = None
+    at_once: int | None = None  # requests of full length
+    reason: str | None = None  # why not now
+    vendor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallestSize:
+    """The smallest number of GPUs on which it fits."""
+
+    option: str  # which size is varied
+    size: int
+    world_size: int
+    minimum_bytes: int
+    devices: tuple[str, ...]  # labels
+
+
+Needs = Callable[[EstimateOptions], GpuNeed]
+
+
+def rooms_of(
+    snapshot: Snapshot, verdicts: Mapping[str, DeviceVerdict] | None
+) -> tuple[GpuRoom, ...]:
+    """The GPUs of a node; boards that are divided into partitions are left out."""
+    labels = device_labels(snapshot.devices)
+    divided = {status.device.parent for status in snapshot.devices}
+    rooms = []
+    for status in snapshot.devices:
+        device, sample = status.device, status.sample if status.answered else None
+        if device.uuid in divided:
+            continue
+        verdict = None if verdicts is None else verdicts.get(device.uuid)
+        rooms.append(
+            GpuRoom(
+                uuid=device.uuid,
+                label=labels[device.uuid],
+                name=device.name,
+                total_bytes=device.memory_total_bytes,
+                free_bytes=None if sample is None else sample.memory_free_bytes,
+                reserved_bytes=(sample.memory_reserved_bytes or 0) if sample else 0,
+                vendor=device.vendor,
+                obstacle=_obstacle(verdict, verdicts is not None),
+            )
+        )
+    return tuple(rooms)
+
+
+def _obstacle(verdict: DeviceVerdict | None, is_judged: bool) -> str | None:
+    if verdict is None:
+        return "it is not known whether it is available" if is_judged else None
+    if verdict.kind is VerdictKind.FREE:
+        return None
+    if verdict.kind is VerdictKind.HELD and verdict.by:
+        return f"held by {verdict.by}"
+    if verdict.kind is VerdictKind.IN_USE and verdict.by:
+        return f"in use by {verdict.by}"
+    return verdict.reason or "not available"
+
+
+def measured_fit(room: GpuRoom, peak: int) -> GpuFit:
+    """Whether one GPU has room for what earlier runs used."""
+    usable = room.usable_bytes
+    if usable is None:
+        return _unknown(room, peak)
+    return _judged(room, peak, peak, usable)
+
+
+def fit_of(
+    room: GpuRoom, need: GpuNeed, options: EstimateOptions, learned: LearnedPeak | None
+) -> GpuFit:
+    """Whether one GPU has room. A server needs all that it claims to be free when it starts."""
+    total, usable = room.total_bytes, room.usable_bytes
+    if total is None or usable is None:
+        return _unknown(room, need.minimum_bytes)
+    claim = claimed_bytes(need, options, total, usable) if claims_share(options) else None
+    least = need.minimum_bytes
+    peak = None if learned is None else learned.peak_on(room.name, claims_share(options))
+    if peak is not None:
+        return _judged(room, peak, peak, usable)
+    if claim is None:
+        return _judged(room, least, least, usable)
+    fitting = requests_at_once(need, claim, options)
+    judged = _judged(room, least, max(least, claim), claim)
+    return replace(judged, claim_bytes=claim, at_once=fitting)
+
+
+def _unknown(room: GpuRoom, needed: int) -> GpuFit:
+    words = "its memory is not known"
+    return GpuFit(room.uuid, room.label, room.name, None, None, needed, reason=words,
+                  vendor=room.vendor)  # fmt: skip
+
+
+def _judged(room: GpuRoom, least: int, needed: int, limit: int) -> GpuFit:
+    """`least` must be below `limit`, and `needed` must be free now."""
+    empty, free, reason = least <= limit, room.free_bytes, room.obstacle
+    now: bool | None = None
+    if reason is not None or not empty:
+        now = False
+    elif free is not None:
+        now = needed <= free
+    if not empty:
+        reason = f"needs {human_bytes(least)}, has {human_bytes(limit)}"
+    elif now is False and reason is None:
+        reason = f"needs {human_bytes(needed)} free, has {human_bytes(free or 0)}"
+    elif now is None:
+        reason = "its free memory is not known"
+    return GpuFit(
+        uuid=room.uuid,
+        label=room.label,
+        name=room.name,
+        fits_now=now,
+        fits_empty=empty,
+        needed_bytes=needed,
+        free_bytes=free,
+        total_bytes=room.total_bytes,
+        reason=reason,
+        vendor=room.vendor,
+    )
+
+
+def together(fits: Sequence[GpuFit], count: int, *, now: bool) -> tuple[GpuFit, ...]:
+    """GPUs on which the group fits, of one vendor and as alike as there are; of those the smallest.
+    Empty if there are not enough."""
+    best: tuple[float, int, tuple[GpuFit, ...]] | None = None
+    for vendor in dict.fromkeys(fit.vendor for fit in fits):
+        fitting = [
+            fit
+            for fit in fits
+            if fit.vendor == vendor and (fit.fits_now if now else fit.fits_empty)
+        ]
+        fitting.sort(key=lambda fit: _room(fit, now))
+        for place in range(len(fitting) - count + 1):
+            group = tuple(fitting[place : place + count])
+            largest = _room(group[-1], now)
+            likeness = round(_room(group[0], now) / max(1, largest), 1)
+            if best is None or (-likeness, largest) < best[:2]:
+                best = (-likeness, largest, group)
+    return () if best is None else best[2]
+
+
+def _room(fit: GpuFit, now: bool) -> int:
+    return (fit.free_bytes if now else fit.total_bytes) or 0
+
+
+def smallest_size(
+    facts: ModelFacts,
+    options: EstimateOptions,
+    rooms: Sequence[GpuRoom],
+    needs: Needs,
+    *,
+    now: bool,
+) -> SmallestSize | None:
+    """The fewest GPUs on which it fits, the other sizes being as they are."""
+    name, sizes = _varied(options, len(rooms))
+    for size in sizes:
+        tried = with_size(options, name, size)
+        count = world_size(tried)
+        if count > len(rooms) or refusal(facts.shape, stored_as(facts, tried), tried):
+            continue
+        need = needs(tried)
+        found = together([fit_of(room, need, tried, None) for room in rooms], count, now=now)
+        if found:
+            labels = tuple(fit.label for fit in found)
+            return SmallestSize(name, size, count, need.minimum_bytes, labels)
+    return None
+
+
+def _varied(options: EstimateOptions, most: int) -> tuple[str, Iterator[int]]:
+    """Which size makes a GPU's share smaller: layers for Transformers, ranks of ZeRO in training.
+
+    A data-parallel group without ZeRO holds everything on each GPU, so more do not help.
+    """
+    if options.engine is ServingEngine.TRANSFORMERS:
+        return "pp", iter(range(1, most + 1))
+    if options.engine is ServingEngine.TRAINING:
+        return "dp", iter(range(1, most + 1) if options.zero else [1])
+    return "tp", iter(range(1, most + 1))
+
+
+def is_balanced(fits: Sequence[GpuFit]) -> bool:
+    """Whether `andon run` takes these together without being told to."""
+    now = all(fit.fits_now for fit in fits)
+    rooms = [_room(fit, now) for fit in fits]
+    return not rooms or min(rooms) >= BALANCE * max(rooms)

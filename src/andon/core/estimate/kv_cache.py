@@ -1,0 +1,33 @@
+"""The cache of keys and values that a server keeps for the tokens of its requests."""
+
+from andon.core.estimate.shape import BITS_PER_BYTE, ModelShape, share, whole
+
+
+def kv_bytes_per_token(shape: ModelShape, kv_bits: float, attention: int = 1) -> float:
+    """Of one layer on one GPU; latent attention is not divided."""
+    if shape.latent is not None:
+        elements = shape.latent.kv_rank + shape.latent.rope_dim
+    else:
+        elements = 2 * shape.head_dim * max(1, shape.kv_heads // attention)
+    return elements * kv_bits / BITS_PER_BYTE
+
+
+def kv_bytes(
+    shape: ModelShape,
+    tokens: int,
+    kv_bits: float,
+    *,
+    attention: int = 1,
+    pipeline: int = 1,
+    context_parallel: int = 1,
+) -> int:
+    """The cache of one request of this length on the fullest GPU.
+
+    A layer with a sliding window keeps only the window. Context parallelism divides the tokens.
+    """
+    windowed = min(shape.windowed_layers, shape.layers)
+    held = tokens if shape.window is None else min(tokens, shape.window)
+    both = (shape.layers - windowed) * share(tokens, context_parallel)
+    both += windowed * share(held, context_parallel)
+    layers = share(shape.layers, pipeline) / shape.layers
+    return whole(both * layers * kv_bytes_per_token(shape, kv_bits, attention))

@@ -1,0 +1,74 @@
+"""What earlier runs of the same command used: measured, so it counts more than any formula."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from andon.core.processes.redaction import redact
+from andon.model.run import RunRow, RunState
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_UNTOLD = {
+    RunState.RUNNING, RunState.DEVICE_OUT_OF_MEMORY, RunState.NOT_STARTED, RunState.LOST,
+    RunState.HOST_OUT_OF_MEMORY,
+}  # fmt: skip
+"""Runs whose peak is not that of the whole command."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedPeak:
+    """The highest peak of the fullest GPU, over all runs of a command."""
+
+    runs: int
+    peak_bytes: int
+    latest: float
+    models: tuple[tuple[str, int], ...]  # the peak by model of GPU
+    devices: int = 1  # of the latest run
+
+    def peak_on(self, name: str, takes_share: bool) -> int | None:
+        """The peak to expect on a GPU of this model.
+
+        A server that takes a share of the memory takes another amount of another model.
+        """
+        for model, peak in self.models:
+            if model == name:
+                return peak
+        return None if takes_share else self.peak_bytes
+
+
+def same_command(recorded: str, words: Sequence[str]) -> bool:
+    """Whether a record is of this command: without variables in front and folders of programs."""
+    return bool(words) and _essence(recorded) == _essence(redact(tuple(words)))
+
+
+def _essence(line: str) -> list[str]:
+    kept = line.split(" ")
+    while kept and _VARIABLE.match(kept[0]):
+        kept.pop(0)
+    return [kept[0].rpartition("/")[2], *kept[1:]] if kept else []
+
+
+def learned_peak(rows: Iterable[RunRow], words: Sequence[str]) -> LearnedPeak | None:
+    """What runs of this command used; None where there are none. Simulated ones do not count."""
+    found = [
+        row
+        for row in rows
+        if row.peak_memory_bytes
+        and not row.simulated
+        and row.state not in _UNTOLD
+        and row.command is not None
+        and same_command(row.command, words)
+    ]
+    if not found:
+        return None
+    models: dict[str, int] = {}
+    for row in found:
+        for name in {device.name for device in row.devices}:
+            models[name] = max(models.get(name, 0), row.peak_memory_bytes or 0)
+    return LearnedPeak(
+        len(found),
+        max(row.peak_memory_bytes or 0 for row in found),
+        max(row.began for row in found),
+        tuple(sorted(models.items())),
+        max(1, len(max(found, key=lambda row: row.began).devices)),
+    )

@@ -1,0 +1,117 @@
+"""An estimate as JSON, `andon.estimate/1`."""
+
+from andon.core.estimate.engines import TITLES
+from andon.core.estimate.estimating import Estimate, verdict_words
+from andon.core.estimate.fits import GpuFit, SmallestSize
+from andon.core.estimate.learned import LearnedPeak
+from andon.core.estimate.options import PARALLEL, ServingEngine
+from andon.core.estimate.serving import stored_as
+from andon.core.estimate.shape import FactSource
+from andon.model.wire import Json
+
+ESTIMATE = "andon.estimate/1"
+
+
+def estimate_to_json(found: Estimate) -> Json:
+    facts, need, options = found.facts, found.need, found.options
+    measured = facts.source is FactSource.RUNS
+    return {
+        "schema": ESTIMATE,
+        "model": facts.name,
+        "source": str(facts.source),
+        "confidence": str(facts.confidence),
+        "engine": None if measured else str(found.options.engine),
+        "verdict": verdict_words(found),
+        "world_size": found.world_size,
+        "sizes": None if measured else {name: getattr(options, name) for name in PARALLEL},
+        "parameters": facts.parameters,
+        "format": None if measured else stored_as(facts, options).label,
+        "context": None if need is None else need.context,
+        "per_gpu": _per_gpu(found),
+        "requests_at_once": _at_once(found),
+        "sources": {
+            name: {"source": str(one.source), "confidence": str(one.confidence)}
+            for name, one in found.sources.items()
+        },
+        "refused": None
+        if found.refused is None
+        else {
+            "engine": TITLES[found.options.engine],
+            "option": found.refused.option,
+            "reason": found.refused.reason,
+            "nearest": list(found.refused.nearest),
+        },
+        "fits_now": found.fits_now,
+        "fits_empty": found.fits_empty,
+        "fits": [_fit(fit) for fit in found.fits],
+        "smallest": {
+            "now": _smallest(found.smallest_now),
+            "empty": _smallest(found.smallest_empty),
+        },
+        "learned": _learned(found.learned),
+        "run": found.run,
+        "notes": list(found.notes),
+    }
+
+
+def _per_gpu(found: Estimate) -> Json | None:
+    need = found.need
+    if need is None:
+        return None
+    trains = found.options.engine is ServingEngine.TRAINING
+    return {
+        "weights_bytes": need.weights_bytes,
+        "kv_bytes": need.kv_bytes,
+        "activations_bytes": need.activations_bytes,
+        "overhead_bytes": need.overhead_bytes,
+        "gradients_bytes": need.gradients_bytes if trains else None,
+        "optimizer_bytes": need.optimizer_bytes if trains else None,
+        "minimum_bytes": need.minimum_bytes,
+        "comfortable_bytes": need.comfortable_bytes,
+        "claim_bytes": found.claim_bytes,
+    }
+
+
+def _at_once(found: Estimate) -> int | None:
+    """On the GPU that holds the fewest."""
+    known = [fit.at_once for fit in found.fits if fit.at_once is not None and fit.fits_empty]
+    return min(known) if known else None
+
+
+def _fit(fit: GpuFit) -> Json:
+    return {
+        "uuid": fit.uuid,
+        "label": fit.label,
+        "name": fit.name,
+        "now": fit.fits_now,
+        "empty": fit.fits_empty,
+        "needed_bytes": fit.needed_bytes,
+        "claim_bytes": fit.claim_bytes,
+        "free_bytes": fit.free_bytes,
+        "total_bytes": fit.total_bytes,
+        "requests_at_once": fit.at_once,
+        "reason": fit.reason,
+    }
+
+
+def _smallest(found: SmallestSize | None) -> Json | None:
+    if found is None:
+        return None
+    return {
+        "option": found.option,
+        "size": found.size,
+        "world_size": found.world_size,
+        "minimum_bytes": found.minimum_bytes,
+        "devices": list(found.devices),
+    }
+
+
+def _learned(found: LearnedPeak | None) -> Json | None:
+    if found is None:
+        return None
+    return {
+        "runs": found.runs,
+        "peak_bytes": found.peak_bytes,
+        "latest": found.latest,
+        "by_model": dict(found.models),
+    }

@@ -1,0 +1,243 @@
+"""Reads what files say about a model: folders, the Hugging Face cache, configs and weights.
+
+Nothing is downloaded, only headers are read, and only from regular files.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from andon.core.estimate.config_json import config_facts
+from andon.core.estimate.gguf import READ_BYTES, HeaderGoesOn, gguf_facts
+from andon.core.estimate.names import name_facts
+from andon.core.estimate.safetensors import (
+    LENGTH_BYTES,
+    StoredTensors,
+    header_length,
+    index_of,
+    parse_header,
+    together,
+)
+from andon.core.estimate.shape import EstimateConfidence, FactSource, ModelFacts
+from andon.errors import AndonError, Denied, Gone, Invalid
+from andon.host.private_files import open_regular, read_regular
+
+CONFIG, INDEX = "config.json", "model.safetensors.index.json"
+SAFETENSORS, GGUF = ".safetensors", ".gguf"
+MOST_JSON_BYTES = 64 * 1024 * 1024
+MOST_CONFIG_BYTES = 1024 * 1024
+MOST_FILES = 2000
+MOST_HEADERS_BYTES = 256 * 1024 * 1024  # of one model together
+_PATH_SIGN = re.compile(r"^[./~]|\\|\.(json|safetensors|gguf)$|/.*/")
+_CACHE_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
+
+
+def model_facts(word: str, environment: Mapping[str, str]) -> ModelFacts:
+    """What is known of a model: a path if it is one, else the cache on disk, else its name."""
+    if "\0" in word or not word.strip():
+        raise Invalid("this is not the name of a model", hint="for example meta-llama/Llama-3.1-8B")
+    path = Path(word).expanduser()
+    if _is_there(path):
+        return path_facts(path)
+    if _PATH_SIGN.search(word):
+        raise Gone(
+            f"there is no file {word[:80]}", hint="a folder, config.json or a file of weights"
+        )
+    cached = cached_folder(word, environment)
+    if cached is not None:
+        return replace(folder_facts(cached), name=word, where="")
+    return name_facts(word)
+
+
+def path_facts(path: Path) -> ModelFacts:
+    """What a folder or a file says."""
+    try:
+        if path.is_dir():
+            return folder_facts(path)
+        return _file_facts(path)
+    except AndonError:
+        raise
+    except PermissionError as exc:
+        raise Denied(f"{path} may not be read", hint="ask its owner") from exc
+    except OSError as exc:
+        reason = (exc.strerror or "it cannot be read").lower()
+        raise Invalid(f"{path}: {reason}", hint="a regular file or a folder is needed") from exc
+
+
+def _file_facts(path: Path) -> ModelFacts:
+    if path.name.endswith(SAFETENSORS + ".index.json"):
+        return folder_facts(path.parent)
+    if path.suffix == SAFETENSORS:
+        return _with_weights(_config_beside(path), [path], path.stem, str(path))
+    if path.suffix == GGUF:
+        return _gguf(path)
+    if path.suffix == ".json":
+        return _config(path)
+    raise Invalid(
+        f"{path} is not a file that andon knows",
+        hint="a folder, config.json, a .safetensors or a .gguf file",
+    )
+
+
+def folder_facts(folder: Path) -> ModelFacts:
+    """A folder as models are published: config.json, and weights in one or more files."""
+    files = sorted(_listed(folder, SAFETENSORS))
+    if (folder / INDEX).exists():
+        return _indexed(folder)
+    if files:
+        return _with_weights(_config_in(folder), files, folder.name, str(folder))
+    if (folder / CONFIG).exists():
+        return replace(_config(folder / CONFIG), where=str(folder))
+    packed = sorted(_listed(folder, GGUF))
+    if packed:
+        return _gguf(packed[0])
+    raise Gone(f"{folder} holds no model", hint="config.json, .safetensors or .gguf files")
+
+
+def cached_folder(name: str, environment: Mapping[str, str]) -> Path | None:
+    """The newest snapshot of a model in the Hugging Face cache."""
+    if not _CACHE_NAME.fullmatch(name):
+        return None
+    folder = _cache(environment) / ("models--" + name.replace("/", "--"))
+    snapshots = folder / "snapshots"
+    try:
+        main = read_regular(folder / "refs" / "main", 200, follow=True).decode("ascii").strip()
+        if re.fullmatch(r"[\w.-]+", main) and (snapshots / main).is_dir():
+            return snapshots / main
+    except (OSError, UnicodeDecodeError):
+        pass
+    try:
+        found = [one for one in snapshots.iterdir() if one.is_dir()]
+        return max(found, key=lambda one: one.stat().st_mtime, default=None)
+    except OSError:
+        return None
+
+
+def _cache(environment: Mapping[str, str]) -> Path:
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if environment.get(name):
+            return Path(environment[name])
+    if environment.get("HF_HOME"):
+        return Path(environment["HF_HOME"]) / "hub"
+    base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", "~"), ".cache"))
+    return Path(base).expanduser() / "huggingface" / "hub"
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _listed(folder: Path, suffix: str) -> list[Path]:
+    found = [entry for entry in os.scandir(folder) if entry.name.endswith(suffix)]
+    if len(found) > MOST_FILES:
+        raise Invalid(f"{folder} has {len(found)} {suffix} files, more than {MOST_FILES}")
+    return [Path(entry.path) for entry in found]
+
+
+def _json(path: Path, most: int) -> object:
+    content = read_regular(path, most, follow=True)
+    try:
+        return json.loads(content)
+    except UnicodeDecodeError as exc:
+        raise Invalid(f"{path} is not text at offset {exc.start}") from exc
+    except json.JSONDecodeError as exc:
+        raise Invalid(f"{path} is not JSON at offset {exc.pos}: {exc.msg}") from exc
+    except (RecursionError, ValueError) as exc:
+        raise Invalid(f"{path} cannot be read as JSON") from exc
+
+
+def _config(path: Path) -> ModelFacts:
+    name = path.parent.name if path.name == CONFIG else path.stem
+    return config_facts(_json(path, MOST_CONFIG_BYTES), name or path.stem, str(path.parent))
+
+
+def _config_in(folder: Path) -> ModelFacts | None:
+    path = folder / CONFIG
+    return _config(path) if path.exists() else None
+
+
+def _config_beside(path: Path) -> ModelFacts | None:
+    return _config_in(path.parent)
+
+
+def _indexed(folder: Path) -> ModelFacts:
+    """A model in several files; those that are missing are counted by the index."""
+    path = folder / INDEX
+    total, names = index_of(_json(path, MOST_JSON_BYTES), str(path))
+    files = [folder / name for name in names]
+    missing = [file for file in files if not file.exists()]
+    about = _config_in(folder)
+    if not missing:
+        return _with_weights(about, files, folder.name, str(folder))
+    note = f"{len(missing)} of {len(files)} files are missing; the index says how large they are"
+    if total is None:
+        if about is None:
+            raise Invalid(f"{path} says no total size, and files are missing")
+        return replace(about, notes=(*about.notes, "files are missing; config.json counts"))
+    return _joined(about, total, None, FactSource.INDEX, folder.name, str(folder), (note,))
+
+
+def _with_weights(about: ModelFacts | None, files: list[Path], name: str, where: str) -> ModelFacts:
+    held, read = list[StoredTensors](), 0
+    for file in files[:MOST_FILES]:
+        tensors, length = _header(file)
+        held.append(tensors)
+        read += length
+        if read > MOST_HEADERS_BYTES:
+            raise Invalid(f"{where}: the headers have more than {MOST_HEADERS_BYTES} bytes")
+    whole = together(held)
+    source = FactSource.SAFETENSORS
+    return _joined(about, whole.size_bytes, whole.parameters, source, name, where, ())
+
+
+def _joined(
+    about: ModelFacts | None,
+    size: int,
+    parameters: int | None,
+    source: FactSource,
+    name: str,
+    where: str,
+    notes: tuple[str, ...],
+) -> ModelFacts:
+    """Bytes from the files, the shape from config.json."""
+    sure = EstimateConfidence.HIGH
+    if about is None:
+        said = "there is no config.json: how the model is divided and its KV cache are not known"
+        return ModelFacts(name, source, sure, None, weights_bytes=size, parameters=parameters,
+                          notes=(*notes, said), where=where)  # fmt: skip
+    return replace(
+        about,
+        name=name,
+        source=source,
+        confidence=sure,
+        weights_bytes=size,
+        parameters=parameters or about.parameters,
+        notes=(*about.notes, *notes),
+        where=where,
+    )
+
+
+def _header(path: Path) -> tuple[StoredTensors, int]:
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
+        length = header_length(file.read(LENGTH_BYTES), str(path))
+        return parse_header(file.read(length), length, str(path)), length
+
+
+def _gguf(path: Path) -> ModelFacts:
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
+        content = b""
+        for most in READ_BYTES[:-1]:
+            content += file.read(most - len(content))
+            try:
+                return gguf_facts(content, path.stem, str(path), is_whole=len(content) < most)
+            except HeaderGoesOn:
+                continue
+        content += file.read(READ_BYTES[-1] - len(content))
+    is_whole = len(content) < READ_BYTES[-1]
+    return gguf_facts(content, path.stem, str(path), is_whole=is_whole)

@@ -1,0 +1,198 @@
+"""What files say about a model, and what is said of broken ones."""
+
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from andon.core.estimate.safetensors import MOST_HEADER_BYTES
+from andon.core.estimate.shape import EstimateConfidence, FactSource
+from andon.errors import AndonError
+from andon.host.models import model_facts
+from tests.support.model_configs import CONFIGS
+
+SMALL = {
+    "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 1000,
+}  # fmt: skip
+
+
+def header(tensors: dict[str, Any]) -> bytes:
+    text = json.dumps(tensors).encode()
+    return struct.pack("<Q", len(text)) + text
+
+
+def tensors(count: int, kind: str = "BF16") -> bytes:
+    return header(
+        {"__metadata__": {}, "a": {"dtype": kind, "shape": [count, 2], "data_offsets": []}}
+    )
+
+
+def write(path: Path, content: bytes | dict[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return path
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+def gguf(version: int = 3, tensor_kind: int = 12) -> bytes:
+    """A file of one small model: 4-bit blocks of 256 elements in 144 bytes."""
+    numbers = {
+        "block_count": 2, "embedding_length": 64, "feed_forward_length": 128,
+        "attention.head_count": 4, "attention.head_count_kv": 2, "context_length": 4096,
+    }  # fmt: skip
+    fields = [text("general.architecture") + struct.pack("<I", 8) + text("llama")]
+    fields += [text(f"llama.{k}") + struct.pack("<II", 4, v) for k, v in numbers.items()]
+    tokens = b"".join(text(f"t{n}") for n in range(10))
+    fields.append(text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 10) + tokens)
+    info = text("output.weight") + struct.pack("<IQQIQ", 2, 256, 10, tensor_kind, 0)
+    head = b"GGUF" + struct.pack("<IQQ", version, 1, len(fields))
+    return head + b"".join(fields) + info
+
+
+def test_a_folder_of_one_file(tmp_path: Path) -> None:
+    write(tmp_path / "m" / "config.json", SMALL)
+    write(tmp_path / "m" / "model.safetensors", tensors(500))
+    found = model_facts(str(tmp_path / "m"), {})
+    assert (found.source, found.confidence) == (FactSource.SAFETENSORS, EstimateConfidence.HIGH)
+    assert (found.weights_bytes, found.parameters, found.name) == (2000, 1000, "m")
+    alone = model_facts(str(tmp_path / "m" / "model.safetensors"), {})
+    assert alone.weights_bytes == 2000
+
+
+def test_a_model_in_several_files_by_its_index(tmp_path: Path) -> None:
+    index = {
+        "metadata": {"total_size": 9000},
+        "weight_map": {"a": "1.safetensors", "b": "2.safetensors"},
+    }
+    write(tmp_path / "config.json", SMALL)
+    write(tmp_path / "model.safetensors.index.json", index)
+    write(tmp_path / "1.safetensors", tensors(500))
+    partly = model_facts(str(tmp_path), {})
+    assert (partly.source, partly.weights_bytes) == (FactSource.INDEX, 9000)
+    assert "1 of 2 files are missing" in partly.notes[-1]
+    write(tmp_path / "2.safetensors", tensors(700, "F8_E4M3"))
+    whole = model_facts(str(tmp_path), {})
+    assert (whole.source, whole.weights_bytes) == (FactSource.SAFETENSORS, 2000 + 1400)
+
+
+def test_the_cache_on_disk_is_found_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "hub" / "models--org--My-8B"
+    write(folder / "refs" / "main", b"abc123\n")
+    blob = write(folder / "blobs" / "x", tensors(500))
+    write(folder / "snapshots" / "abc123" / "config.json", SMALL)
+    (folder / "snapshots" / "abc123" / "model.safetensors").symlink_to(blob)
+    for environment in (
+        {"HF_HUB_CACHE": str(tmp_path / "hub")}, {"HF_HOME": str(tmp_path)},
+    ):  # fmt: skip
+        found = model_facts("org/My-8B", environment)
+        assert (found.weights_bytes, found.name, found.where) == (2000, "org/My-8B", "")
+    other = model_facts("org/Other-8B", {"HF_HOME": str(tmp_path)})
+    assert (other.source, other.parameters) == (FactSource.NAME, 8_000_000_000)
+
+
+def test_a_gguf_file_tells_its_shape_and_its_size(tmp_path: Path) -> None:
+    found = model_facts(str(write(tmp_path / "m.gguf", gguf())), {})
+    assert (found.source, found.weights_bytes, found.parameters) == (FactSource.GGUF, 1440, 2560)
+    assert found.shape is not None
+    assert (found.shape.layers, found.shape.kv_heads, found.shape.vocab) == (2, 2, 10)
+    long = gguf().replace(b"GGUF", b"GGUF", 1) + b"\0" * (2 << 20)
+    assert model_facts(str(write(tmp_path / "l.gguf", long)), {}).weights_bytes == 1440
+
+
+def test_weights_without_a_config_are_still_exact(tmp_path: Path) -> None:
+    found = model_facts(str(write(tmp_path / "x.safetensors", tensors(500))), {})
+    assert (found.weights_bytes, found.shape) == (2000, None)
+    assert "no config.json" in found.notes[0]
+
+
+def _broken() -> dict[str, tuple[bytes, str]]:
+    whole = gguf()
+    deep = b"[" * 100_000
+    return {
+        "empty.safetensors": (b"", "ends at offset 0"),
+        "short.safetensors": (b"\1\2", "ends at offset 2"),
+        "zeros.safetensors": (b"\0" * 64, "at offset 0 it says that its header has 0 bytes"),
+        "huge.safetensors": (struct.pack("<Q", MOST_HEADER_BYTES + 1), "at offset 0"),
+        "torn.safetensors": (tensors(5)[:40], "ends at offset 40"),
+        "nojson.safetensors": (struct.pack("<Q", 4) + b"{,,}", "not JSON at offset 9"),
+        "notext.safetensors": (struct.pack("<Q", 4) + b'{"\xff\xff', "not text at offset 10"),
+        "deep.safetensors": (struct.pack("<Q", len(deep)) + deep, "cannot be read"),
+        "list.safetensors": (struct.pack("<Q", 2) + b"[]", "not a table"),
+        "none.safetensors": (header({"__metadata__": {}}), "has no tensors"),
+        "type.safetensors": (tensors(5, "F99"), "unknown type 'F99'"),
+        "side.safetensors": (header({"a": {"dtype": "F32", "shape": [-1]}}), "a side of -1"),
+        "big.safetensors": (
+            header({"a": {"dtype": "F32", "shape": [1 << 39, 1 << 39]}}), "impossibly large"
+        ),
+        "zip.gguf": (b"PK\3\4" + b"\0" * 60, "not a GGUF file"),
+        "old.gguf": (gguf(version=1), "version 1 at offset 4"),
+        "torn.gguf": (whole[:100], "ends at offset 100"),
+        "kind.gguf": (gguf(tensor_kind=999), "unknown type 999 at offset"),
+        "many.gguf": (b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 1), "are announced at offset 24"),
+        "config.json": (b'{"a":', "not JSON at offset 5"),
+        "a.json": (b"\xff\xfe{", "not"),
+        "b.json": (b"[]", "not a table"),
+        "c.json": (b"{" + b'"a":' * 3, "not JSON at offset"),
+        "d.json": (b" " * (2 << 20), "file too large"),
+    }  # fmt: skip
+
+
+def test_a_broken_file_is_one_sentence_with_the_offset(tmp_path: Path) -> None:
+    for name, (content, words) in _broken().items():
+        folder = tmp_path / name.replace(".", "-")
+        with pytest.raises(AndonError) as found:
+            model_facts(str(write(folder / name, content)), {})
+        assert words in found.value.reason, (name, found.value.reason)
+        assert "\n" not in found.value.reason
+
+
+def test_what_is_no_file_is_one_sentence(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder.gguf").mkdir()
+    (tmp_path / "zero.gguf").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    table = {
+        "pipe.safetensors": "not a regular file", "pipe.json": "not a regular file",
+        "folder.gguf": "holds no model", "zero.gguf": "not a regular file",
+        "missing.json": "there is no file", "": "not the name of a model",
+    }  # fmt: skip
+    for name, words in table.items():
+        with pytest.raises(AndonError) as found:
+            model_facts(str(tmp_path / name) if name else "", {})
+        assert words in found.value.reason, name
+    for word, words in {
+        "/dev/zero": "not a file that andon knows", "/dev/null/x.gguf": "there is no file",
+        "a\0b": "not the name", "../../etc/shadow": "there is no file", "x" * 5000: "not the name",
+    }.items():  # fmt: skip
+        with pytest.raises(AndonError, match=words):
+            model_facts(word, {})
+
+
+def test_an_index_may_not_leave_its_folder(tmp_path: Path) -> None:
+    for name in ("../x.safetensors", "/etc/passwd", ".hidden"):
+        write(tmp_path / "model.safetensors.index.json", {"weight_map": {"a": name}})
+        with pytest.raises(AndonError, match="outside its folder"):
+            model_facts(str(tmp_path), {})
+
+
+def test_the_bytes_of_packed_files_are_divided_as_the_shape_says(tmp_path: Path) -> None:
+    from andon.core.estimate.options import EstimateOptions
+    from andon.core.estimate.serving import model_weights_bytes
+
+    write(tmp_path / "config.json", CONFIGS["Qwen2.5-7B-AWQ"])
+    write(tmp_path / "model.safetensors", tensors(5_580_000_000 // 8, "I32"))
+    found = model_facts(str(tmp_path), {})
+    assert found.parameters is not None
+    assert 7.6e9 < found.parameters < 7.7e9
+    one = model_weights_bytes(found, EstimateOptions())
+    two = model_weights_bytes(found, EstimateOptions(tp=2))
+    assert one == pytest.approx(5_580_000_000, rel=0.001)
+    assert 0.49 < two / one < 0.52

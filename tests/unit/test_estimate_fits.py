@@ -1,0 +1,205 @@
+"""Which GPUs a model fits on, the smallest size, the command to type, and measured peaks."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from andon.core.estimate.config_json import config_facts
+from andon.core.estimate.estimating import Estimate, estimate, measured, verdict_words
+from andon.core.estimate.fits import GpuRoom, together
+from andon.core.estimate.learned import learned_peak, same_command
+from andon.core.estimate.names import name_facts
+from andon.core.estimate.options import EstimateOptions, ServingEngine, TrainingPrecision
+from andon.core.estimate.training import training_need
+from andon.core.estimate.wire import estimate_to_json
+from andon.model.run import RunDevice, RunKind, RunRow, RunState
+from andon.units import GIB
+from tests.support.model_configs import CONFIGS
+
+H200, L4 = 140 * GIB, 24 * GIB
+
+
+def room(label: str, total: int, free: int | None = -1, **more: Any) -> GpuRoom:
+    left = total if free == -1 else free
+    return GpuRoom(f"GPU-{label}", label, f"GPU of {total // GIB}", total, left, vendor="v", **more)
+
+
+def of(name: str, *rooms: GpuRoom, **sizes: Any) -> Estimate:
+    sizes.setdefault("context", 8192)
+    return estimate(config_facts(CONFIGS[name], name), EstimateOptions(**sizes), rooms)
+
+
+def test_it_fits_where_the_share_that_a_server_takes_is_free() -> None:
+    found = of("Llama-3.1-8B", room("0", H200), room("1", H200, 100 * GIB), room("2", 16 * GIB))
+    assert [(fit.fits_now, fit.fits_empty) for fit in found.fits] == [
+        (True, True), (False, True), (False, False)
+    ]  # fmt: skip
+    assert found.fits[1].reason == "needs 126 GiB free, has 100 GiB"
+    assert found.fits[2].reason == "needs 17.2 GiB, has 14.4 GiB"
+    assert found.claim_bytes == round(0.9 * H200)
+    assert found.fits[0].at_once == 109
+    assert verdict_words(found) == "yes: it fits on 1 GPU now: GPU 0"
+
+
+def test_what_is_not_available_does_not_fit_now() -> None:
+    found = of("Llama-3.1-8B", room("0", H200, obstacle="held by alice"), room("1", H200, None))
+    assert [(fit.fits_now, fit.fits_empty) for fit in found.fits] == [(False, True), (None, True)]
+    assert found.fits[0].reason == "held by alice"
+    assert (found.fits_now, found.fits_empty) == (False, True)
+    unknown = of("Llama-3.1-8B", replace(room("0", H200), total_bytes=None)).fits[0]
+    assert (unknown.fits_now, unknown.fits_empty, unknown.reason) == (
+        None,
+        None,
+        "its memory is not known",
+    )
+
+
+def test_the_smallest_size_that_fits_is_found() -> None:
+    many = [room(str(n), 80 * GIB) for n in range(8)]
+    found = of("Qwen3-32B", *many)
+    assert found.smallest_now is not None
+    assert found.smallest_now.size == 1
+    small = [room(str(n), L4) for n in range(8)]
+    found = of("Qwen3-32B", *small, tp=4)
+    assert found.smallest_empty is not None
+    assert found.smallest_empty.size == 4
+    assert of("DeepSeek-V3", *small).smallest_empty is None
+    layers = of("Qwen3-32B", *small, engine=ServingEngine.TRANSFORMERS).smallest_empty
+    assert layers is not None
+    assert (layers.option, layers.size) == ("pp", 4)
+
+
+def test_a_refused_size_has_no_numbers_but_the_nearest() -> None:
+    found = of("Llama-3.1-8B", room("0", H200), tp=3)
+    value = estimate_to_json(found)
+    assert value["per_gpu"] is None
+    assert value["fits"] == []
+    assert value["run"] is None
+    assert value["refused"]["nearest"] == [2, 4]
+    assert verdict_words(found).startswith("no: vLLM does not start with these sizes: 32 attention")
+
+
+def test_each_gpu_is_asked_for_what_the_smallest_of_them_has() -> None:
+    mixed = [room("0", H200), room("1", 80 * GIB), room("2", 48 * GIB)]
+    for engine in (ServingEngine.VLLM, ServingEngine.SGLANG, ServingEngine.TRTLLM):
+        found = of("Llama-3.1-8B", *mixed, engine=engine, tp=2)
+        chosen = together(found.fits, 2, now=True)
+        assert [fit.label for fit in chosen] == ["2", "1"]
+        assert found.run is not None
+        assert "--unbalanced" in found.run
+        asked = float(found.run.split("--memory ")[1].split("GiB")[0])
+        assert asked * GIB <= min(fit.total_bytes or 0 for fit in chosen)
+    alike = of("Llama-3.1-8B", *mixed, room("3", 80 * GIB), tp=2)
+    assert alike.run is not None
+    assert "--unbalanced" not in alike.run
+    assert alike.run.startswith("andon run --gpus 2 --memory 72.0GiB -- vllm serve Llama-3.1-8B")
+
+
+def test_gpus_of_two_vendors_are_not_taken_together() -> None:
+    other = replace(room("1", 80 * GIB), vendor="w")
+    found = of("Llama-3.1-8B", room("0", 80 * GIB), other, tp=2)
+    assert found.fits_empty is False
+    assert found.run is None
+
+
+def test_the_json_has_the_promised_fields() -> None:
+    value = estimate_to_json(of("Llama-3.1-8B", room("0", H200)))
+    assert value["schema"] == "andon.estimate/1"
+    assert {"model", "source", "confidence", "world_size", "parameters", "fits", "smallest"} <= set(
+        value
+    )
+    per_gpu = ("weights", "kv", "activations", "overhead", "minimum", "comfortable", "claim")
+    assert all(value["per_gpu"][f"{name}_bytes"] > 0 for name in per_gpu)
+    assert {"uuid", "label", "now", "empty"} <= set(value["fits"][0])
+    assert value["sources"]["weights"] == {"source": "config.json", "confidence": "medium"}
+
+
+def test_without_a_gpu_there_is_still_an_estimate() -> None:
+    found = estimate(name_facts("llama-3-8b"), EstimateOptions())
+    assert (found.fits_now, found.fits_empty) == (None, None)
+    assert found.run == "andon run --gpus 1 --memory 20.0GiB -- vllm serve llama-3-8b"
+    assert any("8192 tokens" in note for note in found.notes)
+
+
+COMMAND = "python train.py --batch 8"
+
+
+def ran(peak: int | None, command: str | None = COMMAND, **more: Any) -> RunRow:
+    device = RunDevice("GPU-0", 0, "0", "GPU of 140")
+    fields: dict[str, Any] = {
+        "id": "abcdefgh", "name": "train", "kind": RunKind.COMMAND, "state": RunState.SUCCEEDED,
+        "node": "n", "began": 1.0, "path": "x", "command": command, "devices": (device,),
+        "peak_memory_bytes": peak,
+    }  # fmt: skip
+    return RunRow(**{**fields, **more})
+
+
+def test_peaks_of_earlier_runs_win_over_the_estimate() -> None:
+    learned = learned_peak([ran(30 * GIB), ran(20 * GIB)], COMMAND.split())
+    assert learned is not None
+    assert (learned.runs, learned.peak_bytes) == (2, 30 * GIB)
+    facts = config_facts(CONFIGS["Llama-3.1-8B"], "x")
+    training = EstimateOptions(ServingEngine.TRAINING)
+    plain = estimate(facts, training, [room("0", 48 * GIB)])
+    found = estimate(facts, training, [room("0", 48 * GIB)], learned)
+    assert (plain.fits[0].fits_empty, found.fits[0].fits_empty) == (False, True)
+    assert found.fits[0].needed_bytes == 30 * GIB
+    assert found.need is not None
+    assert found.need.minimum_bytes > 100 * GIB
+    serving = estimate(facts, EstimateOptions(), [room("0", 48 * GIB), room("1", H200)], learned)
+    assert [fit.needed_bytes for fit in serving.fits] == [round(0.9 * 48 * GIB), 30 * GIB]
+
+
+def test_a_command_that_is_no_server_has_what_its_runs_used() -> None:
+    learned = learned_peak([ran(30 * GIB)], COMMAND.split())
+    assert learned is not None
+    found = measured(learned, [room("0", H200)], COMMAND.split())
+    assert found.run == f"andon run --gpus 1 --memory 30.0GiB -- {COMMAND}"
+    assert estimate_to_json(found)["per_gpu"] is None
+
+
+def test_only_whole_runs_of_the_same_command_count() -> None:
+    others = [
+        ran(None),
+        ran(GIB, "python train.py --batch 9"),
+        ran(GIB, simulated=True),
+        ran(GIB, state=RunState.DEVICE_OUT_OF_MEMORY),
+        ran(GIB, state=RunState.RUNNING),
+        ran(GIB, command=None),
+    ]
+    assert learned_peak(others, COMMAND.split()) is None
+    assert same_command("/usr/bin/python train.py", ["python", "train.py"])
+    assert same_command("python train.py", ["A=b", "python", "train.py"])
+    assert not same_command("python train.py", [])
+    assert same_command("x --api-key ***", ["x", "--api-key", "s3cret"])
+
+
+BYTES_PER_PARAMETER = [
+    ({"precision": TrainingPrecision.FP32}, 16), ({"precision": TrainingPrecision.MIXED}, 16),
+    ({"precision": TrainingPrecision.BF16}, 8), ({"zero": 1, "dp": 4}, 4 + 12 / 4),
+    ({"zero": 2, "dp": 4}, 2 + 14 / 4), ({"zero": 3, "dp": 4}, 16 / 4), ({"zero": 3}, 16),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "each"), BYTES_PER_PARAMETER)
+def test_weights_gradients_and_states_take_what_was_measured(
+    given: dict[str, Any], each: float
+) -> None:
+    facts = config_facts(CONFIGS["Llama-3.1-8B"], "x")
+    need = training_need(facts, EstimateOptions(ServingEngine.TRAINING, **given))
+    held = need.weights_bytes + need.gradients_bytes + need.optimizer_bytes
+    assert held / (facts.parameters or 1) == pytest.approx(each, rel=1e-6)
+
+
+def test_ways_to_train_with_less_memory_need_less() -> None:
+    facts = config_facts(CONFIGS["Llama-3.1-8B"], "x")
+
+    def peak(**given: Any) -> int:
+        options = EstimateOptions(ServingEngine.TRAINING, sequence=8192, batch=4, **given)
+        return training_need(facts, options).minimum_bytes
+
+    assert peak(gradient_checkpointing=True) < peak()
+    assert peak(lora=16) < 0.8 * peak()
+    assert peak(lora=16, gradient_checkpointing=True) < 0.5 * peak(gradient_checkpointing=True)
+    assert peak(precision=TrainingPrecision.BF16) < peak(precision=TrainingPrecision.MIXED)
