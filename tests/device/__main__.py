@@ -1,9 +1,10 @@
-"""Runs the checks without pytest: `python -m tests.device [--standin N] [--record FILE]`."""
+"""Runs the checks without pytest: `python -m tests.device [--only WORD,…]`."""
 
 import argparse
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 import andon
@@ -47,11 +48,11 @@ def main() -> int:
     if options.record:
         record(ground, options.record)
         return 0
-    tally = Tally()
-    _in_scene(tally, ground.idle())
+    tally, only = Tally(), [word for word in options.only.split(",") if word]
+    _in_scene(tally, ground.idle(), only)
     try:
         with busy(ground) as scene:
-            _in_scene(tally, scene)
+            _in_scene(tally, scene, only)
     except SkippedError as skipped:
         print(f"skipped  everything under load – {skipped}")
         tally.skipped += 1
@@ -62,6 +63,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.device", description=__doc__)
     parser.add_argument("--standin", type=int, metavar="N", help="N devices of the stand-in")
+    parser.add_argument("--only", default="", metavar="WORD,…", help="checks with these words")
     parser.add_argument("--record", type=Path, metavar="FILE", help="write a fixture instead")
     return parser.parse_args()
 
@@ -74,10 +76,11 @@ def _has_devices() -> bool:
     return bool(snapshot.devices)
 
 
-def _in_scene(tally: Tally, scene: Scene) -> None:
+def _in_scene(tally: Tally, scene: Scene, only: Sequence[str] = ()) -> None:
     print(f"\n{scene.name}\n{'-' * len(scene.name)}", flush=True)
     for check in checks(scene):
-        tally.make(check, scene)
+        if not only or any(word in check.name for word in only):
+            tally.make(check, scene)
 
 
 if __name__ == "__main__":
