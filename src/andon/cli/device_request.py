@@ -76,6 +76,13 @@ def wait_options(command: F) -> F:
     return wait(_NO_WAIT(_with([_row("priority")], command)))
 
 
+def bind_option(command: F) -> F:
+    """--bind, for commands that run another command."""
+    return click.option("--bind", is_flag=True, help="Run it on the CPUs next to its GPUs (NUMA).")(
+        command
+    )
+
+
 def for_option(help: str, required: bool = False) -> Callable[[F], F]:  # noqa: A002 - click's word
     """--for; what ends with the lease differs from command to command."""
     row = _row("seconds")
@@ -107,6 +114,7 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
         resolved.settings,
         lambda: sampler.once(hasty=True),
         simulated=resolved.origin.get("simulate") == "flag",
+        ask_places=sampler.ask_places,
     )
 
 

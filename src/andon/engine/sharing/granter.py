@@ -100,6 +100,7 @@ class Granter:
         until = None if timeout_seconds is None else now + timeout_seconds
         attempt = _Attempt(request, terms, now, at, until)
         self._refuse_pushing(request)
+        self._availability.prepare(request)
         try:
             return self._wait(attempt, waiting)
         finally:

@@ -9,6 +9,7 @@ import click
 
 from andon.cli.device_request import (
     availability_of,
+    bind_option,
     for_option,
     queue_options,
     request_from,
@@ -58,6 +59,7 @@ class RunCommand(click.Command):
 @request_options
 @queue_options
 @for_option("Stop the command after this time: 2h.")
+@bind_option
 @click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
 @click.option(
     "--retry-oom",
@@ -80,6 +82,7 @@ def run(
     name: str | None,
     telemetry_dir: str | None,
     as_csv: bool,
+    bind: bool,
     **asked: Any,
 ) -> int:
     """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
@@ -97,7 +100,7 @@ def run(
             find(command)
             folder = None if telemetry_dir is None else Path(telemetry_dir)
             kept = (name, folder, as_csv)
-            return _run(choices, command, length, lease_id, retry_oom or 0, kept, asked)
+            return _run(choices, command, length, lease_id, retry_oom or 0, kept, bind, asked)
         except CannotStart as error:
             report(error)
             return error.code
@@ -113,16 +116,19 @@ def _run(
     lease_id: str | None,
     retries: int,
     kept: tuple[str | None, Path | None, bool],
+    bind: bool,
     asked: dict[str, Any],
 ) -> int:
     request = request_from(asked)
     if request.most == 0:
         return _without_device(command)
     with sampling_ahead(choices) as sampler:
+        if bind:
+            sampler.ask_places()
         from andon.cli.running import RecordOptions, Running, attached
 
         availability = availability_of(choices, sampler)
-        running = Running(choices, command, sampler, RecordOptions(*kept))
+        running = Running(choices, command, sampler, RecordOptions(*kept), bind=bind)
         lease = lease_id or os.environ.get("ANDON_LEASE")
         if lease:
             return _ended(running.on_lease(attached(lease, availability.view(), request)), choices)
