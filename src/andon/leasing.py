@@ -298,6 +298,7 @@ def availability(simulated: bool) -> Availability:
         lambda: shared.once(hasty=True),
         simulated=simulated,
         own_pids={os.getpid()},
+        ask_places=shared.ask_places,
     )
 
 

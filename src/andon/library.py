@@ -42,6 +42,12 @@ class Shared:
             sampler = self._open()
         sampler.account(wanted)
 
+    def ask_places(self) -> None:
+        """Ask the devices, once, where they are in the machine: the next sample knows it."""
+        with self._lock:
+            sampler = self._open()
+        sampler.ask_places()
+
     def rings(self) -> dict[str, Ring]:
         """By uuid: the drivers' own readings of utilisation."""
         with self._lock:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from andon.model.device import Card, Device, Host, Process, Reading
+from andon.model.topology.place import DevicePlace
 
 if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from pathlib import Path
@@ -68,6 +69,15 @@ class Accounting(Protocol):
         """Called before `read`, which then has the activity of the chip since the last such call
         and, where it is asked for, the energy counter as it is now. Returns by uuid the driver's
         own recent readings of utilisation, oldest first: time and percent. Raises as `read`."""
+
+
+@runtime_checkable
+class Linking(Protocol):
+    """A backend that knows how its devices are linked with each other."""
+
+    def linked(self, card: Card, place: DevicePlace) -> DevicePlace:
+        """The place of a card's device as the kernel knows it, with what the driver adds. Asked
+        once, after `describe`; raises as `read`."""
 
 
 class EventSource(Protocol):

@@ -38,7 +38,8 @@ from andon.model.device import (
     Reading,
 )
 from andon.model.request import UNDECIDED, ReaderRequest, RunAccount
-from andon.ports import Accounting, Announcing, Backend, ProcessSource
+from andon.model.topology.place import NO_PLACE, DevicePlace, place_to_json
+from andon.ports import Accounting, Announcing, Backend, Linking, ProcessSource
 from andon.registry import BACKENDS, load
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class CardWorker:
         names: Callable[[], ProcessSource],
         outbox: LineBuffer,
         leave: "Leave",
+        root: Path,
     ) -> None:
         self.busy = False
         self._backend, self._card, self._outbox, self._leave = backend, card, outbox, leave
@@ -110,6 +112,8 @@ class CardWorker:
         self._before: dict[str, Reading] = {}
         self._describe_due = 0.0
         self._latest: Sequence[Reading] = ()
+        self._root = root
+        self._places: dict[str, DevicePlace] | None = None  # once they were asked for
 
     @property
     def expecting(self) -> bool:
@@ -149,6 +153,8 @@ class CardWorker:
 
     def _read(self, request: ReaderRequest) -> wire.Json:
         out: wire.Json = self._account(request.account) if request.account else {}
+        if request.places and self._places is None:
+            self._places, self._describe_due = {}, 0.0
         if time.monotonic() >= self._describe_due:
             out |= self._describe()
         readings = self._latest = self._backend.read(self._card, time.time(), request.watched)
@@ -163,12 +169,25 @@ class CardWorker:
         return {"rings": {uuid: list(ring) for uuid, ring in rings.items()}}
 
     def _describe(self) -> wire.Json:
-        devices = list(self._backend.describe(self._card))
+        devices = [self._placed(one) for one in self._backend.describe(self._card)]
         self._describe_due = time.monotonic() + DESCRIBE_SECONDS
         if devices == self._sent:
             return {}
         self._sent, self._described = devices, {device.uuid for device in devices}
-        return {"devices": [wire.device_to_json(device) for device in devices]}
+        return {"devices": [_with_place(device) for device in devices]}
+
+    def _placed(self, device: Device) -> Device:
+        """With its place in the machine, which is found out once."""
+        if self._places is None or device.parent is not None:
+            return device
+        if device.uuid not in self._places:
+            from andon.host.topology.pci_tree import read_place
+
+            found = read_place(self._root, device.pci)
+            if isinstance(self._backend, Linking):
+                found = self._backend.linked(self._card, found)
+            self._places[device.uuid] = found
+        return replace(device, place=self._places[device.uuid])
 
     def _attributed(self, readings: Sequence[Reading]) -> list[wire.Json]:
         """Name all of a card's processes in one call, so that ended ones can be dropped."""
@@ -195,6 +214,12 @@ class CardWorker:
         return wire.reading_to_json(whole, before)
 
 
+def _with_place(device: Device) -> wire.Json:
+    if device.place is NO_PLACE:
+        return wire.device_to_json(device)
+    return {**wire.device_to_json(device), "place": place_to_json(device.place)}
+
+
 class Reader:
     """Opens the backend, then passes every request to the cards that are not busy.
 
@@ -212,8 +237,9 @@ class Reader:
         requests: IO[bytes],
         aside: Aside[Any, Any],
         leave: "Leave",
+        root: Path,
     ) -> None:
-        self._leave = leave
+        self._leave, self._root = leave, root
         self._backend, self._names, self._outbox = backend, names, outbox
         self._requests, self._aside = requests, aside
         self._workers: list[CardWorker] = []
@@ -255,7 +281,7 @@ class Reader:
             reason = f"the backend failed to start: {exc!r}"
             self._leave(self._backend.name, Unavailable(reason, cause=FaultCode.DRIVER_FAILED))
         self._workers = [
-            CardWorker(self._backend, card, self._names, self._outbox, self._leave)
+            CardWorker(self._backend, card, self._names, self._outbox, self._leave, self._root)
             for card in cards
         ]
         listed = [wire.card_to_json(card) for card in cards]
@@ -415,7 +441,7 @@ def main(arguments: list[str]) -> None:
     if isinstance(backend, Announcing):
         backend.announce(lambda events: _announce(outbox, events))
     names = _Names(root)
-    reader = Reader(backend, names.table, outbox, sys.stdin.buffer, names.aside, leave)
+    reader = Reader(backend, names.table, outbox, sys.stdin.buffer, names.aside, leave, root)
     threading.Thread(target=_watch_parent, name="parent", daemon=True).start()
     threading.Thread(target=_heed_nudges, args=(reader, nudges), daemon=True).start()
     reader.run()

@@ -17,6 +17,7 @@ from .node import (
     DEFAULT_VERSIONS,
     Counters,
     StandInDevice,
+    boxed_device,
     default_device,
     device_lines,
     node_lines,
@@ -69,6 +70,11 @@ class StandIn:
     def devices(count: int, **overrides: Any) -> tuple[StandInDevice, ...]:
         """`count` idle H200s, with these fields changed in each."""
         return tuple(replace(default_device(index), **overrides) for index in range(count))
+
+    @staticmethod
+    def box(nvswitch: bool = False, **overrides: Any) -> tuple[StandInDevice, ...]:
+        """Eight H200s on two PCIe switches with NVLink: see `boxed_device`."""
+        return tuple(replace(boxed_device(index, nvswitch), **overrides) for index in range(8))
 
     @property
     def node(self) -> tuple[StandInDevice, ...]:

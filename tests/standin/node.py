@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 Kind = Literal["compute", "graphics", "mps"]
@@ -103,6 +103,13 @@ class StandInDevice:
     nvlink_tx_kb: int | None = None
     nvlink_rx_kb: int | None = None
 
+    nvlinks: int | None = None  # active ones; None: it has none at all
+    nvlink_peer: int | None = None  # the device at their other end; None: an NVSwitch
+    pcie_switch: int | None = None  # None: NVML does not know the topology
+    socket: int | None = None  # its NUMA node
+    first_cpu: int | None = None  # the CPUs next to it
+    last_cpu: int | None = None
+
     ecc_mode: int | None = 1
     ecc_pending: int | None = 1  # from the next reboot on
     ecc_corrected: int | None = 0
@@ -153,6 +160,21 @@ class Counters:
             self.nvlink_tx_counted_kb + int((device.nvlink_tx_kb or 0) * seconds),
             self.nvlink_rx_counted_kb + int((device.nvlink_rx_kb or 0) * seconds),
         )
+
+
+def boxed_device(index: int, nvswitch: bool = False) -> StandInDevice:
+    """The device at `index` of a box with eight: two PCIe switches of four, each at a socket of its
+    own; NVLink between neighbours (0 and 1, 2 and 3, …), or between all through NVSwitches."""
+    socket = index // 4
+    return replace(
+        default_device(index),
+        nvlinks=18 if nvswitch else 4,
+        nvlink_peer=None if nvswitch else index ^ 1,
+        pcie_switch=socket,
+        socket=socket,
+        first_cpu=32 * socket,
+        last_cpu=32 * socket + 31,
+    )
 
 
 def default_device(index: int) -> StandInDevice:

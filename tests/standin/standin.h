@@ -30,7 +30,8 @@ enum { PROCESSES = 128, MIGS = 8, EXTRAS = 64, RULES = 256, EVENTS = 64, PATH = 
     X(remapped_correctable) X(remapped_uncorrectable) X(remap_pending) X(remap_failed)             \
     X(architecture) X(capability_major) X(capability_minor) X(brand) X(minor) X(mig_mode)          \
     X(persistence) X(compute_mode) X(display_active) X(removed)                                    \
-    X(nvlink_tx_kb) X(nvlink_rx_kb)                                                                \
+    X(nvlink_tx_kb) X(nvlink_rx_kb) X(nvlinks) X(nvlink_peer) X(pcie_switch) X(socket)             \
+    X(first_cpu) X(last_cpu)                                                                       \
     X(since_ns) X(energy_mj) X(energy_grows) X(pcie_tx_bytes) X(pcie_rx_bytes)                     \
     X(nvlink_tx_counted_kb) X(nvlink_rx_counted_kb)
 

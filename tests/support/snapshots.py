@@ -90,6 +90,9 @@ class FakeSampler:
         self.intervals: list[float] = []
         self._ticks = 0
 
+    def ask_places(self) -> None:
+        """Its snapshots are what they are."""
+
     def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
         return replace(self.snapshots[-1], host=Host()) if hasty else self.snapshots[0]
 

@@ -60,6 +60,9 @@ class Hand(Sampler):
             subscription.put(snapshot, number * interval_seconds)
         return subscription
 
+    def ask_places(self) -> None:
+        """Its snapshots are what they are."""
+
     def once(
         self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
     ) -> Snapshot:

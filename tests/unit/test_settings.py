@@ -72,6 +72,7 @@ EXPECTED = Settings(
     cache_seconds=0.0,
     score_memory_weight=1.0,
     score_utilization_weight=0.0,
+    score_link_weight=0.5,
     share_labels=("quiet:3",),
     history_store="sqlite:h.db",
     history_flush_seconds=1.0,
@@ -116,6 +117,7 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     [score]
     memory_weight = 1
     utilization_weight = 0.0
+    link_weight = 0.5
     [share]
     labels = ["quiet:3"]
     [history]
@@ -154,7 +156,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_SIMULATE_FAULTS": "lost:1@5",
         "ANDON_REPLAY": "bug.jsonl", "ANDON_REPLAY_SPEED": "2", "ANDON_REPLAY_LOOP": "yes",
         "ANDON_INTERVAL": "1m", "ANDON_DEADLINE": "2s", "ANDON_CACHE": "0",
-        "ANDON_SCORE_MEMORY_WEIGHT": "1", "ANDON_SCORE_UTILIZATION_WEIGHT": "0",
+        "ANDON_SCORE_MEMORY_WEIGHT": "1", "ANDON_SCORE_UTILIZATION_WEIGHT": "0", "ANDON_SCORE_LINK_WEIGHT": "0.5",
         "ANDON_SHARE_LABELS": "quiet:3", "ANDON_COLOR": "always",
         "ANDON_HISTORY": "sqlite:h.db", "ANDON_HISTORY_FLUSH": "1s", "ANDON_HISTORY_RAW_DAYS": "1",
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",

@@ -92,6 +92,9 @@ class Here:
     def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
         return snapshot(self._devices)
 
+    def ask_places(self) -> None:
+        """They are not part of these devices."""
+
 
 Show = Callable[[tuple[DeviceStatus, ...]], None]
 

@@ -164,6 +164,7 @@ def _remote_leases(
         lambda: sampler.once(hasty=True),
         simulated=simulated,
         broken=watcher.broken_devices,
+        ask_places=sampler.ask_places,
     )
     remote_leases = RemoteLeases(availability, feed.latest, follows=leases.why_not)
     leases.listen(remote_leases.changed)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from andon.core.settings.resolution import Settings
@@ -23,25 +24,32 @@ def open_availability(
     simulated: bool,
     own_pids: Set[int] = frozenset(),
     broken: "Callable[[], Mapping[str, str]] | None" = None,
+    ask_places: "Callable[[], None] | None" = None,
 ) -> "Availability":
     """What is available, judged from these samples; processes in `own_pids` are not strangers.
 
     What devices reported earlier is asked of this node's server, unless `broken` knows it.
+    `ask_places` makes the next sample say how devices are linked.
     """
     from andon.core.sharing.capacity import Weights
     from andon.engine.sharing.availability import Availability
     from andon.engine.sharing.turn_memory import TurnMemory
     from andon.host.server.broken_devices import BrokenDevicesQuery
 
-    return Availability(
+    found = Availability(
         sample,
         _labels_of(settings),
-        Weights(settings.score_memory_weight, settings.score_utilization_weight),
+        Weights(
+            settings.score_memory_weight,
+            settings.score_utilization_weight,
+            settings.score_link_weight,
+        ),
         frozenset(own_pids),
         simulated,
         broken=broken or BrokenDevicesQuery(),
         memory=TurnMemory(),
     )
+    return found if ask_places is None else replace(found, ask_places=ask_places)
 
 
 def open_lease_tracker(settings: Settings, sampler: "Sampler") -> "LeaseTracker | None":

@@ -87,6 +87,13 @@ def priority_option(command: F) -> F:
     return _with([_row("priority")], command)
 
 
+def bind_option(command: F) -> F:
+    """--bind, for commands that run another command."""
+    return click.option("--bind", is_flag=True, help="Run it on the CPUs next to its GPUs (NUMA).")(
+        command
+    )
+
+
 def for_option(help: str, required: bool = False) -> Callable[[F], F]:  # noqa: A002 - click's word
     """--for; what ends with the lease differs from command to command."""
     row = _row("seconds")
@@ -118,6 +125,7 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
         resolved.settings,
         lambda: sampler.once(hasty=True),
         simulated=resolved.origin.get("simulate") == "flag",
+        ask_places=sampler.ask_places,
     )
 
 

@@ -1,6 +1,7 @@
 """Runs a command on devices, with its environment and its record; for `run` and `lease`."""
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +19,7 @@ from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.runs.usage_words import end_words
 from andon.core.settings.inherited import simulation_variables
 from andon.core.sharing.launching import environment
+from andon.core.topology.binding import CpuBinding, binding, cpu_words
 from andon.engine.running.contained import ContainedCommand, follow_container
 from andon.engine.running.facts import find_facts
 from andon.engine.running.header import new_run
@@ -31,6 +33,7 @@ from andon.engine.sharing.granter import Grant
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
 from andon.host.oom_kills import host_kills
+from andon.host.topology.affinity import allowed_cpus
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold, append_container
 from andon.leases.holders import LockTable, strangers
@@ -40,7 +43,7 @@ from andon.leases.release_notes import read_note
 from andon.model.device import Device, Snapshot
 from andon.model.naming import title
 from andon.model.release_note import ReleaseNote
-from andon.model.run import OutOfMemory, RunBegin, RunCandidate, RunKind, RunState
+from andon.model.run import OutOfMemory, RunBegin, RunCandidate, RunEvent, RunKind, RunState
 from andon.model.work import DeviceRequest, Lease
 from andon.units import MIB, human_seconds
 
@@ -117,12 +120,14 @@ class Running:
         interactive: bool = False,
         shell: bool = False,
         contained: ContainedCommand | None = None,
+        bind: bool = False,
     ) -> None:
-        """`contained`: the command runs in a container."""
+        """`contained`: the command runs in a container. With `bind` it runs on the CPUs next to its
+        devices, as far as they are known."""
         self._contained = contained
         self._choices, self._command, self._sampler = choices, list(command), sampler
         self._record = record or RecordOptions()
-        self._interactive, self._shell = interactive, shell
+        self._interactive, self._shell, self._bind = interactive, shell, bind
         self.words = redact(tuple(command))
 
     def on_grant(self, grant: Grant) -> tuple[int, Verdict]:
@@ -130,7 +135,7 @@ class Running:
         chosen = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
         choice = {
             "waited_seconds": round(grant.waited_seconds, 3),
-            "allocation_method": "score",
+            "allocation_method": _method(grant),
             "candidates": _candidates(grant),
             "world_size": len(chosen),
         }
@@ -159,8 +164,12 @@ class Running:
         everyone = [status.device for status in snapshot.devices]
         begin = self._begin(lease, chosen, snapshot, choice)
         recorder, released = self._recorder(begin, held), LeaseRelease(held)
+        bound = bound_to(chosen) if self._bind else None
         image = None if self._contained is None else self._contained.options.image
         recorder.start(partial(find_facts, self._command, image=image))
+        if bound is not None:
+            recorder.write(_bound_line(bound))
+            self._notify(bound.words)
         remember(recorder.path)
         if not self._interactive:  # `andon lease` has said so
             self._notify(f"running on {_where(begin)} (lease {lease.id})")
@@ -174,7 +183,9 @@ class Running:
                     **simulation_variables(resolved_of(self._choices).settings),
                     **_told(recorder),
                 }
-                end, killed = self._launched(self._command, told, held, released), False
+                cpus = None if bound is None else bound.cpus
+                end = self._launched(self._command, told, held, released, cpus=cpus)
+                killed = False
             else:
                 told = {RUN_VARIABLE: recorder.begin.id}
                 self._contained.create(lease.id, chosen, told, name_container)
@@ -211,6 +222,7 @@ class Running:
         held: LeaseHold | None,
         released: "LeaseRelease",
         elsewhere: Callable[[int], None] | None = None,
+        cpus: frozenset[int] | None = None,
     ) -> CommandEnd:
         launcher = Launcher(
             command,
@@ -220,6 +232,7 @@ class Running:
             tapped=not self._interactive,
             asked_by=released.words,
             shell=self._shell,
+            cpus=cpus,
             elsewhere=elsewhere,
         )
         return launcher.run(LeaseCheck(held, self._notify), self._notify)
@@ -313,6 +326,22 @@ class LeaseCheck:
             more = f"to extend it: andon lease extend {name} --for 1h"
             self._notify(f"lease {name} ends in {human_seconds(left)}; {more}")
         return None
+
+
+def bound_to(devices: Sequence[Device]) -> CpuBinding:
+    """The CPUs next to these devices that this process may use."""
+    return binding(devices, allowed_cpus())
+
+
+def _bound_line(bound: CpuBinding) -> RunEvent:
+    cpus = None if bound.cpus is None else cpu_words(bound.cpus)
+    return RunEvent(time.time(), "bind", {"cpus": cpus, "reason": bound.words})
+
+
+def _method(grant: Grant) -> str:
+    """How the devices were chosen; with what links them where that counted."""
+    linked = grant.candidates.choice.linked
+    return "score" if linked is None else f"score and links: {linked}"
 
 
 def _candidates(grant: Grant) -> tuple[RunCandidate, ...]:

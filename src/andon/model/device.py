@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from andon.model.band import Band, band
 from andon.model.shapes import Doc, doc_of
 from andon.model.throttling import REASONS
+from andon.model.topology.place import NO_PLACE, DevicePlace
 from andon.units import unit_of
 
 if TYPE_CHECKING:  # imported at every start; events are rare
@@ -165,6 +166,7 @@ class Device:
     memory_total_bytes: Annotated[int | None, Doc("its memory")] = None
     limits: Annotated[Limits, Doc("limits that the device reports")] = Limits()
     setup: Annotated[Setup, Doc("how the driver runs it")] = NOT_READ
+    place: DevicePlace = NO_PLACE  # where it is in the machine; not part of a snapshot's JSON
 
 
 _THROTTLE = (

@@ -23,14 +23,15 @@ class ReaderRequest(NamedTuple):
     tick: int
     watched: bool
     account: RunAccount = RunAccount.NONE
+    places: bool = False  # also where each device is in the machine; each card says so once
 
     def encoded(self) -> bytes:
-        return b"%d %d %d\n" % self
+        return b"%d %d %d %d\n" % self
 
     @classmethod
     def decoded(cls, line: bytes) -> Self:
-        tick, watched, account = line.split()
-        return cls(int(tick), watched == b"1", RunAccount(int(account)))
+        tick, watched, account, places = line.split()
+        return cls(int(tick), watched == b"1", RunAccount(int(account)), places == b"1")
 
 
 Ring = tuple[tuple[float, float], ...]

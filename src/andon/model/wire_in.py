@@ -55,6 +55,7 @@ from andon.model.json_fields import (
 )
 from andon.model.naming import device_labels
 from andon.model.shapes import names_of
+from andon.model.topology.place import NO_PLACE, place_from_json
 from andon.model.wire import MOST_INDEX, SHARES, SNAPSHOT, Json
 
 MOST_DEVICES = 4096
@@ -129,6 +130,7 @@ def device_from_json(value: Json) -> Device:
         memory_total_bytes=rounded_in(value, "memory_total_bytes"),
         limits=inside(value, "limits", _limits_from_json) or Limits(),
         setup=inside(value, "setup", _setup_from_json) or NOT_READ,
+        place=inside(value, "place", place_from_json) or NO_PLACE,
     )
 
 

@@ -4,17 +4,20 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.card import NvidiaCard
 from andon.backends.nvidia.events import EventListener, Report
+from andon.backends.nvidia.links import with_links
 from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
 from andon.backends.nvidia.trouble import as_error, trouble
 from andon.core.sampling.rest import Rest
 from andon.errors import AndonError, Unavailable
 from andon.model.device import Card, Device, FaultCode, Reading, State
+from andon.model.topology.place import DevicePlace
 
 T = TypeVar("T")
 
@@ -40,6 +43,7 @@ class Nvidia:
         self._versions: Mapping[str, str] = {}
         self._report: Report | None = None
         self._listener: EventListener | None = None
+        self._pairs: set[frozenset[str]] = set()  # of cards whose common ancestor is known
 
     def announce(self, report: Report) -> None:
         self._report = report
@@ -98,6 +102,19 @@ class Nvidia:
             return {}
         with self._in_session():
             return _translated(lambda: self._board(card).account(energy))
+
+    def linked(self, card: Card, place: DevicePlace) -> DevicePlace:
+        """Each pair is asked for once, and only with cards that are open: one that hangs is not."""
+        if self._is_left_alone(card):
+            return replace(place, missing={**place.missing, "nvlinks": ASLEEP})
+        with self._in_session():
+            board = _translated(lambda: self._board(card))
+            pairs = {frozenset((card.key, key)): one for key, (_, one) in self._boards.items()}
+            new = {pair: one for pair, one in pairs.items() if pair not in self._pairs}
+            others = [one for one in new.values() if one is not board]
+            found = _translated(lambda: with_links(board, others, place))
+            self._pairs |= new.keys()
+            return found
 
     def close(self) -> None:
         with self._lock:

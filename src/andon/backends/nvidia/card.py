@@ -62,7 +62,8 @@ class NvidiaCard:
     """One open card. Used by one thread at a time."""
 
     def __init__(self, handle: Handle, index: int, root: Path, start_seconds: float = 0.0) -> None:
-        self._handle, self._root = handle, root
+        self.handle = self._handle = handle
+        self._root = root
         self._setup = SetupReader(handle, start_seconds)
         self._gauges = Gauges()
         self._due = Due()

@@ -11,6 +11,7 @@ import pynvml
 from andon.backends.nvidia import trouble
 from andon.backends.nvidia.calls import LibraryCall, LongNumber, Number
 from andon.model.throttling import NVIDIA_REASONS
+from andon.model.topology.place import SWITCH
 
 Handle = Any
 Error: TypeAlias = pynvml.NVMLError
@@ -19,6 +20,7 @@ NO_INSTANCE: Final = 0xFFFFFFFF
 _NO_ATTACH: Final = 2
 _SM, _MEMORY = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
 _GPM_SM, _GPM_TENSOR = 2, 5
+_CPU_WORDS, _NODE_WORDS = 16, 1  # of 64 bits each
 
 
 def start(wake_all: bool) -> None:
@@ -67,7 +69,10 @@ def name(handle: Handle) -> str:
 
 def pci(handle: Handle) -> str:
     """In the kernel's format: four digits of domain, lower case."""
-    info = pynvml.nvmlDeviceGetPciInfo(handle)
+    return _address(pynvml.nvmlDeviceGetPciInfo(handle))
+
+
+def _address(info: Any) -> str:
     tail = _text(info.busId).split(":", 1)[1]
     return f"{info.domain:04x}:{tail}".lower()
 
@@ -102,6 +107,51 @@ def ecc_modes(handle: Handle) -> tuple[bool, bool]:
 
 def sm_clock_limit_mhz(handle: Handle) -> int:
     return int(pynvml.nvmlDeviceGetMaxClockInfo(handle, _SM))
+
+
+# Where a device is.
+
+
+def nvlinks(handle: Handle) -> dict[str, int]:
+    """PCI address of the other end, or `switch` for an NVSwitch → number of active links."""
+    found: dict[str, int] = {}
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if not pynvml.nvmlDeviceGetNvLinkState(handle, link):
+                continue
+            end = _other_end(handle, link)
+        except Error as error:
+            if link and error.value in (trouble.INVALID_ARGUMENT, trouble.NOT_SUPPORTED):
+                break  # it has no more links
+            raise
+        found[end] = found.get(end, 0) + 1
+    return found
+
+
+def _other_end(handle: Handle, link: int) -> str:
+    kind = int(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(handle, link))
+    if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
+        return SWITCH
+    return _address(pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link))
+
+
+def common_ancestor(handle: Handle, other: Handle) -> int:
+    """NVML's level of what two devices have in common: 10 is one PCIe switch, 50 the system."""
+    return int(pynvml.nvmlDeviceGetTopologyCommonAncestor(handle, other))
+
+
+def near_cpus(handle: Handle) -> frozenset[int]:
+    return _bits(pynvml.nvmlDeviceGetCpuAffinity(handle, _CPU_WORDS))
+
+
+def near_nodes(handle: Handle) -> frozenset[int]:
+    scope = pynvml.NVML_AFFINITY_SCOPE_NODE
+    return _bits(pynvml.nvmlDeviceGetMemoryAffinity(handle, _NODE_WORDS, scope))
+
+
+def _bits(words: Sequence[int]) -> frozenset[int]:
+    whole = sum(int(word) << (64 * place) for place, word in enumerate(words))
+    return frozenset(bit for bit in range(whole.bit_length()) if whole >> bit & 1)
 
 
 # Dynamic values.

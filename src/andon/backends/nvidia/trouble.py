@@ -26,6 +26,7 @@ class DriverTrouble:
 
 
 UNINITIALIZED: Final = 1
+INVALID_ARGUMENT: Final = 2
 NOT_SUPPORTED: Final = 3
 NO_PERMISSION: Final = 4
 NOT_FOUND: Final = 6

@@ -44,6 +44,7 @@ class Settings:
     cache_seconds: float = 2.0
     score_memory_weight: float = 0.6
     score_utilization_weight: float = 0.4
+    score_link_weight: float = 0.2
     share_labels: tuple[str, ...] = ()
     color: str = "auto"
     history_store: str = field(default="", repr=False)  # it may contain a password
@@ -171,6 +172,11 @@ FIELDS = (
         "score_utilization_weight", "score.utilization_weight",
         "ANDON_SCORE_UTILIZATION_WEIGHT", NUMBER,
         "weight of low utilisation when devices are chosen", 0, 1,
+    ),
+    Field(
+        "score_link_weight", "score.link_weight", "ANDON_SCORE_LINK_WEIGHT", NUMBER,
+        "weight of close links (NVLink, PCIe switch, NUMA) when several devices are chosen; 0 "
+        "ignores them", 0, 1,
     ),
     Field(
         "share_labels", "share.labels", "ANDON_SHARE_LABELS", LABELS,

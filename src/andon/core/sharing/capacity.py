@@ -7,6 +7,7 @@ from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sharing.holdings import NOWHERE, Here, occupancy
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import (
+    LINK_WEIGHT,
     MAX_UTILIZATION_PERCENT,
     MEMORY_WEIGHT,
     UTILIZATION_WEIGHT,
@@ -23,10 +24,11 @@ from andon.units import human_bytes
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much free memory and idleness count."""
+    """How much free memory and idleness count, and close links between several devices."""
 
     memory: float = MEMORY_WEIGHT
     utilization: float = UTILIZATION_WEIGHT
+    links: float = LINK_WEIGHT
 
 
 @dataclass(frozen=True, slots=True)

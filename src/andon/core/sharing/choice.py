@@ -1,12 +1,14 @@
 """Which available devices are chosen together, and why each of the others is not."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from andon.core.sharing.capacity import DeviceCapacity, Tenant
 from andon.core.sharing.eligibility import BALANCE, can_balance
+from andon.core.sharing.group_value import GroupValue, Rank
 from andon.core.sharing.obstacles import HEALTH, Obstacle, ObstacleKind
+from andon.core.topology.links import group_words
 from andon.model.device import Process, State
 from andon.model.work import LeaseState, Need, PlacementOrder
 from andon.units import human_bytes
@@ -20,8 +22,6 @@ OVERRIDDEN = frozenset(
     }
 )
 """What `--even-if-used` overrides; never a lease, and never a device that is not responding."""
-
-Rank = Callable[[DeviceCapacity], tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class DeviceChoice:
     chosen: tuple[DeviceCapacity, ...]
     candidates: tuple[Candidate, ...]
     reason: str | None = None  # why nothing was chosen although devices are available
+    linked: str | None = None  # what links the chosen ones, where that counted
 
 
 def obstacle(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
@@ -111,12 +112,16 @@ def pick(
     need: Need,
     taken: AbstractSet[str] = frozenset(),
     order: Rank | None = None,
+    link_weight: float = 0.0,
 ) -> tuple[DeviceCapacity, ...]:
-    """The best and largest group that meets the need; empty where there is none."""
+    """The best and largest group that meets the need; empty where there is none.
+
+    With a weight, devices that are linked closely are preferred where their places are known.
+    """
     order = order or rank()
     free = available(capacities, need, taken, order)
     for count in range(min(need.most, len(free)), need.least - 1, -1):
-        group = _group(free, count, need.balanced, order)
+        group = _group(free, count, need.balanced, order, link_weight)
         if group:
             return group
     return ()
@@ -128,9 +133,10 @@ def choose(
     obstacles: Mapping[str, Obstacle | None],
     taken: Mapping[str, Obstacle],
     order: Rank | None = None,
+    link_weight: float = 0.0,
 ) -> DeviceChoice:
     """The choice, with the reason for every device that is not available."""
-    chosen = pick(capacities, need, taken.keys(), order)
+    chosen = pick(capacities, need, taken.keys(), order, link_weight)
     uuids = {capacity.uuid for capacity in chosen}
     candidates = tuple(
         Candidate(
@@ -152,7 +158,8 @@ def choose(
             f"free memory differs too much between the available devices "
             f"({human_bytes(min(sizes))} to {human_bytes(max(sizes))})"
         )
-    return DeviceChoice(chosen, candidates, reason)
+    linked = group_words([one.status.device for one in chosen]) if link_weight else None
+    return DeviceChoice(chosen, candidates, reason, linked)
 
 
 def _is_free(uuid: str, candidates: Sequence[Candidate]) -> bool:
@@ -160,23 +167,24 @@ def _is_free(uuid: str, candidates: Sequence[Candidate]) -> bool:
 
 
 def _group(
-    free: Sequence[DeviceCapacity], count: int, balanced: bool, order: Rank
+    free: Sequence[DeviceCapacity],
+    count: int,
+    balanced: bool,
+    order: Rank,
+    link_weight: float,
 ) -> tuple[DeviceCapacity, ...]:
     if count < 1 or len(free) < count:
         return ()
+    value = GroupValue(free if count > 1 else (), order, link_weight)
     if count == 1 or not balanced:
-        return tuple(free[:count])
+        return value.best_of(free, count)
     best: tuple[DeviceCapacity, ...] = ()
     for largest in sorted({capacity.free_bytes or 0 for capacity in free}, reverse=True):
         near = [r for r in free if BALANCE * largest <= (r.free_bytes or 0) <= largest]
-        group = tuple(near[:count])
-        if len(group) == count and (not best or _total(group, order) < _total(best, order)):
+        group = value.best_of(near, count)
+        if len(group) == count and (not best or value.of(group) < value.of(best)):
             best = group
     return best
-
-
-def _total(group: Sequence[DeviceCapacity], order: Rank) -> tuple[float, ...]:
-    return tuple(sum(parts) for parts in zip(*map(order, group), strict=True))
 
 
 def _trouble(capacity: DeviceCapacity) -> Obstacle | None:

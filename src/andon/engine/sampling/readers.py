@@ -171,13 +171,18 @@ class Vendor:
         self._request = ReaderRequest(0, False)
 
     def ask(
-        self, tick: int, watched: bool, now: float, account: RunAccount = RunAccount.NONE
+        self,
+        tick: int,
+        watched: bool,
+        now: float,
+        account: RunAccount = RunAccount.NONE,
+        places: bool = False,
     ) -> None:
         """Begin a round."""
         self._reap()
         self._give_up_if_stuck(now)
         self._renew_if_lost(now)
-        self._request = ReaderRequest(tick, watched, account)
+        self._request = ReaderRequest(tick, watched, account, places)
         if self._reader is None:
             self._start(now)
         elif self._life.phase is ReaderPhase.OPEN:

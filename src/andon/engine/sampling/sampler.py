@@ -101,6 +101,7 @@ class Sampler:
         self._own_start = 0.0
         self._mark: Mark | None = None
         self._account = RunAccount.NONE
+        self._places = False
 
     # For callers.
 
@@ -109,7 +110,7 @@ class Sampler:
         with self._ticking:
             self._begin()
             for vendor in self._vendors:
-                vendor.ask(self._ticks, self._bus.watched, time.monotonic())
+                vendor.ask(self._ticks, self._bus.watched, time.monotonic(), places=self._places)
 
     def once(
         self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
@@ -122,6 +123,10 @@ class Sampler:
     def account(self, wanted: RunAccount) -> None:
         """Ask for this with the next sample, whoever takes it."""
         self._account = max(self._account, wanted)
+
+    def ask_places(self) -> None:
+        """Ask the devices, once, where they are in the machine: the next sample knows it."""
+        self._places = True
 
     def rings(self) -> dict[str, Ring]:
         """By uuid: the drivers' own readings of utilisation, of the last request for them."""
@@ -258,7 +263,7 @@ class Sampler:
         at = time.time()
         account, self._account = self._account, RunAccount.NONE
         for vendor in self._vendors:
-            vendor.ask(self._ticks, watched, time.monotonic(), account)
+            vendor.ask(self._ticks, watched, time.monotonic(), account, self._places)
         waited = self._collect()
         snapshot = self._snapshot(at, hasty, self._new_events())
         self._sampler_cpu += time.thread_time() - cpu

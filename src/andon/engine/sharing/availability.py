@@ -87,6 +87,10 @@ class Candidates:
         return max(0, self.need.least - free)
 
 
+def _nothing() -> None:
+    """Where samples come from elsewhere."""
+
+
 def _nobodys(lease: Lease) -> bool:
     return False
 
@@ -104,6 +108,12 @@ class Availability:
     broken: Callable[[], Mapping[str, str]] = dict  # devices that reported that they are broken
     memory: TurnMemory | None = None  # for requests that do not wait
     max_utilization_percent: float = MAX_UTILIZATION_PERCENT  # a busier device is in use
+    ask_places: Callable[[], None] = _nothing  # makes the next sample say how devices are linked
+
+    def prepare(self, request: DeviceRequest) -> None:
+        """Before devices are read for a request: links matter only for several devices."""
+        if request.most > 1 and self.weights.links > 0:
+            self.ask_places()
 
     def view(self) -> AvailabilityView:
         """A fresh snapshot; every reader has a deadline, so this returns even if a driver hangs."""
@@ -130,6 +140,7 @@ class Availability:
 
     def offer(self, book: Book, request: DeviceRequest, turns: Turns | None = None) -> Candidates:
         """What a request would get now if it were made, without reserving it."""
+        self.prepare(request)
         view = self.view()
         self._refuse_doubt(view.snapshot)
         return self.candidates(view, BookPages.of(book), request, None, time.time(), turns)
@@ -202,7 +213,7 @@ class Availability:
         else:
             kept = reserved(ahead, spaces, need, turns)
         order = rank(preferred(statuses, request, self.labels), request.layout)
-        choice = choose(spaces, need, found, kept.kept, order)
+        choice = choose(spaces, need, found, kept.kept, order, self.weights.links)
         claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())
         return Candidates(view.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late)
 

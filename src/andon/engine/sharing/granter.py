@@ -131,6 +131,7 @@ class Granter:
         until = None if timeout_seconds is None else now + timeout_seconds
         attempt = self._limited(GrantAttempt(request, terms, now, at, until, unwanted=unwanted))
         self._refuse_pushing(request)
+        self._availability.prepare(request)
         try:
             return self._wait(attempt, waiting)
         finally:

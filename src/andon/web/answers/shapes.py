@@ -25,7 +25,8 @@ from andon.web.answers import run_schemas, schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
 from andon.web.answers.rule_page import RULE_SCHEMA
 
-STATUS = shape_of(DeviceStatus, more={**members_of(Device), **COMPUTED}, order=STATUS_ORDER)
+_DEVICE = members_of(Device, without=("place",))
+STATUS = shape_of(DeviceStatus, more={**_DEVICE, **COMPUTED}, order=STATUS_ORDER)
 KNOWN: dict[type, JsonShape] = {
     Sample: shape_of(
         Sample, more={name: share.member for name, share in SHARES.items()}, order=SAMPLE_ORDER

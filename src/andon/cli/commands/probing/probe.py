@@ -8,6 +8,7 @@ import click
 
 from andon.cli.device_request import (
     availability_of,
+    bind_option,
     for_option,
     request_from,
     request_options,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 @request_options
 @wait_options
 @for_option("Stop probing after this time: 2h.")
+@bind_option
 @click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 @shared
@@ -71,6 +73,7 @@ def probe(
     as_json: bool,
     length: float | None,
     lease_id: str | None,
+    bind: bool,
     **asked: Any,
 ) -> int:
     """Find the largest size that fits: andon probe -- python train.py --batch {n}
@@ -99,7 +102,8 @@ def probe(
     span = ProbeSpan(low, high, check_margin(margin))
     try:
         find(command)
-        return _probe(choices, command, span, limits, (name, as_json), (length, lease_id), asked)
+        result = (name, as_json, bind)
+        return _probe(choices, command, span, limits, result, (length, lease_id), asked)
     except CannotStart as error:
         report(error)
         return error.code
@@ -110,7 +114,7 @@ def _probe(
     command: Sequence[str],
     span: "ProbeSpan",
     limits: "TrialLimits",
-    result: tuple[str | None, bool],
+    result: tuple[str | None, bool, bool],
     lease: tuple[float | None, str | None],
     asked: dict[str, Any],
 ) -> int:
@@ -120,6 +124,8 @@ def _probe(
     if request.most == 0:
         raise Invalid("probing needs at least one GPU", hint="request 1 GPU or more")
     with sampling_ahead(choices) as sampler:
+        if result[-1]:
+            sampler.ask_places()
         from andon.cli.commands.probing.session import Probing
         from andon.cli.running import attached
         from andon.cli.show.waiting import WaitingLine

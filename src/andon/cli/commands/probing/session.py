@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from andon.cli.json_text import as_json_text
-from andon.cli.running import Attached, LeaseCheck, command_name
+from andon.cli.running import Attached, LeaseCheck, bound_to, command_name
 from andon.cli.show.probing.chart import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
 from andon.cli.terminal import Choices, Terminal, notice, write
@@ -55,9 +55,10 @@ class Probing:
         limits: TrialLimits,
         name: str | None = None,
         as_json: bool = False,
+        bind: bool = False,
     ) -> None:
         self._choices, self._command, self._sampler = choices, list(command), sampler
-        self._span, self._limits, self._as_json = span, limits, as_json
+        self._span, self._limits, self._as_json, self._bind = span, limits, as_json, bind
         self._name = (name or command_name(command))[:LONGEST_NAME]
         self.words = redact(tuple(command))
         self._total: int | None = None
@@ -92,6 +93,7 @@ class Probing:
         where = title(", ".join(device.label for device in devices))
         plan = self._plan(devices, snapshot)
         everyone = [status.device for status in snapshot.devices]
+        bound = bound_to(chosen) if self._bind else None
         trials = CommandTrials(
             self._command,
             {**os.environ, **environment(chosen, everyone, lease.id)},
@@ -99,8 +101,11 @@ class Probing:
             held.hold if held else None,
             LeaseCheck(held, self._notify),
             self._notify,
+            None if bound is None else bound.cpus,
         )
         self._notify(f"probing on {where} (lease {lease.id})")
+        if bound is not None:
+            self._notify(bound.words)
         prober = Prober(
             plan,
             trials,

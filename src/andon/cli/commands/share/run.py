@@ -14,6 +14,7 @@ from andon.cli.commands.share.container_options import (
 )
 from andon.cli.device_request import (
     availability_of,
+    bind_option,
     for_option,
     queue_options,
     request_from,
@@ -24,7 +25,7 @@ from andon.cli.options import chosen, shared, whole
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, notice, report
-from andon.errors import AndonError, Conflict, Unavailable
+from andon.errors import AndonError, Conflict, Invalid, Unavailable
 
 if TYPE_CHECKING:
     from andon.cli.running import Running
@@ -64,6 +65,7 @@ class RunCommand(click.Command):
 @request_options
 @queue_options
 @for_option("Stop the command after this time: 2h.")
+@bind_option
 @click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
 @click.option(
     "--retry-oom",
@@ -87,6 +89,7 @@ def run(
     name: str | None,
     telemetry_dir: str | None,
     as_csv: bool,
+    bind: bool,
     **asked: Any,
 ) -> int:
     """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
@@ -102,12 +105,19 @@ def run(
 
         try:
             image = container_from(asked)
+            if image is not None and bind:
+                raise Invalid(
+                    "--bind is for commands outside of a container",
+                    hint="for one inside: --container-option --cpuset-cpus=0-15",
+                )
             if image is None:
                 find(command)
             inside = contained(image, command)
             folder = None if telemetry_dir is None else Path(telemetry_dir)
             kept = (name, folder, as_csv)
-            return _run(choices, command, length, lease_id, retry_oom or 0, kept, asked, inside)
+            return _run(
+                choices, command, length, lease_id, retry_oom or 0, kept, bind, asked, inside
+            )
         except CannotStart as error:
             report(error)
             return error.code
@@ -123,6 +133,7 @@ def _run(
     lease_id: str | None,
     retries: int,
     kept: tuple[str | None, Path | None, bool],
+    bind: bool,
     asked: dict[str, Any],
     inside: "ContainedCommand | None",
 ) -> int:
@@ -130,10 +141,14 @@ def _run(
     if request.most == 0:
         return _without_device(command, inside)
     with sampling_ahead(choices) as sampler:
+        if bind:
+            sampler.ask_places()
         from andon.cli.running import RecordOptions, Running, attached
 
         availability = availability_of(choices, sampler)
-        running = Running(choices, command, sampler, RecordOptions(*kept), contained=inside)
+        running = Running(
+            choices, command, sampler, RecordOptions(*kept), contained=inside, bind=bind
+        )
         lease = lease_id or os.environ.get("ANDON_LEASE")
         if lease:
             return _ended(running.on_lease(attached(lease, availability.view(), request)), choices)

@@ -8,22 +8,46 @@ from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show.facts import devices_to_json, render_devices
 from andon.cli.snapshot_source import narrowed
 from andon.cli.terminal import Terminal
+from andon.errors import Invalid
 
 
 @click.command()
 @with_devices()
 @click.option("--json", "as_json", is_flag=True, help="Print andon.devices/1: bytes.")
+@click.option("--topology", is_flag=True, help="How they are linked: NVLink, PCIe, NUMA.")
 @elsewhere
 @shared
-def devices(devices: list[str], as_json: bool) -> int:
+def devices(devices: list[str], as_json: bool, topology: bool) -> int:
     """Print each device's identity and limits, and why a backend found nothing.
 
     Use the UUID in CUDA_VISIBLE_DEVICES: unlike an index, it always means the same device.
+    --topology prints how the devices are linked (with --json: andon.topology/1).
     """
+    if topology:
+        return _topology(devices, as_json)
     snapshot = narrowed(snapshot_source.take_snapshot(chosen()), devices)
     terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(devices_to_json(snapshot), terminal.live))
+    else:
+        terminal.show(render_devices(snapshot, terminal.width, terminal.color))
+    return exit_code(snapshot)
+
+
+def _topology(devices: list[str], as_json: bool) -> int:
+    from andon.cli.show.topology import render_topology, topology_to_json
+
+    choices = chosen()
+    if choices.url is not None:
+        raise Invalid("--topology is read on the machine itself, and cannot be combined with --url")
+    with snapshot_source.sampling(choices) as sampler:
+        sampler.ask_places()
+        snapshot = narrowed(sampler.once(hasty=True), devices)
+    terminal = Terminal.of(choices)
+    if as_json:
+        terminal.show(as_json_text(topology_to_json(snapshot), terminal.live))
+    elif snapshot.devices:
+        terminal.show(render_topology(snapshot, terminal.width, terminal.color))
     else:
         terminal.show(render_devices(snapshot, terminal.width, terminal.color))
     return exit_code(snapshot)

@@ -1,0 +1,163 @@
+"""How devices are linked: a matrix with a legend, groups in words, and JSON."""
+
+from collections.abc import Mapping, Sequence
+
+from andon.cli.show.entries import unreal
+from andon.cli.show.text import Text, say
+from andon.core.topology.links import (
+    DeviceLink,
+    LinkedGroup,
+    LinkKind,
+    all_links,
+    linked_groups,
+)
+from andon.model import wire
+from andon.model.device import Device, Snapshot
+from andon.model.naming import device_labels, title
+from andon.model.topology.place import place_to_json
+
+SCHEMA = "andon.topology/1"
+GAP = 2
+SHOWN = ("place", "numa_node", "cpus")
+CODES = {
+    LinkKind.NVLINK: "NV",
+    LinkKind.BOARD: "PIX",
+    LinkKind.PCIE_SWITCH: "PXB",
+    LinkKind.HOST_BRIDGE: "PHB",
+    LinkKind.NUMA_NODE: "NODE",
+    LinkKind.SYSTEM: "SYS",
+    LinkKind.UNKNOWN: "?",
+}
+LEGEND = {
+    LinkKind.NVLINK: "NV#   NVLink, and how many links",
+    LinkKind.BOARD: "PIX   one card",
+    LinkKind.PCIE_SWITCH: "PXB   one or more PCIe switches",
+    LinkKind.HOST_BRIDGE: "PHB   the PCIe host bridge of a CPU",
+    LinkKind.NUMA_NODE: "NODE  several host bridges of one NUMA node",
+    LinkKind.SYSTEM: "SYS   the connection between NUMA nodes",
+    LinkKind.UNKNOWN: "?     unknown",
+}
+STYLES = {LinkKind.NVLINK: "green", LinkKind.SYSTEM: "yellow", LinkKind.UNKNOWN: "dim"}
+GROUPS = {
+    LinkKind.NVLINK: "NVLink",
+    LinkKind.BOARD: "one card",
+    LinkKind.PCIE_SWITCH: "PCIe switch",
+    LinkKind.NUMA_NODE: "one NUMA node",
+}
+
+
+def boards_of(snapshot: Snapshot) -> list[Device]:
+    """Partitions are where their boards are."""
+    return [one.device for one in snapshot.devices if one.device.parent is None]
+
+
+def render_topology(snapshot: Snapshot, width: int, color: bool) -> str:
+    """The matrix, what its codes mean, the groups, and why something is unknown."""
+    devices, labels = boards_of(snapshot), device_labels(snapshot.devices)
+    links = all_links(devices)
+    heading = say(snapshot.node, "bold")
+    if mark := unreal(snapshot):
+        heading = heading + say(f"  {mark}", "bold reverse")
+    lines = [heading, Text(), *_matrix(devices, links, labels), Text()]
+    shown = {link.kind for link in links.values()}
+    lines += [say(text, "dim") for kind, text in LEGEND.items() if kind in shown]
+    lines += [Text()] if shown else []
+    lines += [say(text) for text in group_lines(devices, labels)]
+    lines += [say(text, "yellow") for text in _unknown(devices, links, labels)]
+    while lines and not lines[-1].plain:
+        lines.pop()
+    return "".join(line.fit(width).paint(color) + "\n" for line in lines)
+
+
+def _matrix(
+    devices: Sequence[Device],
+    links: Mapping[tuple[str, str], DeviceLink],
+    labels: Mapping[str, str],
+) -> list[Text]:
+    names = [title(labels[device.uuid]) for device in devices]
+    size = max([len(name) for name in names], default=0)
+    rows = [say("".ljust(size))]
+    for name in names:
+        rows[0] = rows[0] + say(" " * GAP + name.rjust(size), "dim")
+    rows[0] = rows[0] + say(" " * GAP + "NUMA", "dim") + say(" " * GAP + "CPUS", "dim")
+    for one, name in zip(devices, names, strict=True):
+        row = say(name.ljust(size), "bold")
+        for other in devices:
+            row = row + say(" " * GAP) + _cell(links.get((one.uuid, other.uuid)), size)
+        node = "?" if one.place.numa_node is None else str(one.place.numa_node)
+        row = row + say(" " * GAP + node.rjust(4)) + say(" " * GAP + (one.place.cpus or "?"))
+        rows.append(row)
+    return rows
+
+
+def _cell(link: DeviceLink | None, size: int) -> Text:
+    if link is None:
+        return say("X".rjust(size), "dim")
+    lanes = str(link.lanes) if link.kind is LinkKind.NVLINK else ""
+    return say(f"{CODES[link.kind]}{lanes}".rjust(size), STYLES.get(link.kind, ""))
+
+
+def group_lines(devices: Sequence[Device], labels: Mapping[str, str]) -> list[str]:
+    """`NVLink: GPU 0, 1`, then each NUMA node with its devices."""
+    lines = [
+        f"{GROUPS[group.kind]}: {_names(group.uuids, labels)}"
+        for group in linked_groups(devices)
+        if group.kind is not LinkKind.NUMA_NODE
+    ]
+    nodes: dict[int, list[str]] = {}
+    for device in devices:
+        if device.place.numa_node is not None:
+            nodes.setdefault(device.place.numa_node, []).append(device.uuid)
+    return lines + [f"NUMA node {node}: {_names(nodes[node], labels)}" for node in sorted(nodes)]
+
+
+def _names(uuids: Sequence[str], labels: Mapping[str, str]) -> str:
+    return title(", ".join(labels[uuid] for uuid in uuids))
+
+
+def _unknown(
+    devices: Sequence[Device],
+    links: Mapping[tuple[str, str], DeviceLink],
+    labels: Mapping[str, str],
+) -> list[str]:
+    """Each reason why something shown is unknown, with the devices that it holds for."""
+    unlinked = {one for (one, _), link in links.items() if link.kind is LinkKind.UNKNOWN}
+    reasons: dict[str, list[str]] = {}
+    for device in devices:
+        for what, why in device.place.missing.items():
+            needed = device.uuid in unlinked if what == "bridges" else what in SHOWN
+            if needed:
+                reasons.setdefault(why, []).append(device.uuid)
+    return [
+        f"unknown for {_names(list(dict.fromkeys(uuids)), labels)}: {why}"
+        for why, uuids in reasons.items()
+    ]
+
+
+def topology_to_json(snapshot: Snapshot) -> wire.Json:
+    devices, labels = boards_of(snapshot), device_labels(snapshot.devices)
+    links = all_links(devices)
+    return {
+        "schema": SCHEMA,
+        "node": snapshot.node,
+        "at": snapshot.at,
+        "simulated": snapshot.simulated,
+        "devices": [
+            {
+                "uuid": device.uuid,
+                "label": labels[device.uuid],
+                "pci": device.pci,
+                **place_to_json(device.place),
+            }
+            for device in devices
+        ],
+        "links": [
+            {"from": one, "to": other, "kind": str(link.kind), "lanes": link.lanes}
+            for (one, other), link in links.items()
+        ],
+        "groups": [_group(group) for group in linked_groups(devices)],
+    }
+
+
+def _group(group: LinkedGroup) -> wire.Json:
+    return {"kind": str(group.kind), "devices": list(group.uuids)}

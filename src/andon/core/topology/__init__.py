@@ -1,0 +1,1 @@
+"""How devices are linked, and the CPUs next to them."""

@@ -1,0 +1,63 @@
+"""Which CPUs a command is bound to: those next to its devices that it may use."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from andon.model.device import Device
+
+MOST_CPUS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class CpuBinding:
+    """The CPUs, or None where the command is not bound; and why, in words."""
+
+    cpus: frozenset[int] | None
+    words: str
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """`0-3,8` as the kernel writes it; what is not a CPU is left out."""
+    out: set[int] = set()
+    for part in text.strip().split(","):
+        low, _, high = part.strip().partition("-")
+        if low.isdecimal() and (high or low).isdecimal():
+            first, last = int(low), int(high or low)
+            if first <= last < MOST_CPUS:
+                out.update(range(first, last + 1))
+    return frozenset(out)
+
+
+def cpu_words(cpus: Collection[int]) -> str:
+    """`0-3,8`."""
+    ranges: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ranges and cpu == ranges[-1][1] + 1:
+            ranges[-1][1] = cpu
+        else:
+            ranges.append([cpu, cpu])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+
+
+def binding(devices: Sequence[Device], allowed: Collection[int]) -> CpuBinding:
+    """The CPUs next to any of the devices, as far as this process may use them."""
+    unknown = [device for device in devices if not device.place.cpus]
+    if unknown:
+        name = f"GPU {unknown[0].index}"
+        reason = unknown[0].place.missing.get("cpus") or unknown[0].place.missing.get("place")
+        why = f": {reason}" if reason else ""
+        return CpuBinding(None, f"not bound: the CPUs next to {name} are unknown{why}")
+    near = frozenset[int]().union(*(parse_cpus(device.place.cpus or "") for device in devices))
+    usable = near & frozenset(allowed)
+    if not usable:
+        mine = cpu_words(allowed) or "none"
+        return CpuBinding(
+            None,
+            f"not bound: this process may use the CPUs {mine}, and those next to its devices are "
+            f"{cpu_words(near)}",
+        )
+    nodes = sorted({device.place.numa_node for device in devices} - {None}, key=str)
+    where = f", NUMA node {', '.join(map(str, nodes))}" if nodes else ""
+    if usable == frozenset(allowed):
+        where += "; these are all that it may use"
+    return CpuBinding(usable, f"bound to the CPUs {cpu_words(usable)}, next to its devices{where}")

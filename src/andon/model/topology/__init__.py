@@ -1,0 +1,1 @@
+"""Where devices are in the machine, as values."""
