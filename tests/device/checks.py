@@ -57,6 +57,7 @@ ONCE = tuple(
             sharing.a_process_without_a_lease_is_named_in_the_refusal,
             sharing.the_network_lends_renews_and_takes_back,
             recording.a_training_loop_is_recorded_alike_by_command_program_and_callback,
+            recording.a_starved_loader_is_told_and_a_busy_loop_is_not,
             events.an_xid_on_purpose_is_heard_with_its_device,
         ),
     )
