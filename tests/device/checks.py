@@ -69,6 +69,7 @@ ONCE = tuple(
             working.a_map_keeps_what_its_workers_have_loaded,
             working.a_job_that_ran_out_of_memory_is_tried_again_and_says_so,
             working.kill_ends_a_process_on_the_device,
+            recording.a_starved_loader_is_told_and_a_busy_loop_is_not,
             events.an_xid_on_purpose_is_heard_with_its_device,
         ),
     )

@@ -9,11 +9,13 @@ from typing import Any
 from andon.core.runs.lines import RecordLines
 from andon.core.runs.summary import RunTallies
 from andon.model.run import RunBegin, RunEnd, RunLine, RunSample
+from tests.conftest import REPOSITORY
 from tests.device.scenes import Scene, SkippedError
 from tests.device.sharing import book, environment_of
 from tests.device.surfaces import COMMAND
 
 LIMIT_SECONDS = 240.0
+LOOP_SECONDS = 20
 TRAINING = """
 import json, sys, time
 try:
@@ -70,6 +72,37 @@ def a_training_loop_is_recorded_alike_by_command_program_and_callback(scene: Sce
     assert uses["command"]["idle_spells"]["source"] == "driver"
     busy = uses["callback"]["utilization_percent"]["mean"]
     return f"{said['steps']} steps, {said['joules']:.0f} J, {busy:.0f} % busy: all three agree"
+
+
+def a_starved_loader_is_told_and_a_busy_loop_is_not(scene: Scene) -> str:
+    with book() as env:
+        starved, busy = (_advice(loop, env) for loop in ("starved", "training"))
+    told = [one for one in starved if one["name"] == "starved_loader"]
+    assert told, f"nothing of the loader in {starved}"
+    assert "the loader starves it" in told[0]["words"], told
+    assert not [one for one in busy if one["name"] == "starved_loader"], busy
+    return str(told[0]["words"])
+
+
+def _advice(loop: str, env: dict[str, str]) -> list[dict[str, Any]]:
+    """What the report says of a loop of `bench.steady_loops`."""
+    asked = ("run", "--gpus", "1", "--name", loop, "--", sys.executable, "-m", "bench.steady_loops",
+             loop, "--seconds", str(LOOP_SECONDS))  # fmt: skip
+    done = _andon(env, *asked)
+    if "torch" in done.stderr and done.returncode != 0:
+        raise SkippedError(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    report = _andon(env, "runs", "report", "last", "--format", "json")
+    assert report.returncode == 0, report.stderr
+    found: list[dict[str, Any]] = json.loads(report.stdout)["advice"]
+    return found
+
+
+def _andon(env: dict[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, *words], capture_output=True, text=True, timeout=LIMIT_SECONDS,
+        env=environment_of(env), check=False, cwd=REPOSITORY,
+    )  # fmt: skip
 
 
 def _agree(

@@ -150,3 +150,28 @@ def test_nonsense_can_neither_be_asked_for_nor_followed(home: Served) -> None:
         assert said["error"]["kind"] == "conflict"
     finally:
         client.disconnect()
+
+
+def test_the_commands_read_a_servers_runs_as_their_own(
+    home: Served, folder: Path, finished: WrittenRun, tmp_path: Path
+) -> None:
+    """From another state folder, as on another machine: there the token is named."""
+    other = WrittenRun(folder, "cmpvmtrb", "other.py", user=ME, group="sweep")
+    other.sample(*range(0, 60, 5))
+    other.end(60)
+    ids = finished.begin.id, other.begin.id
+    server = ("--url", home.url, "--token-file", str(home.state / "andon" / "token"))
+    for words in (("--group", "sweep"), ("--name", "other*", "--json"), ("show", ids[0]),
+                  ("tail", ids[0]), ("report", ids[0], "--format", "md"), ("compare", *ids),
+                  ("compare", "--group", "sweep")):  # fmt: skip
+        here, there = andon(home.state, "runs", *words), andon(tmp_path, "runs", *words, *server)
+        assert (here.code, there.code) == (0, 0), (words, there.err)
+        told = here.out.replace(str(other.path), f"{home.url}/api/runs/{ids[1]}")
+        assert _without_place(there.out) == _without_place(told), words
+    assert andon(tmp_path, "runs", "show", "zzzz", *server).code == 5
+    assert andon(tmp_path, "runs", "tail", ids[0], "-f", *server).code == 2
+
+
+def _without_place(text: str) -> str:
+    """The record lies elsewhere: in a temporary file."""
+    return "\n".join(line for line in text.splitlines() if "record " not in line)

@@ -229,8 +229,11 @@ def test_a_record_that_was_moved_is_found_again(told: Told, tmp_path: Path) -> N
     text = told("show", "aabb", code=5)
     assert "is no longer at" in text
     assert "andon runs add DIR" in text
+    assert told("add", str(tmp_path / "moved.jsonl")) == "1 found at its new place\n"
     assert told("add", str(tmp_path / "moved.jsonl")) == "1 known already\n"
-    assert json.loads(told("show", "aabb", "--json"))["run"]["tags"] == ["best", "paper"]
+    shown = json.loads(told("show", "aabb", "--json"))["run"]
+    assert (shown["tags"], shown["path"]) == (["best", "paper"], str(tmp_path / "moved.jsonl"))
+    assert Path(shown["path"]).is_file()
 
 
 def test_add_says_what_it_took_and_what_not(told: Told, tmp_path: Path) -> None:
@@ -263,6 +266,8 @@ def test_a_file_that_is_not_listed_can_be_tagged(told: Told, tmp_path: Path) -> 
 def test_rm_deletes_the_record_and_what_lies_beside_it(told: Told) -> None:
     three()
     (runs_folder() / "a.csv").write_text("at\n")
+    told("tag", "aabb", "-r", "paper")
+    told("tag", "bbbb", "-r", "paper")
     assert told("rm", "aabb", "bbbb") == "deleted aabbccdd (train)\ndeleted bbbbbbbb (eval)\n"
     assert sorted(path.name for path in runs_folder().iterdir()) == ["b.jsonl"]
     assert json.loads(told("--json"))["total"] == 1
@@ -279,10 +284,44 @@ def test_rm_can_leave_the_file(told: Told, tmp_path: Path) -> None:
 def test_rm_leaves_what_goes_on_and_what_a_baseline_needs(told: Told) -> None:
     three()
     write("d", mine(), sample(1))
-    assert "goes on" in told("rm", "aabb", "live", code=6)
+    assert "goes on" in told("rm", "live", "--force", code=6)
+    assert "is tagged paper" in told("rm", "bbbb", "aabb", code=6)
     told("baseline", "set", "good", "aabb")
     assert "is of the baseline good" in told("rm", "aabb", code=6)
     assert (runs_folder() / "a.jsonl").exists()
+    told("rm", "aabb", "--force")
+    assert not (runs_folder() / "a.jsonl").exists()
+
+
+def test_rm_leaves_records_of_other_folders_unless_it_is_forced(told: Told, tmp_path: Path) -> None:
+    path = write_record(tmp_path / "x.jsonl", begin(tags=()), end())
+    told("add", str(path))
+    said = told("rm", "last")
+    assert said.startswith("forgot ")
+    assert f"its record stays at {path}" in said
+    assert (path.exists(), told()) == (True, "no runs\n")
+    told("add", str(path))
+    assert told("rm", "last", "--force").startswith("deleted ")
+    assert not path.exists()
+
+
+def test_a_baseline_takes_the_name_of_runs(told: Told) -> None:
+    for letter in "mno":
+        write(letter, begin(id=letter * 8, name="nightly"), end())
+    write("p", begin(id="pppppppp", name="nightly"), end(state=RunState.FAILED))
+    said = told("baseline", "set", "good", "nightly")
+    assert "baseline good: 3 runs" in said
+    assert "1 of its runs did not succeed and are left out" in said
+    assert "ok" in told("baseline", "check", "good", "nightly")
+
+
+def test_one_run_alone_is_not_compared(told: Told) -> None:
+    three()
+    said = told("compare", "aabb", code=2)
+    assert "two runs are needed to compare, aabbccdd (train) is one" in said
+    assert "andon runs report aabbccdd" in said
+    told("compare", "aabb", "aabb", code=2)
+    told("compare", "aabb", "bbbb")
 
 
 def mine() -> RunBegin:
@@ -347,7 +386,7 @@ def test_export_as_jsonl_is_the_record_without_what_cannot_be_read(
     path.write_text(path.read_text() + "noise\n" + '{"event":"sam')
     text = told("export", "last", "--format", "jsonl", "--out", str(tmp_path / "x"))
     assert "1 lines could not be read" in text
-    told("rm", "last")
+    told("rm", "last", "--force")
     assert told("add", str(tmp_path / "x")) == "1 added\n"
     assert json.loads(told("show", "last", "--json"))["end"]["samples"] == 10
 

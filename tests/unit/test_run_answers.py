@@ -41,7 +41,8 @@ SECRET = "s3cret"
 def row(**changed: Any) -> RunRow:
     fold = RunFold()
     first = begin(command=f"python train.py --key {SECRET}", params={"data": f"/home/ada/{SECRET}"})
-    fold.add_all([first, sample(1), end()])
+    last = end(message=f"ValueError: {SECRET}", last_values={SECRET: 1.0})
+    fold.add_all([first, sample(1), last])
     return replace(row_of(first, fold, f"/home/ada/{SECRET}.jsonl", alive=False), **changed)
 
 
@@ -66,13 +67,17 @@ def listed(sight: Sight, rows: list[RunRow], search: str = "", **query: Any) -> 
 def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
     sight: Sight, shown: bool
 ) -> None:
-    entry = entry_of(sight, row(), NOW)
+    entry = entry_of(sight, row(note=f"the {SECRET} one"), NOW)
+    assert (entry.note is not None) is shown
     facts = RunFacts(BEGAN, GitState(SECRET), versions_reason=f"{SECRET} has none of torch")
     items: list[Happening] = [
         RunItem(BEGAN + 1, ItemState.FAILED, 3, SECRET, output=SECRET),
         RunEvent(BEGAN + 2, "epoch", {"path": SECRET}),
     ]
-    one = details(sight, facts, sample(1), end(), command=SECRET, params={"key": SECRET})
+    last = end(message=f"KeyError: {SECRET}", last_values={SECRET: 0.5})
+    one = details(sight, facts, sample(1), last, command=SECRET, params={"key": SECRET})
+    for shows in (entry, one):
+        assert (bool(shows.message), bool(shows.last_values)) == (shown, shown)
     said = json.dumps([to_json(v) for v in (entry, one, *marks_of(begin(), sight, items))])
     assert (SECRET in said) is shown
     assert (entry.hidden is None) is shown
@@ -82,7 +87,7 @@ def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
 
 def test_a_search_does_not_find_what_is_hidden() -> None:
     assert listed(ADA, [row()], SECRET) == ["kqzvmtra"]
-    assert listed(BOB, [row()], SECRET) == []
+    assert listed(BOB, [row(note=SECRET)], SECRET) == []
     assert listed(BOB, [row()], "TRAIN h200") == ["kqzvmtra"]
 
 
@@ -178,6 +183,15 @@ def test_what_was_measured_has_the_kept_shape() -> None:
         }
     }
     check(to_json(one), shape_of(run_schemas.RunDetails))
+
+
+def test_every_partition_of_a_board_is_measured() -> None:
+    parts = tuple(RunDevice(f"MIG-{n}", 0, f"0:{n}", "H200 MIG 1g.18gb") for n in range(2))
+    one = details(ADA, end(summary={"MIG-0": used(40.0), "MIG-1": used(60.0)}), devices=parts)
+    stats = to_json(one.metrics)["gpu_monitoring"]["gpu_stats"]
+    assert {label: used["utilization"]["mean"] for label, used in stats.items()} == {
+        "0:0": 40.0, "0:1": 60.0,
+    }  # fmt: skip
 
 
 def test_without_samples_nothing_is_called_measured() -> None:

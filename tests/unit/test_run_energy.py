@@ -67,6 +67,24 @@ def test_nothing_read_is_nothing_known() -> None:
     assert (meter.until(5.0), meter.source) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("readings", "end"),
+    [
+        ([(40.0, 100.0, None)], 40.0),  # the first is too late to say anything of the time before
+        ([(40.0, 100.0, 7.0)], 80.0),
+        ([(1.0, None, 7.0)], 5.0),  # a counter that was read once
+        ([(0.0, 100.0, None)], 50.0),
+    ],
+)
+def test_energy_that_no_reading_covers_is_unknown_and_not_zero(
+    readings: list[tuple[float, float | None, float | None]], end: float
+) -> None:
+    meter = EnergyMeter(0.0)
+    for at, watts, joules in readings:
+        meter.add(at, watts, joules)
+    assert meter.until(end) is None
+
+
 @given(st.lists(st.tuples(st.floats(0.01, 20), st.none() | st.floats(0, 1000)), max_size=30))
 def test_energy_never_falls(steps: list[tuple[float, float | None]]) -> None:
     meter, at, before = EnergyMeter(0.0), 0.0, 0.0

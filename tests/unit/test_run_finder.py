@@ -103,7 +103,7 @@ def test_a_moved_record_keeps_what_people_added(
     (tmp_path / "else" / "deep").mkdir(parents=True)
     moved = path.rename(tmp_path / "else" / "deep" / "z.jsonl")
     done = finder.add([tmp_path / "else"])
-    assert (done.known, done.added, done.refused) == (1, [], [])
+    assert (len(done.moved), done.known, done.added, done.refused) == (1, 0, [], [])
     found = finder.resolve("kqzvmtra")
     assert (found.path, found.tags) == (str(moved), ("best",))
 

@@ -46,6 +46,30 @@ def test_of_a_finished_run_only_the_ends_are_read(tmp_path: Path) -> None:
     assert record.read_bytes == record.of_bytes == path.stat().st_size
 
 
+def bytes_read() -> int:
+    """What this process has read from files so far, as the kernel counts it."""
+    said = Path("/proc/self/io").read_text("ascii").split()
+    return int(said[said.index("rchar:") + 1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel does not count here")
+def test_opening_a_long_run_reads_little_of_it(tmp_path: Path) -> None:
+    """Ten times the samples, the same bytes: only both ends are read, for the page and the list."""
+    read = []
+    for count in (10, 100):
+        path = tmp_path / f"{count}.jsonl"
+        middle = text_of([sample(1)]) * (count * 500)
+        path.write_text(text_of([begin()]) + middle + text_of([end(series=SERIES)]))
+        rows = [row_at(path)]
+        before = bytes_read()
+        assert runs_of(rows).details(ADA, RUN).series.at
+        row_at(path)
+        read.append(bytes_read() - before)
+        assert read[-1] < 1_200_000, path.stat().st_size
+    assert path.stat().st_size > 10_000_000
+    assert read[1] < 1.5 * read[0]
+
+
 @pytest.mark.parametrize("length", [10, 300_000, 2_000_000])
 def test_the_last_line_is_found_however_long_it_is(tmp_path: Path, length: int) -> None:
     path = write_record(tmp_path / "r.jsonl", begin(), sample(1), end(message="x" * 100))

@@ -94,8 +94,20 @@ def test_idle_spells_come_from_the_driver_where_it_has_them() -> None:
 def test_readings_that_the_ring_has_lost_are_not_taken_for_a_spell() -> None:
     tallies = RunTallies([device()], BEGAN)
     tallies.devices["GPU-0"].add_ring([(BEGAN + 0.2, 0.0), (BEGAN + 60.0, 0.0)])
-    spells = tallies.summary()["GPU-0"]["idle_spells"]
+    spells = tallies.summary(BEGAN + 60.0)["GPU-0"]["idle_spells"]
     assert (spells["count"], spells["longest_seconds"]) == (2, pytest.approx(0.2))
+
+
+def test_an_idle_spell_is_never_longer_than_its_run() -> None:
+    """The last readings are of a moment after the command, and one after a gap stands for 1 s."""
+    tallies = RunTallies([device()], BEGAN)
+    tallies.add(sample(0.4, {"utilization_percent": 0}))
+    tallies.devices["GPU-0"].add_ring([(BEGAN + 0.2 * n, 0.0) for n in range(1, 4)])
+    spells = tallies.summary(lasted_seconds=0.05)["GPU-0"]["idle_spells"]
+    assert (spells["mean_seconds"], spells["longest_seconds"]) == (0.05, 0.05)
+    late = RunTallies([device()], BEGAN)
+    late.add(sample(40.0, {"utilization_percent": 0}))
+    assert late.summary(lasted_seconds=0.3)["GPU-0"]["idle_spells"]["longest_seconds"] == 0.3
 
 
 def test_memory_that_was_held_for_most_of_the_time_is_a_plateau() -> None:

@@ -66,6 +66,18 @@ def test_a_device_that_did_not_answer_adds_nothing() -> None:
     }
 
 
+def test_every_partition_is_measured_beside_its_board() -> None:
+    node = MockGpuBackend().with_device(6, "NVIDIA H200").with_temperature(50)
+    node.with_device(7, "MIG 1g.18gb", parent=6).with_utilization(20)
+    node.with_device(8, "MIG 1g.18gb", parent=6).with_utilization(60)
+    summary = Summary()
+    summary.add(node.snapshot())
+    stats = summary.result(1.0)["gpu_stats"]
+    assert {label: one["utilization"]["mean"] for label, one in stats.items()} == {
+        "6": None, "6:0": 20, "6:1": 60,
+    }  # fmt: skip
+
+
 def test_nothing_measured_is_an_empty_summary() -> None:
     empty = {"monitoring_duration_seconds": 0.0, "sample_count": 0, "gpu_stats": {}}
     assert Summary().result(0.0) == empty

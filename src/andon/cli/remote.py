@@ -80,13 +80,26 @@ class Server:
     def delete(self, path: str) -> wire.Json:
         return self._ask("DELETE", path)
 
+    def fetch(self, path: str, most_bytes: int) -> bytes:
+        """A file; what is only for those who signed in is asked for as this user."""
+        limits = LIMITS._replace(most_bytes=most_bytes)
+        return self._answer(Asked("GET", path), limits, signing_in=(401, 403)).body
+
     def _ask(self, method: str, path: str, body: wire.Json | None = None) -> wire.Json:
         data = None if body is None else wire.dumps(body).encode()
-        asked = Asked(method, path, data)
+        answer = self._answer(Asked(method, path, data), LIMITS)
         try:
-            answer = call(self._target, asked, LIMITS)
-            if answer.status == 401 and self._signs_in:
-                answer = self._call_as_user(asked) or answer
+            return wire.loads(answer.body)
+        except Invalid as exc:
+            raise self._stranger() from exc
+
+    def _answer(
+        self, asked: Asked, limits: CallLimits, signing_in: tuple[int, ...] = (401,)
+    ) -> Answer:
+        try:
+            answer = call(self._target, asked, limits)
+            if answer.status in signing_in and self._signs_in:
+                answer = self._call_as_user(asked, limits) or answer
         except FAILURES as exc:
             raise Unavailable(
                 f"{self.url} cannot be reached: {plain_words(exc)}",
@@ -94,12 +107,9 @@ class Server:
             ) from exc
         if not 200 <= answer.status < 300:  # an andon server never redirects
             raise self._refused(answer)
-        try:
-            return wire.loads(answer.body)
-        except Invalid as exc:
-            raise self._stranger() from exc
+        return answer
 
-    def _call_as_user(self, asked: Asked) -> Answer | None:
+    def _call_as_user(self, asked: Asked, limits: CallLimits) -> Answer | None:
         """The request as this user, whom the kernel knows; None where the server is elsewhere."""
         from andon.host.server.sign_in import NoLocalSignIn, open_session
 
@@ -108,7 +118,7 @@ class Server:
         except NoLocalSignIn:
             return None
         try:
-            return session.call(asked, LIMITS)
+            return session.call(asked, limits)
         finally:
             session.end(LIMITS)
 

@@ -134,7 +134,7 @@ class ServerRuns:
         if len(found) > 1:
             raise Conflict(f"{len(found)} runs begin with {run!r}", hint="give more of the id")
         if not found:
-            raise Gone(f"there is no run {run!r} here", hint="GET /api/runs lists them")
+            raise Gone(f"there is no run {run!r} here", hint="to list them: andon runs")
         return found[0]
 
     def rows(self, afresh: bool = False) -> dict[str, RunRow]:

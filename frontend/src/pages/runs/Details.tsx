@@ -20,7 +20,7 @@ const NO_MARKS: RunMark[] = [];
 export function Details({ id, query }: { id: string; query: URLSearchParams }) {
   const [found] = useRunsOf([id]);
   const marks = useMarks(id);
-  if (found?.error && !found.data) return <Trouble problem={found.error} what="This run cannot be shown" whole />;
+  if (found?.error && !found.data) return <Unknown problem={found.error} />;
   const run = found?.data;
   if (!run) return <p className="dim">Loading…</p>;
   const happened = marks.data?.items ?? NO_MARKS;
@@ -45,6 +45,15 @@ export function Details({ id, query }: { id: string; query: URLSearchParams }) {
         </div>
       </div>
     </article>
+  );
+}
+
+function Unknown({ problem }: { problem: Problem }) {
+  return (
+    <>
+      <Trouble problem={problem} what="This run cannot be shown" whole />
+      <p><a href="#/runs">All runs</a></p>
+    </>
   );
 }
 

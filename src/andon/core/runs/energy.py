@@ -19,6 +19,7 @@ class EnergyMeter:
     pending: float = 0.0  # from power, since the counter was last read
     counted: bool = False
     powered: bool = False
+    covered: bool = False  # whether readings of power stand for any of the time
     joules: float | None = None
     last: tuple[float, float] | None = None  # time and watts
 
@@ -41,6 +42,7 @@ class EnergyMeter:
         since, before = self.last or (at if self.powered else self.began, watts)
         if 0 <= at - since <= LONGEST_STEP_SECONDS:
             self.pending += (at - since) * (watts + before) / 2
+            self.covered |= at > since
         self.last, self.powered = (at, watts), True
 
     def pause(self) -> None:
@@ -49,13 +51,13 @@ class EnergyMeter:
         self.joules = self.last = None
 
     def until(self, end: float) -> float | None:
-        """The joules up to the end; None where neither a counter nor power was read."""
-        if not self.counted and not self.powered:
-            return None
+        """The joules up to the end; None where no reading stands for any of the time."""
         since, watts = self.last or (end, 0.0)
         rest = end - since
-        tail = rest * watts if 0 < rest <= LONGEST_STEP_SECONDS else 0.0
-        return self.total + self.pending + tail
+        has_tail = 0 < rest <= LONGEST_STEP_SECONDS
+        if not self.counted and not self.covered and not has_tail:
+            return None
+        return self.total + self.pending + (rest * watts if has_tail else 0.0)
 
     @property
     def source(self) -> str | None:

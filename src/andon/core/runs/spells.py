@@ -48,13 +48,15 @@ class IdleTime:
     def share(self) -> float | None:
         return self.idle_seconds / self.known_seconds if self.known_seconds else None
 
-    def spells(self) -> IdleSpells | None:
-        """None where utilisation was never known."""
+    def spells(self, most_seconds: float) -> IdleSpells | None:
+        """None where utilisation was never known. None is longer than the run: the last reading may
+        be of a moment after it, and one after a gap stands for a usual time."""
         if not self.known_seconds:
             return None
+        mean = self.idle_seconds / self.count if self.count else 0.0
         return IdleSpells(
             count=self.count,
-            mean_seconds=round(self.idle_seconds / self.count, 3) if self.count else 0.0,
-            longest_seconds=round(self.longest, 3),
+            mean_seconds=round(min(mean, most_seconds), 3),
+            longest_seconds=round(min(self.longest, most_seconds), 3),
             source=self.source,
         )

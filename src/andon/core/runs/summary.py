@@ -92,7 +92,7 @@ class DeviceTallies:
         total = self.device.memory_total_bytes
         return None if used is None or not total else 100 * used / total
 
-    def result(self, ended: float) -> dict[str, Any]:
+    def result(self, ended: float, lasted_seconds: float) -> dict[str, Any]:
         """A `DeviceUse`, with its spreads."""
         spreads: dict[str, RunSpread] = {n: one.result() for n, one in self._spreads.items()}
         idle = self._ring if self._ring.known_seconds else self._idle
@@ -104,13 +104,13 @@ class DeviceTallies:
             label=self.device.label,
             samples=self.samples,
             idle_share=None if idle.share is None else round(idle.share, 4),
-            idle_spells=idle.spells(),
+            idle_spells=idle.spells(lasted_seconds),
             throttle_share=self._throttling.share(),
             throttle_by_cause=self._throttling.shares(),
             peak_memory_bytes=None if peak is None else int(peak),
             memory_plateau=self._memory.result(),
             energy_joules=None if joules is None else round(joules, 1),
-            energy_source=self.energy.source,
+            energy_source=None if joules is None else self.energy.source,
         )
         return {**found, **spreads}
 
@@ -159,11 +159,14 @@ class RunTallies:
             for name in SERIES:
                 self._curves.add(uuid, name, readings.get(name))
 
-    def summary(self, ended: float | None = None) -> dict[str, dict[str, Any]]:
+    def summary(
+        self, ended: float | None = None, lasted_seconds: float | None = None
+    ) -> dict[str, dict[str, Any]]:
         """By uuid, up to the end of the run; without one, up to the last sample."""
         last = self.ended if ended is None else ended
+        lasted = max(0.0, last - self.began) if lasted_seconds is None else lasted_seconds
         return {
-            uuid: device.result(min(last, self._left.get(uuid, last)))
+            uuid: device.result(min(last, self._left.get(uuid, last)), lasted)
             for uuid, device in self.devices.items()
         }
 

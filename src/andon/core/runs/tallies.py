@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from andon.model.device import DeviceStatus, Sample, Snapshot
+from andon.model.naming import device_labels
 from andon.units import MIB
 
 
@@ -34,7 +35,7 @@ class GpuStats(TypedDict):
 
 
 class RunSummary(TypedDict):
-    """What a run used; `gpu_stats` is keyed by the device's index, as text."""
+    """What a run used; `gpu_stats` is by the device's index, as text, or a partition's label."""
 
     monitoring_duration_seconds: float
     sample_count: int
@@ -74,6 +75,7 @@ class _DeviceTallies:
     """The tallies of one device."""
 
     index: int
+    label: str
     name: str
     utilization: RunTally = field(default_factory=RunTally)
     memory_used_mb: RunTally = field(default_factory=RunTally)
@@ -110,19 +112,19 @@ class Summary:
     def add(self, snapshot: Snapshot) -> None:
         """Count a snapshot; a device that did not answer adds nothing to its tallies."""
         self.sample_count += 1
+        labels = device_labels(snapshot.devices)
         for status in snapshot.devices:
-            # A partition has its board's index, and would replace it.
-            if status.sample is None or not status.answered or status.device.parent is not None:
+            if status.sample is None or not status.answered:
                 continue
             device = status.device
-            fresh = _DeviceTallies(device.index, device.name)
+            fresh = _DeviceTallies(device.index, labels[device.uuid], device.name)
             self._devices.setdefault(device.uuid, fresh).add(status, status.sample)
 
     def result(self, duration_seconds: float) -> RunSummary:
         """What was measured so far; more may be added afterwards."""
-        tallies = sorted(self._devices.values(), key=lambda device: device.index)
+        tallies = sorted(self._devices.values(), key=lambda one: (one.index, len(one.label)))
         return {
             "monitoring_duration_seconds": duration_seconds,
             "sample_count": self.sample_count,
-            "gpu_stats": {str(device.index): device.result() for device in tallies},
+            "gpu_stats": {device.label: device.result() for device in tallies},
         }

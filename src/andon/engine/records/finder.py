@@ -29,6 +29,7 @@ class AddedRecords:
     """What became of files."""
 
     added: list[RunRow] = field(default_factory=list)
+    moved: list[RunRow] = field(default_factory=list)  # that the index had at another path
     known: int = 0  # runs that the index had before
     refused: list[tuple[Path, str]] = field(default_factory=list)
 
@@ -165,28 +166,31 @@ class RunFinder:
             str(path).encode()
             row = self._read(path)
             known = self._known(row, batch)
+            moved = known is not None and known.path != row.path
         except UnicodeEncodeError:
             done.refused.append((path, "its name is not text"))
         except AndonError as exc:
             done.refused.append((path, exc.reason))
         else:
             batch[row.id] = row
-            if known:
-                done.known += 1
-            else:
+            if known is None:
                 done.added.append(row)
+            elif moved:
+                done.moved.append(row)
+            else:
+                done.known += 1
 
-    def _known(self, row: RunRow, batch: Mapping[str, RunRow]) -> bool:
-        """Whether the index has this run; Conflict where it has it from another file."""
+    def _known(self, row: RunRow, batch: Mapping[str, RunRow]) -> RunRow | None:
+        """The run as the index has it; Conflict where it has it from another file."""
         found = (one for one in self.index.beginning(row.id, 1) if one.id == row.id)
         had = batch.get(row.id) or next(found, None)
         if had is None or had.path == row.path:
-            return had is not None
+            return had
         if had.began != row.began or had.node != row.node:
             raise Conflict(f"run {row.id} is another one, of {had.path}")
         if Path(had.path).exists():
             raise Conflict(f"a copy of run {row.id}, which is at {had.path}")
-        return True  # it was moved
+        return had  # it was moved
 
 
 def absolute(path: Path) -> Path:

@@ -261,13 +261,14 @@ class RunRecorder:
 
     def _end_line(self, outcome: RunOutcome, oom: OutOfMemory | None) -> RunEnd:
         """What is known now; energy counts up to the last sample, which was at the end."""
-        at, seconds = time.time(), outcome.duration_seconds
+        at, told = time.time(), outcome.duration_seconds
+        seconds = max(0.0, at - self.begin.at) if told is None else told
         return RunEnd(
             at=at,
             state=outcome.state,
-            duration_seconds=round(max(0.0, at - self.begin.at) if seconds is None else seconds, 3),
+            duration_seconds=round(seconds, 3),
             samples=self.tallies.samples,
-            summary=self.tallies.summary(),
+            summary=self.tallies.summary(lasted_seconds=seconds),
             exit_code=outcome.exit_code,
             signal=outcome.signal,
             message=outcome.message,

@@ -127,7 +127,7 @@ def gpu_monitoring(
 ) -> GpuMonitoring | None:
     """What `stop_monitoring` would have returned; None where nothing was sampled."""
     stats = {
-        str(device.index): _monitored(device, summary[device.uuid])
+        device.label: _monitored(device, summary[device.uuid])
         for device in begin.devices
         if summary.get(device.uuid, {}).get("samples")
     }

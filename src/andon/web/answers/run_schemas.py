@@ -46,7 +46,9 @@ class RunEntry:
     last_values: Annotated[Mapping[str, float], Doc("the last of each value that it logged")]
     params: Annotated[Mapping[str, Plain] | None, Doc("null if hidden")]
     command: Annotated[str | None, Doc("null if hidden or if there is none")]
-    hidden: Annotated[str | None, Doc("why command, folders and parameters are not shown")]
+    hidden: Annotated[
+        str | None, Doc("why command, folders, parameters, note, message and values are not shown")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,9 @@ class GpuMonitoring:
 
     monitoring_duration_seconds: float
     sample_count: int
-    gpu_stats: Annotated[Mapping[str, MonitoredGpu], Doc("by the device's index, as text")]
+    gpu_stats: Annotated[
+        Mapping[str, MonitoredGpu], Doc("by the device's index, as text, or a partition's label")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def _has(text: str, words: Sequence[str]) -> bool:
 
 
 def _shown(sight: Sight, row: RunRow) -> RunRow:
-    return row if sight.shows(row.user) else replace(row, command=None)
+    return row if sight.shows(row.user) else replace(row, command=None, note=None)
 
 
 def page_of(
@@ -113,14 +113,14 @@ def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
         simulated=row.simulated,
         waited_seconds=row.waited_seconds,
         exit_code=row.exit_code,
-        message=row.message,
+        message=row.message if shown else None,
         mean_utilization_percent=row.mean_utilization_percent,
         peak_memory_bytes=row.peak_memory_bytes,
         energy_joules=row.energy_joules,
         idle_share=row.idle_share,
         tags=list(row.tags),
-        note=row.note,
-        last_values=row.last_values,
+        note=row.note if shown else None,
+        last_values=row.last_values if shown else {},
         params=_plainly(row.params) if shown else None,
         command=row.command if shown else None,
         hidden=None if shown else why_hidden(sight),

@@ -30,10 +30,11 @@ def add(paths: tuple[str, ...]) -> int:
         notice(f"and {len(done.refused) - SHOWN_REFUSED} more files", choices)
     parts = [
         (len(done.added), "added"),
+        (len(done.moved), "found at its new place"),
         (done.known, "known already"),
         (len(done.refused), "not taken"),
     ]
     words = ", ".join(f"{count} {what}" for count, what in parts if count)
     if not choices.quiet:
         Terminal.of(choices).say(say(words or "no records there"))
-    return 0 if done.added or done.known else 1
+    return 0 if done.added or done.moved or done.known else 1

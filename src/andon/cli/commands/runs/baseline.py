@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
+from andon.cli.commands.runs.opened import (
+    LocalRuns,
+    complete_run,
+    finding,
+    runs_named,
+)
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
@@ -16,10 +21,15 @@ from andon.model.run import RunState
 
 if TYPE_CHECKING:
     from andon.core.runs.baselines import RunBaseline
+    from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
     from andon.ports import RunIndex
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+FORMS = (
+    "RUN is an id or its beginning, the file of a record, last, or the name of runs: then all that "
+    "succeeded."
+)
 MOST_RUNS = 100
 DRIFTED = 1
 
@@ -58,7 +68,7 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
     return 0
 
 
-@baseline.command(name="set", epilog=RUN_FORMS)
+@baseline.command(name="set", epilog=FORMS)
 @click.argument("name", metavar="NAME")
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=complete_run)
 @shared
@@ -70,7 +80,7 @@ def set_(name: str, runs: tuple[str, ...]) -> int:
         hint = "letters, digits, points, dashes and underscores; 60 at most"
         raise Invalid(f"{name[:60]!r} is not a name", hint=hint)
     with finding() as finder:
-        rows = [finder.resolve(word) for word in runs]
+        rows = _meant(finder, runs)
         made = baseline_of(name, time.time(), rows)
         if len(made.runs) > MOST_RUNS:
             raise Invalid(f"{len(made.runs)} runs", hint=f"a baseline has at most {MOST_RUNS}")
@@ -82,7 +92,7 @@ def set_(name: str, runs: tuple[str, ...]) -> int:
     return 0
 
 
-@baseline.command(epilog=RUN_FORMS)
+@baseline.command(epilog=FORMS)
 @click.argument("name", metavar="NAME")
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=complete_run)
 @click.option(
@@ -107,7 +117,7 @@ def check(name: str, runs: tuple[str, ...], percent: float, as_json: bool) -> in
 
     with finding() as finder:
         kept = _named(finder.index, name)
-        rows = [finder.resolve(word) for word in runs]
+        rows = _meant(finder, runs)
     _refuse_unfinished(rows)
     lines = drift(kept, rows, percent)
     failed = [row for row in rows if row.state is not RunState.SUCCEEDED]
@@ -134,6 +144,13 @@ def rm(name: str) -> int:
         if not finder.index.drop_baseline(name):
             raise _none(finder.index, name)
     return 0
+
+
+def _meant(finder: "RunFinder", words: tuple[str, ...]) -> "list[RunRow]":
+    """Runs by any of their forms; a name means all of that name that succeeded."""
+    source = LocalRuns(finder)
+    found = [runs_named(source, word) or [finder.resolve(word)] for word in words]
+    return [row for rows in found for row in rows]
 
 
 def _named(index: "RunIndex", name: str) -> "RunBaseline":

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.reporting import as_document, deliver, format_option
-from andon.cli.commands.runs.opened import complete_run, finding
-from andon.cli.options import chosen, shared
-from andon.cli.terminal import Terminal, notice
-from andon.errors import Gone
+from andon.cli.commands.runs.opened import complete_run, reading, runs_named
+from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.terminal import Terminal
+from andon.errors import Gone, Invalid
 
 if TYPE_CHECKING:
+    from andon.cli.commands.runs.opened import RunSource
     from andon.core.runs.reporting.compare import ComparedRun, RunComparison
-    from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
 
 SIDE_FORMS = (
@@ -28,6 +28,7 @@ Sides = list[tuple[str, list["RunRow"]]]
 @click.option("--group", metavar="GROUP", help="The runs of this group instead.")
 @click.option("--by", metavar="NAME", help="Rank by a measure, or a value that was logged: loss.")
 @format_option("text, md, html, json or csv.", default="text")
+@elsewhere
 @shared
 def compare(
     sides: tuple[str, ...], group: str | None, by: str | None, form: str, out: Path | None
@@ -43,8 +44,10 @@ def compare(
     from andon.core.runs.reporting.compare import RunSide
     from andon.core.runs.reporting.compare import compare as side_by_side
 
-    with finding() as finder:
-        named = _of_group(finder, group) if group is not None else _named(finder, sides)
+    with reading() as source:
+        named = _of_group(source, group) if group is not None else _named(source, sides)
+        _refuse_one(named)
+        named = [(label, list(map(source.with_record, rows))) for label, rows in named]
     found = [RunSide(label, tuple(map(_compared, rows))) for label, rows in named]
     devices = {label: " and ".join(sorted(set(map(devices_words, rows)))) for label, rows in named}
     terminal = Terminal.of(chosen())
@@ -53,53 +56,44 @@ def compare(
     return 0
 
 
-def _of_group(finder: "RunFinder", group: str) -> Sides:
+def _refuse_one(sides: Sides) -> None:
+    rows = [row for _, found in sides for row in found]
+    if len({row.id for row in rows}) == 1:
+        row = rows[0]
+        hint = f"name another SIDE; alone: andon runs report {row.id}"
+        raise Invalid(f"two runs are needed to compare, {row.id} ({row.name}) is one", hint=hint)
+
+
+def _of_group(source: "RunSource", group: str) -> Sides:
     from andon.core.runs.matching import RunQuery
     from andon.core.runs.reporting.compare import sides_of
 
-    finder.refresh()
-    rows = finder.index.find(RunQuery(group=group))
+    rows = source.find(RunQuery(group=group))
     if not rows:
         raise Gone(f"no run is of the group {group[:40]!r}", hint="andon runs --json has groups")
     return sides_of(rows)
 
 
-def _named(finder: "RunFinder", words: tuple[str, ...]) -> Sides:
+def _named(source: "RunSource", words: tuple[str, ...]) -> Sides:
     from andon.core.runs.reporting.compare import unique
 
-    found = [_side(finder, word) for word in words]
+    found = [_side(source, word) for word in words]
     return list(zip(unique([label for label, _ in found]), [r for _, r in found], strict=True))
 
 
-def _side(finder: "RunFinder", word: str) -> tuple[str, list["RunRow"]]:
+def _side(source: "RunSource", word: str) -> tuple[str, list["RunRow"]]:
     """`a,b,c`, a name, or one run."""
     if "," in word:
-        rows = [finder.resolve(one.strip()) for one in word.split(",") if one.strip()]
+        rows = [source.resolve(one.strip()) for one in word.split(",") if one.strip()]
         rows = list({row.id: row for row in rows}.values())
         if not rows:
             raise click.UsageError(f"{word[:40]!r} names no run")
         names = list(dict.fromkeys(row.name for row in rows))
         return " + ".join(names), rows
-    if rows := _by_name(finder, word):
+    if rows := runs_named(source, word):
         return word, rows
-    row = finder.resolve(word)
+    row = source.resolve(word)
     return f"{row.name} {row.id}", [row]
-
-
-def _by_name(finder: "RunFinder", name: str) -> list["RunRow"]:
-    """Those that succeeded; none where a run has exactly this id. The beginning of an id gives way
-    to a name: longer ones tell them apart."""
-    from andon.core.runs.matching import RunQuery
-    from andon.model.run import RunState
-
-    finder.refresh()
-    if any(row.id == name for row in finder.index.beginning(name, 1)):
-        return []
-    rows = finder.index.find(RunQuery(name=name))
-    good = [row for row in rows if row.state is RunState.SUCCEEDED]
-    if good and len(good) < len(rows):
-        notice(f"{name}: {len(rows) - len(good)} runs did not succeed and are left out", chosen())
-    return good
 
 
 def _compared(row: "RunRow") -> "ComparedRun":

@@ -5,12 +5,12 @@ from importlib import import_module
 
 import click
 
-from andon.cli.commands.runs.opened import finding
+from andon.cli.commands.runs.opened import reading
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
-from andon.cli.options import MOST, chosen, shared
+from andon.cli.options import MOST, chosen, elsewhere, shared
 from andon.cli.show.text import say
-from andon.cli.terminal import Terminal
+from andon.cli.terminal import Terminal, notice
 from andon.core.runs.matching import RunQuery
 from andon.model.run import RunRow, RunState
 
@@ -73,6 +73,7 @@ def count(text: str | int) -> int:
 )
 @click.option("--json", "form", flag_value="json", help="Print andon.runs/1: UTC, bytes.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV, one row per run.")
+@elsewhere
 @shared
 @click.pass_context
 def runs(
@@ -102,16 +103,11 @@ def runs(
         text=search,
         limit=(SHOWN if most is None else most) or None,
     )
-    with finding() as finder:
-        left = finder.refresh()
-        rows = list(finder.index.find(wanted))
-        total = len(rows) if wanted.limit is None else finder.index.count(wanted)
-        place = str(finder.folder)
-    _show(rows, total, form)
-    if left and not chosen().quiet:
-        from andon.cli.terminal import notice
-
-        notice(f"{left} more records are not read yet; to read them all: andon runs add {place}")
+    with reading() as source:
+        found = source.listed(wanted)
+    _show(found.rows, found.total, form)
+    if found.note:
+        notice(found.note, chosen())
     return 0
 
 

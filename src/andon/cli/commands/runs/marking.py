@@ -60,12 +60,14 @@ def note(run: str, text: str) -> int:
 @click.command(epilog=RUN_FORMS)
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=complete_run)
 @click.option("--keep-file", is_flag=True, help="Only forget it; the record stays where it is.")
+@click.option("--force", is_flag=True, help="Also what is tagged, of a baseline, or elsewhere.")
 @shared
-def rm(runs: tuple[str, ...], keep_file: bool) -> int:
+def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
     """Delete runs: their records, and all that the list knows of them.
 
-    A run that goes on and one of a baseline are not deleted. A record that is kept in the state
-    folder is found again by the next list.
+    A run that goes on is not deleted. Without --force neither are tagged ones and those of a
+    baseline, and a record in another folder than the state folder is only forgotten. A record that
+    is kept in the state folder is found again by the next list.
     """
     from andon.engine.records.files import delete_record
 
@@ -73,17 +75,28 @@ def rm(runs: tuple[str, ...], keep_file: bool) -> int:
         rows = {row.id: row for row in (finder.resolve(word) for word in runs)}
         held = {one.id: base.name for base in finder.index.baselines() for one in base.runs}
         for row in rows.values():
-            if row.state is RunState.RUNNING and not keep_file:
-                raise Conflict(f"run {row.id} ({row.name}) goes on", hint="wait for its end")
-            if row.id in held and not keep_file:
-                hint = f"andon runs baseline rm {held[row.id]}"
-                raise Conflict(f"run {row.id} is of the baseline {held[row.id]}", hint=hint)
-        for row in rows.values():
             if not keep_file:
-                delete_record(Path(row.path))
+                _refuse_kept(row, None if force else held.get(row.id), force)
+        for row in rows.values():
+            path = Path(row.path)
+            stays = keep_file or not (force or path.parent == finder.folder)
+            if not stays:
+                delete_record(path)
             finder.index.drop([row.id])
-            _say(f"{'forgot' if keep_file else 'deleted'} {row.id} ({row.name})")
+            where = f"; its record stays at {path}" if stays else ""
+            _say(f"{'forgot' if stays else 'deleted'} {row.id} ({row.name}){where}")
     return 0
+
+
+def _refuse_kept(row: "RunRow", baseline: str | None, force: bool) -> None:
+    named = f"run {row.id} ({row.name})"
+    if row.state is RunState.RUNNING:
+        raise Conflict(f"{named} goes on", hint="wait for its end")
+    if baseline is not None:
+        hint = f"--force deletes it all the same; or andon runs baseline rm {baseline}"
+        raise Conflict(f"{named} is of the baseline {baseline}", hint=hint)
+    if row.tags and not force:
+        raise Conflict(f"{named} is tagged {' '.join(row.tags)}", hint="--force deletes it")
 
 
 def _indexed(finder: "RunFinder", word: str) -> "RunRow":

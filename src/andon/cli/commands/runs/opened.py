@@ -1,15 +1,72 @@
-"""How the commands of `andon runs` get at the runs."""
+"""How the commands of `andon runs` get at the runs: of this machine's index, or of a server."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
+from andon.cli.options import chosen
+from andon.cli.terminal import notice
+from andon.model.run import RunState
+
 if TYPE_CHECKING:
+    from andon.core.runs.matching import RunQuery
     from andon.engine.records.finder import RunFinder
+    from andon.model.run import RunRow
 
 RUN_FORMS = "RUN is an id or its beginning, the file of a record, or last."
+
+
+@dataclass(frozen=True, slots=True)
+class RunListing:
+    """The runs that were asked for, and how many there are."""
+
+    rows: "list[RunRow]"
+    total: int
+    note: str | None = None  # what is not there yet
+
+
+class RunSource(Protocol):
+    """Where runs are read."""
+
+    def listed(self, query: "RunQuery") -> RunListing: ...
+    def find(self, query: "RunQuery") -> "Sequence[RunRow]": ...
+    def is_id(self, word: str) -> bool: ...
+    def resolve(self, word: str) -> "RunRow":
+        """The run that a word means."""
+
+    def with_record(self, row: "RunRow") -> "RunRow":
+        """The same with a path where its record can be read."""
+
+
+class LocalRuns:
+    """The index of this machine."""
+
+    def __init__(self, finder: "RunFinder") -> None:
+        self._finder = finder
+
+    def listed(self, query: "RunQuery") -> RunListing:
+        finder = self._finder
+        left = finder.refresh()
+        rows = list(finder.index.find(query))
+        total = len(rows) if query.limit is None else finder.index.count(query)
+        more = f"{left} more records are not read yet; to read them all: andon runs add"
+        return RunListing(rows, total, f"{more} {finder.folder}" if left else None)
+
+    def find(self, query: "RunQuery") -> "Sequence[RunRow]":
+        self._finder.refresh()
+        return self._finder.index.find(query)
+
+    def is_id(self, word: str) -> bool:
+        return any(row.id == word for row in self._finder.index.beginning(word, 1))
+
+    def resolve(self, word: str) -> "RunRow":
+        return self._finder.resolve(word)
+
+    def with_record(self, row: "RunRow") -> "RunRow":
+        return row
 
 
 @contextmanager
@@ -22,6 +79,37 @@ def finding() -> "Iterator[RunFinder]":
         yield finder
     finally:
         finder.index.close()
+
+
+@contextmanager
+def reading() -> Iterator[RunSource]:
+    """The runs of this machine, or with --url those of a server."""
+    url = chosen().url
+    if url is None:
+        with finding() as finder:
+            yield LocalRuns(finder)
+        return
+    from andon.cli.commands.runs.of_server import RemoteRuns
+    from andon.cli.snapshot_source import connected
+
+    yield RemoteRuns(connected(chosen(), url), click.get_current_context())
+
+
+def runs_named(source: RunSource, name: str) -> "list[RunRow]":
+    """Those of this name that succeeded; none where a run has exactly this id. The beginning of an
+    id gives way to a name: longer ones tell them apart."""
+    from andon.core.runs.matching import RunQuery
+
+    rows = source.find(RunQuery(name=name))
+    if not rows or source.is_id(name):
+        return []
+    good = [row for row in rows if row.state is RunState.SUCCEEDED]
+    if good and len(good) < len(rows):
+        notice(
+            f"{name}: {len(rows) - len(good)} of its runs did not succeed and are left out",
+            chosen(),
+        )
+    return good
 
 
 def complete_run(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:

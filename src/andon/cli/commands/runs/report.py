@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.reporting import as_document, deliver, format_option
-from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
-from andon.cli.options import chosen, shared
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, reading
+from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @click.command(epilog=RUN_FORMS)
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @format_option("text, md, html (one file, with charts), json or csv.", default="text")
+@elsewhere
 @shared
 def report(run: str, form: str, out: Path | None) -> int:
     """Report what a run used, and what to improve.
@@ -27,8 +28,8 @@ def report(run: str, form: str, out: Path | None) -> int:
     """
     from andon.cli.commands.runs.reading import prices, read_report
 
-    with finding() as finder:
-        row = finder.resolve(run)
+    with reading() as source:
+        row = source.with_record(source.resolve(run))
     terminal = Terminal.of(chosen())
     deliver(_text(read_report(row, prices()), form, terminal, out is not None), out, terminal)
     return 0

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, reading
 from andon.cli.json_text import as_json_text
-from andon.cli.options import chosen, shared
+from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
 from andon.model.run import RunState
@@ -23,6 +23,7 @@ SCHEMA = "andon.run_details/1"
 @click.command(epilog=RUN_FORMS)
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.option("--json", "as_json", is_flag=True, help="Print andon.run_details/1: UTC, bytes.")
+@elsewhere
 @shared
 def show(run: str, as_json: bool) -> int:
     """Show one run: what it was, how it ended, and what it used of each GPU.
@@ -50,8 +51,8 @@ def read_run(word: str) -> "RunShown":
     from andon.engine.records.files import read_ends
     from andon.errors import Gone
 
-    with finding() as finder:
-        row = finder.resolve(word)
+    with reading() as source:
+        row = source.with_record(source.resolve(word))
     try:
         read = read_ends(Path(row.path))
     except Gone as exc:

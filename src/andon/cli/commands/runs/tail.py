@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
-from andon.cli.options import chosen, shared, whole
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, reading
+from andon.cli.options import chosen, elsewhere, shared, whole
 from andon.cli.terminal import Terminal, notice
 from andon.model.run import RunState
 
@@ -37,6 +37,7 @@ def short(given: str | int) -> int:
     help="How many of the latest samples and events.",
 )  # fmt: skip
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
+@elsewhere
 @shared
 def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
     """Show the latest of a run: utilisation and memory of each GPU, and what it said last.
@@ -47,6 +48,8 @@ def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
     """
     if (run is None) == (log is None):
         raise click.UsageError("name either a RUN or --log FILE")
+    if chosen().url is not None and (follow or log is not None):
+        raise click.UsageError("--url cannot be combined with --follow or --log")
     from andon.engine.records.follower import RecordFollower
 
     with RecordFollower(_path(run, log), most) as follower, ExitStack() as stack:
@@ -63,8 +66,8 @@ def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
 def _path(run: str | None, log: str | None) -> Path:
     if log is not None:
         return Path(log)
-    with finding() as finder:
-        return Path(finder.resolve(run or "").path)
+    with reading() as source:
+        return Path(source.with_record(source.resolve(run or "")).path)
 
 
 def _go_on(follower: "RecordFollower", recent: "RecentLines", draw: Draw) -> None:
