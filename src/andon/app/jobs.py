@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from andon.engine.jobs.folder import JobsFolder, jobs_path, open_jobs_folder
 from andon.engine.jobs.starting import start_dispatcher as start_dispatcher
-from andon.model.job import JobFacts, JobSpec, JobView
+from andon.model.job_spec import JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick
     from andon.core.jobs.states import Standing
+    from andon.model.job import JobFacts, JobView
 
 
 class Queue:
@@ -35,13 +36,13 @@ class Queue:
         self.standings = standings(self.jobs.values(), time.time(), self.paused)
         self._scanner.save()
 
-    def views(self, only: Iterable[int] | None = None) -> list[JobView]:
+    def views(self, only: Iterable[int] | None = None) -> "list[JobView]":
         """As they are shown, in the order of their numbers."""
         from andon.core.jobs.views import views
 
         return views(list(self.jobs.values()), self.standings, self.folder.holdups(), only)
 
-    def view(self, number: int) -> JobView:
+    def view(self, number: int) -> "JobView":
         """One job, with the variables that may be shown; Gone where there is none."""
         from dataclasses import replace
 
@@ -60,10 +61,31 @@ class Queue:
 
 def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
     """Queue new jobs (their numbers are given here), and see to it that a dispatcher runs."""
-    folder = open_jobs_folder()
-    made = folder.submit(specs)
+    folder, wanted = open_jobs_folder(), list(specs)
+    refuse_too_many(folder, len(wanted))
+    made = folder.submit(wanted)
     start_dispatcher(folder)
     return made
+
+
+def refuse_too_many(folder: JobsFolder, more: int) -> None:
+    """Denied where root's policy lets no more of this user's jobs wait."""
+    import os
+
+    from andon.core.sharing.policy import check_queued
+    from andon.host.kin import user_name
+    from andon.host.policy_file import PATH, read_policy
+    from andon.model.job import JobState
+
+    if not PATH.exists():
+        return  # `submit` must be quick
+    policy, uid = read_policy(), os.getuid()
+    limits = policy.limits_of(user_name(uid), uid)
+    if limits.max_queued is not None:
+        standings = Queue(folder).standings.values()
+        waits = (JobState.WAITING, JobState.HELD, JobState.LATER)
+        waiting = sum(one.state in waits for one in standings)
+        check_queued(policy, limits, user_name(uid), waiting, more)
 
 
 def wake(folder: JobsFolder | None = None) -> None:

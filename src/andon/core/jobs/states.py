@@ -124,6 +124,8 @@ def _is_cancelled(facts: JobFacts, attempt: int) -> bool:
 
 def _ended(facts: JobFacts, last: AttemptFacts, wanted: int, at: float) -> Standing:
     state, reason = outcome(last)
+    if _is_cancelled(facts, last.number + 1):  # while it waited for its next attempt
+        return _pending(facts, last.number + 1, at)
     if _is_cancelled(facts, last.number):
         if state is JobState.LOST:
             return Standing(JobState.CANCELLED, last.number, "cancelled; how it ended is not known")

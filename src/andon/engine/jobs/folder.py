@@ -11,14 +11,19 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.folders import make_private
+from andon.host.machine_id import node_key
 from andon.host.private_files import read_regular
-from andon.host.server.node_folder import node_path, open_node_folder
-from andon.model import job_wire
-from andon.model.job import Holdup, JobNote, JobSpec
+from andon.host.server.state_folder import NODES, is_own, state_folder
+from andon.model import job_spec_wire
+from andon.model.job_spec import JobSpec
 from andon.model.json_fields import Wrong, table_of
+
+if TYPE_CHECKING:
+    from andon.model.job import Holdup, JobNote
 
 JOBS = "jobs"
 LOCK, COUNTER, PAUSED, BELL = "lock", "counter", "paused", "bell"
@@ -34,11 +39,16 @@ _ATTEMPT = re.compile(r"attempt-([1-9]\d{0,6})", re.ASCII)
 
 def jobs_path() -> Path:
     """Where this user's jobs on this machine are, whether the folder exists or not."""
-    return node_path() / JOBS
+    return state_folder() / NODES / node_key() / JOBS
 
 
 def open_jobs_folder() -> "JobsFolder":
     """The folder, created if necessary, accessible only to this user."""
+    path = jobs_path()
+    if path.is_dir() and is_own(path.parent):
+        return JobsFolder(path)
+    from andon.host.server.node_folder import open_node_folder
+
     path = open_node_folder() / JOBS
     try:
         make_private(path)
@@ -128,7 +138,7 @@ class JobsFolder:
     def _next_number(self) -> int:
         with suppress(OSError, ValueError):
             said = int(read_regular(self.path / COUNTER, 64))
-            if 1 <= said <= job_wire.MOST_JOBS:
+            if 1 <= said <= job_spec_wire.MOST_JOBS:
                 return said
         try:
             names = os.listdir(self.path)  # noqa: PTH208 - names alone
@@ -150,7 +160,7 @@ class JobsFolder:
                     first = made[0].number if made else number
                     array = replace(array, id=first)
                 made.append(replace(spec, number=number, array=array))
-                text = job_wire.dumps(job_wire.spec_to_json(made[-1]))
+                text = job_spec_wire.dumps(job_spec_wire.spec_to_json(made[-1]))
                 write_whole(self.job(number), JOB, text)
         except BaseException as exc:
             for spec in made:
@@ -167,9 +177,11 @@ class JobsFolder:
             (self.job(number) / JOB).unlink(missing_ok=True)
             self.job(number).rmdir()
 
-    def note(self, number: int, name: str, note: JobNote) -> None:
+    def note(self, number: int, name: str, note: "JobNote") -> None:
         """Write `cancelled`, `again` or `expired`."""
-        self.small(number, name, job_wire.dumps(job_wire.note_to_json(note)))
+        from andon.model import job_wire
+
+        self.small(number, name, job_spec_wire.dumps(job_wire.note_to_json(note)))
 
     def small(self, number: int, name: str, text: str) -> None:
         """Write a small file of a job whole, and let a dispatcher know."""
@@ -232,17 +244,19 @@ class JobsFolder:
     def spec(self, number: int) -> JobSpec:
         """One job with its whole environment."""
         try:
-            content = read_regular(self.job(number) / JOB, job_wire.LARGEST_JOB_BYTES)
-            return job_wire.spec_from_json(job_wire.loads(content))
+            content = read_regular(self.job(number) / JOB, job_spec_wire.LARGEST_JOB_BYTES)
+            return job_spec_wire.spec_from_json(job_spec_wire.loads(content))
         except FileNotFoundError as exc:
             raise Gone(f"there is no job {number}", hint="andon jobs --all lists them") from exc
         except (OSError, Wrong) as exc:
             raise Unavailable(f"job {number} cannot be read: {exc}") from exc
 
-    def holdups(self) -> dict[int, Holdup]:
+    def holdups(self) -> "dict[int, Holdup]":
         """Why jobs wait, as the dispatcher last wrote it; missing or old at any time."""
+        from andon.model import job_wire
+
         try:
-            said = job_wire.loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
+            said = job_spec_wire.loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
             found = table_of(said.get("jobs"))
             return {
                 int(number): job_wire.holdup_from_json(table_of(one))
@@ -252,10 +266,14 @@ class JobsFolder:
         except (OSError, Wrong):
             return {}
 
-    def write_holdups(self, holdups: dict[int, Holdup], at: float) -> None:
+    def write_holdups(self, holdups: "dict[int, Holdup]", at: float) -> None:
+        from andon.model import job_wire
+
         jobs = {str(number): job_wire.holdup_to_json(one) for number, one in holdups.items()}
         with suppress(OSError):
-            write_whole(self.path, HOLDUPS, job_wire.dumps({"at": at, "jobs": jobs}), sync=False)
+            write_whole(
+                self.path, HOLDUPS, job_spec_wire.dumps({"at": at, "jobs": jobs}), sync=False
+            )
 
 
 def attempts_in(folder: Path) -> list[int]:

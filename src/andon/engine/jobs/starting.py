@@ -3,9 +3,11 @@
 import fcntl
 import os
 import subprocess
+import threading
 from contextlib import suppress
 
 from andon.engine.jobs.folder import LOCK, LOG, JobsFolder
+from andon.host.inspection.log_out import scope_prefix
 from andon.host.interpreter import module_command, module_environment
 
 MODULE = "andon.app.dispatching"
@@ -44,11 +46,12 @@ def start_dispatcher(folder: JobsFolder) -> bool:
     """Start one in a session of its own, unless one runs; whether one was started."""
     if is_dispatched(folder):
         return False
+    argv = module_command(MODULE, str(folder.path))
     try:
         log = open_log(folder)
         try:
-            subprocess.Popen(
-                module_command(MODULE, str(folder.path)),
+            started = subprocess.Popen(
+                [*scope_prefix(f"andon-dispatcher-{os.urandom(6).hex()}"), *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -60,6 +63,8 @@ def start_dispatcher(folder: JobsFolder) -> bool:
             os.close(log)
     except OSError:
         return False  # the next command about jobs tries again
+    # A process that goes on must not keep a zombie; one that ends leaves it to init.
+    threading.Thread(target=started.wait, name="andon dispatcher", daemon=True).start()
     return True
 
 

@@ -91,6 +91,11 @@ class GrantAttempt:
     ahead: frozenset[str] = frozenset()  # the tickets ahead of us then
     front: frozenset[str] = frozenset()  # those of them that need the same devices as we do
     spare: int = 0  # how many of those may remain when it is our turn
+    passing: frozenset[str] = frozenset()  # tickets of our own that this one may pass
+
+    @property
+    def ticket_id(self) -> str | None:
+        return None if self.ticket is None else self.ticket.id
 
 
 class Granter:
@@ -124,6 +129,41 @@ class Granter:
         finally:
             self._leave_line(attempt)
             self._drop_parked(attempt)
+
+    def begin(self, request: DeviceRequest, terms: Terms) -> GrantAttempt:
+        """A request that its maker steps by itself and must `leave`; checked at the first step."""
+        self._refuse_pushing(request)
+        return GrantAttempt(request, terms, time.monotonic(), time.time(), None)
+
+    def step(
+        self,
+        attempt: GrantAttempt,
+        view: AvailabilityView | None = None,
+        passing: frozenset[str] = frozenset(),
+    ) -> Grant | Progress:
+        """Try once, without waiting. Where nothing is available now, it has a ticket afterwards.
+
+        `view` is what was read a moment ago; the chosen devices are read again after the claim.
+        """
+        self._limited(attempt).passing = passing
+        if view is None:
+            self._view(attempt)
+        else:
+            attempt.seen, attempt.looked = view, time.monotonic()
+        if attempt.seen is not None:
+            self._availability.check(attempt.seen.snapshot, attempt.request)
+        candidates, held, note = self._try(attempt)
+        waited = time.monotonic() - attempt.began
+        if held is not None:
+            return Grant(held, candidates, waited)
+        if attempt.hold is not None:
+            attempt.hold.stamp(time.time())  # we are awake
+        return Progress(waited, candidates, note)
+
+    def leave(self, attempt: GrantAttempt) -> None:
+        """Give up its place in the queue."""
+        self._leave_line(attempt)
+        self._drop_parked(attempt)
 
     def _limited(self, attempt: GrantAttempt) -> GrantAttempt:
         """Under root's limits for the user whose lease it will be."""
@@ -181,7 +221,7 @@ class Granter:
 
     def _claim(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None]:
         attempt.names = self._book.names()
-        pages = BookPages.of(self._book)
+        pages = self._pages(attempt)
         candidates = self._candidates(attempt, pages)
         self._sweep(attempt, pages, candidates)
         if candidates.choice.chosen:
@@ -212,7 +252,7 @@ class Granter:
         seen = attempt.seen or self._view(attempt)
         if pages is None:
             attempt.names = self._book.names()  # first: later changes are then noticed
-            pages = BookPages.of(self._book)
+            pages = self._pages(attempt)
         waits = attempt.until is None or attempt.until > attempt.began
         turns = Turns(time.monotonic(), attempt.turns) if waits else None
         found = self._availability.candidates(
@@ -226,6 +266,10 @@ class Granter:
         attempt.front = frozenset(t.id for t in taking if t.need.eligible <= mine)
         attempt.spare = len(mine) - found.need.least
         return found
+
+    def _pages(self, attempt: GrantAttempt) -> BookPages:
+        pages = BookPages.of(self._book)
+        return replace(pages, passing=attempt.passing) if attempt.passing else pages
 
     def _within(
         self, attempt: GrantAttempt, pages: BookPages, found: Candidates, most: int
@@ -242,8 +286,10 @@ class Granter:
         return replace(found, choice=replace(found.choice, chosen=chosen), limit=limit)
 
     def _refuse_queueing(self, attempt: GrantAttempt, pages: BookPages) -> None:
-        if attempt.limits.max_queued is not None:
-            own = sum(w.ticket.owner.uid == attempt.me.uid for w in pages.waiting)
+        """Jobs were counted when they were submitted."""
+        if attempt.limits.max_queued is not None and attempt.terms.jobs_behind is None:
+            tickets = [w.ticket for w in pages.waiting if w.ticket.owner.uid == attempt.me.uid]
+            own = sum(ticket.jobs_behind is None for ticket in tickets)
             check_queued(attempt.policy, attempt.limits, attempt.me.user, own)
 
     def _is_clean(self, attempt: GrantAttempt, held: LeaseHold) -> bool:

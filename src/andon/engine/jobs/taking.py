@@ -1,0 +1,270 @@
+"""Takes devices for jobs of one kind, real or simulated: decides by the plan, keeps tickets.
+
+A dispatcher has at most four tickets in the queue between users, for its first jobs that wait.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from andon.core.jobs.dispatch import BlockedJob, DispatchPlan, QueuedJob, plan
+from andon.core.jobs.waiting import lasts_seconds, request_of
+from andon.core.processes.redaction import redact
+from andon.core.sampling.masks import visibility
+from andon.core.sharing.choice import rank
+from andon.core.sharing.eligibility import need_of, no_gpu, obstacles_of, preferred
+from andon.core.sharing.queueing import (
+    Place,
+    Turns,
+    in_front_of_newcomer,
+    in_order,
+    reserved,
+)
+from andon.engine.jobs.launching import Supervisor
+from andon.engine.sampling.sampler import Sampler
+from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages
+from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, Progress, Terms
+from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
+from andon.errors import AndonError, Denied
+from andon.host.kin import myself
+from andon.leases.book import Book
+from andon.model.device import Device
+from andon.model.job import JobFacts, JobSpec
+from andon.model.work import DeviceRequest, Need, Ticket
+
+MOST_TICKETS = 4
+MOST_REASONS = 50
+"""Jobs whose reason is found out in each round; those behind them are told how many are ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldupWords:
+    """Why a job does not start now; a line for each device."""
+
+    reason: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class TakingRound:
+    """One look at the devices, and what came of it."""
+
+    view: AvailabilityView
+    plan: DispatchPlan
+    requests: dict[int, DeviceRequest] = field(default_factory=dict)
+    why: dict[int, HoldupWords] = field(default_factory=dict)
+    others: bool = False  # other users wait too: one start at a time, then it may be their turn
+
+
+class Taker:
+    """Devices of one kind for jobs, through the lease book."""
+
+    def __init__(self, sampler: Sampler, availability: Availability) -> None:
+        self.sampler, self.availability = sampler, availability
+        self._book = Book()
+        self._granter = Granter(self._book, availability)
+        self._tickets: dict[int, GrantAttempt] = {}
+        self._turns: Mapping[Place, float] = {}
+        self._needs: dict[tuple[DeviceRequest, tuple[str, ...]], Need | AndonError] = {}
+
+    # Deciding.
+
+    def look(self, jobs: Sequence[JobFacts]) -> TakingRound:
+        """Read the devices, and decide which of these jobs, in their order, start now."""
+        view = self.availability.view()
+        if not view.snapshot.devices:
+            raise no_gpu(view.snapshot.faults)
+        if jobs:
+            self.availability.check(view.snapshot, jobs[0].spec.request)
+        pages, at = BookPages.of(self._book), time.time()
+        spaces = self.availability.capacities(view, pages)
+        line = in_order(pages.waiting, at, pages.usage)
+        kept = reserved(
+            self._before_us(line, jobs), spaces, None, Turns(time.monotonic(), self._turns)
+        )
+        self._turns = kept.since
+        found = TakingRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
+        queued = self._queued(jobs, view, found)
+        found.plan = plan(queued, spaces, at, kept.kept.keys())
+        return found
+
+    def _own(self, line: Sequence[Ticket]) -> list[int]:
+        own = self._own_tickets()
+        return [place for place, ticket in enumerate(line) if ticket.id in own]
+
+    def _before_us(self, line: Sequence[Ticket], jobs: Sequence[JobFacts]) -> Sequence[Ticket]:
+        """The tickets of others ahead of our first; the plan keeps the order of our jobs."""
+        own = self._own(line)
+        if own:
+            return line[: own[0]]
+        priority = max((one.spec.priority for one in jobs), default=0)
+        return in_front_of_newcomer(line, os.getuid(), priority)
+
+    def _own_tickets(self) -> frozenset[str]:
+        ids = (attempt.ticket_id for attempt in self._tickets.values())
+        return frozenset(one for one in ids if one is not None)
+
+    def _queued(
+        self, jobs: Sequence[JobFacts], view: AvailabilityView, found: TakingRound
+    ) -> list[QueuedJob]:
+        self._needs = {}
+        totals = [s.device.memory_total_bytes for s in view.snapshot.devices]
+        largest = max((total for total in totals if total is not None), default=None)
+        out: list[QueuedJob] = []
+        for facts in jobs:
+            request = request_of(facts, largest)
+            need = self._need(request, facts.spec, view)
+            if isinstance(need, AndonError):
+                found.why[facts.spec.number] = HoldupWords(_sentence(need), need.mistakes)
+                continue
+            found.requests[facts.spec.number] = request
+            order = rank(
+                preferred(view.snapshot.devices, request, self.availability.labels), request.layout
+            )
+            out.append(QueuedJob(facts.spec.number, need, lasts_seconds(facts.spec), order))
+        return out
+
+    def _need(
+        self, request: DeviceRequest, spec: JobSpec, view: AvailabilityView
+    ) -> "Need | AndonError":
+        """Computed once for all jobs that ask for the same."""
+        hidden = self._hidden(spec, [status.device for status in view.snapshot.devices])
+        key = (request, hidden)
+        if key not in self._needs:
+            statuses = view.snapshot.devices
+            asked = replace(request, exclude=(*request.exclude, *hidden))
+            try:
+                obstacles = obstacles_of(statuses, asked, self.availability.labels)
+                self._needs[key] = need_of(statuses, asked, obstacles)
+            except AndonError as error:
+                self._needs[key] = error
+        return self._needs[key]
+
+    def _hidden(self, spec: JobSpec, devices: Sequence[Device]) -> tuple[str, ...]:
+        """What the masks of its submission hide; a job never gets more than that could see."""
+        if not spec.masks or spec.simulate is not None:
+            return ()
+        seen = visibility(devices, spec.masks)
+        return tuple(device.uuid for device in devices if device.uuid not in seen.visible)
+
+    # Acting.
+
+    def take(
+        self,
+        facts: JobFacts,
+        found: TakingRound,
+        uuids: Sequence[str],
+        supervisor: Supervisor,
+    ) -> Grant | HoldupWords:
+        """The lease of these devices, with the supervisor as its owner."""
+        number, request = facts.spec.number, found.requests[facts.spec.number]
+        exact = replace(
+            request,
+            least=len(uuids),
+            most=len(uuids),
+            devices=tuple(uuids),
+            exclude=(),
+            models=(),
+            labels=(),
+            every=False,
+        )
+        kept = self._tickets.get(number)
+        terms = Terms(
+            command=redact(facts.spec.argv),
+            seconds=facts.spec.for_seconds,
+            owner=supervisor.owner(),
+            jobs_behind=0,
+        )
+        try:
+            attempt = kept or self._granter.begin(exact, terms)
+        except Denied as refused:
+            return HoldupWords(_sentence(refused))
+        attempt.terms = terms
+        before, attempt.request = attempt.request, exact
+        passing = self._own_tickets() - {attempt.ticket_id or ""}
+        try:
+            step = self._granter.step(attempt, found.view, passing)
+        except Denied as refused:  # by root's policy: others may still start
+            self._drop(number, attempt)
+            return HoldupWords(_sentence(refused))
+        finally:
+            attempt.request = before
+        if kept is None or isinstance(step, Grant):
+            self._granter.leave(attempt)
+            self._tickets.pop(number, None)
+        return step if isinstance(step, Grant) else _words(step, exact)
+
+    def stand_in_line(self, jobs: Mapping[int, JobFacts], found: TakingRound) -> None:
+        """Tickets for the first that wait; each also says why its job waits."""
+        first = [one for one in found.plan.blocked if one.hoped][:MOST_TICKETS]
+        wanted = {one.number for one in first}
+        for number in [n for n in self._tickets if n not in wanted]:
+            self._granter.leave(self._tickets.pop(number))
+        waiting = len(found.plan.blocked)
+        for place, one in enumerate(first, 1):
+            try:
+                self._stand(jobs[one.number], one, found, waiting - place)
+            except Denied as refused:
+                self._drop(one.number, self._tickets.get(one.number))
+                found.why[one.number] = HoldupWords(_sentence(refused))
+
+    def _drop(self, number: int, attempt: GrantAttempt | None) -> None:
+        if attempt is not None:
+            self._granter.leave(attempt)
+        self._tickets.pop(number, None)
+
+    def _stand(self, facts: JobFacts, blocked: BlockedJob, found: TakingRound, behind: int) -> None:
+        number = facts.spec.number
+        request = found.requests[number]
+        attempt = self._tickets.get(number)
+        if attempt is not None and attempt.request != request:
+            self._granter.leave(self._tickets.pop(number))
+            attempt = None
+        if attempt is None:
+            terms = Terms(owner=myself(), jobs_behind=max(0, behind))
+            attempt = self._granter.begin(request, terms)
+            self._tickets[number] = attempt
+        passing = frozenset(
+            ticket
+            for n, kept in self._tickets.items()
+            if n != number and (ticket := kept.ticket_id)
+        )
+        step = self._granter.step(attempt, found.view, passing)
+        if isinstance(step, Grant):  # free since the plan was made: the next round starts it
+            step.held.release()
+            return
+        found.why[number] = _words(step, request, blocked)
+
+    def names(self) -> frozenset[str]:
+        """The leases in the book; changes when one comes or goes."""
+        return self._book.names()
+
+    def leave(self) -> None:
+        """Give up all places in the queue."""
+        for attempt in self._tickets.values():
+            self._granter.leave(attempt)
+        self._tickets = {}
+
+    def close(self) -> None:
+        self.leave()
+        self.sampler.close()
+
+
+def _words(
+    step: Progress, request: DeviceRequest, blocked: BlockedJob | None = None
+) -> HoldupWords:
+    lines = tuple(device_lines(step.candidates))
+    reason = refusal(step.candidates, request, None, step.note).reason
+    if is_hopeless(step.candidates):
+        reason += f"; {hint_of(step.candidates)}"
+    elif step.candidates.ahead:
+        users = dict.fromkeys(ticket.owner.user for ticket in step.candidates.ahead)
+        reason += f"; {', '.join(users)} ahead in the queue"
+    elif blocked is not None and blocked.behind is not None:
+        reason += f"; job {blocked.behind} is ahead"
+    return HoldupWords(reason, lines)
+
+
+def _sentence(error: AndonError) -> str:
+    return f"{error.reason}; {error.hint}" if error.hint else error.reason
