@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.cli.commands.jobs.submit import is_job_file
 from andon.core.jobs.file_lines import json_lines, shown_path, toml_lines
 from andon.core.jobs.job_file import jobs_in
 from andon.core.jobs.job_file_keys import KEYS, REQUEST_KEYS, FileJob
 from andon.core.jobs.older_file import is_older, older_jobs_in
 from andon.core.jobs.older_need import table_need
-from andon.engine.jobs.job_files import is_job_file, read_job_file
+from andon.engine.jobs.job_files import read_job_file
 from andon.errors import Invalid, Unavailable
 from andon.model.job import Checkpoint, NotifyWhen
 from andon.units import GIB
@@ -42,7 +43,6 @@ retry_oom = 1
 checkpoint = "USR1@90s"
 notify = "fail"
 unique = true
-hold = true
 simulate = 2
 tags = ["a", "b"]
 

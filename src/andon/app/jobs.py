@@ -61,10 +61,31 @@ class Queue:
 
 def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
     """Queue new jobs (their numbers are given here), and see to it that a dispatcher runs."""
-    folder = open_jobs_folder()
-    made = folder.submit(specs)
+    folder, wanted = open_jobs_folder(), list(specs)
+    refuse_too_many(folder, len(wanted))
+    made = folder.submit(wanted)
     start_dispatcher(folder)
     return made
+
+
+def refuse_too_many(folder: JobsFolder, more: int) -> None:
+    """Denied where root's policy lets no more of this user's jobs wait."""
+    import os
+
+    from andon.core.sharing.policy import check_queued
+    from andon.host.kin import user_name
+    from andon.host.policy_file import PATH, read_policy
+    from andon.model.job import JobState
+
+    if not PATH.exists():
+        return  # `submit` must be quick
+    policy, uid = read_policy(), os.getuid()
+    limits = policy.limits_of(user_name(uid), uid)
+    if limits.max_queued is not None:
+        standings = Queue(folder).standings.values()
+        waits = (JobState.WAITING, JobState.HELD, JobState.LATER)
+        waiting = sum(one.state in waits for one in standings)
+        check_queued(policy, limits, user_name(uid), waiting, more)
 
 
 def wake(folder: JobsFolder | None = None) -> None:

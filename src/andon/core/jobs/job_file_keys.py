@@ -7,7 +7,7 @@ from typing import Any
 from andon.core.jobs.naming import parse_array
 from andon.core.sharing.requests import RequestOptions, rows
 from andon.errors import Invalid
-from andon.model.job import (
+from andon.model.job_spec import (
     CHECKPOINT_SECONDS,
     GRACE_SECONDS,
     MOST_RETRIES,
@@ -44,7 +44,6 @@ class FileJob:
     checkpoint: Checkpoint | None = None
     notify: NotifyWhen | None = None
     unique: bool = False
-    hold: bool = False
     simulate: int | None = None
     image: str = ""
     tags: tuple[str, ...] = ()
@@ -180,7 +179,6 @@ KEYS: Mapping[str, tuple[str, Reader, str]] = {
     "checkpoint": ("checkpoint", _checkpoint, "a signal before its end: USR1@60s"),
     "notify": ("notify", _notify, "end or fail"),
     "unique": ("unique", flag_of, "not while a job of this name waits or runs"),
-    "hold": ("hold", flag_of, "wait for `andon jobs resume`"),
     "simulate": ("simulate", _whole(1, 64), "this many simulated devices instead of real ones"),
     "image": ("image", _text, "a container image to run it in"),
     "tags": ("tags", words_of, "of its run"),

@@ -226,8 +226,9 @@ class Dispatcher:
     def _start_planned(
         self, taker: Taker, found: TakingRound, jobs: Mapping[int, JobFacts]
     ) -> None:
-        self._pool.prepare(len(found.plan.starts))
-        for start in found.plan.starts:
+        starts = found.plan.starts[: 1 if found.others else None]
+        self._pool.prepare(len(starts))
+        for start in starts:
             supervisor = self._pool.take()
             got = taker.take(jobs[start.number], found, start.uuids, supervisor)
             if isinstance(got, HoldupWords):

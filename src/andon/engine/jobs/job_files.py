@@ -15,12 +15,6 @@ from andon.errors import Invalid, Unavailable
 from andon.host.private_files import read_regular
 
 LARGEST_BYTES = 4 << 20
-SUFFIXES = (".toml", ".json", ".yaml", ".yml")
-
-
-def is_job_file(word: str) -> bool:
-    """Whether `andon submit WORD` means a file and not a command."""
-    return word.lower().endswith(SUFFIXES)
 
 
 def read_job_file(path: str) -> tuple[FileJob, ...]:

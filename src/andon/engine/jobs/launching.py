@@ -16,6 +16,7 @@ from andon.core.sharing.launching import environment as device_environment
 from andon.engine.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.engine.jobs.starting import MODULE
 from andon.engine.running.variables import defaults
+from andon.host.inspection.log_out import scope_prefix
 from andon.host.interpreter import module_command, module_environment, script_command
 from andon.host.kin import myself, started_ticks
 from andon.host.system import node_name
@@ -50,7 +51,7 @@ class Supervisor:
         self._channel, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
-                script_command(SCRIPT),
+                [*scope_prefix(f"andon-job-{os.urandom(6).hex()}"), *script_command(SCRIPT)],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 cwd="/",
@@ -161,7 +162,7 @@ def task_for(
         "folder": spec.folder,
         "umask": spec.umask,
         "lease_file": placed.held.hold.name,
-        "for_seconds": spec.for_seconds,
+        "for_seconds": _lasts_seconds(spec, placed),
         "grace_seconds": spec.grace_seconds,
         "checkpoint": None
         if checkpoint is None
@@ -183,6 +184,12 @@ def task_for(
             "environment": module_environment(),
         },
     }
+
+
+def _lasts_seconds(spec: JobSpec, placed: Placed) -> float | None:
+    """What was asked for, or what root's policy made of it."""
+    lease = placed.held.lease
+    return spec.for_seconds if lease.until is None else lease.until - lease.since
 
 
 def job_environment(spec: JobSpec, placed: Placed) -> dict[str, str]:

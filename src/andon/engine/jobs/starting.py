@@ -7,6 +7,7 @@ import threading
 from contextlib import suppress
 
 from andon.engine.jobs.folder import LOCK, LOG, JobsFolder
+from andon.host.inspection.log_out import scope_prefix
 from andon.host.interpreter import module_command, module_environment
 
 MODULE = "andon.app.dispatching"
@@ -45,11 +46,12 @@ def start_dispatcher(folder: JobsFolder) -> bool:
     """Start one in a session of its own, unless one runs; whether one was started."""
     if is_dispatched(folder):
         return False
+    argv = module_command(MODULE, str(folder.path))
     try:
         log = open_log(folder)
         try:
             started = subprocess.Popen(
-                module_command(MODULE, str(folder.path)),
+                [*scope_prefix(f"andon-dispatcher-{os.urandom(6).hex()}"), *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

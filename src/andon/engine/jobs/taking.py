@@ -3,6 +3,7 @@
 A dispatcher has at most four tickets in the queue between users, for its first jobs that wait.
 """
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,18 +14,24 @@ from andon.core.processes.redaction import redact
 from andon.core.sampling.masks import visibility
 from andon.core.sharing.choice import rank
 from andon.core.sharing.eligibility import need_of, no_gpu, obstacles_of, preferred
-from andon.core.sharing.queueing import Turns, in_order, reserved
+from andon.core.sharing.queueing import (
+    Place,
+    Turns,
+    in_front_of_newcomer,
+    in_order,
+    reserved,
+)
 from andon.engine.jobs.launching import Supervisor
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages
 from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, Progress, Terms
 from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
-from andon.errors import AndonError
+from andon.errors import AndonError, Denied
 from andon.host.kin import myself
 from andon.leases.book import Book
 from andon.model.device import Device
 from andon.model.job import JobFacts, JobSpec
-from andon.model.work import DeviceRequest, Need
+from andon.model.work import DeviceRequest, Need, Ticket
 
 MOST_TICKETS = 4
 MOST_REASONS = 50
@@ -47,6 +54,7 @@ class TakingRound:
     plan: DispatchPlan
     requests: dict[int, DeviceRequest] = field(default_factory=dict)
     why: dict[int, HoldupWords] = field(default_factory=dict)
+    others: bool = False  # other users wait too: one start at a time, then it may be their turn
 
 
 class Taker:
@@ -57,6 +65,7 @@ class Taker:
         self._book = Book()
         self._granter = Granter(self._book, availability)
         self._tickets: dict[int, GrantAttempt] = {}
+        self._turns: Mapping[Place, float] = {}
         self._needs: dict[tuple[DeviceRequest, tuple[str, ...]], Need | AndonError] = {}
 
     # Deciding.
@@ -68,20 +77,29 @@ class Taker:
             raise no_gpu(view.snapshot.faults)
         if jobs:
             self.availability.check(view.snapshot, jobs[0].spec.request)
-        pages = self._others(BookPages.of(self._book))
+        pages, at = BookPages.of(self._book), time.time()
         spaces = self.availability.capacities(view, pages)
-        at = time.time()
-        line = in_order(pages.waiting, at)
-        kept = reserved(line, spaces, None, Turns(time.monotonic())).kept
-        found = TakingRound(view, DispatchPlan())
+        line = in_order(pages.waiting, at, pages.usage)
+        kept = reserved(
+            self._before_us(line, jobs), spaces, None, Turns(time.monotonic(), self._turns)
+        )
+        self._turns = kept.since
+        found = TakingRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
         queued = self._queued(jobs, view, found)
-        found.plan = plan(queued, spaces, at, kept.keys())
+        found.plan = plan(queued, spaces, at, kept.kept.keys())
         return found
 
-    def _others(self, pages: BookPages) -> BookPages:
-        """Without our own tickets: the plan keeps the order of our jobs."""
+    def _own(self, line: Sequence[Ticket]) -> list[int]:
         own = self._own_tickets()
-        return replace(pages, waiting=tuple(w for w in pages.waiting if w.ticket.id not in own))
+        return [place for place, ticket in enumerate(line) if ticket.id in own]
+
+    def _before_us(self, line: Sequence[Ticket], jobs: Sequence[JobFacts]) -> Sequence[Ticket]:
+        """The tickets of others ahead of our first; the plan keeps the order of our jobs."""
+        own = self._own(line)
+        if own:
+            return line[: own[0]]
+        priority = max((one.spec.priority for one in jobs), default=0)
+        return in_front_of_newcomer(line, os.getuid(), priority)
 
     def _own_tickets(self) -> frozenset[str]:
         ids = (attempt.ticket_id for attempt in self._tickets.values())
@@ -152,16 +170,24 @@ class Taker:
             every=False,
         )
         kept = self._tickets.get(number)
-        attempt = kept or self._granter.begin(exact, Terms())
-        attempt.terms = Terms(
+        terms = Terms(
             command=redact(facts.spec.argv),
             seconds=facts.spec.for_seconds,
             owner=supervisor.owner(),
+            jobs_behind=0,
         )
+        try:
+            attempt = kept or self._granter.begin(exact, terms)
+        except Denied as refused:
+            return HoldupWords(_sentence(refused))
+        attempt.terms = terms
         before, attempt.request = attempt.request, exact
         passing = self._own_tickets() - {attempt.ticket_id or ""}
         try:
             step = self._granter.step(attempt, found.view, passing)
+        except Denied as refused:  # by root's policy: others may still start
+            self._drop(number, attempt)
+            return HoldupWords(_sentence(refused))
         finally:
             attempt.request = before
         if kept is None or isinstance(step, Grant):
@@ -175,10 +201,20 @@ class Taker:
         wanted = {one.number for one in first}
         for number in [n for n in self._tickets if n not in wanted]:
             self._granter.leave(self._tickets.pop(number))
-        for one in first:
-            self._stand(jobs[one.number], one, found)
+        waiting = len(found.plan.blocked)
+        for place, one in enumerate(first, 1):
+            try:
+                self._stand(jobs[one.number], one, found, waiting - place)
+            except Denied as refused:
+                self._drop(one.number, self._tickets.get(one.number))
+                found.why[one.number] = HoldupWords(_sentence(refused))
 
-    def _stand(self, facts: JobFacts, blocked: BlockedJob, found: TakingRound) -> None:
+    def _drop(self, number: int, attempt: GrantAttempt | None) -> None:
+        if attempt is not None:
+            self._granter.leave(attempt)
+        self._tickets.pop(number, None)
+
+    def _stand(self, facts: JobFacts, blocked: BlockedJob, found: TakingRound, behind: int) -> None:
         number = facts.spec.number
         request = found.requests[number]
         attempt = self._tickets.get(number)
@@ -186,7 +222,8 @@ class Taker:
             self._granter.leave(self._tickets.pop(number))
             attempt = None
         if attempt is None:
-            attempt = self._granter.begin(request, Terms(owner=myself()))
+            terms = Terms(owner=myself(), jobs_behind=max(0, behind))
+            attempt = self._granter.begin(request, terms)
             self._tickets[number] = attempt
         passing = frozenset(
             ticket

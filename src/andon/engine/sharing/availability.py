@@ -54,6 +54,7 @@ class BookPages:
     waiting: tuple[Waiting, ...] = ()
     cordons: tuple[Cordon, ...] = ()
     usage: RecentUsage = NO_USAGE
+    passing: frozenset[str] = frozenset()  # tickets of our own that the request may pass
 
     @classmethod
     def of(cls, book: Book) -> "BookPages":
@@ -205,9 +206,10 @@ class Availability:
         spaces = self.capacities(view, pages)
         line = in_order(pages.waiting, at, pages.usage)
         if ticket is None:
-            ahead = tuple(in_front_of_newcomer(line, os.getuid(), request.priority))
+            before = in_front_of_newcomer(line, os.getuid(), request.priority)
         else:
-            ahead = tuple(in_front_of(line, ticket, at, pages.usage))
+            before = in_front_of(line, ticket, at, pages.usage)
+        ahead = tuple(one for one in before if one.id not in pages.passing)
         if turns is None:
             kept = self._reserved_at_once(ahead, spaces, need, pages, at)
         else:

@@ -153,7 +153,7 @@ class Granter:
 
         `view` is what was read a moment ago; the chosen devices are read again after the claim.
         """
-        attempt.passing = passing
+        self._limited(attempt).passing = passing
         if view is None:
             self._view(attempt)
         else:
@@ -279,10 +279,7 @@ class Granter:
 
     def _pages(self, attempt: GrantAttempt) -> BookPages:
         pages = BookPages.of(self._book)
-        if not attempt.passing:
-            return pages
-        others = (one for one in pages.waiting if one.ticket.id not in attempt.passing)
-        return replace(pages, waiting=tuple(others))
+        return replace(pages, passing=attempt.passing) if attempt.passing else pages
 
     def _within(
         self, attempt: GrantAttempt, pages: BookPages, found: Candidates, most: int
@@ -299,8 +296,10 @@ class Granter:
         return replace(found, choice=replace(found.choice, chosen=chosen), limit=limit)
 
     def _refuse_queueing(self, attempt: GrantAttempt, pages: BookPages) -> None:
-        if attempt.limits.max_queued is not None:
-            own = sum(w.ticket.owner.uid == attempt.me.uid for w in pages.waiting)
+        """Jobs were counted when they were submitted."""
+        if attempt.limits.max_queued is not None and attempt.terms.jobs_behind is None:
+            tickets = [w.ticket for w in pages.waiting if w.ticket.owner.uid == attempt.me.uid]
+            own = sum(ticket.jobs_behind is None for ticket in tickets)
             check_queued(attempt.policy, attempt.limits, attempt.me.user, own)
 
     def _is_clean(self, attempt: GrantAttempt, held: LeaseHold) -> bool:

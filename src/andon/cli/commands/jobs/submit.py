@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from andon.model.job_spec import Checkpoint, JobSpec
 
 MOST_RETRIES = 1000
+JOB_FILES = (".toml", ".json", ".yaml", ".yml")
 TIME_FORMS = "use 2h, 22:30 or 2026-11-15T03:00"
+
+
+def is_job_file(word: str) -> bool:
+    """Whether it names a file and not a command; here, because `submit` must import little."""
+    return word.lower().endswith(JOB_FILES)
 
 
 def retries(text: str) -> int:
@@ -85,28 +91,32 @@ def checkpoint(text: str) -> "Checkpoint":
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 @shared
 def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) -> int:
-    """Queue a command: andon submit --gpus 2 -- python train.py
+    """Queue a command: andon submit --gpus 2 -- python train.py, or andon submit job.toml
 
     It starts as soon as GPUs are free, with this folder and environment, and goes on when you log
     out as far as this machine lets it. Where standard output is no terminal, only the number of
     the job is printed. `andon jobs` lists jobs, `andon logs @` shows the output of the last one.
     """
     choices = chosen()
+    if len(command) == 1 and is_job_file(command[0]):
+        from andon.cli.commands.jobs.from_file import submit_file
+
+        return submit_file(choices, command[0], asked, dry_run=dry_run, wait=wait)
     specs = _specs(choices, command, asked)
     if dry_run:
-        _show_dry(specs)
+        show_dry(specs)
         return 0
     same = _same(specs[0]) if asked["unique"] else None
     if same is not None:
         notice(f"job {same} is the same; nothing was queued", choices)
         _say(choices, same, None)
-        return _waited(choices, same) if wait else 0
+        return wait_for_end(choices, same) if wait else 0
     from andon.app.jobs import submit as queue
 
     made = queue(specs)
     number = made[0].label.partition("_")[0]
     _say(choices, number, made)
-    return _waited(choices, number) if wait else 0
+    return wait_for_end(choices, number) if wait else 0
 
 
 def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
@@ -180,6 +190,8 @@ def _same(spec: "JobSpec") -> str | None:
 
 
 def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
+    from andon.host.inspection.log_out import log_out_line
+
     terminal = Terminal.of(choices)
     if not terminal.live or made is None:
         terminal.show(f"{number}\n")
@@ -187,6 +199,7 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
         many = f" ({len(made)} jobs)" if len(made) > 1 else ""
         mark = "SIMULATED " if made[0].simulate is not None else ""
         terminal.show(f"{mark}job {number}{many}: {made[0].name}; andon logs {number} -f\n")
+        notice(log_out_line(), choices)
     if made is not None and made[0].simulate is None and (why := _no_gpu()) is not None:
         notice(f"it waits: {why}; on simulated ones: andon submit --simulate 4 …", choices)
 
@@ -200,7 +213,7 @@ def _no_gpu() -> str | None:
     return None if signs(Path("/")) else "no GPU is found on this machine"
 
 
-def _show_dry(specs: "list[JobSpec]") -> None:
+def show_dry(specs: "list[JobSpec]") -> None:
     from andon.core.jobs.views import count_text
     from andon.core.processes.redaction import redact
 
@@ -217,7 +230,7 @@ def _show_dry(specs: "list[JobSpec]") -> None:
     terminal.show("\n".join(lines) + "\n")
 
 
-def _waited(choices: Choices, number: str) -> int:
+def wait_for_end(choices: Choices, number: str) -> int:
     from andon.cli.commands.jobs.common import exit_code, meant_jobs, open_queue, wait_settled
 
     queue = open_queue(choices)
