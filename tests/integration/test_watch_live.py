@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,41 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import andon
+from tests.support.tmux import Tmux
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 
 
-class Tmux:
-    """A terminal with a shell in it, on a tmux server of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self._socket = folder / "tmux"
-        shell = "env PS1='rc $? $ ' bash --norc --noprofile"
-        self("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "20", "-s", "w", shell)
-
-    def __call__(self, *words: str) -> str:
-        command = ["tmux", "-S", str(self._socket), *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-    def type(self, *keys: str) -> None:
-        self("send-keys", "-t", "w", *keys)
-
-    def screen(self) -> str:
-        return self("capture-pane", "-t", "w", "-p")
-
-    def whole(self) -> str:
-        return self("capture-pane", "-t", "w", "-p", "-S", "-200")
-
-    def told(self, what: str) -> str:
-        return self("display", "-p", "-t", "w", f"#{{{what}}}").strip()
-
-
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Tmux]:
-    made = Tmux(tmp_path)
-    yield made
-    made("kill-session", "-t", "w")
+    with Tmux(tmp_path) as made:
+        yield made
 
 
 def begin(terminal: Tmux, *words: str) -> None:
@@ -90,7 +64,7 @@ def test_it_follows_the_size_of_the_window(terminal: Tmux) -> None:
 def test_however_it_ends_the_cursor_comes_back(terminal: Tmux, number: signal.Signals) -> None:
     begin(terminal)
     wait_for(lambda: terminal.told("cursor_flag") == "0")
-    [pid] = _children(int(terminal.told("pane_pid")))
+    [pid] = terminal.children()
     os.kill(pid, number)
     wait_for(lambda: "rc 1" in terminal.screen())
     assert terminal.told("cursor_flag") == "1"
@@ -125,8 +99,3 @@ def test_lines_where_they_are_wanted(terminal: Tmux) -> None:
     piped = andon("watch", "--simulate", "2", "-i", "100ms", "--count", "3")
     assert "\x1b" not in piped.out
     assert piped.out.count("\n") >= 6
-
-
-def _children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(word) for word in text.split()]

@@ -90,7 +90,7 @@ KEYS: tuple[KeyBinding, ...] = (
 )  # fmt: skip
 
 _NAMES = {
-    "enter": "⏎", "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "up": "↑", "down": "↓",
+    "enter": "Enter", "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "up": "↑", "down": "↓",
     "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "slash": "/",
     "backslash": "\\", "plus": "+", "equals_sign": "=", "minus": "-", "space": "Space",
     "full_stop": ".", "comma": ",", "question_mark": "?", "right_square_bracket": "]",

@@ -9,8 +9,7 @@ from andon.tui.scene import Scene
 from andon.tui.state import TopState
 
 _ARROWS = str.maketrans({"↓": "v", "↑": "^", "▾": "v", "▴": "^", "│": "|", "┌": "+", "┐": "+",
-                         "┘": "+", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "▸": ">", "✓": "x",
-                         "⏎": "Enter"})  # fmt: skip
+                         "┘": "+", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "▸": ">", "✓": "x"})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,17 @@ def compose(frame: Frame, question: tuple[Text, ...] = ()) -> Page:
     """Exactly as many lines as the window has, none wider than it."""
     page = Page(frame.width)
     if frame.width < LEAST_WIDTH or frame.height < LEAST_HEIGHT:
-        page.add(say(f"top needs {LEAST_WIDTH}x{LEAST_HEIGHT}; q quits", "yellow").fit(frame.width))
+        page.add(say(f"top needs {LEAST_WIDTH}x{LEAST_HEIGHT}; q quits", "yellow"))
         page.fill(frame.height)
-        return page
+    else:
+        _whole(page, frame, question)
+    page.lines = [line.fit(frame.width) for line in page.lines]
+    if frame.ascii_only:
+        page.lines = [plain_ascii(line) for line in page.lines]
+    return page
+
+
+def _whole(page: Page, frame: Frame, question: tuple[Text, ...]) -> None:
     page.add(header(frame))
     tabs(page, frame)
     _body(page, frame)
@@ -35,10 +43,6 @@ def compose(frame: Frame, question: tuple[Text, ...] = ()) -> Page:
     bottom_line(page, frame)
     if frame.state.menu is not None or question:
         _overlay(page, frame, question)
-    page.lines = [line.fit(frame.width) for line in page.lines]
-    if frame.ascii_only:
-        page.lines = [plain_ascii(line) for line in page.lines]
-    return page
 
 
 def _body(page: Page, frame: Frame) -> None:

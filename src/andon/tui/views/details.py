@@ -87,6 +87,7 @@ def _availability(verdict: DeviceVerdict | None) -> Text:
     if verdict.kind is VerdictKind.FREE:
         return say("lease   ", "dim") + say("free", "bold green")
     words = verdict.reason or str(verdict.kind).replace("_", " ")
+    words += f" by {verdict.by}" if verdict.by and verdict.reason is None else ""
     parts = [say(words)]
     if verdict.lease:
         parts.append(say(f"lease {verdict.lease}", "dim"))

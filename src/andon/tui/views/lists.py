@@ -102,14 +102,14 @@ def _jobs(page: Page, frame: Frame, room: int) -> None:
     if not rows:
         _nothing(page, frame, "jobs", NOT_READ if rows is None else "no jobs")
         return
-    columns = (
-        TableColumn[JobRow]("JOB", lambda row: say(row.id), lead=True),
-        TableColumn[JobRow]("NAME", lambda row: say(row.name), elastic=10),
-        TableColumn[JobRow]("USER", lambda row: say(row.user), rank=2, elastic=6),
-        TableColumn[JobRow]("STATE", lambda row: say(row.state), rank=1),
-        TableColumn[JobRow]("GPU", lambda row: say(row.gpus), rank=1, right=True),
-        TableColumn[JobRow]("FOR", lambda row: say(row.waited), rank=2, right=True),
-        TableColumn[JobRow]("WHY", lambda row: say(row.reason, "dim"), rank=3, elastic=12),
+    columns: tuple[TableColumn[JobRow], ...] = (
+        TableColumn("JOB", lambda row: say(row.id), lead=True),
+        TableColumn("NAME", lambda row: say(row.name), elastic=10),
+        TableColumn("USER", lambda row: say(row.user), rank=2, elastic=6),
+        TableColumn("STATE", lambda row: say(row.state), rank=1),
+        TableColumn("GPU", lambda row: say(row.gpus), rank=1, right=True),
+        TableColumn("FOR", lambda row: say(row.waited), rank=2, right=True),
+        TableColumn("WHY", lambda row: say(row.reason, "dim"), rank=3, elastic=12),
     )
     lines = draw(columns, [TableRow(row) for row in rows], frame.width)
     page.add(lines[0])
@@ -122,15 +122,15 @@ def _users(page: Page, frame: Frame, room: int) -> None:
     if not rows:
         _nothing(page, frame, "users", "no one uses or holds a GPU")
         return
-    columns = (
-        TableColumn[UserLine]("USER", lambda row: say(row.user, "bold"), lead=True, floor=8),
-        TableColumn[UserLine]("GPU", lambda row: say(row.devices), elastic=8, floor=8),
-        TableColumn[UserLine]("PROCESSES", lambda row: say(str(row.processes)), right=True, rank=3),
-        TableColumn[UserLine]("GPU MEM", lambda row: say(human_bytes(row.memory_bytes)),
+    columns: tuple[TableColumn[UserLine], ...] = (
+        TableColumn("USER", lambda row: say(row.user, "bold"), lead=True, floor=8),
+        TableColumn("GPU", lambda row: say(row.devices), elastic=8, floor=8),
+        TableColumn("PROCESSES", lambda row: say(str(row.processes)), right=True, rank=3),
+        TableColumn("GPU MEM", lambda row: say(human_bytes(row.memory_bytes)),
                               right=True, rank=1, floor=8),
-        TableColumn[UserLine]("SHARE", lambda row: _share(row.share), right=True, rank=1, floor=5),
-        TableColumn[UserLine]("HELD", lambda row: say(row.held), elastic=6, rank=2),
-        TableColumn[UserLine]("HELD BUT IDLE", lambda row: say(row.idle, "yellow"), elastic=13,
+        TableColumn("SHARE", lambda row: _share(row.share), right=True, rank=1, floor=5),
+        TableColumn("HELD", lambda row: say(row.held), elastic=6, rank=2),
+        TableColumn("HELD BUT IDLE", lambda row: say(row.idle, "yellow"), elastic=13,
                               rank=2),
     )  # fmt: skip
     lines = draw(columns, [TableRow(row) for row in rows], frame.width)
