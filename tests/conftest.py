@@ -30,12 +30,10 @@ pytest.register_assert_rewrite("andon.testing", "tests.support", "tests.integrat
 
 from tests.support import warm  # noqa: E402 (its asserts are rewritten, too)
 
-# While one writes code a few examples of each property are enough; CI looks closer. `make unit`
-# asks for the quick ones by --hypothesis-profile.
-settings.register_profile("quick", max_examples=5, deadline=None, database=None)
+# `make unit` asks for a few examples of each property by --hypothesis-profile.
+settings.register_profile("quick", max_examples=3, deadline=None, database=None)
 settings.register_profile("usual", max_examples=20, deadline=None)
-settings.register_profile("thorough", max_examples=100, deadline=None)
-settings.load_profile("thorough" if os.environ.get("CI") == "true" else "usual")
+settings.load_profile("usual")
 
 
 FAST = tuple(f"{REPOSITORY}/tests/{suite}/" for suite in ("unit", "contract"))
