@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,12 +28,12 @@ REPOSITORY = Path(__file__).parent.parent
 
 pytest.register_assert_rewrite("andon.testing", "tests.support", "tests.integration")  # they assert
 
-# While one writes code a few examples of each property are enough; CI looks closer. `make unit`
-# asks for the quick ones by --hypothesis-profile.
-settings.register_profile("quick", max_examples=5, deadline=None, database=None)
+from tests.support import warm  # noqa: E402 (its asserts are rewritten, too)
+
+# `make unit` asks for a few examples of each property by --hypothesis-profile.
+settings.register_profile("quick", max_examples=3, deadline=None, database=None)
 settings.register_profile("usual", max_examples=20, deadline=None)
-settings.register_profile("thorough", max_examples=100, deadline=None)
-settings.load_profile("thorough" if os.environ.get("CI") == "true" else "usual")
+settings.load_profile("usual")
 
 
 FAST = tuple(f"{REPOSITORY}/tests/{suite}/" for suite in ("unit", "contract"))
@@ -113,10 +114,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     is_fast = str(item.path).startswith(FAST)
     _forget_surroundings(is_fast)
     _alone[0] = is_fast and item.get_closest_marker("process") is None
+    warm.warmth.is_on = item.get_closest_marker("cold") is None and warm.may_be_warm()
     try:
         return (yield)
     finally:
         _alone[0] = False
+
+
+# Every command that a test starts may be a forked one.
+subprocess.Popen = warm.Popen  # type: ignore[misc]
+
+
+def pytest_unconfigure() -> None:
+    warm.warmth.end()
 
 
 # Thousands of collected tests are not garbage, and need not be looked through for it.

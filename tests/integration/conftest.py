@@ -35,7 +35,7 @@ class Outcome:
         return found
 
 
-def andon(*arguments: str, timeout_seconds: float = 30.0) -> Outcome:
+def andon(*arguments: str, timeout_seconds: float = 90.0) -> Outcome:
     """Run the command line as a person does."""
     command = [sys.executable, "-m", "andon.cli", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds)
@@ -76,7 +76,7 @@ def states(snapshot: Snapshot) -> list[State]:
     return [status.state for status in snapshot.devices]
 
 
-def until(sampler: Sampler, holds: Callable[[Snapshot], bool], seconds: float = 30.0) -> Snapshot:
+def until(sampler: Sampler, holds: Callable[[Snapshot], bool], seconds: float = 60.0) -> Snapshot:
     """Sample until something holds; it must, in the end."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

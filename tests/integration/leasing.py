@@ -76,7 +76,7 @@ def work_pid() -> int:
     return found[0]
 
 
-def end_of(process: "subprocess.Popen[str]", seconds: float = 30.0) -> Outcome:
+def end_of(process: "subprocess.Popen[str]", seconds: float = 60.0) -> Outcome:
     out, err = process.communicate(timeout=seconds)
     return Outcome(process.returncode, out, err)
 
@@ -91,7 +91,7 @@ def kill(pid: int, number: int = signal.SIGKILL) -> None:
     os.kill(pid, number)
 
 
-def soon(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def soon(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """As `wait_for`, for conditions that are dear to ask: commands, mostly."""
     end = time.monotonic() + seconds
     while not condition():

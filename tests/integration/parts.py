@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-READY_SECONDS = 30.0
+READY_SECONDS = 60.0
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 

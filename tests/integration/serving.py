@@ -15,7 +15,7 @@ from typing import IO, Any
 from tests.conftest import need
 from tests.integration.conftest import Outcome
 
-READY_SECONDS = 30.0
+READY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
 def andon(state: Path, *arguments: str, **env: str) -> Outcome:
     done = subprocess.run(
         [sys.executable, "-m", "andon.cli", *arguments],
-        capture_output=True, text=True, timeout=40,
+        capture_output=True, text=True, timeout=90,
         env={**os.environ, "XDG_STATE_HOME": str(state), **env},
     )  # fmt: skip
     return Outcome(done.returncode, done.stdout, done.stderr)

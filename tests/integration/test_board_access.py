@@ -47,7 +47,8 @@ def test_who_may_not_see_is_told_how_to_sign_in_on_every_page(
     expect(page.get_by_text(f"andon open --url {url}", exact=True).first).to_be_visible()
     shown = page.locator("body").inner_text()
     assert not [words for words in EMPTY if words in shown], shown
-    assert violations(page) == []
+    if route == ROUTES[0]:  # what is shown instead is the same page on every route
+        assert violations(page) == []
 
 
 def test_one_who_signs_in_sees_the_page_that_was_asked_for(seen: Window, outside: Served) -> None:

@@ -11,6 +11,8 @@ import pytest
 from andon.cli.catalogue import COMMANDS
 from andon.cli.main import run
 
+pytestmark = pytest.mark.cold  # it is about the start itself
+
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

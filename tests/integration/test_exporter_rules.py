@@ -12,14 +12,13 @@ from dev.metrics.rules import alerts, of_andon
 from andon.core.conditions.catalogue import RULES as CONDITIONS
 from tests.conftest import need
 from tests.integration.prometheus import RULES
-from tests.timelines.grammar import Timeline, timelines
-from tests.timelines.series import MOST_LOOKS, group, why_not
+from tests.timelines.grammar import timelines
+from tests.timelines.series import MOST_LOOKS, together, why_not
 
 NAMES = frozenset(re.findall(r"\bandon_\w+", RULES.read_text(encoding="utf-8")))
 QUERIES = {rule.name: rule.promql for rule in CONDITIONS if not isinstance(rule.promql, str)}
 SAID = [one for one in timelines() if why_not(one, QUERIES, MOST_LOOKS) is None]
 PLAYED = [one for one in SAID if why_not(one, QUERIES) is None]
-FILES = sorted({timeline.file for timeline in PLAYED})
 
 OWN: dict[str, tuple[dict[str, str], set[str]]] = {
     "healthy": ({}, set()),
@@ -40,20 +39,17 @@ def judge(tests: list[dict[str, Any]], interval: str, folder: Path) -> None:
     path = folder / "case.yml"
     path.write_text(json.dumps(case))
     command = ["promtool", "test", "rules", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("file", FILES)
-def test_prometheus_fires_where_the_timelines_say(file: str, tmp_path: Path) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("every", sorted({timeline.every for timeline in PLAYED}))
+def test_prometheus_fires_where_the_timelines_say(every: float, tmp_path: Path) -> None:
+    """All of one interval at once; what fails is named with its timeline, as the instance."""
     need("promtool")
-    chosen: dict[float, list[Timeline]] = {}
-    for timeline in PLAYED:
-        if timeline.file == file:
-            chosen.setdefault(timeline.every, []).append(timeline)
-    for every, some in chosen.items():
-        judge([group(one, NAMES, QUERIES) for one in some], f"{every:g}s", tmp_path)
+    played = [one for one in PLAYED if one.every == every]
+    judge([together(played, NAMES, QUERIES)], f"{every:g}s", tmp_path)
 
 
 def test_every_rule_of_the_file_is_played() -> None:
@@ -62,6 +58,7 @@ def test_every_rule_of_the_file_is_played() -> None:
               for item in row.expect.split(";") if " firing " in item
               for word in item.split()[:1]}  # fmt: skip
     assert set(QUERIES) <= played
+    assert len({one.name for one in SAID}) == len(SAID), "each is an instance of its own"
     assert len(SAID) >= 60
 
 

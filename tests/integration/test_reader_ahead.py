@@ -12,6 +12,8 @@ from andon.engine.sampling.spawning import Spawned, start_ahead
 from tests.integration.conftest import andon
 from tests.standin import StandIn
 
+pytestmark = pytest.mark.cold  # it is about the start itself
+
 SIMULATED = {"simulate": 2}
 
 

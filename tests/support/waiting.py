@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Ask again until it holds; that it never does is a failure."""
     end = time.monotonic() + seconds
     while not condition():

@@ -1,8 +1,9 @@
 """A timeline as Prometheus would have scraped it: the exporter's own text, look by look."""
 
+import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from andon.exporter import Exposition
@@ -49,34 +50,42 @@ def _between(timeline: Timeline) -> bool:
     return any(row.at % timeline.every for row in timeline.rows)
 
 
-def group(timeline: Timeline, names: frozenset[str], said: Iterable[str]) -> dict[str, Any]:
-    """One test of promtool: the series of a timeline, and what must fire at each of its rows."""
-    step = f"{timeline.every:g}s"
-    asked = "|".join(sorted(set(said) - timeline.ignore))
-    firing = " or ".join(
-        f'{rank} * ALERTS{{alertstate="firing",rule=~"{asked}",level="{level}"}}'
-        for level, rank in _LEVELS.items()
-    )
-    rows = [row for row in timeline.rows if row.expect != "*"]
-    return {
-        "name": timeline.name,
-        "interval": step,
-        "input_series": [
+def together(
+    played: Sequence[Timeline], names: frozenset[str], said: Iterable[str]
+) -> dict[str, Any]:
+    """One test of promtool for timelines of one interval: each is an instance of its own, with its
+    series and what must fire at each of its rows. The rules are then judged once for all."""
+    series, asked = [], []
+    for timeline in played:
+        instance = json.dumps(timeline.name, ensure_ascii=False)
+        series += [
             {"series": name, "values": " ".join(_runs(values))}
-            for name, values in _series(timeline, names).items()
-        ],
-        "promql_expr_test": [
-            {
+            for name, values in _series(timeline, instance, names).items()
+        ]
+        asked += list(_asked(timeline, instance, said))
+    return {
+        "interval": f"{played[0].every:g}s",
+        "input_series": series,
+        "promql_expr_test": asked,
+    }
+
+
+def _asked(timeline: Timeline, instance: str, said: Iterable[str]) -> Iterator[dict[str, Any]]:
+    rules = "|".join(sorted(set(said) - timeline.ignore))
+    of = f'alertstate="firing",instance={instance},rule=~"{rules}"'
+    firing = " or ".join(f'{rank} * ALERTS{{{of},level="{lv}"}}' for lv, rank in _LEVELS.items())
+    for row in timeline.rows:
+        if row.expect != "*":
+            yield {
                 "expr": f"max by (rule, device) ({firing})",
                 "eval_time": f"{row.at:g}s",
                 "exp_samples": list(_expected(row.expect)),
             }
-            for row in rows
-        ],
-    }
 
 
-def _series(timeline: Timeline, names: frozenset[str]) -> dict[str, list[str | None]]:
+def _series(
+    timeline: Timeline, instance: str, names: frozenset[str]
+) -> dict[str, list[str | None]]:
     world, exposition = World(timeline.devices), Exposition()
     rows = {row.at: row for row in timeline.rows}
     found: dict[str, list[str | None]] = {}
@@ -88,19 +97,19 @@ def _series(timeline: Timeline, names: frozenset[str]) -> dict[str, list[str | N
         snapshot = world.observation(at).snapshot
         key = (tuple(map(id, snapshot.devices)), snapshot.host)
         if shown is None or shown[0] != key:
-            shown = (key, dict(_lines(exposition, snapshot, names)))
+            shown = (key, dict(_lines(exposition, snapshot, instance, names)))
         for name in found.keys() | shown[1].keys():
             found.setdefault(name, [None] * look).append(shown[1].get(name))
     return found
 
 
 def _lines(
-    exposition: Exposition, snapshot: Snapshot, names: frozenset[str]
+    exposition: Exposition, snapshot: Snapshot, instance: str, names: frozenset[str]
 ) -> Iterator[tuple[str, str]]:
     for line in exposition.render(snapshot, None, snapshot.at).splitlines():
         parts = _LINE.fullmatch(line)
         if parts is not None and parts[1] in names:
-            yield f'{parts[1]}{{instance="node17",{parts[2] or ""}}}', parts[3]
+            yield f"{parts[1]}{{instance={instance},{parts[2] or ''}}}", parts[3]
 
 
 def _runs(values: list[str | None]) -> Iterator[str]:

@@ -3,6 +3,8 @@
 libfaketime does the same, but with 0.9.10 every `time.sleep` of Python 3.11 fails (EINVAL).
 """
 
+import hashlib
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -10,16 +12,14 @@ from pathlib import Path
 from tests.standin.build import find_compiler
 
 _SOURCE = Path(__file__).with_name("wall_clock.c")
+_FOLDER = Path(__file__).parents[3] / ".build"
 
 
 class WallClock:
     """The clock of every process that is started with `environment`."""
 
     def __init__(self, folder: Path) -> None:
-        self._file, self._library, self.offset = folder / "clock", folder / "clock.so", 0
-        flags = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
-        command = [*find_compiler(), *flags, "-o", str(self._library), str(_SOURCE)]
-        subprocess.run(command, check=True)
+        self._file, self._library, self.offset = folder / "clock", _built(), 0
         self.step(0)
 
     @property
@@ -35,3 +35,16 @@ class WallClock:
 
     def now(self) -> float:
         return time.time() + self.offset
+
+
+def _built() -> Path:
+    """The library, built once for its source; under another name until it is complete."""
+    name = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
+    library = _FOLDER / f"wall_clock-{name}.so"
+    if not library.exists():
+        _FOLDER.mkdir(parents=True, exist_ok=True)
+        made = library.with_suffix(f".{os.getpid()}")
+        flags = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
+        subprocess.run([*find_compiler(), *flags, "-o", str(made), str(_SOURCE)], check=True)
+        made.replace(library)
+    return library

@@ -1,0 +1,131 @@
+"""A command that a test forks does what a started one does, and looks like it from outside."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.integration.parts import wait_until
+from tests.support.warm import Popen, may_be_warm, warmth
+
+COMMAND = (sys.executable, "-m", "andon.cli")
+IN_BOTH_WAYS: tuple[tuple[str, ...], ...] = (
+    ("--version",),
+    ("--help",),
+    ("no-such-command",),
+    ("status", "--replay", "/nonexistent"),
+    ("why", "--help"),
+    ("run", "--simulate", "2", "--no-wait", "-q", "--", "sh", "-c", "cat; umask; pwd; exit 7"),
+)
+
+pytestmark = pytest.mark.skipif(not may_be_warm(), reason="all commands start cold here")
+
+
+def started(warm: bool, *arguments: str, **options: Any) -> Popen:
+    """A command that is sure to be forked, or sure not to be."""
+    warmth.is_on = warm
+    before = warmth.forked
+    pipes: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
+    process = Popen([*COMMAND, *arguments], text=True, **{**pipes, **options})
+    assert warmth.forked == before + warm
+    return process
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for once, so that the next command of this environment is a forked one."""
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
+    subprocess.run([*COMMAND, "--version"], check=True, capture_output=True)
+
+
+def test_both_say_the_same_and_end_the_same(tmp_path: Path) -> None:
+    for arguments in IN_BOTH_WAYS:
+        came = []
+        for warm in (False, True):
+            process = started(warm, *arguments, cwd=tmp_path, umask=0o027)
+            out, err = process.communicate("from a pipe\n", timeout=60)
+            came.append((process.returncode, out, err))
+        assert came[0] == came[1], arguments
+
+
+def test_a_forked_one_is_a_child_of_the_test_with_its_own_words_and_variables(
+    tmp_path: Path,
+) -> None:
+    marked = {**os.environ, "ANDON_SIMULATE_SEED": "8765"}
+    process = started(
+        True,
+        "watch",
+        "--lines",
+        "--simulate",
+        "1",
+        env=marked,
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        own = Path(f"/proc/{process.pid}")
+        assert f"\nPPid:\t{os.getpid()}\n" in (own / "status").read_text()
+        assert (own / "cwd").readlink() == tmp_path
+        assert os.getsid(process.pid) == process.pid
+        assert (own / "cmdline").read_text().split("\0")[:4] == [*COMMAND, "watch"]
+        assert "ANDON_SIMULATE_SEED=8765" in (own / "environ").read_text().split("\0")
+        for kept in warmth.kept():
+            assert not _sockets(process.pid) & _sockets(kept.process.pid), "the test's connection"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 0, "watch ends so on Ctrl-C"
+
+
+def test_one_that_is_killed_says_so_and_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    process = started(True, "watch", "--lines", "--simulate", "1")
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run([*COMMAND, "watch", "--simulate", "1"], capture_output=True, timeout=0.2)
+    wait_until(lambda: _children() <= {one.process.pid for one in warmth.kept()}, "their end")
+
+
+def _sockets(pid: int) -> set[str]:
+    named = (os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir())  # noqa: PTH115
+    return {name for name in named if name.startswith("socket:")}
+
+
+def _children() -> set[int]:
+    task = Path(f"/proc/self/task/{os.getpid()}/children")
+    return {int(pid) for pid in task.read_text().split()}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [sys.executable, "-c", "pass"],
+        [sys.executable, "-I", "-m", "andon.cli", "--version"],
+        [sys.executable, "-m", "andon.reader"],
+        ["true"],
+    ],
+)
+def test_whatever_is_no_plain_command_of_andon_is_started(command: list[str]) -> None:
+    before = warmth.forked
+    subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert warmth.forked == before
+
+
+@pytest.mark.cold
+def test_a_test_may_ask_for_a_cold_start() -> None:
+    before = warmth.forked
+    done = subprocess.run([*COMMAND, "--version"], capture_output=True, cwd=REPOSITORY)
+    assert (done.returncode, warmth.forked) == (0, before)

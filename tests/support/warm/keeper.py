@@ -1,0 +1,156 @@
+"""Imports andon, then forks a command for each request until the test is gone.
+
+A command is forked twice: the one between ends at once, so that the command becomes a child of the
+test, which waits for it as for any other.
+"""
+
+import ctypes
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import runpy
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tests.support.warm.request import HEADER, Start
+
+PRELOADED = ("andon.cli", "andon.app", "andon.web")
+_SET_MM, _MAP = 35, 14
+ROOT = str(Path(__file__).parents[3])
+_kept: list[object] = []
+
+
+def preload() -> None:
+    for name in PRELOADED:
+        package = importlib.import_module(name)
+        for found in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if not found.name.endswith("__main__"):
+                with suppress(ImportError):  # of an optional library
+                    importlib.import_module(found.name)
+
+
+def next_command(connection: socket.socket) -> tuple[Start, list[int]]:
+    """Returns in the process of a command alone; this one goes on until the test is gone."""
+    while True:
+        header, descriptors, _, _ = socket.recv_fds(connection, HEADER.size, 3)
+        if not header:
+            os._exit(0)
+        start: Start = json.loads(_read(connection, HEADER.unpack(header)[0]))
+        between = os.fork()
+        if between:
+            os.waitpid(between, 0)
+            for descriptor in descriptors:
+                os.close(descriptor)
+        elif os.fork():
+            os._exit(0)
+        else:
+            while os.getppid() != start["parent"]:
+                time.sleep(0.0002)
+            connection.send(str(os.getpid()).encode())
+            connection.close()
+            return start, descriptors
+
+
+def become(start: Start, descriptors: list[int]) -> None:
+    """What an interpreter that was started with these words would be."""
+    if start["session"]:
+        os.setsid()
+    if start["group"] >= 0:
+        os.setpgid(0, start["group"])
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.chdir(start["cwd"])
+    os.umask(start["umask"])
+    os.environ.clear()
+    os.environ.update(start["env"])
+    flags = start["args"][1 : start["args"].index("-m")]
+    sys.orig_argv[:] = start["args"]
+    sys.argv[:] = start["args"][len(flags) + 2 :]
+    if ROOT not in start["env"].get("PYTHONPATH", "").split(os.pathsep):
+        sys.path.remove(ROOT)
+    if "-P" not in flags:
+        sys.path.insert(0, start["cwd"])
+    _show(start)
+    _open_streams("-u" in flags)
+
+
+def _open_streams(unbuffered: bool) -> None:
+    encoding, errors = sys.stdout.encoding, sys.stdout.errors
+    told = io.BufferedReader(io.FileIO(0, closefd=False))
+    sys.stdin = io.TextIOWrapper(told, sys.stdin.encoding, sys.stdin.errors)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        stream = io.TextIOWrapper(
+            io.BufferedWriter(io.FileIO(number, "w", closefd=False)),
+            encoding,
+            "backslashreplace" if name == "stderr" else errors,
+            line_buffering=name == "stderr" or os.isatty(number),
+            write_through=unbuffered,
+        )
+        setattr(sys, name, stream)
+
+
+class _Map(ctypes.Structure):
+    """`struct prctl_mm_map` of Linux."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint64) for name in (
+            "start_code", "end_code", "start_data", "end_data", "start_brk", "brk", "start_stack",
+            "arg_start", "arg_end", "env_start", "env_end", "auxv",
+        )),
+        ("auxv_size", ctypes.c_uint32),
+        ("exe_fd", ctypes.c_uint32),
+    ]  # fmt: skip
+
+
+def _show(start: Start) -> None:
+    """Show its own words and variables in /proc."""
+    words = b"".join(os.fsencode(word) + b"\0" for word in start["args"])
+    variables = b"".join(os.fsencode(f"{n}={v}") + b"\0" for n, v in start["env"].items())
+    memory = ctypes.create_string_buffer(words + variables)
+    _kept.append(memory)
+    first = ctypes.addressof(memory)
+    middle, last = first + len(words), first + len(words) + len(variables)
+    library = ctypes.CDLL(None)
+    library.sbrk.restype = ctypes.c_uint64
+    stat = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    field = {number: int(text) for number, text in enumerate(stat[1:], start=4)}  # as in proc(5)
+    changed = _Map(
+        field[26], field[27], field[45], field[46], field[47], library.sbrk(0), field[28],
+        first, middle, middle, last, 0, 0, 0xFFFFFFFF,
+    )  # fmt: skip
+    size = ctypes.c_ulong(ctypes.sizeof(changed))
+    library.prctl(_SET_MM, _MAP, ctypes.byref(changed), size, ctypes.c_ulong(0))
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        more = connection.recv(size - len(found))
+        if not more:
+            os._exit(0)
+        found += more
+    return bytes(found)
+
+
+def main() -> None:
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
+    preload()
+    gc.collect()
+    gc.freeze()
+    start, descriptors = next_command(connection)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    become(start, descriptors)
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
