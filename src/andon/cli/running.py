@@ -27,6 +27,7 @@ from andon.engine.running.identity import place_of, record_path, runs_folder
 from andon.engine.running.launcher import CommandEnd, Launcher
 from andon.engine.running.line_pipe import LinePipe
 from andon.engine.running.recorder import RunOutcome, RunRecorder
+from andon.engine.running.variables import defaults, free_port
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import AvailabilityView
 from andon.engine.sharing.granter import Grant
@@ -179,6 +180,7 @@ class Running:
             if self._contained is None:
                 told = {
                     **os.environ,
+                    **defaults(os.environ, free_port()),
                     **environment(chosen, everyone, lease.id),
                     **simulation_variables(resolved_of(self._choices).settings),
                     **_told(recorder),
