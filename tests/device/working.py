@@ -96,5 +96,5 @@ def kill_ends_a_process_on_the_device(scene: Scene) -> str:
         if process.poll() is None:
             process.kill()
             process.wait()
-        process.stdout.close() if process.stdout else None
+        process.communicate()
     return (done.stdout + done.stderr).strip().splitlines()[-1]

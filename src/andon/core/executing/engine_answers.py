@@ -32,7 +32,8 @@ _ENGINE_ERRORS: tuple[tuple[str, Make], ...] = (
         r"(?i:cannot connect to (?:the docker daemon|podman))|connection refused"
         r"|no such file or directory.*\.sock|error during connect",
         lambda name, text: Unavailable(
-            f"the {name.capitalize()} engine is not running", hint=f"start it: sudo systemctl start {name}"
+            f"the {name.capitalize()} engine is not running",
+            hint=f"start it: sudo systemctl start {name}",
         ),
     ),
     (

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from andon.core.sharing.capacity import DeviceCapacity
-from andon.core.sharing.choice import Rank, can_come, hopeful, obstacle, pick
+from andon.core.sharing.choice import can_come, hopeful, obstacle, pick
+from andon.core.sharing.group_value import Rank
 from andon.core.sharing.obstacles import ObstacleKind
 from andon.model.work import Need
 
