@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from andon.core.processes import redaction
 from andon.core.processes.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, printable, redact
+from tests.support.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     ("arguments", "line"),
     [
         (["python", "train.py", "--token", "abc"], "python train.py --token ***"),
@@ -72,7 +73,7 @@ HARMLESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", HARMLESS)
+@rows("words", HARMLESS)
 def test_a_harmless_line_is_unchanged(words: str) -> None:
     assert redact(["python", *words.split(" ")]) == f"python {words}"
     assert redact([f"python {words}"]) == f"python {words}"
