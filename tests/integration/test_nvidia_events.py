@@ -34,7 +34,7 @@ class Ears:
             self.backend.read(card, 1000.0, False)
 
     def next(self) -> Event:
-        return self.heard.get(timeout=10)
+        return self.heard.get(timeout=120)
 
     def _take(self, told: Sequence[Event]) -> None:
         for event in told:

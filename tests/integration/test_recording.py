@@ -124,7 +124,7 @@ def test_a_program_a_callback_and_a_function_inside_a_command(tmp_path: Path) ->
 def test_ranks_are_one_run_and_the_first_samples(tmp_path: Path) -> None:
     for rank in range(2):
         ours = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
-        subprocess.run([PYTHON, "-c", RANK], env={**os.environ, **ours}, check=True, timeout=60)
+        subprocess.run([PYTHON, "-c", RANK], env={**os.environ, **ours}, check=True, timeout=120)
     first, second = sorted(records(tmp_path / "state"), key=lambda record: record[0]["rank"])
     assert first[0]["group"] == second[0]["group"] is not None
     assert first[-1]["samples"] > 0
@@ -134,7 +134,7 @@ def test_ranks_are_one_run_and_the_first_samples(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_killed_leaves_a_readable_record(tmp_path: Path) -> None:
-    done = subprocess.run([PYTHON, "-c", KILLED], timeout=60)
+    done = subprocess.run([PYTHON, "-c", KILLED], timeout=120)
     assert done.returncode == -signal.SIGKILL
     wait_for(lambda: any(of(record, "event") for record in records(tmp_path / "state")))
     [record] = records(tmp_path / "state")
@@ -155,7 +155,7 @@ def test_a_folder_that_does_not_respond_keeps_no_command(tmp_path: Path) -> None
     if os.geteuid() != 0:
         pytest.skip("mounting and freezing a file system needs root")
     command = ["unshare", "--mount", PYTHON, "-m", "tests.integration.frozen_record", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=120)
     assert done.returncode == 0, done.stderr
     happened = json.loads(done.stdout)
     assert happened["stuck_writers"], "the folder took the record: this proves nothing"

@@ -43,7 +43,7 @@ def ask(method, path, key=None, body=None, url=URL, **headers):
     if key: sent["Authorization"] = f"Bearer {key}"
     request = urllib.request.Request(url + path, data, sent, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())

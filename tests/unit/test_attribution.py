@@ -358,7 +358,7 @@ def test_no_text_raises_and_every_answer_can_be_shown(text: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "path",
     [

@@ -445,7 +445,7 @@ def test_an_unheard_of_failure_is_told_in_its_own_words() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "piece",
     ["<nvidia_smi_log>", "</nvidia_smi_log>", "<process_name>", "</process_name> ", " ", "<"],

@@ -234,7 +234,7 @@ MANY = 100_000  # characters: a cost that grows with their square would take a m
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("piece", PIECES)
 def test_the_cost_of_a_hostile_line_grows_no_faster_than_the_line(
     piece: str, monkeypatch: pytest.MonkeyPatch
@@ -244,7 +244,7 @@ def test_the_cost_of_a_hostile_line_grows_no_faster_than_the_line(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", range(4))
 def test_no_two_kinds_of_pieces_make_it_slow_together(
     seed: int, monkeypatch: pytest.MonkeyPatch
