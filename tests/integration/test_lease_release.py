@@ -376,7 +376,7 @@ with andon.lease(simulated=True) as held:
         started.stdin.flush()
         assert line(started) == "True True"
         assert line(started) == "True"
-        assert started.wait(20) == 0
+        assert started.wait(60) == 0
         soon(lambda: not files_of(book))
     finally:
         started.kill()

@@ -141,7 +141,7 @@ def test_a_signal_ends_it_in_order_and_its_readers_with_it(
     with serving(tmp_path, "--no-history") as served:
         readers = [row["pid"] for row in served.ask("/api/health").json()["readers"]]
         served.process.send_signal(end)
-        assert served.process.wait(20) == 0
+        assert served.process.wait(60) == 0
         assert readers
         wait_until(lambda: not any(map(is_alive, readers)), "the end of its readers")
 
