@@ -22,7 +22,7 @@ def smi(folder: Path) -> NvidiaSmi:
     fake = Fake(folder / "bin")
     body = "<fb_memory_usage><total>100 MiB</total><used>7 MiB</used></fb_memory_usage>"
     fake.says("xml", log(*(gpu(body, bus, n) for n, bus in enumerate(ADDRESSES))))
-    return NvidiaSmi(root=str(folder), command=str(fake.path), timeout_seconds=20.0)
+    return NvidiaSmi(root=str(folder), command=str(fake.path), timeout_seconds=120)
 
 
 def recording(folder: Path) -> Replay:

@@ -12,7 +12,7 @@ from typing import Any
 
 from andon.web.answers.sights import HIDDEN
 
-LIMIT_SECONDS = 15.0
+LIMIT_SECONDS = 60.0
 """An answer must come within this; the machine may be busy with other tests."""
 LISTEN_SECONDS = 0.05
 PACKETS, FRAMES, REQUESTS = 40, 12, 12  # in a round

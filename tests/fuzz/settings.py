@@ -14,7 +14,7 @@ from andon.core.settings.resolution import describe, resolve
 from andon.errors import AndonError
 from tests.fuzz.chance import Chance, rounds
 
-LIMIT_SECONDS = 20.0
+LIMIT_SECONDS = 60.0
 FILES = 120  # read in this process in a round; then one command reads the last
 COMMANDS = (
     ("config", "check"), ("config",), ("config", "check", "--json"), ("status", "--json"),

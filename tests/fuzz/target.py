@@ -13,7 +13,7 @@ from urllib.parse import quote
 from tests.fuzz.chance import SECONDS
 from tests.integration.serving import Served, serving
 
-LIMIT_SECONDS = 15.0
+LIMIT_SECONDS = 60.0
 """An answer must come within this; the machine may be busy with other tests."""
 DEVICES = 16  # most are busy, with command lines to keep; some are free
 MOST_LOG_BYTES = 1_000_000

@@ -44,8 +44,8 @@ user() {
 }
 take() { user $1 "$PYTHON" -P -m andon.cli run -q --simulate 8 --no-wait -- true; }
 hold() {  # a lease of another user's that is held until the script ends
-    user $1 "$PYTHON" -P -m andon.cli run --simulate 2 -- sleep 60 &
-    for i in $(seq 400); do ls $2/leases 2>/dev/null | grep -q lease && return; sleep 0.05; done
+    user $1 "$PYTHON" -P -m andon.cli run --simulate 2 -- sleep 600 &
+    for i in $(seq 1600); do ls $2/leases 2>/dev/null | grep -q lease && return; sleep 0.05; done
     false
 }
 book() {
@@ -83,7 +83,7 @@ def on_a_machine(script: str, network: bool = False, **programs: str) -> str:
         [*apart, "bash", "-c", MACHINE],
         capture_output=True,
         text=True,
-        timeout=120.0,
+        timeout=170.0,
         cwd="/",
         env={
             **variables,

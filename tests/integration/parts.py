@@ -125,7 +125,7 @@ class Slurm:
 
     def __call__(self, *command: str) -> str:
         env = {**os.environ, "SLURM_CONF": str(self.configuration)}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, env=env)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

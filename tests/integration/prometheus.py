@@ -20,7 +20,7 @@ CHOSEN = {"$__rate_interval": "1m", "$instance": ".*", "$device": ".*"}
 
 
 def fetch(port: int, path: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

@@ -124,7 +124,7 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
 def andon(state: Path, *arguments: str, **env: str) -> Outcome:
     done = subprocess.run(
         [sys.executable, "-m", "andon.cli", *arguments],
-        capture_output=True, text=True, timeout=90,
+        capture_output=True, text=True, timeout=120,
         env={**os.environ, "XDG_STATE_HOME": str(state), **env},
     )  # fmt: skip
     return Outcome(done.returncode, done.stdout, done.stderr)

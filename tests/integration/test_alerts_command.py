@@ -38,7 +38,7 @@ def firing(served: Served) -> list[str]:
 def andon(state: Path, *arguments: str, **env: str) -> Outcome:
     done = subprocess.run(
         [sys.executable, "-m", "andon.cli", *arguments],
-        capture_output=True, text=True, timeout=40,
+        capture_output=True, text=True, timeout=120,
         env={**os.environ, "XDG_STATE_HOME": str(state), "COLUMNS": "100", **env},
     )  # fmt: skip
     return Outcome(done.returncode, done.stdout, done.stderr)
@@ -199,7 +199,7 @@ def test_a_person_can_stay_and_see_what_changes(home: Served) -> None:
         assert "xid@0 (acknowledged): GPU 0 reports Xid 31" in _until(process.stdout, "xid@0 (ack")
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)
     andon(home.state, "alerts", "ack", "--undo", "xid@0")
 
 

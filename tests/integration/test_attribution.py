@@ -152,7 +152,7 @@ print(json.dumps([found.name, table.note]))
 
 def ask_within(*namespace: str, arguments: list[str]) -> list[str | None]:
     command = [*namespace, sys.executable, "-c", ASK, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     answer: list[str | None] = json.loads(done.stdout)
     return answer

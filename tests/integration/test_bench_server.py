@@ -14,7 +14,7 @@ SHORT = ("--minutes", "0.05", "--warm-up", "1", "--devices", "2", "--processes",
 
 def measured(record: Path, *options: str) -> Any:
     command = [sys.executable, "-m", "bench.server", *SHORT, *options, "--json", str(record)]
-    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, timeout=55)
+    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "targets" in done.stdout
     return json.loads(record.read_text())

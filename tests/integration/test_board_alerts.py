@@ -18,7 +18,7 @@ from tests.integration.board import opened, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(300)
 
 
 TRAINING: Any = {"ANDON_SIMULATE_SCENARIO": "training"}

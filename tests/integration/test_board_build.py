@@ -129,7 +129,7 @@ def test_where_node_is_missing_one_from_pypi_is_asked_for(
     assert told.stdout.strip() == "[]", "the machine's own Node is enough"
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_the_boards_own_tests_pass() -> None:
     need("node", "npm")
     done = subprocess.run(

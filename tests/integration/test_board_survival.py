@@ -64,7 +64,7 @@ def faults(seen: Window) -> list[str]:
     return [one for one in seen.complaints if not away.search(one)]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_everything_is_clicked_while_the_server_is_dead_and_recovers(
     seen: Window, tmp_path: Path
 ) -> None:
@@ -127,7 +127,7 @@ class Upgrade:
         route.fulfill(body=answer.replace(self._old, self._new), content_type="text/html")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_after_an_upgrade_the_new_board_is_loaded_once(seen: Window, tmp_path: Path) -> None:
     page, port = seen.page, free_port()
     upgrade = Upgrade(page)

@@ -29,7 +29,7 @@ for name in (victim.name, victim.name.replace(".lease", ".ticket")):
     (tickets / name).with_suffix(".awake").touch()
     fcntl.flock(kept[-1], fcntl.LOCK_EX)
 print("ready", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -39,7 +39,7 @@ def test_no_command_of_another_user_ends_in_a_traceback() -> None:
 andon setup >/dev/null
 hold 1000 /run/andon
 user 65534 "$PYTHON" -P -c "$POISON" >/tmp/said &
-for i in $(seq 400); do grep -q ready /tmp/said && break; sleep 0.05; done
+for i in $(seq 1600); do grep -q ready /tmp/said && break; sleep 0.05; done
 grep ready /tmp/said
 for uid in 1001 0; do
     for command in leases free status ps who "run --no-wait -- true" "wait --no-wait"; do
@@ -70,7 +70,7 @@ for index in range(8):
     book.cordon(Cordon(f"SIM-{index}", 1.0, "root", "hardware fault, do not use"))
 held = book.write_ticket(Ticket("evil", Owner(0, "root", 5, 1, 1), Need(frozenset()), 999, 0.0))
 print("ready", flush=True)
-import time; time.sleep(60)
+import time; time.sleep(600)
 """
 
 
@@ -84,7 +84,7 @@ user 65534 chmod 700 /tmp/andon
 take 0; take 1000; echo unreadable
 user 65534 chmod 755 /tmp/andon
 user 65534 "$PYTHON" -P -c "$FORGE_BOOK" >/tmp/said &
-for i in $(seq 400); do grep -q ready /tmp/said && break; sleep 0.05; done
+for i in $(seq 1600); do grep -q ready /tmp/said && break; sleep 0.05; done
 grep ready /tmp/said
 take 0; take 1000; echo forged
 user 1000 "$PYTHON" -P -m andon.cli free --simulate 8
@@ -254,7 +254,7 @@ def test_another_users_work_named_in_a_file_withholds_nothing() -> None:
         """
 andon setup >/dev/null
 user 1000 setsid sleep 60 &
-for i in $(seq 200); do victim=$(pgrep -u 1000 -x sleep) && break; sleep 0.05; done
+for i in $(seq 1600); do victim=$(pgrep -u 1000 -x sleep) && break; sleep 0.05; done
 user 65534 "$PYTHON" -P -c "$FORGE_WORK" $victim
 user 1000 "$PYTHON" -P -c "$FORGE_WORK" $victim
 """,
@@ -313,7 +313,7 @@ def test_a_ticket_that_takes_nothing_does_not_keep_who_does_not_wait_from_a_gpu(
         free() { user 1002 "$PYTHON" -P -m andon.cli free --simulate 8; }
         andon devices --simulate 8 --json > /tmp/devices
         user 1001 "$PYTHON" -P -c "$IDLE" < /tmp/devices &
-        for i in $(seq 400); do ls /run/andon/tickets | grep -q ticket && break; sleep 0.05; done
+        for i in $(seq 1600); do ls /run/andon/tickets | grep -q ticket && break; sleep 0.05; done
         sleep 0.3
         free | tail -1
         take 1002 2>&1 || echo "refused $?"

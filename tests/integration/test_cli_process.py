@@ -31,7 +31,7 @@ def _andon(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env={**os.environ, **env},
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -102,7 +102,7 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[2],
-        timeout=30,
+        timeout=120,
         check=True,
     )
     first, code = done.stdout.splitlines()
@@ -129,7 +129,7 @@ def _in_shell(words: str) -> subprocess.CompletedProcess[str]:
         ["bash", "-c", words.replace("andon", program)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

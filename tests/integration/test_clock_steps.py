@@ -166,7 +166,7 @@ def in_sleep(seconds: int, *arguments: str) -> "subprocess.CompletedProcess[str]
     need("unshare")
     inside = ["unshare", "-T", "--boottime", str(seconds), "--fork"]
     return subprocess.run(
-        [*inside, PYTHON, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [*inside, PYTHON, *arguments], capture_output=True, text=True, timeout=120, check=False
     )
 
 

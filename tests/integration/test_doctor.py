@@ -99,7 +99,7 @@ def test_a_library_off_the_loaders_path_is_found(library: Path, root: Path) -> N
     script = f"mount -t tmpfs none /run && mkdir -p {folder} && cp $1 {folder}/ && shift && exec $@"
     command = ["unshare", "-m", "sh", "-c", script, "sh", str(library / LIBRARY)]
     command += [sys.executable, "-m", "andon.cli", "doctor", "--json"]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    made = subprocess.run(command, capture_output=True, text=True, timeout=120)
     done = Outcome(made.returncode, made.stdout, made.stderr)
     found = findings(done)["library_off_path"]
     assert done.code == 3

@@ -35,7 +35,7 @@ UNKNOWN_HERE = {
 
 def check_metrics(text: str) -> None:
     done = subprocess.run(
-        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=30
+        ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
@@ -117,7 +117,7 @@ def test_the_rules_and_the_scrape_configuration_are_valid(tmp_path: Path) -> Non
     folder = REPOSITORY / "deploy/prometheus"
     for what, name in (("rules", "andon-rules.yml"), ("config", "scrape.yml")):
         done = subprocess.run(
-            ["promtool", "check", what, folder / name], capture_output=True, text=True, timeout=30
+            ["promtool", "check", what, folder / name], capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 0, done.stderr
 
@@ -199,7 +199,7 @@ print("free")
 
 def test_a_forked_child_does_not_keep_the_port() -> None:
     command = [sys.executable, "-W", "ignore", "-c", FORKED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.stdout == "free\n", done.stderr
 
 

@@ -334,7 +334,7 @@ def test_a_reader_finds_andon_where_its_parent_found_it(tmp_path: Path) -> None:
     )
     env = {**os.environ, "ANDON_SIMULATE": "2", "PYTHONPATH": ""}
     command = [sys.executable, "-S", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=120)
     assert done.stdout == "2\n", done.stderr
 
 

@@ -28,7 +28,7 @@ def test_a_recording_with_a_wrong_type_is_refused_with_its_place(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path))
-    said = andon(command, "--replay", recording(tmp_path, pci=5), timeout_seconds=30)
+    said = andon(command, "--replay", recording(tmp_path, pci=5), timeout_seconds=120)
     assert said.code == 2
     assert "devices[3].pci is 5, not a string" in said.err
     assert "Traceback" not in said.err
@@ -38,7 +38,8 @@ def test_a_server_does_not_start_over_a_recording_that_cannot_be_played(tmp_path
     command = [sys.executable, "-m", "andon.cli", "serve", "--port", "0"]
     done = subprocess.run(
         [*command, "--replay", recording(tmp_path, user=5, name=[])],
-        capture_output=True, text=True, timeout=60, env={"HOME": str(tmp_path), "PATH": "/usr/bin"},
+        capture_output=True, text=True, timeout=120,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin"},
     )  # fmt: skip
     assert done.returncode == 2
     assert "devices[3].name is a list, not a string" in done.stderr
@@ -59,6 +60,6 @@ def test_impossible_readings_of_a_recording_are_unknown(tmp_path: Path) -> None:
     assert shown["sample"]["power_watts"] is None
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_mutated_documents_end_in_a_sentence() -> None:
     documents.play(seed=12, seconds=8.0)

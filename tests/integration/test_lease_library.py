@@ -41,7 +41,7 @@ def program(body: str) -> "subprocess.Popen[str]":
 
 def output(body: str) -> list[str]:
     process = program(body)
-    out, err = process.communicate(timeout=50)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     return out.splitlines()
 
@@ -55,7 +55,7 @@ def holder() -> int:
 
 def test_a_lease_is_a_context_manager_and_leaves_nothing() -> None:
     said = output("""
-        with lease(gpus=2, memory="10GiB", timeout=20) as held:
+        with lease(gpus=2, memory="10GiB", timeout=120) as held:
             print(held.indices, held.stands, held.until - time.time() > 8 * 3600 - 60)
             print(held.environment["CUDA_VISIBLE_DEVICES"] == ",".join(held.uuids))
             held.extend("9h")
@@ -107,7 +107,7 @@ def test_what_cannot_be_had_says_why() -> None:
             for asked, error in (
                 (dict(gpus=2, timeout=0), "Conflict"),
                 (dict(gpus=2, timeout=0.2), "TimedOut"),
-                (dict(gpus=9, timeout=60), "Unavailable"),
+                (dict(gpus=9, timeout=120), "Unavailable"),
                 (dict(gpus=-1), "Invalid"),
             ):
                 try:
@@ -224,7 +224,7 @@ def test_the_owner_takes_it_back_and_the_program_goes_on_without_it() -> None:
     said = f"{user_name(os.getuid())} released lease {name}: maintenance at noon"
     assert (line(process), line(process)) == ("None", f"taken back: {said}")
     assert line(process) == f"Gone {said}"
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 0
     assert err == f"{said}; its devices may have been used by others since\n"
 
@@ -235,12 +235,12 @@ def test_a_decorated_function_knows_its_devices_and_a_nested_one_gets_others() -
         MASK = "CUDA_VISIBLE_DEVICES"
         os.environ[MASK] = "0,1,2"
 
-        @lease(gpus=1, timeout=20)
+        @lease(gpus=1, timeout=120)
         def inner(held):
             assert os.environ[MASK] == held.uuids[0]
             return held.indices
 
-        @lease(gpus=1, timeout=20)
+        @lease(gpus=1, timeout=120)
         def outer(held):
             asked = [sys.executable, "-c", f"import os; print(os.environ[{MASK!r}])"]
             seen = subprocess.run(asked, capture_output=True, text=True).stdout.strip()
@@ -251,7 +251,7 @@ def test_a_decorated_function_knows_its_devices_and_a_nested_one_gets_others() -
         first = outer()
         print(os.environ[MASK], "ANDON_LEASE" in os.environ, outer() == first)
 
-        @lease(gpus=1, timeout=20)
+        @lease(gpus=1, timeout=120)
         async def serve(all_of_us, held):
             await all_of_us.wait()
             return held.indices[0]
@@ -272,7 +272,7 @@ def test_threads_hold_leases_of_their_own() -> None:
         import threading
         seen, lock = [], threading.Lock()
         def work():
-            with lease(gpus=1, timeout=30) as held:
+            with lease(gpus=1, timeout=120) as held:
                 with lock:
                     seen.append(held.indices[0])
                 time.sleep(0.05)
@@ -298,6 +298,6 @@ def test_an_interrupt_ends_the_waiting_at_once_and_leaves_no_ticket() -> None:
     wait_for(lambda: len(Book(make=False).waiting()) == 1)
     kill(process.pid, signal.SIGINT)
     assert line(process) == "left"
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert entries() == []
     assert Book(make=False).waiting() == []

@@ -160,7 +160,7 @@ def test_root_ends_the_lease_of_a_process_that_holds_it(book: Book) -> None:
         file = book.path / "leases" / name
         ticks = f'"started_ticks":{started_ticks(os.getpid())}'
         rewrite(file, file.read_text().replace(ticks, f'"started_ticks":{started_ticks(pid)}'))
-        released = releaser.release(book, HOG, timeout_seconds=10)
+        released = releaser.release(book, HOG, timeout_seconds=120)
         assert released.owner.pid == pid
         wait_for(lambda: not is_alive(pid))
 
@@ -376,7 +376,7 @@ with andon.lease(simulated=True) as held:
         started.stdin.flush()
         assert line(started) == "True True"
         assert line(started) == "True"
-        assert started.wait(20) == 0
+        assert started.wait(60) == 0
         soon(lambda: not files_of(book))
     finally:
         started.kill()

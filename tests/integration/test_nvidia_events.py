@@ -34,7 +34,7 @@ class Ears:
             self.backend.read(card, 1000.0, False)
 
     def next(self) -> Event:
-        return self.heard.get(timeout=10)
+        return self.heard.get(timeout=120)
 
     def _take(self, told: Sequence[Event]) -> None:
         for event in told:
@@ -72,7 +72,7 @@ def ears(
 def ended() -> None:
     for thread in threading.enumerate():
         if thread.name == "events":
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
 
 
@@ -163,7 +163,7 @@ def test_it_waits_and_does_not_poll(
 
     monkeypatch.setattr(nvml, "wait_event", noted)
     ears.read()
-    assert settled.wait(10), "a short wait while cards are being added, then a long one"
+    assert settled.wait(60), "a short wait while cards are being added, then a long one"
     before = standin.calls()
     for _ in range(50):
         ears.read()

@@ -27,7 +27,7 @@ def fake(tmp_path: Path) -> Fake:
 
 @pytest.fixture
 def backend(fake: Fake, tmp_path: Path) -> Iterator[NvidiaSmi]:
-    made = NvidiaSmi(root=str(tmp_path), command=str(fake.path), timeout_seconds=20.0)
+    made = NvidiaSmi(root=str(tmp_path), command=str(fake.path), timeout_seconds=120)
     yield made
     made.close()
 

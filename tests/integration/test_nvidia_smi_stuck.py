@@ -19,7 +19,7 @@ def test_a_command_that_cannot_be_killed_is_left_behind_and_not_joined(tmp_path:
     if os.geteuid() != 0:
         pytest.skip("mounting and freezing a file system needs root")
     command = ["unshare", "--mount", sys.executable, "-m", __name__, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=50)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=120)
     assert done.returncode == 0, done.stderr
     first, second, state, third = json.loads(done.stdout)
     assert state == "D", "the command was not uninterruptible: this proves nothing"

@@ -43,7 +43,7 @@ def run(copy: Path, *arguments: str, **env: str) -> Outcome:
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)

@@ -126,7 +126,7 @@ def test_ranks_are_one_run_and_the_first_samples(tmp_path: Path) -> None:
         ours = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
         done = subprocess.run(
             [PYTHON, "-c", RANK], env={**os.environ, **ours}, stderr=subprocess.PIPE, text=True,
-            check=True, timeout=60,
+            check=True, timeout=120,
         )  # fmt: skip
         assert done.stderr.count("; record: ") == (rank == 0), done.stderr
     first, second = sorted(records(tmp_path / "state"), key=lambda record: record[0]["rank"])
@@ -138,7 +138,7 @@ def test_ranks_are_one_run_and_the_first_samples(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_killed_leaves_a_readable_record(tmp_path: Path) -> None:
-    done = subprocess.run([PYTHON, "-c", KILLED], timeout=60)
+    done = subprocess.run([PYTHON, "-c", KILLED], timeout=120)
     assert done.returncode == -signal.SIGKILL
     wait_for(lambda: any(of(record, "event") for record in records(tmp_path / "state")))
     [record] = records(tmp_path / "state")
@@ -159,7 +159,7 @@ def test_a_folder_that_does_not_respond_keeps_no_command(tmp_path: Path) -> None
     if os.geteuid() != 0:
         pytest.skip("mounting and freezing a file system needs root")
     command = ["unshare", "--mount", PYTHON, "-m", "tests.integration.frozen_record", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=120)
     assert done.returncode == 0, done.stderr
     happened = json.loads(done.stdout)
     assert happened["stuck_writers"], "the folder took the record: this proves nothing"

@@ -80,6 +80,6 @@ def test_a_killed_run_is_lost_and_one_that_goes_on_is_running(tmp_path: Path) ->
 
 def state(path: Path) -> str:
     command = [sys.executable, "-m", "andon", "runs", "show", str(path), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     found: str = json.loads(done.stdout)["run"]["state"]
     return found

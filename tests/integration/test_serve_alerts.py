@@ -81,7 +81,7 @@ def test_a_notifier_that_cannot_be_used_is_told_before_anything_starts(tmp_path:
         command,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         env={"ANDON_CONFIG": str(config), "XDG_STATE_HOME": str(tmp_path), "PATH": "/usr/bin"},
     )
     assert done.returncode == 2

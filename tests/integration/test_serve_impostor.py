@@ -312,7 +312,7 @@ def test_a_server_leaves_a_file_that_is_not_its_own(tmp_path: Path) -> None:
         said = json.loads(server_file(tmp_path).read_text())
         server_file(tmp_path).write_text(json.dumps({**said, "started_ticks": 1}))
         served.process.send_signal(signal.SIGTERM)
-        served.process.wait(20)
+        served.process.wait(60)
     assert server_file(tmp_path).exists()
 
 

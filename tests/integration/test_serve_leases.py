@@ -197,7 +197,7 @@ def test_a_server_that_ends_waits_for_nobody(tmp_path: Path) -> None:
         thread.start()
         soon(lambda: counter.book.waiting())
         counter.served.process.terminate()
-        assert counter.served.process.wait(20) == 0
+        assert counter.served.process.wait(60) == 0
         thread.join()
         assert answers.get() != 201
         assert len(counter.held()) == 1

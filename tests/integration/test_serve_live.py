@@ -227,7 +227,7 @@ def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need("node", "npm")
     folder = tmp_path_factory.mktemp("javascript")
     command = ["npm", "install", "--no-audit", "--no-fund", "--silent", "socket.io-client@4"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
         pytest.skip(f"npm cannot install socket.io-client: {done.stderr[-200:]}")
     (folder / "listen.js").write_text(SCRIPT)
@@ -244,7 +244,7 @@ def test_the_javascript_client_hears_the_same(
     node = shutil.which("node") or "node"
     done = subprocess.run(
         [node, "listen.js", url, served.token, transports],
-        cwd=javascript, capture_output=True, text=True, timeout=40,
+        cwd=javascript, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
@@ -259,5 +259,5 @@ def test_the_javascript_client_is_refused_without_the_token(
 ) -> None:
     node = shutil.which("node") or "node"
     command = [node, "listen.js", f"http://127.0.0.1:{outside.port}", "wrong", "polling,websocket"]
-    done = subprocess.run(command, cwd=javascript, capture_output=True, text=True, timeout=40)
+    done = subprocess.run(command, cwd=javascript, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1

@@ -33,7 +33,7 @@ def machine(folder: Path, name: str) -> tuple[str, ...]:
 def andon_on(on: tuple[str, ...], state: Path, *arguments: str) -> Outcome:
     done = subprocess.run(
         [*on, sys.executable, "-m", "andon.cli", *arguments],
-        capture_output=True, text=True, timeout=40,
+        capture_output=True, text=True, timeout=120,
         env={**os.environ, "XDG_STATE_HOME": str(state)},
     )  # fmt: skip
     return Outcome(done.returncode, done.stdout, done.stderr)

@@ -16,12 +16,12 @@ of() { uid=$1; shift; user $uid "$PYTHON" -P -m andon.cli "$@" 2>&1; }
 serving() {  # as a user, with options
     uid=$1; shift
     user $uid "$PYTHON" -P -m andon.cli serve --simulate 4 "$@" > /tmp/served$uid 2>&1 &
-    for i in $(seq 600); do grep -q http:// /tmp/served$uid && return; sleep 0.05; done
+    for i in $(seq 1600); do grep -q http:// /tmp/served$uid && return; sleep 0.05; done
     cat /tmp/served$uid; false
 }
 keep() {  # a lease of a user's, until the script ends
     user $1 "$PYTHON" -P -m andon.cli run --simulate 4 -- sleep 600 > /dev/null 2>&1 &
-    for i in $(seq 400); do
+    for i in $(seq 1600); do
         ls /run/andon/leases 2>/dev/null | grep -q lease && return
         sleep 0.05
     done
@@ -30,7 +30,7 @@ keep() {  # a lease of a user's, until the script ends
 ended() {  # the server of a user
     read pid < $(echo /tmp/state$1/andon/nodes/*/server.lock) || true
     kill $pid
-    for i in $(seq 400); do [ -e /proc/$pid ] || break; sleep 0.05; done
+    for i in $(seq 1600); do [ -e /proc/$pid ] || break; sleep 0.05; done
     rm /tmp/served$1
 }
 """
@@ -43,7 +43,7 @@ def ask(method, path, key=None, body=None, url=URL, **headers):
     if key: sent["Authorization"] = f"Bearer {key}"
     request = urllib.request.Request(url + path, data, sent, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())
@@ -234,7 +234,7 @@ def test_nobody_comes_between_a_user_and_the_server() -> None:
         up() { "$PYTHON" -c "import socket, sys
 socket.create_connection(('127.0.0.1', $1)).close()" 2>/dev/null; }
         for port in 31000 31001 31002; do
-            for i in $(seq 200); do up $port && break; sleep 0.05; done
+            for i in $(seq 1600); do up $port && break; sleep 0.05; done
         done
         (of 1234 open --print --url http://127.0.0.1:31000 || echo rc $?) | said liar
         grep -c code /tmp/heard | said heard || true
@@ -242,13 +242,13 @@ socket.create_connection(('127.0.0.1', $1)).close()" 2>/dev/null; }
         (of 1234 open --print --url http://127.0.0.1:31002 || echo rc $?) | said nothing
         (of 1234 open --print --url http://127.0.0.1:31003 || echo rc $?) | said silent
         user 1666 "$PYTHON" -P -c "$SQUATTER" > /tmp/squat &
-        for i in $(seq 400); do grep -q squatting /tmp/squat && break; sleep 0.05; done
+        for i in $(seq 1600); do grep -q squatting /tmp/squat && break; sleep 0.05; done
         (of 1234 open --print || echo rc $?) | said crowded
         (of 4321 open --print || echo rc $?) | said stranger
         ended 0
         (of 1234 open --print || echo rc $?) | said away
         user 1666 "$PYTHON" -P -c "$LIAR" 26366 "$name" &
-        for i in $(seq 200); do up 26366 && break; sleep 0.05; done
+        for i in $(seq 1600); do up 26366 && break; sleep 0.05; done
         (of 1234 open --print || echo rc $?) | said unnamed
         """,
         LIAR=LIAR,

@@ -39,7 +39,7 @@ def andon(
         env={**os.environ, "PYTHONPATH": str(site), "ANDON_CONFIG": str(file), **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
@@ -105,7 +105,7 @@ def test_it_passes_the_contract_that_andon_ships(site: Path, tmp_path: Path) -> 
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stdout

@@ -53,7 +53,7 @@ def test_both_say_the_same_and_end_the_same(tmp_path: Path) -> None:
         came = []
         for warm in (False, True):
             process = started(warm, *arguments, cwd=tmp_path, umask=0o027)
-            out, err = process.communicate("from a pipe\n", timeout=60)
+            out, err = process.communicate("from a pipe\n", timeout=120)
             came.append((process.returncode, out, err))
         assert came[0] == came[1], arguments
 
@@ -85,14 +85,14 @@ def test_a_forked_one_is_a_child_of_the_test_with_its_own_words_and_variables(
             assert not _sockets(process.pid) & _sockets(kept.process.pid), "the test's connection"
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
     assert process.returncode == 0, "watch ends so on Ctrl-C"
 
 
 def test_one_that_is_killed_says_so_and_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     process = started(True, "watch", "--lines", "--simulate", "1")
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
     with pytest.raises(subprocess.TimeoutExpired):
         subprocess.run([*COMMAND, "watch", "--simulate", "1"], capture_output=True, timeout=0.2)
@@ -120,7 +120,7 @@ def _children() -> set[int]:
 )
 def test_whatever_is_no_plain_command_of_andon_is_started(command: list[str]) -> None:
     before = warmth.forked
-    subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+    subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
     assert warmth.forked == before
 
 

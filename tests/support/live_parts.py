@@ -14,7 +14,7 @@ from tests.support.web_parts import Parts
 
 PATH = "/socket.io/"
 POLLING = f"{PATH}?EIO=4&transport=polling"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:

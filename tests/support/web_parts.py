@@ -187,7 +187,7 @@ def end_holders(book: Book) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while any(started_ticks(pid) is not None for pid in pids):
         assert time.monotonic() < end, "a holder does not end"
         time.sleep(0.01)

@@ -17,6 +17,7 @@ from andon.core.access.policy import (
     parse_host,
 )
 from andon.core.access.roles import Identity, Role
+from tests.support.rows import rows
 
 HOME = Rules(loopback=True)
 OUTSIDE = Rules(loopback=False, names=frozenset({"localhost", "node17", "gpu.example.org"}))
@@ -51,8 +52,8 @@ def status(call: AccessRequest, rules: Rules = HOME) -> int:
     return 200 if refusal is None else refusal.status
 
 
-@pytest.mark.parametrize("host", OUR_HOSTS)
-@pytest.mark.parametrize("path", READS)
+@rows("host", OUR_HOSTS)
+@rows("path", READS)
 def test_reading_on_loopback_is_free(host: str, path: str) -> None:
     assert status(replace(LOCAL, path=path, hosts=(host,))) == 200
 
@@ -86,7 +87,7 @@ def test_another_sites_page_gets_nothing() -> None:
     assert not passed, "\n".join(passed)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("host", "origin"),
     [
         ("localhost:26366", "http://localhost:26366"),
@@ -107,9 +108,9 @@ def test_two_origins_are_one_too_many() -> None:
     assert status(replace(LOCAL, origins=("http://localhost:26366",) * 2)) == 403
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
-@pytest.mark.parametrize("mode", [None, "no-cors", "cors", "websocket", "same-origin"])
-@pytest.mark.parametrize("path", READS)
+@rows("site", ["cross-site", "same-site"])
+@rows("mode", [None, "no-cors", "cors", "websocket", "same-origin"])
+@rows("path", READS)
 def test_what_a_browser_calls_foreign_is_refused_without_an_origin(
     site: str, mode: str | None, path: str
 ) -> None:
@@ -123,8 +124,8 @@ def test_a_link_from_anywhere_may_lead_here(site: str) -> None:
     assert status(sent) == (403 if site in ("cross-site", "same-site") else 200)
 
 
-@pytest.mark.parametrize(("method", "path"), CHANGES)
-@pytest.mark.parametrize("rules", [HOME, OUTSIDE])
+@rows(("method", "path"), CHANGES)
+@rows("rules", [HOME, OUTSIDE])
 def test_a_change_needs_the_token_everywhere(method: str, path: str, rules: Rules) -> None:
     call = replace(LOCAL, method=method, path=path)
     assert changes(call)
@@ -133,8 +134,8 @@ def test_a_change_needs_the_token_everywhere(method: str, path: str, rules: Rule
     assert status(replace(call, key=ShownKey.SESSION), rules) == 200
 
 
-@pytest.mark.parametrize("path", [*READS, *OPEN])
-@pytest.mark.parametrize("rules", [HOME, OUTSIDE])
+@rows("path", [*READS, *OPEN])
+@rows("rules", [HOME, OUTSIDE])
 def test_a_wrong_token_is_worse_than_none(path: str, rules: Rules) -> None:
     assert status(replace(LOCAL, path=path, key=ShownKey.WRONG), rules) == 401
 
@@ -152,15 +153,15 @@ def test_other_addresses_need_it_for_reading_too() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("host", ["evil.com", "node18", "node17.evil.com"])
-@pytest.mark.parametrize("key", list(ShownKey))
+@rows("host", ["evil.com", "node18", "node17.evil.com"])
+@rows("key", list(ShownKey))
 def test_other_addresses_check_the_name_too(host: str, key: ShownKey) -> None:
     assert status(replace(LOCAL, hosts=(host,), key=key), OUTSIDE) == 403
 
 
-@pytest.mark.parametrize("path", OPEN)
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("rules", [HOME, OUTSIDE])
+@rows("path", OPEN)
+@rows("method", ["GET", "HEAD"])
+@rows("rules", [HOME, OUTSIDE])
 def test_the_shell_is_open_and_holds_no_reading(path: str, method: str, rules: Rules) -> None:
     call = replace(LOCAL, method=method, path=path)
     assert is_open(call)
@@ -178,8 +179,8 @@ def test_a_code_is_exchanged_without_a_token(rules: Rules) -> None:
     assert status(replace(LOCAL, method="POST", path="/api/session/"), rules) == 401
 
 
-@pytest.mark.parametrize("path", READS)
-@pytest.mark.parametrize(("peer", "forwarded"), [("10.0.0.9", False), ("127.0.0.1", True),
+@rows("path", READS)
+@rows(("peer", "forwarded"), [("10.0.0.9", False), ("127.0.0.1", True),
                                                  (None, False), ("nonsense", False)])  # fmt: skip
 def test_a_proxy_on_this_machine_does_not_make_the_world_local(
     path: str, peer: str | None, forwarded: bool
@@ -220,7 +221,7 @@ def test_what_is_no_host_is_none(text: str) -> None:
     assert parse_host(text) is None
 
 
-@pytest.mark.parametrize(
+@rows(
     ("address", "expected"),
     [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("::ffff:127.0.0.1", True),
      ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("localhost", False), (None, False)],

@@ -31,6 +31,7 @@ from andon.model.alert_wire import (
     silence_to_json,
 )
 from andon.model.json_fields import LATEST
+from tests.support.rows import rows
 
 AT = 1_767_614_400.0
 FULL = Alert(
@@ -128,7 +129,7 @@ def test_the_worst_level_is_of_what_fires(alerts: list[Alert], worst: str | None
     assert listing.worst(alerts) == worst
 
 
-@pytest.mark.parametrize(
+@rows(
     "broken",
     [
         {"level": "fatal"},

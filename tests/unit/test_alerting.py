@@ -38,6 +38,7 @@ from andon.model.device import (
     Snapshot,
 )
 from andon.model.device import State as DeviceState
+from tests.support.rows import rows
 from tests.support.snapshots import h200
 
 AT, STEADY, GIB = 1_767_614_400.0, 1000.0, 2**30
@@ -268,7 +269,7 @@ def test_a_state_that_cannot_be_read_is_refused(broken: dict[str, object]) -> No
 # The catalogue.
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@rows("rule", RULES, ids=lambda rule: rule.name)
 def test_every_rule_has_a_sentence_and_advice_even_for_an_empty_finding(rule: Any) -> None:
     for finding in (Judgement((HOLDS,)), Judgement((HOLDS,), 9.0, 8.0, 7.0)):
         told = Told("GPU 3", finding, "3")

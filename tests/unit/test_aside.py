@@ -8,7 +8,7 @@ import pytest
 from andon.host import aside
 from andon.host.aside import Aside, LookupResult
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 class Oracle:

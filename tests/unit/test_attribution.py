@@ -18,6 +18,7 @@ from andon.core.processes.attribution import (
     slurm_from_environment,
     unescape,
 )
+from tests.support.rows import rows
 
 ID = "3f2a9c1b04de7c5a8f6e1d2b3c4a5968778695a4b3c2d1e0f9e8d7c6b5a49382"
 INNER = "9bca8d63d5fa610783847915bcff0ecac1273e5b4bed3f6fa1b07350e0135961"
@@ -236,7 +237,7 @@ SYSTEMD = [
 TABLE = [*SEEN, *DOCKER, *CONTAINERD, *PODMAN, *LXC, *MACHINES, *KUBERNETES, *SLURM, *SYSTEMD]
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.line.replace(ID, "ID"))
+@rows("row", TABLE, ids=lambda row: row.line.replace(ID, "ID"))
 def test_a_line_is_read_as_what_it_is(row: Row) -> None:
     found = belongs(row.line + "\n")
     assert (describe(found), found.job) == (row.container, row.job)
@@ -357,7 +358,7 @@ def test_no_text_raises_and_every_answer_can_be_shown(text: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "path",
     [

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from andon.core.sampling.means import mean_utilization
 from andon.model.band import Band, band
 from andon.model.device import Device, DeviceStatus, Sample, State
+from tests.support.rows import rows
 
 
 def device(
@@ -20,7 +21,7 @@ def device(
     )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("percent", "word"),
     [
         (0, Band.IDLE), (0.1, Band.LIGHT), (1, Band.LIGHT), (25, Band.LIGHT), (25.1, Band.MODERATE),

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from andon.core.evidence.blame import blamed
 from andon.core.explain import explain
 from andon.model.device import DeviceStatus, Process, ProcessKind, Snapshot, State
 from andon.units import GIB
+from tests.support.rows import rows
 from tests.support.snapshots import AT, h200
 
 
@@ -20,7 +20,7 @@ def process(pid: int, user: str | None = "dora", **more: object) -> Process:
     return replace(Process(pid, user=user, name="python"), **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("processes", "words"),
     [
         ([], None),

@@ -4,6 +4,7 @@ import pytest
 
 from andon.cli.catalogue import COMMANDS
 from andon.cli.entry import SAMPLING_COMMANDS, will_sample
+from tests.support.rows import rows
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,7 @@ def test_a_command_that_looks_at_this_nodes_devices_has_a_reader_started(args: s
     assert will_sample(args.split(), {})
 
 
-@pytest.mark.parametrize(
+@rows(
     "args",
     [
         "--help", "run --help", "run -h", "--version", "serve", "history", "nonsense",

@@ -13,6 +13,7 @@ from andon.cli.main import LazyGroup, cli, named, run
 from andon.cli.options import DEVICE_OPTION
 from andon.core.sharing.requests import RequestOptions
 from andon.errors import Invalid
+from tests.support.rows import rows
 
 READING = ("status", "watch", "ps", "who", "free", "devices", "history", "why", "alerts", "leases")
 WITH_DEVICE = (
@@ -36,25 +37,25 @@ def options(name: str) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("name", READING)
+@rows("name", READING)
 def test_every_command_that_reads_a_node_takes_a_url(name: str) -> None:
     assert "--url" in [word for words in options(name).values() for word in words]
 
 
-@pytest.mark.parametrize("name", [*WITH_DEVICE, "run", "lease"])
+@rows("name", [*WITH_DEVICE, "run", "lease"])
 def test_devices_are_named_by_the_same_options_everywhere(name: str) -> None:
     found = [words for words in options(name).values() if "-d" in words]
     assert found == [list(DEVICE_OPTION)]
 
 
-@pytest.mark.parametrize("name", WITH_DEVICE)
+@rows("name", WITH_DEVICE)
 def test_a_device_is_an_argument_wherever_one_is_meant(name: str) -> None:
     arguments = [one for one in command(name).params if isinstance(one, click.Argument)]
     assert [one.nargs for one in arguments] == [-1]
     assert "DEVICE" in str(arguments[0].metavar)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("typed", "meant"),
     [
         ("", "status"),

@@ -2,16 +2,15 @@
 
 from dataclasses import replace
 
-import pytest
-
 from andon.cli.show.live import LiveTable
 from andon.cli.show.text import display_width
 from tests.support import snapshots as golden
+from tests.support.rows import rows
 from tests.support.snapshots import office
 
 
-@pytest.mark.parametrize("width", [10, 20, 39, 60, 79, 120, 199])
-@pytest.mark.parametrize("height", [2, 3, 5, 10, 24, 60])
+@rows("width", [10, 20, 39, 60, 79, 120, 199])
+@rows("height", [2, 3, 5, 10, 24, 60])
 def test_no_line_is_too_wide_and_there_is_room_for_the_cursor(width: int, height: int) -> None:
     for snapshot in (office(), golden.farm(), golden.no_gpu(), golden.faults()):
         lines = LiveTable(color=False).frame(snapshot, width, height)

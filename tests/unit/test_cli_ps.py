@@ -28,6 +28,7 @@ from andon.host.procfs import ProcessParent
 from andon.model.device import NAMES_MISSING, Process, State
 from andon.units import GIB
 from tests.support import snapshots as golden
+from tests.support.rows import rows
 from tests.support.snapshots import ANCESTORS, FAMILY, HOSTS, FakeSampler, launched, office
 
 
@@ -193,7 +194,7 @@ def test_a_container_is_meant_by_a_part_of_its_name_or_the_beginning_of_its_id(
     assert pids(uses(office(), HOSTS, wanted)) == found
 
 
-@pytest.mark.parametrize(
+@rows(
     ("job", "words", "means"),
     [
         ("slurm:42.0", "42", True),

@@ -17,6 +17,7 @@ from andon.core.history.intervals import UsageInterval
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
+from tests.support.rows import rows
 
 FORMULAS = (
     "=cmd|'/C calc'!A0", "+1+1", "-2+3", "@SUM(A1)",
@@ -36,7 +37,7 @@ def cells(text: str) -> list[str]:
     return [cell for row in csv.reader(io.StringIO(text)) for cell in row]
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@rows("name", FORMULAS)
 def test_no_cell_of_a_spreadsheet_is_a_formula(name: str) -> None:
     snapshot = node(name)
     past = [UsageInterval("GPU-1", 4711, 1.0, name, name, 1.0, 2.0)]

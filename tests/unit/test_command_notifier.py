@@ -107,7 +107,7 @@ def test_closing_ends_what_is_under_way(tmp_path: Path) -> None:
     thread.start()
     wait_until(told.exists, "the command")
     slow.close()
-    thread.join(20)
+    thread.join(60)
     assert not is_running(int(told.read_text()))
     assert len(errors) == 1, "what was cut off was not told"
     with pytest.raises(Unavailable):

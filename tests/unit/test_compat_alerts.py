@@ -13,6 +13,7 @@ from andon import (
     ThermalThrottling,
 )
 from andon.compat.metrics import GpuMetrics
+from tests.support.rows import rows
 
 
 def metrics(**values: float | None) -> list[GpuMetrics]:
@@ -32,7 +33,7 @@ def test_the_defaults_are_80_90_95_and_300() -> None:
     assert config == AlertConfig(80, 90, 95, 300)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("values", "expected"),
     [
         ({"temperature_celsius": 80}, [ThermalThrottling(0, 80, 80)]),
@@ -100,7 +101,7 @@ def test_heat_outranks_everything_and_idleness_nothing() -> None:
     assert kinds == [ThermalThrottling, MemoryPressure, PowerLimit, GpuIdle]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("alert", "severity"),
     [
         (ThermalThrottling(0, 80, 80), 60),

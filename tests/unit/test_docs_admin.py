@@ -4,7 +4,6 @@ import re
 from importlib import import_module
 
 import click
-import pytest
 
 from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.setup.setup import TMPFILES
@@ -13,6 +12,7 @@ from andon.errors import Denied, Invalid
 from andon.host.server.node_folder import HISTORY
 from andon.leases.places import COMMON_BOOK, SYSTEM_BOOK
 from tests.conftest import REPOSITORY
+from tests.support.rows import rows
 
 PAGE = (REPOSITORY / "docs" / "admin.md").read_text(encoding="utf-8")
 UNIT = (REPOSITORY / "deploy" / "systemd" / "andon.service").read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def commands(text: str) -> list[list[str]]:
     return [words for words in typed if words and words[0] != "serve"]
 
 
-@pytest.mark.parametrize("words", commands(PAGE), ids=" ".join)
+@rows("words", commands(PAGE), ids=" ".join)
 def test_what_the_page_types_can_be_typed(words: list[str]) -> None:
     module, _, attribute = COMMANDS[words[0]].target.partition(":")
     command: click.Command = getattr(import_module(module), attribute)

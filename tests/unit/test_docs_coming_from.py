@@ -5,16 +5,16 @@ from contextlib import suppress
 from importlib import import_module
 
 import click
-import pytest
 
 from andon.cli.catalogue import COMMANDS
 from tests.conftest import REPOSITORY
+from tests.support.rows import rows
 
 PAGE = (REPOSITORY / "docs" / "coming-from.md").read_text(encoding="utf-8")
 SHOWN = sorted(set(re.findall(r"`andon ([^`]+)`", PAGE)))
 
 
-@pytest.mark.parametrize("line", SHOWN)
+@rows("line", SHOWN)
 def test_what_the_page_types_can_be_typed(line: str) -> None:
     """By the command's own parser, with simulated devices: options and their values are checked."""
     name, *words = line.split()

@@ -7,6 +7,7 @@ import pytest
 
 from andon.cli.catalogue import COMMANDS
 from tests.conftest import REPOSITORY
+from tests.support.rows import rows
 
 PAGE = (REPOSITORY / "docs" / "security.md").read_text(encoding="utf-8")
 SECTIONS: dict[str, str] = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", PAGE, re.MULTILINE))
@@ -17,7 +18,7 @@ ATTACKERS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "name"), MARKS, ids=[f"{p}::{n}" for p, n in MARKS])
+@rows(("path", "name"), MARKS, ids=[f"{p}::{n}" for p, n in MARKS])
 def test_a_test_that_the_page_names_exists(path: str, name: str) -> None:
     tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
     tests = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

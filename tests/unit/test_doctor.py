@@ -41,6 +41,7 @@ from tests.support.doctor.machines import (
     server,
 )
 from tests.support.doctor.table import CASES
+from tests.support.rows import rows
 from tests.support.snapshots import AT
 
 TITLE = doctor.title_of("doctor", "node17")
@@ -108,7 +109,7 @@ def test_a_golden_examination_speaks_json(golden: Golden) -> None:
     golden("doctor.json", as_json_text(value, live=True))
 
 
-@pytest.mark.parametrize("made", CASES, ids=lambda made: made.name)
+@rows("made", CASES, ids=lambda made: made.name)
 def test_no_line_is_wider_than_the_screen_unless_a_word_is(made: object) -> None:
     facts: MachineFacts = made.facts  # type: ignore[attr-defined]
     for line in drawn(facts).splitlines():
@@ -153,7 +154,7 @@ def test_a_word_from_outside_cannot_move_the_cursor() -> None:
 # Grades and exit codes.
 
 
-@pytest.mark.parametrize(
+@rows(
     ("found", "code", "grade"),
     [
         ([], 0, Grade.OK),

@@ -26,6 +26,7 @@ from tests.support.doctor.machines import (
 from tests.support.doctor.security import books, exposures, secure, servers, strays
 from tests.support.doctor.surroundings import containers, devices, masks, systems
 from tests.support.doctor.table import CASES, produced
+from tests.support.rows import rows
 from tests.support.snapshots import farm
 
 
@@ -43,7 +44,7 @@ def test_the_machines_are_what_they_are_called() -> None:
     assert len(farm().devices) > len(snapshot().devices)
 
 
-@pytest.mark.parametrize("made", CASES, ids=lambda made: made.name)
+@rows("made", CASES, ids=lambda made: made.name)
 def test_exactly_what_is_wrong_is_found(made: Case) -> None:
     findings = judge(made.facts)
     assert wrong(findings) == made.expected

@@ -28,6 +28,7 @@ from andon.host.inspection.security import (
 from andon.host.kin import here
 from andon.model import wire, work_wire
 from andon.model.work import Cordon, Lease, LeaseKind, Owner, Share
+from tests.support.rows import rows
 
 ME = os.getuid()
 USERS = {ME: "keeper"}
@@ -156,7 +157,7 @@ def test_a_file_that_is_not_there_is_nothing(tmp_path: Path) -> None:
 # The server and its port.
 
 
-@pytest.mark.parametrize(
+@rows(
     "content",
     [b"", b"{", b"[]", b'{"url": 5, "pid": 1}', b'{"url": "http://h:1", "pid": true}',
      b'{"url": "http://h:1", "pid": -1}', b'{"url": "http://h:1", "pid": 1e3}',

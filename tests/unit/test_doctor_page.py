@@ -3,13 +3,12 @@
 import re
 from functools import cache
 
-import pytest
-
 from andon.cli.catalogue import COMMANDS
 from andon.core.conditions.catalogue import REASON_KINDS
 from andon.core.selftest.trials import SelftestTrial
 from tests.conftest import REPOSITORY
 from tests.support.doctor.table import CASES, produced
+from tests.support.rows import rows
 
 PAGE = (REPOSITORY / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 ENTRIES: dict[str, str] = dict(re.findall(r"^### (.+)\n((?:(?!^#).*\n?)*)", PAGE, re.MULTILINE))
@@ -34,7 +33,7 @@ def named_by_tests() -> set[str]:
     return set(re.findall(r'\bSelftestTrial\.\w+|(?<=")[a-z_]+(?=")', text))
 
 
-@pytest.mark.parametrize(("title", "mark"), MARKS, ids=[f"{t}: {m}" for t, m in MARKS])
+@rows(("title", "mark"), MARKS, ids=[f"{t}: {m}" for t, m in MARKS])
 def test_what_an_entry_names_exists_and_some_case_makes_it(title: str, mark: str) -> None:
     source, _, name = mark.partition(".")
     if source == "doctor":
@@ -48,7 +47,7 @@ def test_what_an_entry_names_exists_and_some_case_makes_it(title: str, mark: str
         assert f"SelftestTrial.{name.upper()}" in named_by_tests()
 
 
-@pytest.mark.parametrize("title", ENTRIES)
+@rows("title", ENTRIES)
 def test_every_entry_is_checked_and_names_a_command_that_shows_it(title: str) -> None:
     assert "<!-- checked: " in ENTRIES[title]
     commands = re.findall(r"^ {4}andon (\w+)", ENTRIES[title], re.MULTILINE)
@@ -56,7 +55,7 @@ def test_every_entry_is_checked_and_names_a_command_that_shows_it(title: str) ->
     assert set(commands) <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("words", SYMPTOMS)
+@rows("words", SYMPTOMS)
 def test_the_symptoms_that_people_come_with_have_an_entry(words: str) -> None:
     assert any(words in title for title in ENTRIES)
 

@@ -15,6 +15,7 @@ from andon.exporter.requests import (
     parse,
     receive,
 )
+from tests.support.rows import rows
 
 PLAIN = b"GET /metrics HTTP/1.1\r\nHost: localhost:26367\r\nAccept: */*"
 
@@ -25,7 +26,7 @@ def test_a_request_is_its_method_its_path_and_its_host() -> None:
     assert parse(b"GET / HTTP/1.1\r\nhost: [::1]:80").host == "::1"
 
 
-@pytest.mark.parametrize("head", [
+@rows("head", [
     b"", b"GET", b"GET /metrics", b"GET  /metrics HTTP/1.1", b"GET metrics HTTP/1.1",
     b"GET /metrics HTTP/2", b"GET http://127.0.0.1/metrics HTTP/1.1", b"\x16\x03\x01\x02",
     PLAIN + b"\r\nHost: evil.example", PLAIN + b"\r\n folded: 1", PLAIN + b"\r\nHost : evil",

@@ -47,7 +47,7 @@ def start() -> Iterator[Start]:
 def ask(
     server: MetricsServer, path: str = "/metrics", method: str = "GET", host: str | None = None
 ) -> tuple[int, str, http.client.HTTPMessage]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     try:
         connection.request(method, path, headers={} if host is None else {"Host": host})
         answer = connection.getresponse()
@@ -161,7 +161,7 @@ def test_a_client_that_never_reads_does_not_keep_others_waiting(start: Start) ->
 
 def test_a_client_that_dribbles_is_ended(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "DEADLINE_SECONDS", 0.0)
-    with socket.create_connection(("127.0.0.1", start().port), timeout=20) as slow:
+    with socket.create_connection(("127.0.0.1", start().port), timeout=120) as slow:
         slow.sendall(b"GET /metrics HT")
         assert slow.recv(1) == b""
 
@@ -179,7 +179,7 @@ def test_however_many_come_threads_and_connections_are_bounded(start: Start) -> 
     address, scrapes = ("127.0.0.1", server.port), serving.MOST_OPEN + 8
     clients = []
     for _ in range(scrapes):  # one after another: a full backlog is the kernel's affair
-        client = socket.create_connection(address, timeout=20)
+        client = socket.create_connection(address, timeout=120)
         client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         clients.append(client)
     assert clients[-1].recv(1) == b"", "refused: all threads are busy, and all who wait are many"
@@ -199,14 +199,14 @@ def test_however_many_come_threads_and_connections_are_bounded(start: Start) -> 
     b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n folded: 1\r\n\r\n",
 ])  # fmt: skip
 def test_what_is_no_request_is_refused(start: Start, sent: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", start().port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", start().port), timeout=120) as client:
         client.sendall(sent)
         assert client.recv(12) == b"HTTP/1.1 400"
 
 
 def test_a_second_request_on_a_connection_is_not_answered(start: Start) -> None:
     one = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", start().port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", start().port), timeout=120) as client:
         client.sendall(one)
         with client.makefile("rb") as file:
             whole = file.read()
@@ -260,7 +260,7 @@ def test_it_listens_on_ipv6_too(start: Start) -> None:
     except Invalid:
         pytest.skip("this machine has no IPv6")
     assert server.url == f"http://[::1]:{server.port}/metrics"
-    connection = http.client.HTTPConnection("::1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("::1", server.port, timeout=120)
     connection.request("GET", "/metrics")
     assert connection.getresponse().read() == b"x 1\n"
     connection.close()
@@ -277,7 +277,7 @@ def test_the_kept_exporter_serves_what_is_registered() -> None:
     exporter.register_gpu_metrics(backend)
     exporter.start()
     try:
-        connection = http.client.HTTPConnection("127.0.0.1", exporter.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", exporter.port, timeout=120)
         connection.request("GET", "/metrics")
         found = parse(connection.getresponse().read().decode())
         connection.close()

@@ -134,7 +134,7 @@ def test_a_store_that_takes_for_ever_does_not_hold_up_the_bus() -> None:
     store.held.clear()
     playing = Playing(lambda: store)
     playing.tick(0)
-    assert store.entered.wait(20)
+    assert store.entered.wait(60)
     for number in range(200):
         playing.tick(number)
     assert playing.recorder.health().dropped_snapshots > 0

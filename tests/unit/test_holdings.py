@@ -16,12 +16,13 @@ from andon.core.sharing.holdings import (
 from andon.model.device import Process, ProcessKind
 from andon.model.work import Kin, LeaseState, Work
 from andon.units import GIB
+from tests.support.rows import rows
 from tests.support.sharing_parts import claim, entry, gpu, kin, lease, owner
 
 HERE = Here("b", "n")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("found", "strength"),
     [
         (kin(100, started_ticks=50), BY_ITSELF),  # the holder itself

@@ -26,6 +26,7 @@ from andon.host.containers import (
 )
 from andon.host.processes import ProcessTable
 from andon.model.device import Process
+from tests.support.rows import rows
 
 ID = "3f2a9c1b04de7c5a8f6e1d2b3c4a5968778695a4b3c2d1e0f9e8d7c6b5a49382"
 OTHER = ID[::-1]
@@ -189,7 +190,7 @@ def test_the_usual_sockets_lie_under_the_root() -> None:
     assert usual_sockets(Path("/host"))["podman"][0] == "/host/run/podman/podman.sock"
 
 
-@pytest.mark.parametrize(
+@rows(
     ("content", "names"),
     [
         (b'{"Name": "/trainer"}', RuntimeNames("trainer")),

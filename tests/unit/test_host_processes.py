@@ -24,6 +24,7 @@ from andon.host.procfs import (
 )
 from andon.kernel_files import parse_uid
 from andon.model.device import Process, ProcessKind
+from tests.support.rows import rows
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 BOOT = 1_700_000_000
@@ -292,7 +293,7 @@ def test_usage_is_cumulative_cpu_time_and_resident_bytes(tree: Tree) -> None:
     assert ProcessTable(tree.root).usage([7, 8]) == {7: ProcessCounters(200 / TICKS, 25 * PAGE)}
 
 
-@pytest.mark.parametrize("comm", ["python", "a b", "a) S 1 (b", "((", "))", ") ", "", "ü"])
+@rows("comm", ["python", "a b", "a) S 1 (b", "((", "))", ") ", "", "ü"])
 def test_a_short_name_may_hold_spaces_and_parentheses(comm: str) -> None:
     content = stat_line(7, comm).encode()
     stat = parse_stat(content)
@@ -335,7 +336,7 @@ def test_a_command_line_is_split_at_its_nulls(content: bytes, arguments: tuple[s
     assert split_command(content) == arguments
 
 
-@pytest.mark.parametrize(
+@rows(
     ("comm", "first", "exe", "name"),
     [
         ("pt_main_thread", "python", "python3.11", "python"),
@@ -408,7 +409,7 @@ def test_a_process_that_ended_needs_no_explanation(tree: Tree) -> None:
     assert table.note is None
 
 
-@pytest.mark.parametrize(
+@rows(
     ("mounts", "hides"),
     [
         ("proc /proc proc rw,hidepid=2 0 0\n", True),

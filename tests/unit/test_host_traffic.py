@@ -20,6 +20,7 @@ from andon.host.traffic import (
 )
 from andon.model.device import HOST_VALUES, Host, Network
 from tests.support.clocks import Clock
+from tests.support.rows import rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -93,7 +94,7 @@ def test_partitions_and_what_lies_on_disks_and_cards_are_not_counted_twice(node:
     assert found(node.read(after=1.0)) == (2 * 2 * 512, 2 * 4 * 512, 1000, 1400)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "whole"),
     [
         ("sda", True), ("sdaa", True), ("vdb", True), ("xvda", True), ("nvme0n1", True),
@@ -106,7 +107,7 @@ def test_whole_disks_by_name(name: str, whole: bool) -> None:
     assert is_disk(name) is whole
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "card"),
     [
         ("eth0", True), ("enp1s0f0", True), ("ib0", True), ("wlan0", True), ("lo", False),

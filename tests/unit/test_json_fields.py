@@ -27,6 +27,7 @@ from andon.model.json_fields import (
     time_in,
 )
 from andon.model.lease_list import list_from_json
+from tests.support.rows import rows
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 WRONG: tuple[Any, ...] = (
@@ -105,7 +106,7 @@ def test_a_mistake_is_named_with_its_place(value: dict[str, Any], words: str) ->
     assert str(caught.value) == words
 
 
-@pytest.mark.parametrize("number", [MOST * 2, -MOST * 2, 10**400, float("inf"), "5", True, [], {}])
+@rows("number", [MOST * 2, -MOST * 2, 10**400, float("inf"), "5", True, [], {}])
 def test_what_is_no_number_is_refused(number: object) -> None:
     with pytest.raises(Wrong):
         number_in({"a": number}, "a")

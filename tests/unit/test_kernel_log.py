@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from andon.core.events.kernel_log import LONGEST_DETAIL, parse_line, parse_record
 from andon.host.kernel_log import MOST_RECORDS, RECORD_BYTES, KernelLog
 from andon.model.alert import Event, EventKind, Party
+from tests.support.rows import rows
 
 LINES = [
     (
@@ -80,7 +81,7 @@ def test_a_reset_of_an_amd_device_is_read(line: str, code: int | None, detail: s
     )
 
 
-@pytest.mark.parametrize(
+@rows(
     "line",
     [
         "",
@@ -116,10 +117,8 @@ FORGED = "NVRM: Xid (PCI:0000:f0:00): 79"
 RESET = "amdgpu 0000:07:00.0: amdgpu: GPU reset begin!"
 
 
-@pytest.mark.parametrize(
-    "words", [FORGED, RESET, "NVRM: GPU 0000:f0:00.0: GPU has fallen off the bus."]
-)
-@pytest.mark.parametrize(
+@rows("words", [FORGED, RESET, "NVRM: GPU 0000:f0:00.0: GPU has fallen off the bus."])
+@rows(
     "before",
     [
         "tmpfs: Unknown parameter '",

@@ -1,10 +1,9 @@
 """Whose lock counts: what the kernel's list of locks proves, and what it leaves open."""
 
-import pytest
-
 from andon.core.sharing.lockers import Locker, are_strangers
 from andon.leases.locks import parse_locks
 from andon.model.work import LeaseKind, Work
+from tests.support.rows import rows
 from tests.support.sharing_parts import lease, owner
 
 ALICE, MALLORY = 1000, 1002
@@ -12,7 +11,7 @@ HELD = lease(0, owner=owner(pid=100), work=Work(200, 7, 200))
 LENT = lease(0, owner=owner(pid=100), kind=LeaseKind.NETWORK)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("lockers", "strange"),
     [
         ((Locker(300, MALLORY),), True),

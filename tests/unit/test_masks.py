@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from andon.core.sampling.masks import Visibility, in_pci_order, leading_number, visibility
 from andon.model.device import Device
+from tests.support.rows import rows
 
 UUIDS = (
     "GPU-50fc3cba-009b-4258-a3a2-f8be451b82e2",
@@ -56,7 +57,7 @@ def test_with_no_mask_every_device_is_visible_in_pci_order() -> None:
 U, V = UUIDS[0], UUIDS[2]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("mask", "left"),
     [
         ("0", [0]),
@@ -216,7 +217,7 @@ def test_a_board_cut_into_instances_has_no_number_and_its_first_instance_has_0()
         assert "one MIG instance" in (view.note or "")
 
 
-@pytest.mark.parametrize(
+@rows(
     ("mask", "left"),
     [
         (MIG_A, {MIG_A: 0}),
@@ -256,7 +257,7 @@ def test_whole_gpus_beside_instances_have_no_certain_number() -> None:
     assert dict(cuda("1", (*CUT, gpu(1))).visible) == {UUIDS[1]: 0}
 
 
-@pytest.mark.parametrize("given", ["all", "none", "void", "", "0", "3", UUIDS[1], "junk"])
+@rows("given", ["all", "none", "void", "", "0", "3", UUIDS[1], "junk"])
 def test_what_a_container_was_given_masks_nothing_that_is_seen(given: str) -> None:
     view = seen(FOUR, NVIDIA_VISIBLE_DEVICES=given)
     assert (numbers(view), view.note, view.source) == ([0, 1, 2, 3], None, None)
@@ -316,7 +317,7 @@ def amd(count: int) -> tuple[Device, ...]:
     return tuple(gpu(number, "MI300X", "amd") for number in range(count))
 
 
-@pytest.mark.parametrize(
+@rows(
     ("env", "left"),
     [
         ({}, [0, 1, 2, 3]),

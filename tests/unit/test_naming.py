@@ -19,6 +19,7 @@ from andon.model.naming import (
     title,
     titles,
 )
+from tests.support.rows import rows
 
 
 def board(index: int, uuid: str, pci: str | None = None, cuda: int | None = None) -> DeviceStatus:
@@ -43,7 +44,7 @@ NODE = (
 )
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "uuid"),
     [
         ("0", "GPU-1a2b3c4d"),
@@ -67,7 +68,7 @@ def test_each_form_of_a_name_means_one_device(name: str, uuid: str) -> None:
     assert device_named(name, NODE).device.uuid == uuid
 
 
-@pytest.mark.parametrize(
+@rows(
     "name", ["7", "6:2", "06", "GPU", "MI", "1c:00.0", "1b:00", "cuda:7", "", " 0", "0002:1b:00.0"]
 )
 def test_a_name_of_nothing_is_gone_and_lists_the_devices_here(name: str) -> None:

@@ -21,6 +21,7 @@ from tests.standin import (
     not_supported,
 )
 from tests.support.clocks import Clock
+from tests.support.rows import rows
 
 
 @pytest.fixture
@@ -384,7 +385,7 @@ def test_no_gpu_behind_a_running_driver_is_said(nvidia: Nvidia, standin: StandIn
         nvidia.open()
 
 
-@pytest.mark.parametrize("code", [*range(1, 31), 999, 12345])
+@rows("code", [*range(1, 31), 999, 12345])
 def test_every_code_has_words(code: int) -> None:
     assert trouble(code).reason
     assert trouble(code, starting=True).reach is Reach.VENDOR

@@ -12,6 +12,7 @@ from andon.errors import Denied, Unavailable
 from andon.model.device import Device, MemoryKind, ProcessKind, Reading, Setup, State
 from andon.units import MIB
 from tests.support.nvidia_smi import H200, MIG, MIG_LIST, ODD, RECORDED, check, gpu, log
+from tests.support.rows import rows
 
 NO_MEMORY = SystemMemory()
 
@@ -108,7 +109,7 @@ def test_its_process_has_no_name_because_the_host_knows_better() -> None:
 # Odd words.
 
 
-@pytest.mark.parametrize("token", ODD)
+@rows("token", ODD)
 def test_an_odd_word_is_unknown_and_is_the_reason(token: str) -> None:
     value = texts.read("memory_used_bytes", token)
     assert value == Unknown(f'nvidia-smi says "{token}"', absent="N/A" in token or "Not S" in token)
@@ -160,7 +161,7 @@ def test_an_address_is_spelled_as_the_kernel_does(text: str | None, pci: str | N
 LOST = ("GPU is lost", "[GPU is lost]")
 
 
-@pytest.mark.parametrize("token", [token for token in ODD if token not in LOST])
+@rows("token", [token for token in ODD if token not in LOST])
 def test_an_odd_word_in_the_document_costs_that_value_and_no_other(token: str) -> None:
     body = f"""<fan_speed>{token}</fan_speed><temperature><gpu_temp>41 C</gpu_temp></temperature>
       <clocks_event_reasons>{token}</clocks_event_reasons>"""
@@ -409,7 +410,7 @@ def test_a_device_that_cannot_be_reached_keeps_its_number_among_the_others() -> 
 # Failures.
 
 
-@pytest.mark.parametrize(
+@rows(
     ("code", "text", "kind", "word"),
     [
         (9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make "
@@ -444,7 +445,7 @@ def test_an_unheard_of_failure_is_told_in_its_own_words() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "piece",
     ["<nvidia_smi_log>", "</nvidia_smi_log>", "<process_name>", "</process_name> ", " ", "<"],

@@ -23,6 +23,7 @@ from andon.model.device import DeviceStatus, Limits, MemoryKind, Process, Snapsh
 from andon.model.thresholds import Thresholds
 from andon.model.throttling import REASONS
 from andon.units import GIB
+from tests.support.rows import rows
 from tests.support.snapshots import AT, FakeSampler, farm, h200
 
 HEAT = {"heat", "memory_heat"}
@@ -173,8 +174,8 @@ def test_an_alert_about_it_needs_what_everyone_else_calls_unattributed() -> None
     assert "unattributed_memory" in alerts(alone, figures)
 
 
-@pytest.mark.parametrize("used_gib", [0.2, 0.5, 2.0, 2.9, 20.0])
-@pytest.mark.parametrize("kind", MemoryKind)
+@rows("used_gib", [0.2, 0.5, 2.0, 2.9, 20.0])
+@rows("kind", MemoryKind)
 def test_status_and_why_agree(used_gib: float, kind: MemoryKind) -> None:
     status = h200(0, used_gib)
     status = replace(status, device=replace(status.device, memory_kind=kind))

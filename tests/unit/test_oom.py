@@ -8,6 +8,7 @@ from andon.core.runs.oom import Strain, complaint, memory_growth, memory_numbers
 from andon.model.run import RunState
 from andon.units import GIB
 from tests.conftest import REPOSITORY
+from tests.support.rows import rows
 
 RECORDED = sorted((REPOSITORY / "tests" / "recorded" / "oom").glob("*.txt"))
 
@@ -34,7 +35,7 @@ SAID = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "line"), SAID)
+@rows(("name", "line"), SAID)
 def test_every_framework_is_understood(name: str, line: str) -> None:
     tail = f"Traceback (most recent call last):\n  File x\n{line}\nsome last words\n"
     found = verdict(1, None, tail, [])

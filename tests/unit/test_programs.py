@@ -1,13 +1,13 @@
 """What people call a process."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.model.programs import program_of
+from tests.support.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     ("command", "program"),
     [
         ("python train.py --config llama-8b.yaml", "train.py"),

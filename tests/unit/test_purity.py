@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import andon
+from tests.support.rows import rows
 
 PACKAGE = Path(andon.__file__).parent
 FILES = sorted(path for room in ("core", "model") for path in (PACKAGE / room).rglob("*.py"))
@@ -44,7 +45,7 @@ def test_no_module_of_the_core_and_the_model_reads_a_clock() -> None:
     assert {name: reads for name, reads in found.items() if reads} == {}
 
 
-@pytest.mark.parametrize("source", [
+@rows("source", [
     "import time", "from time import monotonic", "datetime.now()", "dt.datetime.now(UTC)",
     "datetime.utcnow()", "date.today()", "read = datetime.now", "datetime.fromtimestamp(at)",
     "then.astimezone()",

@@ -16,13 +16,14 @@ from andon.core.sampling.rates import (
     steady_rate,
     wrapping_rate,
 )
+from tests.support.rows import rows
 
 
 def at(seconds: float, **values: tuple[int, int]) -> Counters:
     return Counters(seconds, values)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("before", "after", "found"),
     [
         (None, at(0, sda=(1, 2)), FIRST),

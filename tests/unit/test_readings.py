@@ -5,7 +5,6 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +35,7 @@ from andon.model.device import (
     State,
 )
 from andon.units import GIB, symbol_of, unit_of
+from tests.support.rows import rows
 
 TOTAL = 80 * GIB
 DEVICE = Device("GPU-a", 0, "nvidia", "H200", "0000:01:00.0", memory_total_bytes=TOTAL)
@@ -68,9 +68,7 @@ HONEST = {  # a cold morning; a kilowatt for some weeks
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [(n, v) for n in BOUNDS for v in SENTINELS if (n, v) not in HONEST]
-)
+@rows(("name", "value"), [(n, v) for n in BOUNDS for v in SENTINELS if (n, v) not in HONEST])
 def test_a_sentinel_is_unknown_in_every_place(name: str, value: float) -> None:
     sample = Sample(1.0, **{name: value}, read_at={name: 0.5})  # type: ignore[arg-type]
     wrong = wrong_values(sample, DEVICE)
@@ -80,8 +78,8 @@ def test_a_sentinel_is_unknown_in_every_place(name: str, value: float) -> None:
     assert without(sample, wrong) == Sample(1.0)
 
 
-@pytest.mark.parametrize("total", [None, TOTAL])
-@pytest.mark.parametrize("value", [2**32 - 1, 2**31 - 1, 2**64 - 1, -1])
+@rows("total", [None, TOTAL])
+@rows("value", [2**32 - 1, 2**31 - 1, 2**64 - 1, -1])
 def test_memory_of_all_ones_is_unknown_whatever_the_device_has(
     total: int | None, value: int
 ) -> None:
@@ -99,7 +97,7 @@ def test_the_reason_says_what_was_reported() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@rows(
     "sample",
     [
         Sample(1.0, utilization_percent=101),
@@ -117,7 +115,7 @@ def test_what_cannot_be_is_unknown(sample: Sample) -> None:
     assert wrong_values(sample, DEVICE)
 
 
-@pytest.mark.parametrize(
+@rows(
     "sample",
     [
         Sample(1.0),
@@ -165,7 +163,7 @@ def test_a_process_keeps_what_can_be_of_it() -> None:
     assert checked_processes((good,), DEVICE) == ((good,), {})
 
 
-@pytest.mark.parametrize("value", SENTINELS)
+@rows("value", SENTINELS)
 def test_a_devices_own_limits_are_checked_too(value: float) -> None:
     limits = Limits(slowdown_celsius=value, power_default_watts=value, sm_clock_mhz=1980)  # type: ignore[arg-type]
     device, reasons = checked_device(replace(DEVICE, memory_total_bytes=value, limits=limits))  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def test_each_child_is_reaped_when_it_ends_and_the_others_are_waited_for() -> No
     reaper.watch(second)
     for child, other in ((second, first), (first, None)):
         end(child)
-        assert ended.acquire(timeout=20)
+        assert ended.acquire(timeout=120)
         assert child.returncode == 0
         assert not Path(f"/proc/{child.pid}").exists()
         assert other is None or other.returncode is None

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from andon.core.processes import redaction
 from andon.core.processes.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, printable, redact
+from tests.support.rows import rows
 
 
-@pytest.mark.parametrize(
+@rows(
     ("arguments", "line"),
     [
         (["python", "train.py", "--token", "abc"], "python train.py --token ***"),
@@ -72,7 +73,7 @@ HARMLESS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", HARMLESS)
+@rows("words", HARMLESS)
 def test_a_harmless_line_is_unchanged(words: str) -> None:
     assert redact(["python", *words.split(" ")]) == f"python {words}"
     assert redact([f"python {words}"]) == f"python {words}"
@@ -233,7 +234,7 @@ MANY = 100_000  # characters: a cost that grows with their square would take a m
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("piece", PIECES)
 def test_the_cost_of_a_hostile_line_grows_no_faster_than_the_line(
     piece: str, monkeypatch: pytest.MonkeyPatch
@@ -243,7 +244,7 @@ def test_the_cost_of_a_hostile_line_grows_no_faster_than_the_line(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", range(4))
 def test_no_two_kinds_of_pieces_make_it_slow_together(
     seed: int, monkeypatch: pytest.MonkeyPatch

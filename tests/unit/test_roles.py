@@ -17,6 +17,7 @@ from andon.core.access.roles import (
     sight_of,
     signature,
 )
+from tests.support.rows import rows
 
 DORA = Identity(Role.USER, 1234, "dora")
 ROOT = Identity(Role.OWNER, 0, "root")
@@ -39,7 +40,7 @@ TABLE = {  # action: (anonymous, user about their own, user about another's, own
 }
 
 
-@pytest.mark.parametrize("action", Action)
+@rows("action", Action)
 def test_every_role_and_action_is_decided(action: Action) -> None:
     callers = ((ANONYMOUS, True), (DORA, True), (DORA, False), (ROOT, False))
     allowed = tuple(refusal_for(who, action, own) is None for who, own in callers)
@@ -62,7 +63,7 @@ def test_root_and_the_servers_user_are_its_owners(uid: int, server: int, role: R
     assert identity_of(uid, "someone", server).role is role
 
 
-@pytest.mark.parametrize(
+@rows(
     ("method", "path", "action"),
     [
         ("POST", "/api/leases", Action.TAKE),

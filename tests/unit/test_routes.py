@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from andon.core.notifying.routes import QuietHours, Route, concerns, due, parse_quiet
 from andon.model.alert import Level, Notice, NoticeKind
 from tests.support.route_parts import DAY, HOT, HOUR, MIDNIGHT, utc
+from tests.support.rows import rows
 
 
 def notice(
@@ -17,7 +18,7 @@ def notice(
     return Notice("n1", kind, replace(HOT, level=level), at)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("route", "told"),
     [
         (Route("a"), True),

@@ -14,6 +14,7 @@ from andon.model.json_fields import Wrong
 from andon.model.wire import Json
 from andon.web.answers.alert_payloads import rules_to_json
 from andon.web.answers.rule_page import NEVER_AN_ALERT, RuleContext, rule_to_json
+from tests.support.rows import rows
 from tests.support.snapshots import farm
 
 DEVICES = farm().devices[:3]
@@ -104,7 +105,7 @@ def test_an_unknown_name_is_refused_with_the_one_that_may_be_meant() -> None:
     assert refused.value.hint == "to list them: andon alerts rules --all"
 
 
-@pytest.mark.parametrize("condition", CONDITIONS, ids=lambda one: one.name)
+@rows("condition", CONDITIONS, ids=lambda one: one.name)
 def test_a_server_s_page_is_read_as_it_was_written(condition: object) -> None:
     book = Rulebook(overrides=[Override(device=1, figures={"thermal_celsius": 70.0})])
     made = rule_to_json(condition, RuleContext(book, DEVICES))  # type: ignore[arg-type]

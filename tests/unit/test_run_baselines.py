@@ -21,6 +21,7 @@ from andon.core.runs.spread import Order
 from andon.errors import Conflict
 from andon.model.run import RunDevice, RunState
 from andon.testing.run_index_contract import AT, FIRST
+from tests.support.rows import rows
 
 GOOD = replace(FIRST, duration_seconds=100.0, energy_joules=1000.0, idle_share=0.1)
 
@@ -37,7 +38,7 @@ def checked(before: list[Any], after: list[Any], percent: float = 5.0) -> dict[s
     return {line.measure.name: line for line in lines}
 
 
-@pytest.mark.parametrize(
+@rows(
     ("before", "after", "drifted"),
     [
         ((100,), (104,), False),
@@ -89,7 +90,7 @@ def test_only_three_runs_on_each_side_give_an_order() -> None:
     assert checked(runs(1, 2, 3), runs(9, 9, 9))["duration_seconds"].order is Order.HIGHER
 
 
-@pytest.mark.parametrize("state", [one for one in RunState if one is not RunState.SUCCEEDED])
+@rows("state", [one for one in RunState if one is not RunState.SUCCEEDED])
 def test_only_runs_that_succeeded_make_a_baseline(state: RunState) -> None:
     with pytest.raises(Conflict) as error:
         baseline_of("good", AT, runs(1, state=state))

@@ -16,6 +16,7 @@ from andon.host.run_life import FRESH_SECONDS, is_alive
 from andon.host.system import node_name
 from andon.model.run import RunBegin, RunState
 from andon.stores.sqlite_runs import SqliteRunIndex
+from tests.support.rows import rows
 from tests.support.run_records import BEGAN, begin, end, sample, write_record
 
 NOW = BEGAN + 100
@@ -202,6 +203,6 @@ ALIVE = (
 )
 
 
-@pytest.mark.parametrize(("first", "age", "alive"), ALIVE, ids=range(len(ALIVE)))
+@rows(("first", "age", "alive"), ALIVE, ids=range(len(ALIVE)))
 def test_whether_a_run_lives(first: RunBegin, age: float, alive: bool) -> None:
     assert is_alive(first, NOW - age, NOW) is alive

@@ -3,6 +3,7 @@
 import pytest
 
 from andon.core.runs.ranks import RankPlace, rank_place
+from tests.support.rows import rows
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
 SRUN = {
@@ -15,7 +16,7 @@ OPENMPI = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@rows(
     ("variables", "place"),
     [
         ({}, RankPlace()),

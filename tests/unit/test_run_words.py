@@ -21,6 +21,7 @@ from andon.model.release_note import (
     release_to_json,
 )
 from andon.units import GIB, human_joules
+from tests.support.rows import rows
 
 
 def used(mean: float | None, peak: int | None, joules: float | None) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def test_a_note_that_is_none_is_ignored(tmp_path: Path, text: str) -> None:
     hold.close()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("command", "short"),
     [
         ("/usr/bin/python3 -S -E /home/a/train.py --lr 1", "train.py --lr 1"),

@@ -4,7 +4,6 @@ import json
 import math
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from andon.core.runs.items import ItemBook
 from andon.core.runs.plain import plain_numbers, plain_table
 from andon.model.run import ItemState, RunEvent, RunState
 from andon.model.run_wire import line_from_json, line_to_text
+from tests.support.rows import rows
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
@@ -79,7 +79,7 @@ def test_items_are_numbered_and_timed() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@rows(
     ("error", "state", "code"),
     [
         (None, RunState.SUCCEEDED, None),

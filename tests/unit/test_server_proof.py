@@ -18,6 +18,7 @@ from andon.core.access.server_proof import (
     proof_key,
     prove,
 )
+from tests.support.rows import rows
 
 TOKEN, NONCE = "t" * 43, bytes(range(32))
 ME, ANOTHER = 1000, 65534
@@ -48,7 +49,7 @@ def test_who_does_not_know_it_is_not(statement: Statement | None) -> None:
     assert doubt(statement, TOKEN, NONCE, replace(HERE, encrypted=True), ME) is not None
 
 
-@pytest.mark.parametrize(
+@rows(
     ("peer", "believed"),
     [
         (HERE, False),  # who listens there is not known

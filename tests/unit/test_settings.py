@@ -19,6 +19,7 @@ from andon.core.settings.resolution import (
     resolve,
 )
 from andon.errors import Invalid
+from tests.support.rows import rows
 
 FILE = "andon.toml"
 
@@ -187,7 +188,7 @@ def test_variables_of_other_parts_are_no_mistake() -> None:
     assert resolve(None, dict.fromkeys(OTHERS, "x") | {"HOME": "x"}, {}).settings == Settings()
 
 
-@pytest.mark.parametrize(
+@rows(
     ("text", "mistake"),
     [
         ('[sampling]\ninterval = "fast"',
@@ -229,7 +230,7 @@ def test_a_mistake_in_the_file_names_its_place(text: str, mistake: str) -> None:
     assert mistakes(text) == (mistake,)
 
 
-@pytest.mark.parametrize(
+@rows(
     ("name", "value", "mistake"),
     [
         ("ANDON_INTERVAL", "fast",
@@ -381,7 +382,7 @@ def test_importing_the_settings_loads_nothing_heavy() -> None:
     assert shown.stdout.strip() == "False False"
 
 
-@pytest.mark.parametrize(
+@rows(
     "origin",
     ["*", "null", "http://*", "https://*.example.org", "http://a/", "http://a/b", "a.example",
      "ftp://a", "http://A", "http://u@a", "http://a:80", "https://a:443", "http://a:99999",

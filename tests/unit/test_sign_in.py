@@ -26,6 +26,7 @@ from andon.host.server import peer_credentials
 from andon.host.server.peer_credentials import connect, peer_uid
 from andon.web.transport.keys import Keys
 from andon.web.transport.sign_in_socket import SignInSocket, local_sign_in
+from tests.support.rows import rows
 
 URL = "http://127.0.0.1:26366"
 GOOD = SignInAnswer(URL, 26366, "dora", "c" * 43)
@@ -39,7 +40,7 @@ def test_an_answer_reads_as_it_was_written(answer: SignInAnswer) -> None:
     assert parse_answer(dump_answer(answer)) == answer
 
 
-@pytest.mark.parametrize(
+@rows(
     "content",
     [
         b"", b"{}", b"[]", b"null", b"[" * 9999, b"\xff", b'{"schema": "andon.sign-in/2"}',
@@ -80,7 +81,7 @@ def test_a_relay_is_not_the_server() -> None:
     assert answer_doubt(GOOD, 8080) == f"it relays requests to the server at {URL}"
 
 
-@pytest.mark.parametrize(
+@rows(
     "name",
     ["", "/tmp/x", "andon-sign-in/1/x", f"{PREFIX}1/{HEX}x", f"x{PREFIX}1/{HEX}", None, 5,
      f"{PREFIX}1/{HEX}\n", f"\0{PREFIX}1/{HEX}", "../../x"],

@@ -463,7 +463,7 @@ class TestScripts:
             returned.set()
 
         threading.Thread(target=ask, daemon=True).start()
-        assert asked.wait(10)
+        assert asked.wait(60)
         backend.close()
         assert read(backend, cards[2], 6).sample is not None
         assert not returned.wait(0.05)

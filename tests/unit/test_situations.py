@@ -1,7 +1,5 @@
 """What `andon why` says in situations that were told without knowing how it decides."""
 
-import pytest
-
 from andon.core.alerting.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.phrasing import format_evidence
@@ -9,9 +7,10 @@ from andon.core.evidence.reasons import Reason
 from andon.core.explain import explain, explain_node, worst_first
 from tests.situations.story import Situation
 from tests.situations.table import SITUATIONS
+from tests.support.rows import rows
 
 
-@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
+@rows("situation", SITUATIONS, ids=lambda situation: situation.name)
 def test_the_expert_would_say_the_same(situation: Situation) -> None:
     reasons = _asked(situation)
     first, codes = reasons[0], {reason.code for reason in reasons}

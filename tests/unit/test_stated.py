@@ -5,8 +5,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from andon.core.conditions.catalogue import BY_NAME, DEFAULTS, FIGURES, RULES, RULES_OF, thresholds
 from andon.core.conditions.condition import Condition
 from andon.core.conditions.judging import OnReport
@@ -14,6 +12,7 @@ from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.stated import stated
 from andon.model.thresholds import Thresholds
 from andon.web.answers.alert_payloads import rules_to_json
+from tests.support.rows import rows
 
 OF_RULE = RULES_OF | {
     "thermal_margin_celsius": "thermal",
@@ -38,7 +37,7 @@ def test_a_threshold_of_75_leaves_no_rule_that_says_80() -> None:
     assert "80 °C" not in text
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@rows("figure", FIGURES)
 def test_every_threshold_is_in_the_text_of_its_rule(figure: str) -> None:
     """Or, as a duration, it is what the rule says it waits for."""
     rule = OF_RULE[figure]
@@ -48,7 +47,7 @@ def test_every_threshold_is_in_the_text_of_its_rule(figure: str) -> None:
     assert re.search(r"\b7\b", after), after
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@rows("rule", RULES, ids=lambda rule: rule.name)
 def test_no_name_of_a_number_is_left_in_a_text(rule: Condition) -> None:
     assert "{" not in repr(replace(stated(rule, DEFAULTS), judged=OnReport()))
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from andon.core.settings.resolution import resolve
 from andon.core.settings.store_url import LONGEST, StoreUrl, file_of, parse_store_url, redacted
 from andon.errors import Invalid
+from tests.support.rows import rows
 
 FILES = [
     ("sqlite:///data/history.db", "/data/history.db"),
@@ -36,7 +37,7 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "path"), FILES)
+@rows(("text", "path"), FILES)
 def test_a_file_is_named_by_a_url_or_a_path(text: str, path: str) -> None:
     url = parse_store_url(text)
     assert (url.scheme, file_of(url)) == ("sqlite", path)
@@ -89,7 +90,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "reason"), REFUSED, ids=lambda value: ascii(value)[:30])
+@rows(("text", "reason"), REFUSED, ids=lambda value: ascii(value)[:30])
 def test_what_names_no_store_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(Invalid, match=reason) as refused:
         parse_store_url(text)
@@ -124,7 +125,7 @@ SECRETS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "shown"), SECRETS)
+@rows(("text", "shown"), SECRETS)
 def test_a_password_is_not_shown(text: str, shown: str) -> None:
     assert redacted(text) == shown
     assert redacted(shown) == shown
@@ -175,7 +176,7 @@ def test_the_file_and_the_variable_take_the_same(value: str) -> None:
     assert by_variable.history_store == by_file.history_store == value
 
 
-@pytest.mark.parametrize(("text", "reason"), REFUSED[2:], ids=lambda value: ascii(value)[:30])
+@rows(("text", "reason"), REFUSED[2:], ids=lambda value: ascii(value)[:30])
 def test_a_setting_is_refused_where_it_is_written(text: str, reason: str) -> None:
     with pytest.raises(Invalid, match=rf"^ANDON_HISTORY: .*{reason}"):
         resolve(None, {"ANDON_HISTORY": text}, {})

@@ -33,6 +33,7 @@ from andon.model.lease_list import list_from_json
 from andon.model.verdict import VerdictKind, verdict_from_json, verdict_to_json
 from andon.model.work import Cordon, LeaseState, Work
 from andon.units import GIB
+from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, request
 from tests.support.web_parts import HOME, Caller, Parts
 
@@ -284,7 +285,7 @@ def test_our_own_lease_counts_as_available(show: Show, book: Book) -> None:
 # The verdict itself.
 
 
-@pytest.mark.parametrize(
+@rows(
     ("kind", "expected"),
     [
         (ObstacleKind.LEASED, VerdictKind.HELD),

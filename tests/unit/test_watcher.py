@@ -205,7 +205,7 @@ def test_deliveries_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.Mon
     opened = threading.Event()
 
     def late() -> AlertStore:
-        opened.wait(20)
+        opened.wait(60)
         return ledger
 
     monkeypatch.setattr("andon.engine.alerting.watcher.OPENING_SECONDS", 0.0)

@@ -3,7 +3,6 @@
 import json
 import random
 
-import pytest
 from engineio import packet as frames
 from socketio import packet as packets
 
@@ -16,6 +15,7 @@ from andon.web.live.frames import (
     check_body,
     check_frame,
 )
+from tests.support.rows import rows
 
 GOOD = (
     "40", "40{}", '40{"token":"x"}', "40null", '40"x"', "41", "1", "3", '42["subscribe"]',
@@ -24,18 +24,18 @@ GOOD = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("frame", [*GOOD, "2probe", "5"])
+@rows("frame", [*GOOD, "2probe", "5"])
 def test_what_clients_send_passes(frame: str) -> None:
     assert check_frame(frame) is None
 
 
-@pytest.mark.parametrize("frame", GOOD)
+@rows("frame", GOOD)
 def test_what_clients_send_passes_in_a_request(frame: str) -> None:
     assert check_body(frame.encode()) == []
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED))
-@pytest.mark.parametrize("form", ['42["{}"]', '42["{}",{{}}]', '427["{}",1,2]', '42 [ "{}" ]'])
+@rows("name", sorted(RESERVED))
+@rows("form", ['42["{}"]', '42["{}",{{}}]', '427["{}",1,2]', '42 [ "{}" ]'])
 def test_reserved_events_are_refused(name: str, form: str) -> None:
     assert check_frame(form.format(name)) is MalformedFrame.RESERVED
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in name)
@@ -46,7 +46,7 @@ def test_no_reserved_name_is_an_event() -> None:
     assert not EVENTS & RESERVED
 
 
-@pytest.mark.parametrize(
+@rows(
     ("frame", "wrong"),
     [
         (b"42", MalformedFrame.BINARY),
@@ -86,7 +86,7 @@ def test_everything_else_is_refused_with_its_kind(frame: object, wrong: Malforme
     assert check_frame(frame) is wrong
 
 
-@pytest.mark.parametrize(
+@rows(
     ("body", "wrong"),
     [
         (b"", [MalformedFrame.FRAME]),

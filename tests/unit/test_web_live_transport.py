@@ -23,6 +23,7 @@ from tests.support.live_parts import (
     until,
     without_routes,
 )
+from tests.support.rows import rows
 from tests.support.web_parts import BEARER, TOKEN, Parts
 
 __all__ = ["without_routes"]
@@ -369,7 +370,7 @@ def test_anonymous_handshakes_leave_a_place_for_the_token(play: Any) -> None:
     play(script)
 
 
-@pytest.mark.parametrize(
+@rows(
     "query",
     [
         "", "EIO=3&transport=polling", "EIO=4", "EIO=4&transport=pigeon",

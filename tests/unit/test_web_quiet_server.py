@@ -11,7 +11,7 @@ import uvicorn
 from andon.web.bindings import quiet_server
 from andon.web.transport.asgi import Receive, Scope, Send
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)

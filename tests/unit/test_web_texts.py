@@ -16,6 +16,7 @@ from andon.web.answers.sights import HIDDEN, HIDDEN_OTHERS, seen_by
 from andon.web.answers.texts import MOST_SIGHTS, SnapshotTexts
 from andon.web.bindings.packets import Packet, Prepared
 from tests.support import snapshots as drawn
+from tests.support.rows import rows
 
 NODES = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.faults(),
          drawn.office(), drawn.launched())  # fmt: skip
@@ -32,8 +33,8 @@ def expected(snapshot: Snapshot, sight: Sight) -> object:
     return json.loads(wire.dumps(wire.snapshot_to_json(shown)))
 
 
-@pytest.mark.parametrize("sight", SIGHTS)
-@pytest.mark.parametrize("node", range(len(NODES)))
+@rows("sight", SIGHTS)
+@rows("node", range(len(NODES)))
 def test_the_text_says_what_the_wire_says(node: int, sight: Sight) -> None:
     text = SnapshotTexts().of(NODES[node], sight)
     assert json.loads(text) == expected(NODES[node], sight)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from andon.core.events.xids import XIDS, explain
 from andon.model.alert import Level
+from tests.support.rows import rows
 
 CRITICAL = (46, 48, 54, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 158, 171, 172)
 WARNING = (63, 92, 94)
@@ -29,7 +30,7 @@ def test_a_failed_copy_or_video_engine_is_a_warning() -> None:
     assert all("engine" in XIDS[code].meaning for code in engines)
 
 
-@pytest.mark.parametrize("code", sorted(XIDS))
+@rows("code", sorted(XIDS))
 def test_the_words_are_plain_and_say_what_to_do(code: int) -> None:
     xid = XIDS[code]
     assert re.fullmatch(r"[a-z][^:]*[^.:]", xid.meaning), "it goes on after a colon"
