@@ -9,7 +9,7 @@ import { banner } from "../src/lib/banner";
 import { overlap, placed } from "../src/lib/card";
 import { located } from "../src/lib/commands";
 import { fit } from "../src/lib/fit";
-import { bytes, DASH, duration, gib, hourOf, isIdle, measured, percent, throttleName, throttleTone, traffic, used, vendorName } from "../src/lib/format";
+import { bytes, DASH, duration, gib, hourOf, isIdle, measured, ownWords, percent, readingName, throttleName, throttleTone, traffic, used, vendorName } from "../src/lib/format";
 import { alertsOn, badge, gathered, listed, marks, parts, silenceText, stateOf, summary } from "../src/lib/alerting";
 import { matches, passes } from "../src/lib/choosing";
 import { availability, brief, firstStep, heldBy, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
@@ -460,4 +460,25 @@ test("a command says where it works: through a tunnel the page's node is not thi
 
 test("durations are as in the commands", () => {
   for (const one of durations) assert.deepEqual([duration(one.seconds), measured(one.seconds)], [one.lasted, one.took], `${one.seconds} s`);
+});
+
+test("the number and the clock of a device are called as its vendor calls them", () => {
+  const named = (vendor: string) => [ownWords(vendor).index, ownWords(vendor).clock];
+  assert.deepEqual(named("nvidia"), ["CUDA index", "SM clock"]);
+  assert.deepEqual(named("amd"), ["HIP index", "core clock"]);
+  assert.deepEqual(named("intel"), ["device number", "clock"]);
+  assert.deepEqual(named("someone else"), ["device number", "clock"]);
+  const clocks = (vendor: string) => {
+    const device = { vendor, memory_total_bytes: null, limits: { sm_clock_mhz: 1980 }, sample: null } as never;
+    const kind = kindsOf(device).find((one) => one.title === "Clocks")!;
+    return [kind.limit(device)?.label, ...kind.lines.map((line) => line.name)];
+  };
+  assert.deepEqual(clocks("nvidia"), ["max SM clock", "SM clock", "memory clock"]);
+  assert.deepEqual(clocks("amd"), ["max core clock", "core clock", "memory clock"]);
+});
+
+test("a missing value has a plain name", () => {
+  const named = (name: string) => readingName(name, "amd");
+  assert.deepEqual(["memory_used_bytes", "sm_clock_mhz", "memory_temperature_celsius", "processes", "ecc_uncorrected"].map(named),
+    ["memory", "core clock", "memory temperature", "processes", "uncorrected ECC errors"]);
 });

@@ -298,6 +298,7 @@ def test_who_waits_and_what_is_cordoned_is_listed(seen: Window, home: Served) ->
         waiting = page.locator("ol.waiting li")
         expect(waiting).to_have_count(1)
         expect(waiting).to_contain_text("requests 1 GPU with 1.0 GiB")
+        expect(waiting).to_contain_text(re.compile(r"· waiting \d+ s"))  # its age, not a length
         cordoned = page.locator("ul.cordons li")
         expect(cordoned).to_contain_text("GPU 2")
         expect(cordoned).to_contain_text("new fan")

@@ -36,6 +36,23 @@ def _andon(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_python_runs_the_package_as_the_command() -> None:
+    """G15: `python -m andon` is `andon`."""
+    for words in ((), ("version",), ("status", "-d", "0", "--json")):
+        done = subprocess.run(
+            [sys.executable, "-m", "andon", *words],
+            capture_output=True, text=True, timeout=60, check=False,
+            env={**os.environ, "ANDON_SIMULATE": "2", "COLUMNS": "80"},
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        if words == ("version",):
+            assert done.stdout == _andon("version").stdout
+        elif words:
+            assert [one["index"] for one in json.loads(done.stdout)["devices"]] == [0]
+        else:
+            assert "SIMULATED" in done.stdout
+
+
 def test_help_imports_no_command_and_no_engine() -> None:
     script = (
         "import sys\n"

@@ -7,7 +7,7 @@ import pytest
 
 from andon.cli.show.findings import broken_command
 from andon.core.doctor.checkup import judge
-from andon.core.doctor.facts import BookFolder
+from andon.core.doctor.facts import BookFolder, SampleTrial
 from andon.core.doctor.findings import Check, Finding, Grade
 from andon.core.doctor.security_facts import Kept, RunningServer, Stray
 from tests.support.doctor.case import FAIL, Case, case, own
@@ -17,6 +17,7 @@ from tests.support.doctor.machines import (
     SAFE,
     TOKEN,
     amd,
+    find,
     laptop,
     no_gpu,
     server,
@@ -78,6 +79,20 @@ def test_there_are_hundreds_of_cases_and_each_has_its_name() -> None:
 
 def test_every_finding_there_is_comes_from_some_case() -> None:
     assert produced() == set(Check)
+
+
+def test_models_that_are_not_named_are_counted() -> None:
+    """V23: eight models, of which three were named as if they were all."""
+    eight = snapshot(8)
+    named = tuple(
+        replace(one, device=replace(one.device, name=f"H10{n}"))
+        for n, one in enumerate(eight.devices)
+    )
+    facts = replace(server(), trial=SampleTrial(replace(eight, devices=named), 0.3))
+    said = find(facts, Check.DEVICES_RESPOND).words
+    assert said.endswith("H100, H101, H102 and 5 more models"), said
+    three = replace(server(), trial=SampleTrial(replace(eight, devices=named[:3]), 0.3))
+    assert find(three, Check.DEVICES_RESPOND).words.endswith("H100, H101, H102")
 
 
 def test_a_path_from_outside_is_quoted_in_what_is_to_be_typed() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import andon
 from andon.core.history.series import throttle_mask, throttle_reasons
+from andon.model.device import SAMPLE_VALUES, reading_label
 from andon.model.throttling import (
     NVIDIA_REASONS,
     REASONS,
@@ -15,7 +16,7 @@ from andon.model.throttling import (
     reason_of,
     reason_of_smi,
 )
-from andon.model.vendors import VENDORS
+from andon.model.vendors import MASKED, VENDORS
 from tests.conftest import REPOSITORY
 
 SOURCE = Path(andon.__file__).parent
@@ -84,10 +85,21 @@ def test_the_golden_tables_of_the_board_are_these() -> None:
         for reason in REASONS
     }
     vendors = {vendor.name: vendor.title for vendor in VENDORS}
+    words = {one.name: {"index": one.index_words, "clock": one.clock} for one in MASKED}
+    labels = {
+        name: label
+        for name in SAMPLE_VALUES
+        if (label := reading_label(name)) != name.replace("_", " ")
+    }
     kind = "{ title: string; kind: string; alarming: boolean }"
     text = (
         f"{HEAD}export const THROTTLE: Record<string, {kind}> = {json.dumps(throttle, indent=2)};"
         f"\n\nexport const VENDORS: Record<string, string> = {json.dumps(vendors, indent=2)};\n"
+        f"\n/** What a vendor calls the number and the clock of its devices. */\n"
+        f"export const OWN_WORDS: Record<string, {{ index: string; clock: string }}> = "
+        f"{json.dumps(words, indent=2)};\n"
+        f"\n/** What people call a reading whose name would not do. */\n"
+        f"export const LABELS: Record<string, string> = {json.dumps(labels, indent=2)};\n"
     )
     if os.environ.get("UPDATE_GOLDEN"):
         BOARD.write_text(text, encoding="utf-8")

@@ -1,6 +1,6 @@
 /** What is drawn of a device: the readings of each chart, their units, scales and limits. */
 import type { Device } from "../api/types";
-import { known } from "../lib/format";
+import { known, ownWords } from "../lib/format";
 import type { Metric } from "../live/rings";
 import type { Summary } from "./data";
 import { GIB, scaleOf } from "./data";
@@ -55,7 +55,7 @@ export const KINDS: ChartKind[] = [
   },
   {
     title: "Clocks", unit: "MHz", digits: 0, top: null,
-    limit: (device) => limitOf("max SM clock", device.limits.sm_clock_mhz),
+    limit: (device) => limitOf(`max ${ownWords(device.vendor).clock}`, device.limits.sm_clock_mhz),
     lines: [
       { label: "SM", metric: "sm_clock_mhz", colour: "--chart-1", name: "SM clock" },
       { label: "memory", metric: "memory_clock_mhz", colour: "--chart-2", name: "memory clock" },
@@ -87,7 +87,15 @@ export const KINDS: ChartKind[] = [
 /** The charts that a device has something for. */
 export function kindsOf(device: Device, most: number = KINDS.length): ChartKind[] {
   const reported = (kind: ChartKind) => kind.lines.some((line) => known(device.sample?.[line.metric]));
-  return KINDS.slice(0, most).filter((kind) => !kind.rare || reported(kind));
+  return KINDS.slice(0, most).filter((kind) => !kind.rare || reported(kind)).map((kind) => inWordsOf(device, kind));
+}
+
+/** The clock of the processors is called as its vendor does. */
+function inWordsOf(device: Device, kind: ChartKind): ChartKind {
+  const clock = ownWords(device.vendor).clock;
+  const called = (line: ChartKind["lines"][number]) =>
+    line.metric === "sm_clock_mhz" ? { ...line, label: clock.replace(/ clock$/, ""), name: clock } : line;
+  return kind.lines.some((line) => line.metric === "sm_clock_mhz") ? { ...kind, lines: kind.lines.map(called) } : kind;
 }
 
 /** The readings of the page with all GPUs, by name. */

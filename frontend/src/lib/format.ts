@@ -1,5 +1,5 @@
 /** Values as text. Unknown is a dash, never a zero. */
-import { THROTTLE, VENDORS } from "./tables";
+import { LABELS, OWN_WORDS, THROTTLE, VENDORS } from "./tables";
 
 export const DASH = "–";
 const GIB = 1024 ** 3;
@@ -104,6 +104,16 @@ export function dateOf(at: number): string {
 
 export function words(name: string): string {
   return name.replaceAll("_", " ");
+}
+
+/** What a vendor calls the number and the clock of its devices: "HIP index", "core clock". */
+export function ownWords(vendor: string): { index: string; clock: string } {
+  return OWN_WORDS[vendor] ?? { index: "device number", clock: "clock" };
+}
+
+/** A reading as people call it, in its vendor's words. */
+export function readingName(name: string, vendor: string): string {
+  return name === "sm_clock_mhz" ? ownWords(vendor).clock : (LABELS[name] ?? words(name));
 }
 
 /** A throttle reason as people call it. */

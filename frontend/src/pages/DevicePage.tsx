@@ -5,7 +5,7 @@ import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
 import { alertsOn, LEVELS, listed, marks } from "../lib/alerting";
 import { banner } from "../lib/banner";
-import { count, DASH, gib, known, percent, traffic, used, withUnit, words } from "../lib/format";
+import { count, DASH, gib, known, ownWords, percent, readingName, traffic, used, withUnit } from "../lib/format";
 import { verdictText } from "../lib/holding";
 import { acknowledgedText, type Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
@@ -82,15 +82,16 @@ export function DevicePage({ uuid, query, judged }: Props) {
 
 function Now({ device }: { device: Device }) {
   const s = device.state === "ok" ? device.sample : null;
+  const { clock } = ownWords(device.vendor);
+  const active: [string, string][] = [["SM active", percent(s?.sm_active_percent)], ["tensor active", percent(s?.tensor_active_percent)]];
   const facts: [string, string][] = [
     ["utilisation", percent(s?.utilization_percent)],
     ["memory", used(s?.memory_used_bytes, device.memory_total_bytes, "GiB", gib)],
     ["temperature", withUnit(s?.temperature_celsius, "°C")],
     ["power", used(s?.power_watts, s?.power_limit_watts, "W")],
     ["fan", percent(s?.fan_percent)],
-    ["SM clock", withUnit(s?.sm_clock_mhz, "MHz")],
-    ["SM active", percent(s?.sm_active_percent)],
-    ["tensor active", percent(s?.tensor_active_percent)],
+    [clock, withUnit(s?.sm_clock_mhz, "MHz")],
+    ...(clock.startsWith("SM") ? active : []),
     ["PCIe received / sent", traffic(s?.pcie_received_bytes_per_second, s?.pcie_sent_bytes_per_second)],
   ];
   const links = traffic(s?.nvlink_received_bytes_per_second, s?.nvlink_sent_bytes_per_second);
@@ -149,6 +150,7 @@ function Given({ holders }: { holders: Holder[] }) {
 
 function Facts({ device }: { device: Device }) {
   const { limits, sample, setup } = device;
+  const own = ownWords(device.vendor);
   const mode = (on: boolean | null) => (on === null ? DASH : on ? "on" : "off");
   const later = setup.ecc_pending === null || setup.ecc_pending === setup.ecc ? "" : `, ${mode(setup.ecc_pending)} after a reboot`;
   const link = (generation: number | null | undefined, width: number | null | undefined) =>
@@ -158,17 +160,17 @@ function Facts({ device }: { device: Device }) {
     ["PCI", device.pci ?? DASH],
     ["vendor", device.vendor],
     ["memory", `${used(device.memory_total_bytes, null, "GiB", gib)}${device.memory_kind === "unified" ? ", shared with the system" : ""}`],
-    ["CUDA index", device.cuda_index === null ? (device.visible ? DASH : "hidden from this server") : String(device.cuda_index)],
+    [own.index, device.cuda_index === null ? (device.visible ? DASH : "hidden from this server") : String(device.cuda_index)],
     ["slowdown temperature", withUnit(limits.slowdown_celsius, "°C")],
     ["default power limit", withUnit(limits.power_default_watts, "W")],
-    ["max clock", withUnit(limits.sm_clock_mhz, "MHz")],
+    [`max ${own.clock}`, withUnit(limits.sm_clock_mhz, "MHz")],
     ["PCIe link", link(sample?.pcie_generation, sample?.pcie_width)],
     ["max PCIe link", link(limits.pcie_generation, limits.pcie_width)],
     ["slot's PCIe link", link(limits.pcie_slot_generation, limits.pcie_slot_width)],
     ["persistence mode", mode(setup.persistence)],
     ["ECC", mode(setup.ecc) + later],
     ["uncorrected ECC errors", known(sample?.ecc_uncorrected) ? String(sample?.ecc_uncorrected) : DASH],
-    ["energy", known(sample?.energy_joules) ? `${((sample?.energy_joules ?? 0) / 3.6e6).toFixed(2)} kWh` : DASH],
+    ["energy since the driver was loaded", known(sample?.energy_joules) ? `${(sample.energy_joules / 3.6e6).toFixed(2)} kWh` : DASH],
   ];
   return (
     <section className="panel">
@@ -184,13 +186,13 @@ function Facts({ device }: { device: Device }) {
 
 function Missing({ device }: { device: Device }) {
   const rows = Object.entries(device.missing);
-  if (!rows.length) return null;
+  if (!rows.length || device.state !== "ok") return null; // of a silent one nothing is read at all
   return (
     <section className="panel">
       <h2>{count(rows.length, "value")} missing</h2>
       <dl className="facts">
         {rows.map(([name, reason]) => (
-          <div key={name}><dt>{words(name)}</dt><dd>{reason}</dd></div>
+          <div key={name}><dt>{readingName(name, device.vendor)}</dt><dd>{reason}</dd></div>
         ))}
       </dl>
     </section>

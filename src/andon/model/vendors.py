@@ -60,6 +60,8 @@ class VendorRow:
     on_windows: bool = False
     runtime: str = "number"
     """The runtime in which a program counts its devices."""
+    clock: str = "clock"
+    """What the clock of its processors is called."""
     masks: tuple[MaskVariable, ...] = ()
     """In the order in which the runtime applies them."""
     order: tuple[str, str] | None = None
@@ -82,6 +84,11 @@ class VendorRow:
     """Distribution -> the command that installs its driver; empty if Linux includes it."""
     install_any: str = ""
     """The same for any other distribution."""
+
+    @property
+    def index_words(self) -> str:
+        """What the number of a device in its runtime is called: `HIP index`."""
+        return "device number" if self.runtime == "number" else f"{self.runtime.upper()} index"
 
     @property
     def driver_names(self) -> tuple[str, ...]:
@@ -139,6 +146,7 @@ NVIDIA: Final = VendorRow(
     },
     install_any="lspci -nn -d 10de: # then get its driver from https://www.nvidia.com/drivers",
     runtime="cuda",
+    clock="SM clock",
 )
 AMD: Final = VendorRow(
     "amd",
@@ -156,6 +164,7 @@ AMD: Final = VendorRow(
     device_files="/dev/dri/* /dev/kfd",
     log_search="-e amdgpu",
     runtime="hip",
+    clock="core clock",
 )
 INTEL: Final = VendorRow(
     "intel",
@@ -178,6 +187,7 @@ SIMULATED: Final = VendorRow(
     order=_CUDA_ORDER,
     reports_all_reasons=True,
     runtime="cuda",
+    clock="SM clock",
 )
 
 VENDORS: Final = (NVIDIA, AMD, INTEL)

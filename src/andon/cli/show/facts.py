@@ -3,7 +3,6 @@
 from andon.cli.show import cells
 from andon.cli.show.columns import label
 from andon.cli.show.entries import (
-    CUDA,
     NamedDevice,
     entries,
     is_masked,
@@ -15,6 +14,7 @@ from andon.cli.show.text import Text, say
 from andon.model import wire
 from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State
 from andon.model.naming import device_labels, title
+from andon.model.vendors import vendor_of
 
 SCHEMA = "andon.devices/1"
 INDENT = "  "
@@ -82,7 +82,7 @@ def _size(status: DeviceStatus) -> list[tuple[str, str]]:
     if device.memory_total_bytes is not None:
         out.append(("memory", f"{cells.gib(device.memory_total_bytes)} GiB{shared}"))
     if limits.sm_clock_mhz is not None:
-        clock = "max SM clock" if runtime_of(device.vendor) == CUDA else "max clock"
+        clock = f"max {vendor_of(device.vendor).clock}"
         out.append((clock, f"{limits.sm_clock_mhz} MHz"))
     if limits.pcie_generation is not None and limits.pcie_width is not None:
         out.append(("max PCIe link", f"{limits.pcie_generation}×{limits.pcie_width}"))
