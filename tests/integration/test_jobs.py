@@ -26,7 +26,8 @@ from tests.integration.queueing import (
 )
 from tests.support.waiting import wait_for
 
-LONG = 60.0
+LONG = 50.0
+pytestmark = pytest.mark.timeout(150)
 
 
 def shell(text: str, **more: Any) -> Any:
@@ -241,6 +242,13 @@ def until_running(folder: JobsFolder, number: int) -> JobView:
     return view_of(folder, number)
 
 
+def until_begun(folder: JobsFolder, number: int) -> AttemptClaim:
+    """Its command has written something: a claim alone may not have started it yet."""
+    output = folder.output(number, 1)
+    wait_for(lambda: output.exists() and output.read_text(), LONG)
+    return Queue(folder).jobs[number].attempts[0].claim
+
+
 def until_gone(claim: AttemptClaim) -> None:
     """The supervisor of an attempt has died."""
     wait_for(lambda: started_ticks(claim.pid) != claim.started_ticks, LONG)
@@ -317,11 +325,10 @@ def test_without_its_supervisor_a_job_runs_until_its_command_ends_and_is_lost(
     folder: JobsFolder, tmp_path: Path
 ) -> None:
     flag = tmp_path / "flag"
-    wait_here = f"while ! test -e {flag}; do sleep 0.05; done"
+    wait_here = f"echo on; while ! test -e {flag}; do sleep 0.05; done"
     submit([shell(wait_here, git=False), shell(wait_here, git=False, retry_lost=True)])
     for number in (1, 2):
-        until_running(folder, number)
-        claim = Queue(folder).jobs[number].attempts[0].claim
+        claim = until_begun(folder, number)
         os.kill(claim.pid, signal.SIGKILL)
         until_gone(claim)
         assert view_of(folder, number).state is JobState.RUNNING
@@ -334,9 +341,8 @@ def test_without_its_supervisor_a_job_runs_until_its_command_ends_and_is_lost(
 
 
 def test_a_command_without_a_supervisor_can_be_cancelled(folder: JobsFolder) -> None:
-    submit([shell("sleep 600", git=False, grace_seconds=1.0)])
-    until_running(folder, 1)
-    claim = Queue(folder).jobs[1].attempts[0].claim
+    submit([shell("echo on; sleep 600", git=False, grace_seconds=1.0)])
+    claim = until_begun(folder, 1)
     os.kill(claim.pid, signal.SIGKILL)
     until_gone(claim)
     assert andon("cancel", "1").code == 0
@@ -354,8 +360,12 @@ def test_the_record_of_a_job_is_continued_after_its_dispatcher_was_killed(
     wait_for(lambda: '"sample"' in record.read_text(), LONG)
     assert kill_dispatcher(folder)
     before = record.read_text().count('"sample"')
-    wake(folder)
-    wait_for(lambda: record.read_text().count('"sample"') > before, LONG)
+
+    def goes_on() -> bool:
+        wake(folder)  # the lock of the killed one is free a moment later
+        return record.read_text().count('"sample"') > before
+
+    wait_for(goes_on, LONG)
     assert kill_dispatcher(folder)
     flag.touch()  # it ends while no dispatcher runs; its supervisor starts one
     wait_for(lambda: '"event":"end"' in record.read_text(), LONG)
