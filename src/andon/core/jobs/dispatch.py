@@ -77,10 +77,14 @@ def plan(
     """
     round_ = _Round(capacities, at, reserved)
     starts: list[PlannedStart] = []
+    shared = False
     for job in jobs:
+        if job.need.shared and shared:
+            break  # what is left of a shared device is known only after the first has its part
         found = round_.consider(job)
         if found is not None:
             starts.append(found)
+            shared = shared or job.need.shared
             if len(starts) >= most_starts:
                 break
     return DispatchPlan(tuple(starts), tuple(round_.blocked))

@@ -29,6 +29,5 @@ def settled_at(facts: JobFacts) -> float:
     """When it ended, as far as is known; for one that never began, when that was decided."""
     notes = (facts.cancelled, facts.expired)
     moments = [facts.spec.submitted_at, *(note.at for note in notes if note is not None)]
-    for attempt in facts.attempts:
-        moments.append(attempt.claim.at if attempt.end is None else attempt.end.ended)
-    return max(moments)
+    ends = [one.claim.at if one.end is None else one.end.ended for one in facts.attempts]
+    return max([*moments, *ends])
