@@ -16,7 +16,7 @@ from andon.engine.jobs.starting import is_dispatched
 from andon.host.kin import started_ticks
 from andon.model.job import JobState
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 45.0
 
 
 def settle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, idle: str = "1s") -> JobsFolder:
@@ -90,7 +90,9 @@ def until_settled(folder: JobsFolder, seconds: float = PATIENCE_SECONDS) -> Queu
         if written and all(found.state.is_settled for found in queue.standings.values()):
             return queue
         assert time.monotonic() < end, {
-            n: s for n, s in queue.standings.items() if not s.state.is_settled
+            n: (s, queue.jobs[n].last)
+            for n, s in queue.standings.items()
+            if not s.state.is_settled
         }
         wake(folder)
         time.sleep(0.05)

@@ -27,7 +27,7 @@ LIMIT_SECONDS = 240.0
 def test_a_storm_of_kills_loses_and_repeats_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chance = random.Random(SEED)  # noqa: S311 - a test's dice
+    chance = random.Random(SEED)
     starts = tmp_path / "starts"
     starts.mkdir()
     with cleaned(settle(monkeypatch, tmp_path)) as folder:

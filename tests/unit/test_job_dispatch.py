@@ -25,14 +25,14 @@ from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need
 AT = 1000.0
 
 
-def node(*untils: float | None | str) -> tuple[DeviceCapacity, ...]:
+def node(*untils: float | str | None) -> tuple[DeviceCapacity, ...]:
     """A device for each: "free", or leased until then, or without a limit (None)."""
     held = [
-        claim(lease(str(index), devices=[index], until=until))
+        claim(lease(index, name=f"l{index}", until=until))
         for index, until in enumerate(untils)
         if until != "free"
     ]
-    return capacities_of([gpu(index) for index in range(len(untils))], held)
+    return capacities_of([gpu(index) for index in range(len(untils))], *held)
 
 
 def queued(
@@ -64,6 +64,12 @@ def test_a_short_job_passes_and_a_long_one_does_not() -> None:
     assert started(plan([queued(1, 2), queued(2, 1, None)], capacities, AT)) == []
 
 
+def test_a_short_job_passes_a_long_one_that_is_kept_back_itself() -> None:
+    """The second could only start after the first."""
+    jobs = [queued(1, 2), queued(2, 1, 500.0), queued(3, 1, 50.0)]
+    assert started(plan(jobs, node("free", AT + 100), AT)) == [(3, ("GPU-0",))]
+
+
 def test_what_the_first_cannot_use_is_free_for_others() -> None:
     found = plan([queued(1, 1, on=[1]), queued(2)], node("free", None), AT)
     assert started(found) == [(2, ("GPU-0",))]
@@ -71,7 +77,7 @@ def test_what_the_first_cannot_use_is_free_for_others() -> None:
 
 
 def test_a_job_that_can_never_start_keeps_nothing() -> None:
-    found = plan([queued(1, 3), queued(2)], node("free", "free"), AT)
+    found = plan([queued(1, 3, on=[0, 1]), queued(2)], node("free", "free"), AT)
     assert started(found) == [(2, ("GPU-0",))]
 
 
@@ -117,14 +123,14 @@ def jobs_of(given: Sequence[Shape]) -> list[QueuedJob]:
 
 
 @given(devices, shapes)
-def test_every_plan_keeps_the_rules(ends: list[float | None | str], given: list[Shape]) -> None:
+def test_every_plan_keeps_the_rules(ends: list[float | str | None], given: list[Shape]) -> None:
     capacities, jobs = node(*_from(ends)), jobs_of(given)
     validate(plan(jobs, capacities, AT), jobs, capacities, AT)
 
 
 @given(devices, shapes)
 def test_no_job_is_delayed_by_one_behind_it(
-    ends: list[float | None | str], given: list[Shape]
+    ends: list[float | str | None], given: list[Shape]
 ) -> None:
     """Where leases end by their limits, each job starts as early as without those behind it."""
     jobs = jobs_of(given)
@@ -134,11 +140,11 @@ def test_no_job_is_delayed_by_one_behind_it(
         assert together.get(job.number, inf) <= alone.get(job.number, inf), job
 
 
-def _from(ends: list[float | None | str]) -> list[float | None | str]:
+def _from(ends: list[float | str | None]) -> list[float | str | None]:
     return [AT + end if isinstance(end, float) else end for end in ends]
 
 
-def play(jobs: Sequence[QueuedJob], ends: Sequence[float | None | str]) -> dict[int, float]:
+def play(jobs: Sequence[QueuedJob], ends: Sequence[float | str | None]) -> dict[int, float]:
     """When each job starts, if everything lasts exactly as long as it may."""
     busy, waiting, begun, at = list(ends), list(jobs), dict[int, float](), AT
     while True:
@@ -161,9 +167,9 @@ def play(jobs: Sequence[QueuedJob], ends: Sequence[float | None | str]) -> dict[
 
 @given(devices, st.integers(1, 3))
 def test_the_moment_of_a_job_is_known_where_enough_leases_have_limits(
-    ends: list[float | None | str], count: int
+    ends: list[float | str | None], count: int
 ) -> None:
-    known = sorted(AT if end == "free" else AT + end for end in ends if end is not None)  # type: ignore[operator]
+    known = sorted(AT + end if isinstance(end, float) else AT for end in ends if end is not None)
     wanted = known[count - 1] if len(known) >= count else inf
     assert could_start(node(*_from(ends)), need(count), AT) == wanted
 

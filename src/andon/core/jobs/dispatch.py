@@ -7,7 +7,7 @@ of the leases in its way. Where no such moment is known, nothing passes.
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from andon.core.sharing.capacity import DeviceCapacity
@@ -76,10 +76,14 @@ def plan(
     """
     round_ = _Round(capacities, at, reserved)
     starts: list[PlannedStart] = []
+    shared = False
     for job in jobs:
+        if job.need.shared and shared:
+            break  # what is left of a shared device is known only after the first has its part
         found = round_.consider(job)
         if found is not None:
             starts.append(found)
+            shared = shared or job.need.shared
             if len(starts) >= most_starts:
                 break
     return DispatchPlan(tuple(starts), tuple(round_.blocked))
@@ -95,7 +99,7 @@ class _Round:
         self._taken = set(reserved)
         self.blocked: list[BlockedJob] = []
         self._hopeless: set[tuple[Need, float | None]] = set()
-        self._known: set[tuple[frozenset[str], float]] = set()
+        self._known: set[tuple[frozenset[str], float | None]] = set()
 
     def consider(self, job: QueuedJob) -> PlannedStart | None:
         alike = (job.need, job.lasts_seconds)
@@ -113,24 +117,40 @@ class _Round:
 
     def _barred(self, lasts_seconds: float | None) -> set[str]:
         """What jobs ahead keep from one that lasts so long."""
-        out: set[str] = set()
-        for one in self.blocked:
-            if not ends_in_time(lasts_seconds, one.could_start, self._at):
-                out |= one.hoped
-        return out
+        kept = (one.hoped for one in barring(self.blocked, lasts_seconds, self._at))
+        return {uuid for hoped in kept for uuid in hoped}
 
     def _block(self, job: QueuedJob, barred: set[str]) -> None:
         """One that can never start here keeps nothing."""
-        if not can_come(self._capacities, job.need):
-            self.blocked.append(BlockedJob(job.number))
-            return
-        hoped = frozenset(c.uuid for c in self._capacities if hopeful(c, job.need))
-        moment = could_start(self._capacities, job.need, self._at)
-        behind = next((one.number for one in self.blocked if one.hoped & hoped & barred), None)
-        if (hoped, moment) not in self._known:
-            self._known.add((hoped, moment))
-            known = None if moment == inf else moment
-            self.blocked.append(BlockedJob(job.number, hoped, known, behind))
+        found = blocked_job(job, self.blocked, self._capacities, self._at)
+        behind = next(
+            (one.number for one in self.blocked if one.hoped & found.hoped & barred), None
+        )
+        if not found.hoped or (found.hoped, found.could_start) not in self._known:
+            self._known.add((found.hoped, found.could_start))
+            self.blocked.append(replace(found, behind=behind))
+
+
+def blocked_job(
+    job: QueuedJob, ahead: Sequence[BlockedJob], capacities: Sequence[DeviceCapacity], at: float
+) -> BlockedJob:
+    """A job that cannot start now, with what it could use and when.
+
+    A device that others ahead keep from it is not free for it before these could start.
+    """
+    if not can_come(capacities, job.need):
+        return BlockedJob(job.number)
+    hoped = frozenset(c.uuid for c in capacities if hopeful(c, job.need))
+    bars = barring(ahead, job.lasts_seconds, at)
+    moment = could_start(capacities, job.need, at, bars)
+    return BlockedJob(job.number, hoped, None if moment == inf else moment)
+
+
+def barring(
+    ahead: Iterable[BlockedJob], lasts_seconds: float | None, at: float
+) -> list[BlockedJob]:
+    """Those ahead that a job which lasts so long must not take anything from."""
+    return [one for one in ahead if not ends_in_time(lasts_seconds, one.could_start, at)]
 
 
 def ends_in_time(lasts_seconds: float | None, moment: float | None, at: float) -> bool:
@@ -138,9 +158,17 @@ def ends_in_time(lasts_seconds: float | None, moment: float | None, at: float) -
     return lasts_seconds is not None and moment is not None and at + lasts_seconds <= moment
 
 
-def could_start(capacities: Sequence[DeviceCapacity], need: Need, at: float) -> float:
+def could_start(
+    capacities: Sequence[DeviceCapacity], need: Need, at: float, bars: Iterable[BlockedJob] = ()
+) -> float:
     """The earliest moment by the limits of leases; infinite where some have none."""
-    moments = sorted(_free_at(c, need, at) for c in capacities if hopeful(c, need))
+    kept: dict[str, float] = {}
+    for one in bars:
+        moment = inf if one.could_start is None else one.could_start
+        kept |= {uuid: max(moment, kept.get(uuid, at)) for uuid in one.hoped}
+    moments = sorted(
+        max(_free_at(c, need, at), kept.get(c.uuid, at)) for c in capacities if hopeful(c, need)
+    )
     return moments[need.least - 1] if len(moments) >= need.least else inf
 
 
@@ -198,10 +226,10 @@ def _check_order(
 ) -> None:
     """No job ahead that still waits could use its devices before it ends."""
     started = {one.number for one in found.starts}
+    waiting: list[BlockedJob] = []
     for other in ahead:
-        if other.number in started or not can_come(capacities, other.need):
-            continue
-        hoped = {c.uuid for c in capacities if hopeful(c, other.need)}
-        moment = could_start(capacities, other.need, at)
-        if hoped & set(start.uuids) and not ends_in_time(job.lasts_seconds, moment, at):
-            raise PlanError(f"job {start.number} delays job {other.number}")
+        if other.number not in started:
+            waiting.append(blocked_job(other, waiting, capacities, at))
+    for one in barring(waiting, job.lasts_seconds, at):
+        if one.hoped & set(start.uuids):
+            raise PlanError(f"job {start.number} delays job {one.number}")

@@ -130,6 +130,8 @@ def _ended(facts: JobFacts, last: AttemptFacts, wanted: int, at: float) -> Stand
         if state is JobState.LOST:
             return Standing(JobState.CANCELLED, last.number, "cancelled; how it ended is not known")
         return Standing(state, last.number, reason)
+    if state is JobState.FAILED and facts.spec.retry_oom and last.verdict is None:
+        return Standing(JobState.RUNNING, last.number, "it has ended; its output is being read")
     since = [one for one in facts.attempts if one.number >= wanted]
     if _retries(facts, last, since, state):
         return _pending(facts, last.number + 1, at)

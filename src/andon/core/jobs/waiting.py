@@ -38,7 +38,8 @@ def insufficient(waited: float, why: str = "") -> str:
 def request_of(facts: JobFacts, largest_bytes: int | None) -> DeviceRequest:
     """Its request; after running out of memory with more, if any device here has more.
 
-    `largest_bytes` is the memory of the largest device: where none is larger, the same is tried.
+    `largest_bytes` is the most that a device here has when it is empty: where that is not more, the
+    same is tried, since waiting for more would never end.
     """
     request, last = facts.spec.request, facts.last
     if last is None or not ran_out_of_memory(last) or not facts.spec.retry_oom:

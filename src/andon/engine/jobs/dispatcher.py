@@ -195,7 +195,6 @@ class Dispatcher:
     def _dispatch(self) -> None:
         self._looked = time.monotonic()
         self._judge()
-        self._expire()
         self._board.begin(self._jobs, self._known)
         by_kind: dict[Kind, list[JobFacts]] = {}
         for number, found in self._known.items():
@@ -205,6 +204,7 @@ class Dispatcher:
             self._takers[kind].leave()
         for kind, jobs in by_kind.items():
             self._start_kind(kind, in_order(jobs))
+        self._expire()
 
     def _start_kind(self, kind: Kind, jobs: list[JobFacts]) -> None:
         """One kind that cannot be read does not affect the other."""

@@ -29,11 +29,12 @@ from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, ref
 from andon.errors import AndonError, Denied
 from andon.host.kin import myself
 from andon.leases.book import Book
-from andon.model.device import Device
+from andon.model.device import Device, DeviceStatus
 from andon.model.job import JobFacts, JobSpec
 from andon.model.work import DeviceRequest, Need, Ticket
 
 MOST_TICKETS = 4
+DRIVER_PERCENT = 2  # of its memory, where a driver does not say what it keeps
 MOST_REASONS = 50
 """Jobs whose reason is found out in each round; those behind them are told how many are ahead."""
 
@@ -109,8 +110,8 @@ class Taker:
         self, jobs: Sequence[JobFacts], view: AvailabilityView, found: TakingRound
     ) -> list[QueuedJob]:
         self._needs = {}
-        totals = [s.device.memory_total_bytes for s in view.snapshot.devices]
-        largest = max((total for total in totals if total is not None), default=None)
+        sizes = [_empty_bytes(status) for status in view.snapshot.devices]
+        largest = max((size for size in sizes if size is not None), default=None)
         out: list[QueuedJob] = []
         for facts in jobs:
             request = request_of(facts, largest)
@@ -268,3 +269,12 @@ def _words(
 
 def _sentence(error: AndonError) -> str:
     return f"{error.reason}; {error.hint}" if error.hint else error.reason
+
+
+def _empty_bytes(status: DeviceStatus) -> int | None:
+    """What a device has free when nothing runs on it; the driver may keep a part."""
+    total = status.device.memory_total_bytes
+    if total is None or status.sample is None:
+        return None
+    kept = status.sample.memory_reserved_bytes
+    return total - kept if kept is not None else total * (100 - DRIVER_PERCENT) // 100
