@@ -11,6 +11,7 @@ from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder, store_kind
 from andon.app.jobs import wake_where_jobs_wait
 from andon.app.sampler import open_sampler
+from andon.app.server_jobs import open_server_jobs
 from andon.app.server_runs import open_server_runs
 from andon.app.sharing import (
     open_availability,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from andon.engine.sharing.remote_leases import RemoteLeases
     from andon.exporter.spreads import ServerCounts
     from andon.web.routes.api import AppState
+    from andon.web.server_jobs import ServerJobs
     from andon.web.server_runs import ServerRuns
 
 FIRST_SNAPSHOT_SECONDS = 5.0
@@ -90,7 +92,13 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         sign_in = stack.enter_context(local_sign_in(keys, here, port, settings.server_sign_in))
         runs, close_runs = open_server_runs(keys.owner.user or "this user")
         stack.callback(close_runs)
-        state = _app_state(feed, history, keys, watcher, remote_leases, leases, sign_in, runs)
+        jobs = open_server_jobs(
+            settings,
+            keys.owner.user or "this user",
+            remote_leases,
+            encrypted=loopback or place.certificate is not None,
+        )
+        state = _app_state(feed, history, keys, watcher, remote_leases, leases, sign_in, runs, jobs)
         built = _build(state, audit, rules)
 
         def ready() -> None:
@@ -127,6 +135,7 @@ def _app_state(
     leases: "LeaseTracker | None",
     sign_in: str | None,
     runs: "ServerRuns",
+    jobs: "ServerJobs | None",
 ) -> "AppState":
     from andon.web.routes.api import AppState
 
@@ -145,6 +154,7 @@ def _app_state(
         leases=leases,
         sign_in=sign_in,
         runs=runs,
+        jobs=jobs,
     )
 
 

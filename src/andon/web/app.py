@@ -30,6 +30,7 @@ _JSON = "application/json"
 def build(state: AppState, rules: Rules, audit: Audit) -> App:
     """The whole server as one ASGI application."""
     from andon.web.live.events import Live
+    from andon.web.live.job_watch import JobWatch
     from andon.web.live.run_watch import RunWatch
 
     lockout = Lockout()
@@ -41,6 +42,7 @@ def build(state: AppState, rules: Rules, audit: Audit) -> App:
         watcher=state.watcher,
         remote_leases=state.remote_leases,
         runs=RunWatch(state.runs, state.records) if state.runs else None,
+        jobs=JobWatch(state.jobs, state.queue) if state.jobs else None,
     )
     state.parts["live"] = live
     api = _api(state, live.run)

@@ -30,6 +30,8 @@ class Action(StrEnum):
     TAKE = "take"
     EXTEND = "extend"
     RELEASE = "release"
+    SUBMIT = "submit"  # jobs of the server's user: only its owners
+    CANCEL = "cancel"
     ACKNOWLEDGE = "acknowledge"
     UNACKNOWLEDGE = "unacknowledge"
     SILENCE = "silence"
@@ -56,6 +58,7 @@ _USER: Mapping[Action, RightExtent] = {
     Action.TAKE: RightExtent.OWN,
     Action.EXTEND: RightExtent.OWN,
     Action.RELEASE: RightExtent.OWN,
+    Action.CANCEL: RightExtent.OWN,
     Action.ACKNOWLEDGE: RightExtent.ALL,  # alerts belong to everyone; the name is the caller's
     Action.UNACKNOWLEDGE: RightExtent.OWN,
     Action.SILENCE: RightExtent.ALL,
@@ -74,6 +77,8 @@ _ROUTES = (
     ("POST", r"/api/leases", Action.TAKE),
     ("POST", r"/api/leases/[^/]+/renew", Action.EXTEND),
     ("DELETE", r"/api/leases/[^/]+", Action.RELEASE),
+    ("POST", r"/api/jobs", Action.SUBMIT),
+    ("POST", r"/api/jobs/[^/]+/cancel", Action.CANCEL),
     ("POST", r"/api/alerts/[^/]+/acknowledge", Action.ACKNOWLEDGE),
     ("DELETE", r"/api/alerts/[^/]+/acknowledge", Action.UNACKNOWLEDGE),
     ("POST", r"/api/silences", Action.SILENCE),

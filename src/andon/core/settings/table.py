@@ -59,6 +59,7 @@ class Settings:
     jobs_log_megabytes: int = 100
     jobs_keep_days: float = 30.0
     jobs_idle_seconds: float = 60.0
+    jobs_submit_over_http: bool = False
     server_allow_origins: tuple[str, ...] = ()
     server_sign_in: bool = True
     exporter_prefix: str = "andon"
@@ -239,6 +240,10 @@ FIELDS = (
     Field(
         "jobs_idle_seconds", "jobs.idle", "ANDON_JOBS_IDLE", SECONDS,
         "how long the dispatcher of jobs stays after the last one has ended", 0, 86_400,
+    ),
+    Field(
+        "jobs_submit_over_http", "jobs.submit_over_http", "ANDON_JOBS_SUBMIT_OVER_HTTP", YES_OR_NO,
+        "accept jobs over the network, for the server's user; root's server never does",
     ),
     Field(
         "server_allow_origins", "server.allow_origins", "ANDON_SERVER_ALLOW_ORIGINS", ORIGINS,

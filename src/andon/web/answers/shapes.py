@@ -10,6 +10,7 @@ from andon.core.sharing.holders import Holder
 from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import ALERTS, AlertList
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
+from andon.model.job import JobView
 from andon.model.lease_list import LEASES, LeaseList, LeaseRow
 from andon.model.shapes import JsonShape, Member, members_of, shape_of
 from andon.model.wire import (
@@ -21,7 +22,7 @@ from andon.model.wire import (
     SNAPSHOT,
     STATUS_ORDER,
 )
-from andon.web.answers import run_schemas, schemas
+from andon.web.answers import job_schemas, run_schemas, schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
 from andon.web.answers.rule_page import RULE_SCHEMA
 
@@ -95,6 +96,11 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/runs"): shape_of(run_schemas.RunPage),
     ("get", "/api/runs/{run}"): shape_of(run_schemas.RunDetails),
     ("get", "/api/runs/{run}/events"): shape_of(run_schemas.RunMarks),
+    ("get", "/api/jobs"): shape_of(job_schemas.JobPage),
+    ("get", "/api/jobs/{job}"): shape_of(JobView),
+    ("get", "/api/jobs/{job}/log"): shape_of(job_schemas.JobLog),
+    ("post", "/api/jobs/{job}/cancel"): shape_of(job_schemas.JobCancelled),
+    ("post", "/api/jobs"): shape_of(job_schemas.JobsQueued),
     ("put", CORDON): CORDON_STATE,
     ("delete", CORDON): CORDON_STATE,
 }

@@ -26,6 +26,7 @@ from andon.web.answers.texts import SnapshotTexts
 from andon.web.bindings.live_server import LiveServer
 from andon.web.bindings.packets import Prepared
 from andon.web.live.frames import EVENTS
+from andon.web.live.job_watch import JOBS, JobWatch
 from andon.web.live.requests import VISITOR
 from andon.web.live.run_watch import MOST_RUNS, RUNS, RunWatch, is_too_many, run_in
 from andon.web.live.tally import LiveTally
@@ -74,10 +75,13 @@ class Live:
         watcher: "Watcher | None" = None,
         remote_leases: "RemoteLeases | None" = None,
         runs: "RunWatch | None" = None,
+        jobs: "JobWatch | None" = None,
     ) -> None:
         self._feed, self._keys, self._lockout, self._clock = feed, keys, lockout, clock
         self._texts = texts
         self._watcher, self._remote_leases, self._runs = watcher, remote_leases, runs
+        self._jobs = jobs
+        self._queueing: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
         self._leases: LeaseList | None = None
         self._alerts: deque[Alert] = deque(maxlen=MOST_ALERTS)
@@ -142,7 +146,7 @@ class Live:
         finally:
             for leave in leaving:
                 leave()
-            for task in (pump, self._following):
+            for task in (pump, self._following, self._queueing):
                 if task is not None:
                     task.cancel()
                     with suppress(asyncio.CancelledError):
@@ -219,9 +223,19 @@ class Live:
         for client in self._clients.values():
             for what in client.wants - {SNAPSHOT}:
                 wants.setdefault(what, set()).add(client.sight)
+        self._follow_jobs(wants.pop(JOBS, None))
         if wants and self._runs and (self._following is None or self._following.done()):
             work = self._runs.publish(wants, self._emit_seen)
             self._following = asyncio.ensure_future(self._tried("runs", work))
+
+    def _follow_jobs(self, sights: set[Sight] | None) -> None:
+        if self._jobs is None or (self._queueing is not None and not self._queueing.done()):
+            return
+        if sights is None:
+            self._jobs.forget()
+            return
+        work = self._jobs.publish(sights, self._emit_seen)
+        self._queueing = asyncio.ensure_future(self._tried("jobs", work))
 
     async def _emit_seen(self, event: str, text: Prepared, what: str, sight: Sight) -> None:
         await self._emit(event, text, _room(what, sight))
@@ -337,12 +351,16 @@ class Live:
         return {"subscribed": sorted(client.wants)}
 
     def _is_event(self, what: str) -> bool:
+        if what == JOBS:
+            return self._jobs is not None
         return what == SNAPSHOT or (
             self._runs is not None and (what == RUNS or run_in(what) is not None)
         )
 
     def _events(self) -> str:
-        return SNAPSHOT if self._runs is None else f"{SNAPSHOT}, {RUNS}, run and its id"
+        jobs = "" if self._jobs is None else f", {JOBS}"
+        runs = "" if self._runs is None else f", {RUNS}, run and its id"
+        return f"{SNAPSHOT}{jobs}{runs}"
 
 
 def _room(what: str, sight: Sight) -> str:

@@ -28,6 +28,7 @@ from andon.web.answers.single_flight import SingleFlight
 from andon.web.answers.texts import SnapshotTexts
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.alerts import alert_routes
+from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
@@ -38,12 +39,13 @@ from andon.web.transport.keys import Keys
 if TYPE_CHECKING:  # locks are not on every system
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.web.server_jobs import ServerJobs
     from andon.web.server_runs import ServerRuns
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
 PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
-TO_COME = {"jobs": "share"}
+TO_COME: dict[str, str] = {}
 """Routes with a tag that return nothing yet."""
 FURTHEST = 32_503_680_000.0  # the year 3000: later times are milliseconds by mistake
 
@@ -70,6 +72,9 @@ class AppState:
     runs: "ServerRuns | None" = None
     records: HistoryReader = field(default_factory=lambda: HistoryReader(what="run"))
     """For requests that read the records of runs."""
+    jobs: "ServerJobs | None" = None
+    queue: HistoryReader = field(default_factory=lambda: HistoryReader(what="job"))
+    """For requests that read the folder of jobs."""
 
     @property
     def features(self) -> dict[str, bool]:
@@ -79,6 +84,7 @@ class AppState:
             "alerts": self.watcher is not None,
             "leases": self.remote_leases is not None,
             "runs": self.runs is not None,
+            "jobs": self.jobs is not None,
             "nodes": False,  # a list of one: a server monitors only its own node
         }
 
@@ -128,6 +134,7 @@ def routes(state: AppState) -> APIRouter:
     alert_routes(router, state.feed, state.watcher, state.leases, state.remote_leases)
     lease_routes(router, state.feed, state.remote_leases, state.keys.owner.user)
     run_routes(router, state.runs, state.records)
+    job_routes(router, state.jobs, state.queue, state.keys.owner.user)
     _later(router, state)
     session_routes(router, state.keys, state.sign_in)
     _machines(router, state)

@@ -2,8 +2,6 @@
 
 import sys
 import time
-from contextlib import suppress
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,14 +10,12 @@ from andon.cli.device_request import for_option, priority_option, request_from, 
 from andon.cli.options import chosen, duration, lasting, shared, whole
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
-from andon.units import has_unit, parse_seconds
 
 if TYPE_CHECKING:
     from andon.model.job.spec import Checkpoint, JobSpec
 
 MOST_RETRIES = 1000
 JOB_FILES = (".toml", ".json", ".yaml", ".yml")
-TIME_FORMS = "use 2h, 22:30 or 2026-11-15T03:00"
 
 
 def is_job_file(word: str) -> bool:
@@ -33,19 +29,12 @@ def retries(text: str) -> int:
 
 def begin_moment(text: str) -> float:
     """`2h` from now, the next `22:30`, or a time such as 2026-11-15T03:00."""
-    now = time.time()
-    with suppress(ValueError):
-        seconds = parse_seconds(text)
-        if has_unit(text):
-            return now + seconds
-    with suppress(ValueError):
-        clock = datetime.strptime(text, "%H:%M").time()
-        there = datetime.combine(datetime.fromtimestamp(now).date(), clock)
-        return (there if there.timestamp() > now else there + timedelta(days=1)).timestamp()
+    from andon.engine.jobs.begin_times import begin_at
+
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError) as exc:
-        raise click.BadParameter(f"{text[:40]!r} is not a time ({TIME_FORMS})") from exc
+        return begin_at(text, time.time())
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from exc
 
 
 def checkpoint(text: str) -> "Checkpoint":

@@ -1,0 +1,64 @@
+"""The jobs that a server shows and, where the settings allow it, accepts: those of its own user."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from andon.app.jobs import Queue, refuse_too_many, submit, wake
+from andon.core.settings.resolution import Settings
+
+if TYPE_CHECKING:
+    from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.model.job import JobFacts
+    from andon.web.server_jobs import ServerJobs
+
+REQUEST = "the request"
+
+
+def open_server_jobs(
+    settings: Settings, user: str, remote_leases: "RemoteLeases | None", *, encrypted: bool
+) -> "ServerJobs | None":
+    """None where there is no queue: for a recording, or on a system without locks."""
+    if settings.replay or sys.platform == "win32":
+        return None
+    from andon.web.server_jobs import ServerJobs
+
+    return ServerJobs(
+        Queue,
+        user,
+        lambda: None if remote_leases is None else remote_leases.listed(),
+        lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
+        submit_document,
+        wake,
+    )
+
+
+def why_not_submit(allowed: bool, uid: int, encrypted: bool) -> str | None:
+    """Why nothing may be submitted over the network; None where it may."""
+    if uid == 0:
+        return "a server of root accepts no jobs over the network, whatever the settings say"
+    if not allowed:
+        return "jobs over the network are off (jobs.submit_over_http)"
+    if not encrypted:
+        return "jobs are accepted only over TLS, or on this machine: andon serve --tls-cert FILE"
+    return None
+
+
+def submit_document(document: Mapping[str, Any]) -> Sequence[int]:
+    """Queue what a job file's document describes; the numbers of its jobs."""
+    from andon.core.jobs.job_file import jobs_in
+    from andon.core.jobs.older_file import is_older, older_jobs_in
+    from andon.engine.jobs.file_specs import queue_all, specs_of
+    from andon.engine.jobs.folder import open_jobs_folder
+
+    read = older_jobs_in if is_older(document) else jobs_in
+    jobs, home = read(dict(document), REQUEST, {}), Path.home()
+    count = sum(len(specs_of(job, home, {}, _known)) for job in jobs)
+    refuse_too_many(open_jobs_folder(), count)
+    return [one.number for one in queue_all(jobs, home, _known, submit)]
+
+
+def _known() -> "Mapping[int, JobFacts]":
+    return Queue().jobs

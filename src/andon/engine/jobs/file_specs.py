@@ -1,0 +1,95 @@
+"""Makes the jobs of a file or a request ready to be queued, with what is known here."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from andon.core.jobs.job_file import is_job_word
+from andon.core.jobs.job_file_keys import FileJob
+from andon.core.jobs.naming import meant, parse_array
+from andon.engine.jobs.begin_times import begin_at
+from andon.engine.jobs.submitting import here_spec
+from andon.errors import Invalid, Unavailable
+from andon.model.job import JobFacts
+from andon.model.job_spec import ArrayPlace, JobSpec
+
+Known = Callable[[], Mapping[int, JobFacts]]
+"""The jobs that are queued already; read only where a job names others."""
+
+
+def queue_all(
+    jobs: Sequence[FileJob],
+    base: Path,
+    known: Known,
+    queue: Callable[[Sequence[JobSpec]], Sequence[JobSpec]],
+    simulate: int | None = None,
+) -> list[JobSpec]:
+    """Queue them one after the other, as a later one may name an earlier one; the first of each."""
+    named: dict[str, int] = {}
+    firsts: list[JobSpec] = []
+    for job in jobs:
+        made = queue(specs_of(job, base, named, known, simulate))
+        named[job.name] = made[0].number
+        firsts.append(made[0])
+    return firsts
+
+
+def specs_of(
+    job: FileJob, base: Path, named: Mapping[str, int], known: Known, simulate: int | None = None
+) -> list[JobSpec]:
+    """One job, or one for each index of an array."""
+    if job.image:
+        raise Unavailable(
+            f"a job in a container image ({job.image}) cannot be run by this andon yet",
+            hint="leave out image and deployment_mode, and name a command",
+        )
+    place = base / Path(job.folder).expanduser()
+    if not place.is_dir():
+        raise Invalid(f"{place} is not a folder", hint="folder is relative to the job file")
+    if job.checkpoint is not None and job.for_seconds is None:
+        raise Invalid("checkpoint needs for: its signal comes before that ends")
+    spec = here_spec(
+        job.command,
+        job.request,
+        name=job.name,
+        folder=str(place.resolve()),
+        environment={**os.environ, **job.environment},
+        simulate=job.simulate if simulate is None else simulate,
+        for_seconds=job.for_seconds,
+        grace_seconds=job.grace_seconds,
+        timeout_seconds=job.timeout_seconds,
+        after=_numbers(job.after, named, known),
+        after_any=_numbers(job.after_any, named, known),
+        begin_at=_begin(job.begin),
+        retries=job.retries,
+        retry_lost=job.retry_lost,
+        retry_oom=job.retry_oom,
+        checkpoint=job.checkpoint,
+        notify=job.notify,
+        unique=job.unique,
+        tags=job.tags,
+    )
+    if not job.array:
+        return [spec]
+    indices, limit = parse_array(job.array)
+    return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
+
+
+def _begin(text: str) -> float | None:
+    try:
+        return begin_at(text, time.time()) if text else None
+    except ValueError as wrong:
+        raise Invalid(f"begin: {wrong}") from wrong
+
+
+def _numbers(words: Sequence[str], named: Mapping[str, int], known: Known) -> tuple[int, ...]:
+    """A name means an earlier job of the file, and all elements where that is an array; in a dry
+    run those have no numbers yet, and nothing is made of them."""
+    texts = [str(named[word]) if word in named else word for word in words]
+    texts = [text for text in texts if is_job_word(text)]
+    if not texts:
+        return ()
+    jobs = known()
+    return tuple(dict.fromkeys(number for text in texts for number in meant(text, jobs)))
