@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         PowerLimit,
         ThermalThrottling,
     )
+    from andon.compat.estimates import estimate_gpu_requirements
     from andon.compat.exporter import PrometheusExporter
     from andon.compat.metrics import GpuMetrics
     from andon.compat.monitor import (
@@ -71,6 +72,7 @@ _WHERE = {
     "Subscription": "andon.engine.sampling.bus",
     "ThermalThrottling": "andon.compat.alerts",
     "check_gpu_availability": "andon.compat.selection",
+    "estimate_gpu_requirements": "andon.compat.estimates",
     "get_gpu_monitor": "andon.compat.monitor",
     "guarded": "andon.callbacks.guard",
     "lease": "andon.leasing",
@@ -114,6 +116,7 @@ __all__ = [
     "ThermalThrottling",
     "__version__",
     "check_gpu_availability",
+    "estimate_gpu_requirements",
     "get_gpu_monitor",
     "guarded",
     "lease",
