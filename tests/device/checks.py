@@ -3,7 +3,16 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.device import contract, events, recording, second_opinion, sharing, surfaces, traffic
+from tests.device import (
+    contract,
+    estimates,
+    events,
+    recording,
+    second_opinion,
+    sharing,
+    surfaces,
+    traffic,
+)
 from tests.device.scenes import Scene
 
 
@@ -57,6 +66,7 @@ ONCE = tuple(
             sharing.a_process_without_a_lease_is_named_in_the_refusal,
             sharing.the_network_lends_renews_and_takes_back,
             recording.a_training_loop_is_recorded_alike_by_command_program_and_callback,
+            estimates.an_estimate_agrees_with_what_pytorch_allocates,
             events.an_xid_on_purpose_is_heard_with_its_device,
         ),
     )
