@@ -83,7 +83,7 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
   const links: [string, string][] = [
     ["board", "Board"], ["charts", "Charts"], ["processes", "Processes"], ["alerts", "Alerts"],
     ...PLACES.filter(([name]) => features[name]),
-    ["health", "Health"],
+    ["estimate", "Estimate"], ["health", "Health"],
   ];
   const here = route.page === "device" ? "board" : route.page;
   const nav = useRef<HTMLElement>(null);
@@ -155,6 +155,8 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <LeasesPage name={route.name} search={search} />;
     case "runs":
       return <LaterPage show={({ RunsPages }) => <RunsPages name={route.name} search={search} query={route.query} />} />;
+    case "estimate":
+      return <LaterPage show={({ EstimatePage }) => <EstimatePage />} />;
     case "health":
       return <LaterPage show={({ HealthPage }) => <HealthPage />} />;
     default: {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         PowerLimit,
         ThermalThrottling,
     )
+    from andon.compat.estimates import estimate_gpu_requirements
     from andon.compat.exporter import PrometheusExporter
     from andon.compat.metrics import GpuMetrics
     from andon.compat.monitor import (
@@ -77,6 +78,7 @@ _WHERE = {
     "ThermalThrottling": "andon.compat.alerts",
     "Trial": "andon.model.probing.probe",
     "check_gpu_availability": "andon.compat.selection",
+    "estimate_gpu_requirements": "andon.compat.estimates",
     "get_gpu_monitor": "andon.compat.monitor",
     "guarded": "andon.callbacks.guard",
     "lease": "andon.leasing",
@@ -124,6 +126,7 @@ __all__ = [
     "Trial",
     "__version__",
     "check_gpu_availability",
+    "estimate_gpu_requirements",
     "get_gpu_monitor",
     "guarded",
     "lease",

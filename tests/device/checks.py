@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tests.device import (
     contract,
+    estimates,
     events,
     recording,
     second_opinion,
@@ -70,6 +71,7 @@ ONCE = tuple(
             working.a_job_that_ran_out_of_memory_is_tried_again_and_says_so,
             working.kill_ends_a_process_on_the_device,
             recording.a_starved_loader_is_told_and_a_busy_loop_is_not,
+            estimates.an_estimate_agrees_with_what_pytorch_allocates,
             events.an_xid_on_purpose_is_heard_with_its_device,
         ),
     )

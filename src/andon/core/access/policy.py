@@ -22,6 +22,9 @@ it."""
 SHELL_FOLDER = "/static/"
 EXCHANGE = ("POST", SESSION)
 """Takes a one-time code instead of a key."""
+ESTIMATE = "/api/estimate"
+QUESTIONS = frozenset({("POST", ESTIMATE)})
+"""Requests with a body that only compute: they count as reading."""
 LIVE = "/socket.io/"
 
 PROXY_HEADERS = frozenset(
@@ -117,6 +120,8 @@ def is_origin(text: str) -> bool:
 
 def changes(call: AccessRequest) -> bool:
     """Whether the request may change state; the transport of live events does not."""
+    if (call.method, call.path) in QUESTIONS:
+        return False
     return call.method not in SAFE_METHODS and not _is_live(call)
 
 

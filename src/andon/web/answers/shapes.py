@@ -3,6 +3,7 @@
 from typing import Literal
 
 from andon.core.conditions.condition import Rung
+from andon.core.estimate.wire import ESTIMATE
 from andon.core.evidence.reasons import Reason
 from andon.core.explain.wire import REASON_SHAPE, WHY, Explained
 from andon.core.history.intervals import UsageInterval
@@ -24,6 +25,7 @@ from andon.model.wire import (
 )
 from andon.web.answers import job_schemas, run_schemas, schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
+from andon.web.answers.estimates import EstimateAnswer
 from andon.web.answers.rule_page import RULE_SCHEMA
 
 _DEVICE = members_of(Device, without=("place",))
@@ -93,6 +95,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("post", "/api/leases"): shape_of(schemas.LeaseGrant),
     ("post", "/api/leases/{lease}/renew"): shape_of(LeaseRow),
     ("delete", "/api/leases/{lease}"): shape_of(schemas.Released),
+    ("post", "/api/estimate"): shape_of(EstimateAnswer, schema=ESTIMATE),
     ("get", "/api/runs"): shape_of(run_schemas.RunPage),
     ("get", "/api/runs/{run}"): shape_of(run_schemas.RunDetails),
     ("get", "/api/runs/{run}/events"): shape_of(run_schemas.RunMarks),

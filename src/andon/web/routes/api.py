@@ -28,6 +28,7 @@ from andon.web.answers.single_flight import SingleFlight
 from andon.web.answers.texts import SnapshotTexts
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.alerts import alert_routes
+from andon.web.routes.estimates import estimate_routes
 from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.runs import run_routes
@@ -133,6 +134,7 @@ def routes(state: AppState) -> APIRouter:
     _past(router, state)
     alert_routes(router, state.feed, state.watcher, state.leases, state.remote_leases)
     lease_routes(router, state.feed, state.remote_leases, state.keys.owner.user)
+    estimate_routes(router, state.feed, state.remote_leases)
     run_routes(router, state.runs, state.records)
     job_routes(router, state.jobs, state.queue, state.keys.owner.user)
     _later(router, state)

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 
 from andon.core.access.lockout import Lockout
 from andon.core.access.policy import (
+    ESTIMATE,
     EXCHANGE,
     LIVE,
     AccessRequest,
@@ -47,6 +48,7 @@ READS = "andon.reads"
 NOTES = "andon.notes"
 """The key in an ASGI scope for what the audit log adds to a change's result."""
 MAX_BODY_BYTES = 64_000
+MAX_CONFIG_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,9 @@ class Gate:
         call = self._call(scope)
         origin = allowed_origin(call, self._config.rules)
         guarded = _guarded(send) if origin is None else shared_with(origin, send)
-        refusal = judge(call, self._config.rules) or _too_large(scope["headers"])
+        refusal = judge(call, self._config.rules) or _too_large(
+            scope["headers"], _most_bytes(call.path)
+        )
         if _is_exchange(call) and refusal is None:
             call, receive = await self._with_code(call, receive)
         waiting = self._waiting(call)
@@ -290,15 +294,17 @@ def _seated(call: AccessRequest, scope: Scope) -> bool:
     return seat.work(call.key.is_right, live=call.path.startswith(LIVE))
 
 
-def _too_large(headers: list[tuple[bytes, bytes]]) -> Refusal | None:
+def _most_bytes(path: str) -> int:
+    return MAX_CONFIG_BYTES if path == ESTIMATE else MAX_BODY_BYTES
+
+
+def _too_large(headers: list[tuple[bytes, bytes]], most: int) -> Refusal | None:
     """Checked before the body is read, because it is held in memory."""
     if texts(headers, b"transfer-encoding"):
         return Refusal(411, "the length of the body is missing", "send Content-Length")
     sizes = texts(headers, b"content-length")
-    if any(len(size) > 9 or not size.isdecimal() or int(size) > MAX_BODY_BYTES for size in sizes):
-        return Refusal(
-            413, "the request body is too large", f"the maximum is {MAX_BODY_BYTES} bytes"
-        )
+    if any(len(size) > 9 or not size.isdecimal() or int(size) > most for size in sizes):
+        return Refusal(413, "the request body is too large", f"the maximum is {most} bytes")
     return None
 
 

@@ -1,0 +1,26 @@
+/** What the form of the estimate page sends, and how a GPU's bar is divided. */
+import type { EstimateFit } from "../api/types";
+
+export interface EstimateBody {
+  model?: string;
+  config?: unknown;
+  options: Record<string, string>;
+}
+
+/** A name, or the JSON of a config.json; throws where it begins like JSON and is none. */
+export function requestOf(text: string, options: Record<string, string>): EstimateBody {
+  return text.startsWith("{") ? { config: JSON.parse(text) as unknown, options } : { model: text, options };
+}
+
+/** The fields that were filled in, without the model. */
+export function optionsOf(fields: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(fields).filter(([name, value]) => name !== "model" && value !== ""));
+}
+
+/** What is taken and what is needed, in percent of the GPU's memory; null if it is not known. */
+export function fitParts(fit: EstimateFit): { taken: number; needed: number } | null {
+  if (!fit.total_bytes || fit.free_bytes === null) return null;
+  const taken = Math.min(100, Math.max(0, 100 * (1 - fit.free_bytes / fit.total_bytes)));
+  const needed = Math.min(100 - taken, (100 * fit.needed_bytes) / fit.total_bytes);
+  return { taken, needed };
+}

@@ -1,0 +1,192 @@
+"""Estimates over REST: the request, what it means, and the shape of the answer."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from andon.core.estimate.config_json import config_facts
+from andon.core.estimate.names import name_facts, parameters_in_name
+from andon.core.estimate.options import EstimateOptions, option_named, options_of
+from andon.core.estimate.safetensors import is_header, stored_tensors
+from andon.core.estimate.shape import EstimateConfidence, FactSource, ModelFacts
+from andon.errors import Invalid
+from andon.model.shapes import Doc
+
+UNNAMED = "this model"
+MOST_OPTIONS = 64
+_PATH = re.compile(r"^[./~]|\\|:/|\.\.|\.(json|safetensors|gguf|ya?ml)$|/.*/|\0")
+_BY_NAME = "send its config.json as config, or a name such as llama-3-8b"
+
+
+class EstimateRequest(BaseModel):
+    """A model by name, or by the JSON of its config.json or a safetensors header."""
+
+    model_config = ConfigDict(extra="forbid")
+    model: Annotated[str | None, Field(max_length=300, description="a name, never a path")] = None
+    config: Annotated[
+        dict[str, Any] | None, Field(description="the JSON of config.json or of a header")
+    ] = None
+    header: Annotated[
+        dict[str, Any] | None, Field(description="the JSON of a safetensors header")
+    ] = None
+    options: Annotated[
+        dict[str, Any], Field(description="by any of their names, such as tp", max_length=64)
+    ] = Field(default_factory=dict)
+
+
+def requested_facts(given: EstimateRequest) -> ModelFacts:
+    """What the request says of the model. No file is looked for, whatever the name is."""
+    name = given.model
+    if name is not None and _PATH.search(name.strip()):
+        raise Invalid("a server takes the name of a model, not a path or a URL", hint=_BY_NAME)
+    config, header = given.config, given.header
+    if config is not None and header is None and is_header(config):
+        config, header = None, config
+    if config is None and header is None:
+        return _named(name)
+    about = None if config is None else config_facts(config, name or UNNAMED)
+    return about if header is None and about is not None else _weighed(about, header, name)
+
+
+def _named(name: str | None) -> ModelFacts:
+    if name is None:
+        raise Invalid("no model is named", hint=_BY_NAME)
+    if name.isprintable() and parameters_in_name(name) is None:
+        raise Invalid(f"the name {name[:60]!r} tells no size", hint=_BY_NAME)
+    return name_facts(name)
+
+
+def _weighed(about: ModelFacts | None, header: object, name: str | None) -> ModelFacts:
+    held = stored_tensors(header, "the header")
+    if about is None:
+        said = "without config.json how the model is divided and its KV cache are not known"
+        about = ModelFacts(
+            name or UNNAMED, FactSource.SAFETENSORS, EstimateConfidence.HIGH, notes=(said,)
+        )
+    return replace(
+        about,
+        source=FactSource.SAFETENSORS,
+        confidence=EstimateConfidence.HIGH,
+        weights_bytes=held.size_bytes,
+        parameters=held.parameters or about.parameters,
+    )
+
+
+def requested_options(given: EstimateRequest) -> EstimateOptions:
+    """The options; one that is not known is refused, because a typing error must not be ignored."""
+    unknown = [word[:40] for word in given.options if option_named(word) is None]
+    if unknown:
+        raise Invalid(f"unknown option {unknown[0]!r}", hint="andon estimate --help lists them")
+    return options_of(given.options)
+
+
+Bytes = Annotated[int, Doc("of the fullest GPU")]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedGpu:
+    """What one GPU of the group holds."""
+
+    weights_bytes: Bytes
+    kv_bytes: int
+    activations_bytes: int
+    overhead_bytes: int
+    gradients_bytes: Annotated[int | None, Doc("only in training")]
+    optimizer_bytes: int | None
+    minimum_bytes: int
+    comfortable_bytes: int
+    claim_bytes: Annotated[int | None, Doc("what the server takes of the smallest chosen GPU")]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedFit:
+    """Whether it fits on one GPU; null is not known."""
+
+    uuid: str
+    label: str
+    name: str
+    now: bool | None
+    empty: bool | None
+    needed_bytes: int
+    claim_bytes: int | None
+    free_bytes: int | None
+    total_bytes: int | None
+    requests_at_once: int | None
+    reason: Annotated[str | None, Doc("why not now")]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedSize:
+    """The smallest number of GPUs on which it fits."""
+
+    option: str
+    size: int
+    world_size: int
+    minimum_bytes: int
+    devices: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedSizes:
+    """The same now, and when the GPUs are empty."""
+
+    now: EstimatedSize | None
+    empty: EstimatedSize | None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedSize:
+    """Why the engine does not start, and the nearest sizes that it takes."""
+
+    engine: str
+    option: str
+    reason: str
+    nearest: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedFrom:
+    """Where a number comes from."""
+
+    source: str
+    confidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedPeak:
+    """What earlier runs of the same command used."""
+
+    runs: int
+    peak_bytes: int
+    latest: float
+    by_model: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateAnswer:
+    """How much memory a model needs, and which GPUs it fits on."""
+
+    model: str
+    source: str
+    confidence: str
+    engine: str | None
+    verdict: Annotated[str, Doc("the answer in one sentence")]
+    world_size: int
+    sizes: Mapping[str, int] | None
+    parameters: int | None
+    format: str | None
+    context: int | None
+    per_gpu: Annotated[EstimatedGpu | None, Doc("null if the sizes are refused")]
+    requests_at_once: int | None
+    sources: Mapping[str, EstimatedFrom]
+    refused: RefusedSize | None
+    fits_now: bool | None
+    fits_empty: bool | None
+    fits: list[EstimatedFit]
+    smallest: EstimatedSizes
+    learned: EstimatedPeak | None
+    run: Annotated[str | None, Doc("the command to type")]
+    notes: list[str]
