@@ -3,7 +3,16 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.device import contract, events, recording, second_opinion, sharing, surfaces, traffic
+from tests.device import (
+    contract,
+    events,
+    probing,
+    recording,
+    second_opinion,
+    sharing,
+    surfaces,
+    traffic,
+)
 from tests.device.scenes import Scene
 
 
@@ -57,6 +66,8 @@ ONCE = tuple(
             sharing.a_process_without_a_lease_is_named_in_the_refusal,
             sharing.the_network_lends_renews_and_takes_back,
             recording.a_training_loop_is_recorded_alike_by_command_program_and_callback,
+            probing.the_links_of_the_devices_are_told,
+            probing.the_batch_that_was_found_runs_and_a_third_more_does_not,
             events.an_xid_on_purpose_is_heard_with_its_device,
         ),
     )
