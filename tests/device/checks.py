@@ -7,6 +7,7 @@ from tests.device import (
     contract,
     estimates,
     events,
+    probing,
     recording,
     second_opinion,
     sharing,
@@ -72,6 +73,8 @@ ONCE = tuple(
             working.kill_ends_a_process_on_the_device,
             recording.a_starved_loader_is_told_and_a_busy_loop_is_not,
             estimates.an_estimate_agrees_with_what_pytorch_allocates,
+            probing.the_links_of_the_devices_are_told,
+            probing.the_batch_that_was_found_runs_and_a_third_more_does_not,
             events.an_xid_on_purpose_is_heard_with_its_device,
         ),
     )

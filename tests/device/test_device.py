@@ -37,6 +37,7 @@ def made(check: Check, scene: Scene) -> None:
         pytest.skip(str(skipped))
 
 
+@pytest.mark.timeout(400)  # one of them probes a real model
 @pytest.mark.parametrize("check", IDLE, ids=lambda check: check.name)
 def test_idle(check: Check) -> None:
     made(check, RealGround().idle())
