@@ -24,6 +24,7 @@ from andon.engine.running.identity import place_of, record_path, runs_folder
 from andon.engine.running.launcher import CommandEnd, Launcher
 from andon.engine.running.line_pipe import LinePipe
 from andon.engine.running.recorder import RunOutcome, RunRecorder
+from andon.engine.running.variables import defaults, free_port
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import AvailabilityView
 from andon.engine.sharing.granter import Grant
@@ -167,10 +168,15 @@ class Running:
         kills = _host_kills()
         try:
             if self._contained is None:
-                told = {**os.environ, **environment(chosen, everyone, lease.id), **_told(recorder)}
+                told = {
+                    **os.environ,
+                    **defaults(os.environ, free_port()),
+                    **environment(chosen, everyone, lease.id),
+                    **_told(recorder),
+                }
                 end, killed = self._launched(self._command, told, held, released), False
             else:
-                told = {RUN_VARIABLE: recorder.begin.id}
+                told = {**defaults({}, free_port()), RUN_VARIABLE: recorder.begin.id}
                 self._contained.create(lease.id, chosen, told, name_container)
                 send = self._contained.send
                 end, killed = follow_container(
