@@ -1,5 +1,6 @@
 """Real parts for tests, each with its paths in a folder of its own, and ended in any case."""
 
+import json
 import os
 import secrets
 import shutil
@@ -66,9 +67,22 @@ def remove_cgroups(name: str) -> None:
 
 @dataclass(frozen=True)
 class Docker:
-    """A Docker engine of its own, with one image in it: busybox, called `tiny`."""
+    """A Docker engine of its own, with one image in it: busybox, called `tiny`.
+
+    It accepts requests for GPUs; `requested` has what they were, by container.
+    """
 
     socket: str
+    hooked: Path
+
+    def requested(self) -> dict[str, str]:
+        """NVIDIA_VISIBLE_DEVICES of each container that was started with GPUs, by its id."""
+        found: dict[str, str] = {}
+        for file in self.hooked.glob("*.json"):
+            for value in json.loads(file.read_text())["process"]["env"]:
+                if value.startswith("NVIDIA_VISIBLE_DEVICES="):
+                    found[file.stem] = value.partition("=")[2]
+        return found
 
     def __call__(self, *arguments: str) -> str:
         command = ["docker", "-H", f"unix://{self.socket}", *arguments]
@@ -90,26 +104,46 @@ class Docker:
 @contextmanager
 def docker_engine(folder: Path) -> Iterator[Docker]:
     """No bridge, no firewall rules, no registry; cgroups by hand, since systemd may not run."""
-    engine = Docker(str(folder / "docker.sock"))
+    engine = Docker(str(folder / "docker.sock"), folder / "hooked")
+    path = f"{_gpu_hook(folder)}:{PATH}"
     command = (
         "dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none",
         "--storage-driver=vfs", "--exec-opt=native.cgroupdriver=cgroupfs",
         f"--data-root={folder / 'data'}", f"--exec-root={folder / 'exec'}",
         f"--host=unix://{engine.socket}", f"--pidfile={folder / 'pid'}",
     )  # fmt: skip
-    with daemon(*command, log=folder / "dockerd.log"):
+    with daemon(*command, log=folder / "dockerd.log", PATH=path):
         wait_until(Path(engine.socket).is_socket, "the engine's socket")
         engine("version")
         engine("import", str(_image(folder)), "tiny")
         yield engine
 
 
+def _gpu_hook(folder: Path) -> Path:
+    """A folder with the program for which the engine looks before it accepts requests for GPUs; it
+    keeps the configuration of each container, named by its id."""
+    (folder / "bin").mkdir()
+    (folder / "hooked").mkdir()
+    hook = folder / "bin" / "nvidia-container-runtime-hook"
+    hook.write_text(
+        "#!/bin/sh\n"
+        'bundle=$(sed -n \'s/.*"bundle":"\\([^"]*\\)".*/\\1/p\')\n'
+        f'cp "$bundle/config.json" "{folder}/hooked/$(basename "$bundle").json"\n'
+    )
+    hook.chmod(0o755)
+    return hook.parent
+
+
 def _image(folder: Path) -> Path:
     busybox = shutil.which("busybox", path=PATH)
     assert busybox
     with tarfile.open(folder / "tiny.tar", "w") as tar:
+        for name, mode in {"bin": 0o755, "dev": 0o755, "proc": 0o755, "tmp": 0o1777}.items():
+            made = tarfile.TarInfo(name)
+            made.type, made.mode = tarfile.DIRTYPE, mode
+            tar.addfile(made)
         tar.add(busybox, "bin/busybox")
-        for name in ("sh", "sleep"):
+        for name in ("sh", "sleep", "touch", "cat", "id", "df", "env", "pwd"):
             link = tarfile.TarInfo(f"bin/{name}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             tar.addfile(link)

@@ -189,7 +189,7 @@ class Running:
                 end = self._launched(self._command, told, held, released, cpus=cpus)
                 killed = False
             else:
-                told = {RUN_VARIABLE: recorder.begin.id}
+                told = {**defaults({}, free_port()), RUN_VARIABLE: recorder.begin.id}
                 self._contained.create(lease.id, chosen, told, name_container)
                 send = self._contained.send
                 end, killed = follow_container(

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
 
 from andon.core.executing import engine_answers as answers
 from andon.core.executing.container_arguments import (
@@ -58,7 +57,7 @@ class CannotStartInImage(AndonError):
 class DockerExecutor:
     """Containers of Docker; also of Podman under Docker's name."""
 
-    name: ClassVar[str] = "docker"
+    name = "docker"
 
     def __init__(self) -> None:
         self._attached: set[str] = set()
@@ -171,7 +170,7 @@ class DockerExecutor:
         """To its first process, to which every other one belongs."""
         if number == signal.SIGCONT:
             return  # a container is never stopped by us
-        sent = answers.signal_to_send(number, signal.SIGKILL, self._caught(work))
+        sent = answers.signal_to_send(number, signal.SIGKILL, self._handled(work))
         code, _, said = self._ask("kill", f"--signal={sent}", work.id)
         if code and not _is_over(said):
             raise answers.engine_error(self.name, said)
@@ -218,15 +217,15 @@ class DockerExecutor:
             raise answers.engine_error(self.name, said)
         return out
 
-    def _caught(self, work: CreatedWork) -> int | None:
-        """The signals that its first process handles, from the kernel."""
+    def _handled(self, work: CreatedWork) -> int | None:
+        """The signals that its first process catches or ignores, from the kernel."""
+        masks: list[int] = []
         with suppress(AndonError):
             pid = answers.first_pid(self._state(work))
             status = read(f"/proc/{pid}/status", _STATUS_BYTES) or b""
-            for line in status.splitlines():
-                if line.startswith(b"SigCgt:"):
-                    return int(line.split()[1], 16)
-        return None
+            lines = [line.split() for line in status.splitlines()]
+            masks = [int(line[1], 16) for line in lines if line[:1] in ([b"SigIgn:"], [b"SigCgt:"])]
+        return masks[0] | masks[1] if len(masks) == 2 else None
 
     def _ask(self, *arguments: str, seconds: float = ANSWER_SECONDS) -> tuple[int, str, str]:
         """Exit code, output and error output of the engine's command."""
@@ -254,7 +253,7 @@ class DockerExecutor:
 class PodmanExecutor(DockerExecutor):
     """Containers of Podman: the same commands, devices by their CDI names."""
 
-    name: ClassVar[str] = "podman"
+    name = "podman"
 
 
 def _options(order: WorkOrder) -> ContainerOptions:

@@ -148,13 +148,14 @@ def created_work(identity: str, labels: str, image: str = "") -> CreatedWork:
     )
 
 
-def signal_to_send(number: int, kill: int, caught: int | None) -> int:
+def signal_to_send(number: int, kill: int, handled: int | None) -> int:
     """What to send to a container's first process for a signal that should end it.
 
     The kernel drops signals that the first process of a pid namespace has no handler for, where
-    any other process would end. `caught` is its mask of handled signals; None where it is unknown.
+    any other process would end. `handled` are those that it catches or ignores, as the kernel's
+    mask; None where that is unknown.
     """
-    if caught is None or number == kill or caught & (1 << (number - 1)):
+    if handled is None or number == kill or handled & (1 << (number - 1)):
         return number
     return kill
 

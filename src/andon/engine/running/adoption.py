@@ -4,6 +4,7 @@ The container is found by its label. The new lease has the same id, devices and 
 before the old file is removed, so the devices are withheld throughout.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ class AdoptedWork:
     held: LeaseHold
     work: CreatedWork
     executor: Executor
+    since: float  # before it was held again: what it has written since then was read by no one
 
 
 def adopt(book: Book, executor: Executor, name: str, uid: int) -> AdoptedWork:
@@ -33,11 +35,12 @@ def adopt(book: Book, executor: Executor, name: str, uid: int) -> AdoptedWork:
         raise Gone(
             f"no container of lease {found.id} is running", hint="its devices are released by then"
         )
+    since = time.time()
     with book.locked():
         lease, entry = _orphan(book.entries(), found.id, uid)
         held = book.write_lease(replace(lease, owner=myself(), work=None))
         book.sweep([entry])
-    return AdoptedWork(held, work, executor)
+    return AdoptedWork(held, work, executor, since)
 
 
 def _orphan(entries: Sequence[BookEntry], name: str, uid: int) -> tuple[Lease, BookEntry]:

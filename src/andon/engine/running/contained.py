@@ -89,8 +89,9 @@ class ContainedCommand:
         except AndonError as error:
             raise _translated(error) from error
 
-    def follow(self) -> Sequence[str]:
-        return self._executor.follow(self._created(), time.time())
+    def follow(self, since: float | None = None) -> Sequence[str]:
+        """A command that passes its output from this time on, or from now on."""
+        return self._executor.follow(self._created(), time.time() if since is None else since)
 
     def send(self, number: int) -> None:
         self._executor.send(self._created(), number)

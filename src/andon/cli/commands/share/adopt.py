@@ -63,7 +63,7 @@ def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]"
         return launcher.run(LeaseCheck(held, notify), notify)
 
     try:
-        end, killed = follow_container(contained, launch, contained.follow())
+        end, killed = follow_container(contained, launch, contained.follow(adopted.since))
     finally:
         held.release()
     judged = verdict(end.code, end.signal, end.tail, (), 0, end.ended_for, end.interrupted, killed)

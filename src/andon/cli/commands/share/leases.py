@@ -16,7 +16,7 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.snapshot_source import connected
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.errors import Gone, Invalid
+from andon.errors import AndonError, Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
 from andon.model.naming import may_mean, may_mean_lease, title
 from andon.model.release_note import MOST_NOTE
@@ -104,11 +104,26 @@ def _release_here(name: str, note: str) -> str:
     try:
         return releaser.release(book, name, note=note).id
     except Gone as exc:
+        if (orphan := _orphaned(book, name)) is not None:
+            raise orphan from exc
         held = [one for one in _mine(book) if name in _numbers(one)]
         if not held:
             raise
         words = f"GPU {name} is in your lease {held[0].id}: andon release {held[0].id}"
         raise Gone(exc.reason, hint=words) from exc
+
+
+def _orphaned(book: "Book", name: str) -> "AndonError | None":
+    """Why a lease cannot be released whose holder has exited while its job runs."""
+    from andon.core.sharing.rights import barred
+    from andon.engine.sharing.releaser import asker
+    from andon.model.work import Claim
+
+    for one in book.entries():
+        if not one.locked and one.left and one.lease is not None and one.lease.id == name:
+            claim = Claim(one.lease, LeaseState.ORPHANED, one.uid, one.user, one.file, one.left)
+            return barred(claim, asker())
+    return None
 
 
 def _your_leases(choices: Choices) -> str:

@@ -1,0 +1,187 @@
+"""deploy/docker: the image is built and run by a real engine, on a base of this machine's files."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY, need
+from tests.integration.parts import PATH, Docker, docker_engine, need_root, wait_until
+from tests.standin import StandIn, StandInProcess
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="containers of Linux"),
+    pytest.mark.timeout(400),  # an image is built
+]
+DEPLOY = REPOSITORY / "deploy/docker"
+LEFT_OUT = {
+    "test", "tests", "idlelib", "tkinter", "lib2to3", "turtledemo", "ensurepip", "__pycache__",
+    "site-packages", "dist-packages", "pydoc_data",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
+    need("dockerd", "docker", "busybox")
+    need_root()
+    with docker_engine(tmp_path_factory.mktemp("docker")) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def image(docker: Docker, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The image of deploy/docker, with this machine's Python as its base and no network."""
+    folder = tmp_path_factory.mktemp("build")
+    docker("import", str(_base(folder)), "base")
+    context = folder / "context"
+    shutil.copytree(DEPLOY, context / "deploy/docker")
+    (context / "dist").mkdir()
+    wheel = "import hatchling.build as b, sys; b.build_wheel(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", wheel, str(context / "dist")],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    arguments = ("--build-arg=BASE=base", "--build-arg=PIP_OPTIONS=--no-index --no-deps")
+    command = [
+        "docker", "-H", f"unix://{docker.socket}", "build", "--network=none", *arguments,
+        "--tag=andon", f"--file={context}/deploy/docker/Dockerfile", str(context),
+    ]  # fmt: skip
+    env = {**os.environ, "DOCKER_BUILDKIT": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return "andon"
+
+
+def test_it_serves_without_root_and_is_healthy(docker: Docker, image: str) -> None:
+    options = ("--detach", "--network=none", "--health-interval=1s")
+    name = docker("run", *options, image, "serve", "--host", "0.0.0.0", "--simulate", "2")
+    try:
+        state = "{{.State.Status}} {{.State.Health.Status}}"
+        wait_until(lambda: "starting" not in docker("inspect", "--format", state, name), "health")
+        wait_until(
+            lambda: docker("inspect", "--format", state, name) == "running healthy",
+            docker("logs", name),
+        )
+        assert docker("exec", name, "id", "-u") == "26366"
+    finally:
+        docker("rm", "--force", "--volumes", name)
+
+
+def test_pids_of_the_host_are_said_to_be_the_hosts(
+    docker: Docker, image: str, standin: StandIn, library: Path
+) -> None:
+    standin.write(StandIn.devices(1))
+    standin.change(0, processes=(StandInProcess(os.getpid(), memory=5 << 30),))
+    for folder in (standin.folder, *standin.folder.parents[:-2]):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    (standin.folder).chmod(0o777)
+    mounts = [f"--volume={one}:{one}" for one in (standin.folder, library)]
+    variables = [f"--env=STANDIN_FOLDER={standin.folder}", f"--env=LD_LIBRARY_PATH={library}"]
+    options = ["--rm", "--network=none", "--gpus=all", *mounts, *variables]
+    shown = json.loads(docker("run", *options, image, "ps", "--json"))["processes"]
+    assert [(p["pid"], p["name"], p["memory_bytes"]) for p in shown] == [
+        (os.getpid(), None, 5 << 30)
+    ]
+    assert "pids of the host" in docker("run", *options, image, "ps")
+
+
+def test_the_compose_file_says_the_same() -> None:
+    yaml = pytest.importorskip("yaml")
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    service = compose["services"]["andon"]
+    assert (REPOSITORY / service["build"]["dockerfile"]).is_file()
+    assert (DEPLOY / service["build"]["context"]).resolve() == REPOSITORY
+    assert service["pid"] == "host"
+    assert service["ports"] == ["127.0.0.1:26366:26366"]
+    devices = service["deploy"]["resources"]["reservations"]["devices"]
+    assert devices == [{"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}]
+    assert "andon" in compose["volumes"]
+
+
+def _base(folder: Path) -> Path:
+    """An image with busybox, this Python, pip and what `andon[serve]` needs."""
+    tar_file, shelf = folder / "base.tar", f"/usr/lib/python{sysconfig.get_python_version()}"
+    libraries: set[str] = set()
+    with tarfile.open(tar_file, "w") as tar:
+        for name, mode in {"bin": 0o755, "tmp": 0o1777, "var": 0o755, "usr": 0o755}.items():
+            made = tarfile.TarInfo(name)
+            made.type, made.mode = tarfile.DIRTYPE, mode
+            tar.addfile(made)
+        for name in ("usr/bin", "usr/lib", "var/lib", "usr/local"):
+            made = tarfile.TarInfo(name)
+            made.type, made.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(made)
+        busybox = shutil.which("busybox", path=PATH)
+        assert busybox
+        tar.add(busybox, "bin/busybox")
+        for name in ("sh", "mkdir", "chown", "rm", "echo", "id"):
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+        python = Path(sys.executable).resolve()
+        tar.add(python, "usr/bin/python3")
+        tar.add(sysconfig.get_path("stdlib"), shelf.lstrip("/"), filter=_kept)
+        for file, target in _packages():
+            tar.add(file, f"{shelf}/site-packages/{target}".lstrip("/"))
+        found = [python, *Path(sysconfig.get_path("stdlib"), "lib-dynload").glob("*.so")]
+        found += [file for file, _ in _packages() if ".so" in file.suffixes]
+        for binary in found:
+            listed = subprocess.run(["ldd", str(binary)], capture_output=True, text=True)
+            libraries.update(re.findall(r"(/\S+)\s\(0x", listed.stdout))
+        for library in sorted(libraries):
+            tar.add(Path(library).resolve(), library.lstrip("/"))
+    return tar_file
+
+
+def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    parts = Path(entry.name).parts
+    unwanted = LEFT_OUT.intersection(parts) or any(part.startswith("config-") for part in parts)
+    return None if unwanted or entry.name.endswith((".a", ".pyc")) else entry
+
+
+def _packages() -> list[tuple[Path, str]]:
+    """The files of pip and of everything that `andon[serve]` requires, andon itself left out."""
+    wanted, seen = ["pip"], {"andon"}
+    wanted += _required("andon", {"serve"})
+    files: list[tuple[Path, str]] = []
+    while wanted:
+        name = wanted.pop().lower().replace("_", "-")
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            found = metadata.distribution(name)
+        except metadata.PackageNotFoundError:  # for another system or Python
+            continue
+        wanted += _required(name, set())
+        for file in found.files or ():
+            place = Path(str(found.locate_file(file)))
+            if place.is_file() and ".." not in file.parts and place.suffix != ".pyc":
+                files.append((place, str(file)))
+    return files
+
+
+def _required(name: str, extras: set[str]) -> list[str]:
+    out = []
+    for text in metadata.requires(name) or ():
+        asked = re.search(r"extra\s*==\s*['\"]([^'\"]+)", text)
+        if asked is None or asked[1] in extras:
+            plain = re.match(r"[A-Za-z0-9._-]+", text)
+            extra = re.match(r"[^\[;]+\[([^\]]+)\]", text)
+            assert plain
+            if plain[0] == "andon" and extra:
+                out += _required("andon", set(extra[1].split(",")))
+            out.append(plain[0])
+    return out
