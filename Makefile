@@ -12,7 +12,7 @@ run: setup
 unit: setup
 	@dev/unit
 
-# Everything: 15 minutes on two cores. It says first what it installs and where.
+# Everything: 12 minutes on two cores. It says first what it installs and where.
 test:
 	@dev/parts --say
 	@$(MAKE) --no-print-directory setup
