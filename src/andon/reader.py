@@ -52,12 +52,12 @@ NAMES_SECONDS = 0.5  # how long a round waits for new names once every card has 
 
 
 class LineBuffer:
-    """Outgoing lines; buffered during a round so that they are sent in one write."""
+    """Outgoing messages; those of a round are sent as one line."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
-        self._lines: list[str] = []
+        self._messages: list[wire.Json] = []
         self._holding = False
 
     def hold(self) -> None:
@@ -66,9 +66,8 @@ class LineBuffer:
 
     def post(self, message: wire.Json) -> None:
         """Send now, or with the rest of the round."""
-        line = wire.dumps(message) + "\n"
         with self._lock:
-            self._lines.append(line)
+            self._messages.append(message)
             if not self._holding:
                 self._send()
 
@@ -84,8 +83,12 @@ class LineBuffer:
             self._send()
 
     def _send(self) -> None:
-        data = "".join(self._lines).encode()
-        self._lines.clear()
+        """One line, which is a list if there are several: encoded and decoded in one call each."""
+        messages, self._messages = self._messages, []
+        if not messages:
+            return
+        one = messages[0] if len(messages) == 1 else messages
+        data = f"{wire.dumps(one)}\n".encode()
         while data:
             data = data[os.write(self._descriptor, data) :]
 

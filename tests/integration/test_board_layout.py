@@ -31,8 +31,10 @@ def browser() -> Iterator[Browser]:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Most of its GPUs are busy; one is lost, so that a tile is red and the headline is long."""
     state = tmp_path_factory.mktemp("layout")
-    faults = {"ANDON_SIMULATE_FAULTS": "lost:3@0", "ANDON_ALERTS_NODE_CPU_PERCENT": "off"}
-    with serving(state, "--no-history", simulate=DEVICES, **faults) as served:
+    with serving(
+        state, "--no-history", simulate=DEVICES,
+        ANDON_SIMULATE_FAULTS="lost:3@0", ANDON_ALERTS_NODE_CPU_PERCENT="off",
+    ) as served:  # fmt: skip
         yield served
 
 
