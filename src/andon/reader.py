@@ -57,7 +57,7 @@ class LineBuffer:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
-        self._messages: list[wire.Json] = []
+        self._texts: list[str] = []
         self._holding = False
 
     def hold(self) -> None:
@@ -66,8 +66,9 @@ class LineBuffer:
 
     def post(self, message: wire.Json) -> None:
         """Send now, or with the rest of the round."""
+        text = wire.dumps(message)  # at once: what lives until the end of a round is collected
         with self._lock:
-            self._messages.append(message)
+            self._texts.append(text)
             if not self._holding:
                 self._send()
 
@@ -83,12 +84,12 @@ class LineBuffer:
             self._send()
 
     def _send(self) -> None:
-        """One line, which is a list if there are several: encoded and decoded in one call each."""
-        messages, self._messages = self._messages, []
-        if not messages:
+        """One line, which is a list if there are several: it is decoded in one call."""
+        texts, self._texts = self._texts, []
+        if not texts:
             return
-        one = messages[0] if len(messages) == 1 else messages
-        data = f"{wire.dumps(one)}\n".encode()
+        one = texts[0] if len(texts) == 1 else f"[{','.join(texts)}]"
+        data = f"{one}\n".encode()
         while data:
             data = data[os.write(self._descriptor, data) :]
 
