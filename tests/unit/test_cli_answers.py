@@ -120,7 +120,7 @@ def test_an_amd_card_has_no_cuda_number_and_no_sm_clock() -> None:
     text = render_devices(node, 120, color=False)
     assert "cuda" not in text
     assert "hip 1" in text
-    assert "max clock 2100 MHz" in text
+    assert "max core clock 2100 MHz" in text
 
 
 def test_people_come_before_memory_that_no_process_explains() -> None:
