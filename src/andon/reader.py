@@ -53,12 +53,12 @@ NAMES_SECONDS = 0.5  # how long a round waits for new names once every card has 
 
 
 class LineBuffer:
-    """Outgoing lines; buffered during a round so that they are sent in one write."""
+    """Outgoing messages; those of a round are sent as one line."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
-        self._lines: list[str] = []
+        self._texts: list[str] = []
         self._holding = False
 
     def hold(self) -> None:
@@ -67,9 +67,9 @@ class LineBuffer:
 
     def post(self, message: wire.Json) -> None:
         """Send now, or with the rest of the round."""
-        line = wire.dumps(message) + "\n"
+        text = wire.dumps(message)  # at once: what lives until the end of a round is collected
         with self._lock:
-            self._lines.append(line)
+            self._texts.append(text)
             if not self._holding:
                 self._send()
 
@@ -85,8 +85,12 @@ class LineBuffer:
             self._send()
 
     def _send(self) -> None:
-        data = "".join(self._lines).encode()
-        self._lines.clear()
+        """One line, which is a list if there are several: it is decoded in one call."""
+        texts, self._texts = self._texts, []
+        if not texts:
+            return
+        one = texts[0] if len(texts) == 1 else f"[{','.join(texts)}]"
+        data = f"{one}\n".encode()
         while data:
             data = data[os.write(self._descriptor, data) :]
 

@@ -1,5 +1,7 @@
 """Small answers of the commands: each says what it knows, and why it does not know more."""
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,13 @@ from andon.cli.commands.setup.cost import Cost, render_cost
 from andon.cli.commands.share.leases import on_devices
 from andon.cli.main import run
 from andon.cli.show.facts import render_devices
-from andon.cli.show.history import HistoryLine, render_history, throttle_lines, top_of
+from andon.cli.show.history import (
+    HistoryLine,
+    history_to_csv,
+    render_history,
+    throttle_lines,
+    top_of,
+)
 from andon.core.history.series import Bucket
 from andon.core.settings.resolution import resolve
 from andon.core.sharing.choice import obstacle
@@ -70,6 +78,10 @@ def test_throttling_is_reasons_with_shares() -> None:
     text = render_history([found], 0.0, 30.0, 120, color=False)
     assert "throttle: hw slowdown" in text
     assert " 75 " in text, "the mean of two equal spans"
+    rows = list(csv.DictReader(io.StringIO(history_to_csv([found]))))
+    assert [(row["metric"], row["mean"]) for row in rows] == [
+        ("throttle_hw_slowdown_percent", share) for share in ("50.0", "100.0")
+    ]
     [none] = throttle_lines(DEVICE, DEVICE.uuid, ([10, 0], {}), 0.0, 30.0, 2)
     assert [bucket.mean for bucket in none.buckets] == [0.0, None]
 
@@ -120,7 +132,7 @@ def test_an_amd_card_has_no_cuda_number_and_no_sm_clock() -> None:
     text = render_devices(node, 120, color=False)
     assert "cuda" not in text
     assert "hip 1" in text
-    assert "max clock 2100 MHz" in text
+    assert "max core clock 2100 MHz" in text
 
 
 def test_people_come_before_memory_that_no_process_explains() -> None:

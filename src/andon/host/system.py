@@ -31,7 +31,7 @@ from andon.model.device import HOST_VALUES, Disk, DriverVersions, Host, Network
 DISKS_EVERY_SECONDS = 30.0
 TRAFFIC_EVERY_SECONDS = 5.0
 TRAFFIC_SOONEST_SECONDS = 0.05  # after the first reading, so that a single sample has rates
-PRESSURE_EVERY_SECONDS = 5.0  # the kernel's own average is over ten
+AVERAGES_EVERY_SECONDS = 5.0  # the kernel computes the load every five, pressure over ten
 DRIVERS_AFTER_SECONDS = 1.0  # a command that samples once does without: they take a while to find
 DRIVERS_EVERY_SECONDS = 300.0  # they change when somebody installs a driver
 _MAX_DISKS = 32
@@ -99,8 +99,9 @@ class System:
         self._meters = Meter(DISK, NO_DISK), Meter(NETWORK, NO_CARD)
         self._rates: dict[str, Any] = {}
         self._no_rates: dict[str, str] = {}
+        self._load: float | None = None
         self._pressure: float | None = None
-        self._pressure_due, self._drivers_due = -math.inf, clock() + DRIVERS_AFTER_SECONDS
+        self._averages_due, self._drivers_due = -math.inf, clock() + DRIVERS_AFTER_SECONDS
         self._read_drivers = drivers
         self._drivers: tuple[DriverVersions, ...] | None = None
 
@@ -110,7 +111,7 @@ class System:
         network = self._links()
         missing = dict(self._no_rates)
         cpu_percent = self._cpu_percent(missing)
-        load, pressure = _tried(self._source.load, None), self._memory_pressure()
+        load, pressure = self._load_and_pressure()
         host = Host(
             cpu_percent=cpu_percent,
             memory_used_bytes=used_bytes,
@@ -164,12 +165,13 @@ class System:
             self._traffic_due = now + (TRAFFIC_SOONEST_SECONDS if first else TRAFFIC_EVERY_SECONDS)
         return self._network
 
-    def _memory_pressure(self) -> float | None:
+    def _load_and_pressure(self) -> tuple[float | None, float | None]:
         now = self._clock()
-        if now >= self._pressure_due:
+        if now >= self._averages_due:
+            self._load = _tried(self._source.load, None)
             self._pressure = _tried(self._source.memory_pressure, None)
-            self._pressure_due = now + PRESSURE_EVERY_SECONDS
-        return self._pressure
+            self._averages_due = now + AVERAGES_EVERY_SECONDS
+        return self._load, self._pressure
 
     def _driver_versions(self) -> tuple[DriverVersions, ...] | None:
         now = self._clock()

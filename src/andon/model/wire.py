@@ -126,13 +126,26 @@ def dumps(value: object, indented: bool = False) -> str:
 
 def loads(text: str | bytes) -> Json:
     """Parse one JSON object; raises Invalid otherwise."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as exc:
-        raise Invalid(f"not valid JSON: {exc}") from exc
+    value = _parsed(text)
     if not isinstance(value, dict):
         raise Invalid("a JSON object was expected")
     return value
+
+
+def loads_each(text: str | bytes) -> list[Json]:
+    """Parse one JSON object, or a list of them; raises Invalid otherwise."""
+    value = _parsed(text)
+    found = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, dict) for one in found):
+        raise Invalid("a JSON object was expected")
+    return found
+
+
+def _parsed(text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise Invalid(f"not valid JSON: {exc}") from exc
 
 
 # Out.

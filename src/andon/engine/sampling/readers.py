@@ -91,7 +91,7 @@ class ReaderProcess:
         while chunk := self._receive():
             *lines, rest = (rest + chunk).split(b"\n")
             try:
-                messages = [wire.loads(line) for line in lines]
+                messages = [one for line in lines for one in wire.loads_each(line)]
             except AndonError:  # not from the reader itself: only a new one sends whole lines again
                 break
             if messages:
