@@ -155,6 +155,8 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <LeasesPage name={route.name} search={search} />;
     case "runs":
       return <LaterPage show={({ RunsPages }) => <RunsPages name={route.name} search={search} query={route.query} />} />;
+    case "jobs":
+      return <LaterPage show={({ JobsPages }) => <JobsPages name={route.name} search={search} query={route.query} />} />;
     case "health":
       return <LaterPage show={({ HealthPage }) => <HealthPage />} />;
     default: {
