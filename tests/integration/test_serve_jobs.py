@@ -66,7 +66,7 @@ def test_its_users_jobs_are_shown_whole(home: Served, jobs: None) -> None:
     details = asked(home, "/api/jobs/1")
     check(details, ANSWERS["get", "/api/jobs/{job}"])
     assert [one["number"] for one in asked(home, "/api/jobs?state=running")["jobs"]] == [1]
-    assert asked(home, "/api/features")["jobs"] is True
+    assert asked(home, "/api/features")["features"]["jobs"] is True
 
 
 def test_strangers_learn_how_jobs_stand_and_nothing_else(home: Served, jobs: None) -> None:
