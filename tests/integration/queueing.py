@@ -90,9 +90,7 @@ def until_settled(folder: JobsFolder, seconds: float = PATIENCE_SECONDS) -> Queu
         if written and all(found.state.is_settled for found in queue.standings.values()):
             return queue
         assert time.monotonic() < end, {
-            n: (s, queue.jobs[n].last)
-            for n, s in queue.standings.items()
-            if not s.state.is_settled
+            n: (s, queue.jobs[n].last) for n, s in queue.standings.items() if not s.state.is_settled
         }
         wake(folder)
         time.sleep(0.05)

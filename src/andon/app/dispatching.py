@@ -20,7 +20,7 @@ from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.starting import lock_dispatcher
 from andon.engine.jobs.taking import Taker
 from andon.host.kin import here, myself
-from andon.model import job_wire
+from andon.model.job import wire as job_wire
 
 LOCK_TRIES, LOCK_SECONDS = 10, 0.05
 """Whoever asks whether a dispatcher runs has the lock for a moment."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from andon.engine.jobs.folder import JobsFolder, jobs_path, open_jobs_folder
 from andon.engine.jobs.starting import start_dispatcher as start_dispatcher
 from andon.errors import AndonError
-from andon.model.job_spec import JobSpec
+from andon.model.job.spec import JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick
     from andon.core.jobs.states import Standing

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from andon.errors import Gone, Invalid
 from andon.model.job import MOST_ARRAY, ArrayPlace, JobFacts
-from andon.model.job_spec_wire import MOST_JOBS
+from andon.model.job.spec_wire import MOST_JOBS
 
 LAST = "@"
 _WORD = re.compile(r"(\d{1,8})(?:_(\d{1,8}))?", re.ASCII)

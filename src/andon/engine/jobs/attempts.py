@@ -22,8 +22,8 @@ from andon.engine.jobs.recording import (
 from andon.engine.running.recorder import SampleSource
 from andon.engine.running.variables import free_port
 from andon.engine.sharing.granter import Grant
-from andon.model import job_wire
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
+from andon.model.job import wire as job_wire
 from andon.model.work import Owner
 
 log = logging.getLogger("andon.jobs")

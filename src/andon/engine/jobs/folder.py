@@ -18,8 +18,8 @@ from andon.host.folders import make_private
 from andon.host.machine_id import node_key
 from andon.host.private_files import read_regular
 from andon.host.server.state_folder import NODES, is_own, state_folder
-from andon.model import job_spec_wire
-from andon.model.job_spec import JobSpec
+from andon.model.job import spec_wire as job_spec_wire
+from andon.model.job.spec import JobSpec
 from andon.model.json_fields import Wrong, table_of
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class JobsFolder:
 
     def note(self, number: int, name: str, note: "JobNote") -> None:
         """Write `cancelled`, `again` or `expired`."""
-        from andon.model import job_wire
+        from andon.model.job import wire as job_wire
 
         self.small(number, name, job_spec_wire.dumps(job_wire.note_to_json(note)))
 
@@ -253,7 +253,7 @@ class JobsFolder:
 
     def holdups(self) -> "dict[int, Holdup]":
         """Why jobs wait, as the dispatcher last wrote it; missing or old at any time."""
-        from andon.model import job_wire
+        from andon.model.job import wire as job_wire
 
         try:
             said = job_spec_wire.loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
@@ -267,7 +267,7 @@ class JobsFolder:
             return {}
 
     def write_holdups(self, holdups: "dict[int, Holdup]", at: float) -> None:
-        from andon.model import job_wire
+        from andon.model.job import wire as job_wire
 
         jobs = {str(number): job_wire.holdup_to_json(one) for number, one in holdups.items()}
         with suppress(OSError):

@@ -21,9 +21,9 @@ from andon.host.interpreter import module_command, module_environment, script_co
 from andon.host.kin import myself, started_ticks
 from andon.host.system import node_name
 from andon.leases.hold import LeaseHold
-from andon.model import job_wire
 from andon.model.device import Device
 from andon.model.job import JobSpec
+from andon.model.job import wire as job_wire
 from andon.model.work import Owner
 
 SCRIPT = Path(__file__).with_name("supervisor.py")

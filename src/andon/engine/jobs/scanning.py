@@ -32,8 +32,8 @@ from andon.engine.jobs.folder import (
 )
 from andon.host.kin import group_members, here, started_ticks
 from andon.host.private_files import read_regular
-from andon.model import job_wire
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobNote
+from andon.model.job import wire as job_wire
 from andon.model.json_fields import Wrong, table_of
 
 RACY_NANOSECONDS = 2_000_000_000

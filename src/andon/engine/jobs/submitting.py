@@ -11,7 +11,7 @@ from typing import Any
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
 from andon.kernel_files import read
-from andon.model.job_spec import JobSpec
+from andon.model.job.spec import JobSpec
 from andon.model.work import DeviceRequest
 
 GIT_SECONDS = 0.3

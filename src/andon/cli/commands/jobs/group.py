@@ -79,7 +79,7 @@ def jobs(
     terminal = Terminal.of(choices)
     views = queue.views(numbers)
     if as_json:
-        from andon.model.job_wire import views_to_json
+        from andon.model.job.wire import views_to_json
 
         terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
         return 0

@@ -12,7 +12,7 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from andon.model.job_spec import Checkpoint, JobSpec
+    from andon.model.job.spec import Checkpoint, JobSpec
 
 MOST_RETRIES = 1000
 JOB_FILES = (".toml", ".json", ".yaml", ".yml")
@@ -41,7 +41,7 @@ def checkpoint(text: str) -> "Checkpoint":
     """`USR1@60s`: a signal, and how long before the end."""
     import signal
 
-    from andon.model.job_spec import CHECKPOINT_SECONDS, Checkpoint
+    from andon.model.job.spec import CHECKPOINT_SECONDS, Checkpoint
 
     name, _, before = text.partition("@")
     name = name.upper().removeprefix("SIG")
@@ -110,7 +110,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
 def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
     from andon.engine.jobs.submitting import here_spec
-    from andon.model.job_spec import GRACE_SECONDS, ArrayPlace, NotifyWhen
+    from andon.model.job.spec import GRACE_SECONDS, ArrayPlace, NotifyWhen
 
     if choices.replay is not None:
         raise Invalid("the devices of a recorded file cannot be used by jobs")

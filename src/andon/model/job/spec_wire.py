@@ -7,7 +7,7 @@ from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
-from andon.model.job_spec import (
+from andon.model.job.spec import (
     GRACE_SECONDS,
     JOB_SCHEMA,
     MOST_ARRAY,

@@ -4,13 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from andon.model.job_spec import CHECKPOINT_SECONDS as CHECKPOINT_SECONDS
-from andon.model.job_spec import GRACE_SECONDS as GRACE_SECONDS
-from andon.model.job_spec import MOST_ARRAY as MOST_ARRAY
-from andon.model.job_spec import ArrayPlace as ArrayPlace
-from andon.model.job_spec import Checkpoint as Checkpoint
-from andon.model.job_spec import JobSpec as JobSpec
-from andon.model.job_spec import NotifyWhen as NotifyWhen
+from andon.model.job.spec import JobSpec
 
 
 class JobState(StrEnum):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from andon.model.job import (
+from andon.model.job.facts import (
     AttemptClaim,
     AttemptEnd,
     AttemptVerdict,
@@ -12,12 +12,12 @@ from andon.model.job import (
     JobNote,
     JobView,
 )
-from andon.model.job_spec_wire import LARGEST_JOB_BYTES as LARGEST_JOB_BYTES
-from andon.model.job_spec_wire import MOST_GPUS, MOST_JOBS, plain_fields, seconds_in
-from andon.model.job_spec_wire import dumps as dumps
-from andon.model.job_spec_wire import loads as loads
-from andon.model.job_spec_wire import spec_from_json as spec_from_json
-from andon.model.job_spec_wire import spec_to_json as spec_to_json
+from andon.model.job.spec_wire import LARGEST_JOB_BYTES as LARGEST_JOB_BYTES
+from andon.model.job.spec_wire import MOST_GPUS, MOST_JOBS, plain_fields, seconds_in
+from andon.model.job.spec_wire import dumps as dumps
+from andon.model.job.spec_wire import loads as loads
+from andon.model.job.spec_wire import spec_from_json as spec_from_json
+from andon.model.job.spec_wire import spec_to_json as spec_to_json
 from andon.model.json_fields import (
     MOST_PID,
     NAME,
