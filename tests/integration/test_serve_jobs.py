@@ -132,7 +132,7 @@ def test_a_cancelled_job_is_told_live(home: Served, jobs: None) -> None:
             """The first round only remembers: cancel when it has been."""
             answer = home.ask("/api/jobs/1/cancel", "POST", **home.bearer)
             assert answer.status == 200, answer.body
-            return asked(home, "/api/jobs/1")["state"] == "cancelled"
+            return bool(asked(home, "/api/jobs/1")["state"] == "cancelled")
 
         wait_for(told, PATIENCE)
         seen: dict[int, set[str]] = {}

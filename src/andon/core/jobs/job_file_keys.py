@@ -7,7 +7,7 @@ from typing import Any
 from andon.core.jobs.naming import parse_array
 from andon.core.sharing.requests import RequestOptions, rows
 from andon.errors import Invalid
-from andon.model.job_spec import (
+from andon.model.job.spec import (
     CHECKPOINT_SECONDS,
     GRACE_SECONDS,
     MOST_RETRIES,

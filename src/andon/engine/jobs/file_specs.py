@@ -13,7 +13,7 @@ from andon.engine.jobs.begin_times import begin_at
 from andon.engine.jobs.submitting import here_spec
 from andon.errors import Invalid, Unavailable
 from andon.model.job import JobFacts
-from andon.model.job_spec import ArrayPlace, JobSpec
+from andon.model.job.spec import ArrayPlace, JobSpec
 
 Known = Callable[[], Mapping[int, JobFacts]]
 """The jobs that are queued already; read only where a job names others."""
