@@ -157,6 +157,8 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <LaterPage show={({ RunsPages }) => <RunsPages name={route.name} search={search} query={route.query} />} />;
     case "estimate":
       return <LaterPage show={({ EstimatePage }) => <EstimatePage />} />;
+    case "jobs":
+      return <LaterPage show={({ JobsPages }) => <JobsPages name={route.name} search={search} query={route.query} />} />;
     case "health":
       return <LaterPage show={({ HealthPage }) => <HealthPage />} />;
     default: {

@@ -26,6 +26,8 @@ TABLE = {  # action: (anonymous, user about their own, user about another's, own
     Action.TAKE: (False, True, False, True),
     Action.EXTEND: (False, True, False, True),
     Action.RELEASE: (False, True, False, True),
+    Action.SUBMIT: (False, False, False, True),
+    Action.CANCEL: (False, True, False, True),
     Action.ACKNOWLEDGE: (False, True, True, True),
     Action.UNACKNOWLEDGE: (False, True, False, True),
     Action.SILENCE: (False, True, True, True),

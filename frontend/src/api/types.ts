@@ -33,6 +33,18 @@ export type Waiting = Schemas["WaitingRow"];
 export type Cordon = Schemas["CordonRow"];
 export type Estimate = Schemas["EstimateAnswer"];
 export type EstimateFit = Schemas["EstimatedFit"];
+export type Job = Schemas["JobView"];
+export type JobPage = Schemas["JobPage"];
+export type JobLog = Schemas["JobLog"];
+export type JobState = Schemas["JobState"];
+/** The live event `job`. */
+export interface JobNews {
+  jobs: Job[];
+  gone: number[];
+  whole: boolean;
+  paused: boolean;
+  counts: JobPage["counts"];
+}
 export type RunList = Schemas["RunPage"];
 export type RunEntry = Schemas["RunEntry"];
 export type RunDetails = Schemas["RunDetails"];

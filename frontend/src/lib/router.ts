@@ -62,5 +62,6 @@ function placeWith(query: URLSearchParams): string {
 
 export const deviceLink = (uuid: string): string => `#/device/${encodeURIComponent(uuid)}`;
 export const alertLink = (id: string): string => `#/alerts/${encodeURIComponent(id)}`;
+export const jobLink = (number: number): string => `#/jobs/${number}`;
 export const leaseLink = (id: string): string => `#/leases/${encodeURIComponent(id)}`;
 export const runLink = (...ids: string[]): string => `#/runs/${ids.map(encodeURIComponent).join(",")}`;

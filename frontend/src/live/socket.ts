@@ -72,6 +72,7 @@ export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, o
   socket.once("snapshot", () => performance.mark("andon live"));
   socket.on("alert", onAlert);
   socket.on("leases", onLeases);
+  socket.on("job", (news: unknown) => heard("jobs", news));
   socket.on("run", (news: { id: string }) => heard(`run ${news.id}`, news));
   socket.on("runs", (news: unknown) => heard("runs", news));
   onAccess(() => {

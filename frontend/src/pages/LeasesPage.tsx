@@ -112,7 +112,7 @@ function Queue({ waiting, at }: { waiting: Waiting[]; at: number }) {
           <li key={`${one.position}-${one.user}-${one.since}`}>
             <b className="place">{one.position}</b> <b>{one.user}</b> requests {count(one.gpus, "GPU")}
             {one.memory_bytes !== null && ` with ${gib(one.memory_bytes)} GiB${one.gpus === 1 ? "" : " each"}`}
-            <span className="dim"> · waiting {duration(at - one.since)}{one.priority !== 0 && ` · priority ${one.priority}`}</span>
+            <span className="dim"> · waiting {duration(at - one.since)}{one.jobs_behind ? ` · ${count(one.jobs_behind, "more job")} behind it` : ""}{one.gpu_hours ? ` · ${one.gpu_hours} recent GPU hours` : ""}{one.priority !== 0 && ` · priority ${one.priority}`}</span>
           </li>
         ))}
       </ol>

@@ -2,4 +2,5 @@
 export { EstimatePage } from "./EstimatePage";
 export { HealthPage } from "./HealthPage";
 export { ItemsPage } from "./ItemsPage";
+export { JobsPages } from "./jobs";
 export { RunsPages } from "./runs";

@@ -76,7 +76,7 @@ class WaitingRow:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageRow:
+class UserHours:
     """A user's recent GPU hours, which halve every week; they count in the order in line."""
 
     user: str
@@ -114,7 +114,7 @@ class LeaseList:
     book: BookRow | None = None
     note: str | None = None
     devices: tuple[DeviceVerdict, ...] = ()
-    usage: tuple[UsageRow, ...] = ()
+    usage: tuple[UserHours, ...] = ()
 
 
 def list_to_json(found: LeaseList, timestamp: str) -> Json:
@@ -190,11 +190,11 @@ def _waiting(value: Json) -> WaitingRow:
     )
 
 
-def _usage(value: Json) -> UsageRow:
+def _usage(value: Json) -> UserHours:
     hours = number_in(value, "gpu_hours", 0)
     if hours is None:
         raise Wrong("gpu_hours", "is missing")
-    return UsageRow(text_in(value, "user", NAME), whole_in(value, "uid", MOST_PID), hours)
+    return UserHours(text_in(value, "user", NAME), whole_in(value, "uid", MOST_PID), hours)
 
 
 def _priority(value: Json) -> int:

@@ -7,7 +7,7 @@ from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.rights import Asker, barred
 from andon.core.sharing.usage import NO_USAGE, RecentUsage
 from andon.model.device import Device
-from andon.model.lease_list import CordonRow, LeaseRow, UsageRow, WaitingRow
+from andon.model.lease_list import CordonRow, LeaseRow, UserHours, WaitingRow
 from andon.model.work import Claim, Cordon, Lease, Ticket
 
 T = TypeVar("T")
@@ -56,10 +56,10 @@ def reserved_bytes(lease: Lease) -> int | None:
     return sum(sizes) if sizes else None
 
 
-def usage_rows(usage: RecentUsage, name_of: Callable[[int], str]) -> tuple[UsageRow, ...]:
+def usage_rows(usage: RecentUsage, name_of: Callable[[int], str]) -> tuple[UserHours, ...]:
     """Each user's GPU hours, most first."""
     most = sorted(usage.hours.items(), key=lambda pair: (-pair[1], pair[0]))
-    return tuple(UsageRow(name_of(uid), uid, round(hours, 2)) for uid, hours in most)
+    return tuple(UserHours(name_of(uid), uid, round(hours, 2)) for uid, hours in most)
 
 
 def waiting_rows(line: Sequence[Ticket], usage: RecentUsage = NO_USAGE) -> tuple[WaitingRow, ...]:

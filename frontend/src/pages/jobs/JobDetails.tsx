@@ -1,0 +1,102 @@
+/** One job: how it stands, what it waits for, what it got, and its output as it grows. */
+import { useEffect, useRef, useState } from "react";
+import { send } from "../../api/client";
+import type { Job } from "../../api/types";
+import { openCommand, useTrusted } from "../../lib/access";
+import { useChange } from "../../lib/change";
+import { count, dateOf, duration, gib } from "../../lib/format";
+import { jobLink, leaseLink, runLink } from "../../lib/router";
+import { Command } from "../../parts/Command";
+import { Confirm } from "../../parts/Confirm";
+import { Trouble } from "../../parts/Notice";
+import { JobMark } from "./JobList";
+import { useJob, useLog } from "./queries";
+import { endText, expected, isSettled } from "./words";
+
+const NEAR_END = 40; // pixels from the bottom that still count as following
+
+export function JobDetails({ number }: { number: string }) {
+  const found = useJob(number);
+  const job = found.data;
+  if (!job) return found.error ? <Trouble problem={found.error} what={`Job ${number} cannot be read`} whole /> : <p className="dim">Loading…</p>;
+  const hidden = job.command === "hidden";
+  return (
+    <section className="job-page">
+      <div className="page-head">
+        <h1>Job {job.label}{!hidden && ` ${job.name}`}</h1>
+        <p role="status"><JobMark job={job} />{job.simulated && " simulated"}</p>
+        <a href="#/jobs">all jobs</a>
+        <Command text={`andon jobs show ${job.label}`} />
+      </div>
+      {found.error && <Trouble problem={found.error} what="This page is out of date: the job cannot be read now" />}
+      {(job.reason ?? job.error) && <p className="why-job">{job.reason ?? job.error}</p>}
+      {job.waiting_details.length > 0 && <ul className="plain">{job.waiting_details.map((line) => <li key={line}>{line}</li>)}</ul>}
+      <Facts job={job} hidden={hidden} />
+      {!isSettled(job) && !hidden && <CancelJob job={job} />}
+      {hidden ? <p className="dim">Sign in to see the command and its output: <Command text={openCommand()} /></p> : <Output job={job} />}
+    </section>
+  );
+}
+
+function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
+  const rows: [string, React.ReactNode][] = [];
+  if (job.position !== null) rows.push(["Place in the queue", job.position]);
+  if (job.expected_start !== null) rows.push(["Expected start", expected(job)]);
+  rows.push(["Requests", `${job.gpus === "1" ? "1 GPU" : `${job.gpus} GPUs`}${job.memory_bytes !== null ? ` with ${gib(job.memory_bytes)} GiB each` : ""}${job.for_seconds !== null ? `, for ${duration(job.for_seconds)} at most` : ""}`]);
+  if (job.devices.length) rows.push(["GPU", <>{job.devices.join(", ")}{job.lease && job.state === "running" && <> in <a href={leaseLink(job.lease)}>lease {job.lease}</a></>}</>]);
+  if (job.after.length || job.after_any.length) rows.push(["After", [...job.after, ...job.after_any].map((one, place) => <span key={one}>{place > 0 && ", "}<a href={jobLink(one)}>job {one}</a></span>)]);
+  if (job.begin_at !== null) rows.push(["Not before", dateOf(job.begin_at)]);
+  rows.push(["Submitted", dateOf(job.submitted_at)]);
+  if (job.started !== null) rows.push(["Started", `${dateOf(job.started)}${job.attempts > 1 ? ` (${count(job.attempts, "attempt")})` : ""}`]);
+  if (job.ended !== null) rows.push(["Ended", `${dateOf(job.ended)}, ${endText(job)}${job.seconds !== null ? `, after ${duration(job.seconds)}` : ""}`]);
+  if (job.run) rows.push(["Run", <a href={runLink(job.run)}>{job.run}</a>]);
+  if (!hidden) rows.push(["Command", <code>{job.command}</code>], ["Folder", <code>{job.folder}</code>]);
+  if (job.tags.length) rows.push(["Tags", job.tags.join(", ")]);
+  return <dl className="facts">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+}
+
+function CancelJob({ job }: { job: Job }) {
+  const [asking, setAsking] = useState(false);
+  const change = useChange("jobs", "job");
+  const trusted = useTrusted();
+  if (!trusted) return null;
+  const cancel = () => {
+    setAsking(false);
+    change.mutate(() => send("POST", `/api/jobs/${job.number}/cancel`));
+  };
+  return (
+    <div>
+      <p className="buttons"><button type="button" className="danger" disabled={change.isPending} onClick={() => setAsking(true)}>Cancel this job</button></p>
+      {change.error && <Trouble problem={change.error} what="The job could not be cancelled" />}
+      {asking && (
+        <Confirm title={`Cancel job ${job.label}?`} confirm={job.state === "running" ? "Stop it" : "Cancel it"} onConfirm={cancel} onCancel={() => setAsking(false)}>
+          <p>{job.state === "running" ? "Its command is asked to end, and killed if it does not." : "It leaves the queue and never starts."}</p>
+          <p><Command label="as a command" text={`andon cancel ${job.label}`} /></p>
+        </Confirm>
+      )}
+    </div>
+  );
+}
+
+function Output({ job }: { job: Job }) {
+  const going = job.state === "running";
+  const { text, cut, problem } = useLog(String(job.number), job.attempts, going);
+  const box = useRef<HTMLPreElement>(null);
+  const atEnd = useRef(true);
+  useEffect(() => {
+    if (box.current && atEnd.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [text]);
+  const scrolled = () => {
+    const here = box.current;
+    if (here) atEnd.current = here.scrollHeight - here.scrollTop - here.clientHeight < NEAR_END;
+  };
+  return (
+    <>
+      <h2>Output</h2>
+      {problem && <Trouble problem={problem} what="The output cannot be read" />}
+      {job.attempts === 0 && <p className="dim">It has not started.</p>}
+      {cut && <p className="dim">Only the end is shown. <Command label="all of it" text={`andon logs ${job.label} -n 0`} /></p>}
+      {text ? <pre ref={box} className="job-log" tabIndex={0} role="log" aria-label={`output of job ${job.label}`} onScroll={scrolled}>{text}</pre> : job.attempts > 0 && !problem && <p className="dim">{going ? "Nothing yet." : "It printed nothing."}</p>}
+    </>
+  );
+}

@@ -1,0 +1,69 @@
+/** Requests for jobs; the live event `job` keeps them up to date. */
+import { useEffect, useRef, useState } from "react";
+import { useQuery, type UseQueryResult } from "@tanstack/react-query";
+import { get, type Problem } from "../../api/client";
+import { client } from "../../api/queries";
+import type { Job, JobLog, JobNews, JobPage } from "../../api/types";
+import { follow } from "../../live/socket";
+import { grown, withJobs } from "./words";
+
+type Found<T> = UseQueryResult<T, Problem>;
+const FOLLOW_MS = 1_000;
+const AGAIN_MS = 15_000; // reasons and expected starts change without an event where no server follows
+
+function useJobNews(): void {
+  useEffect(() => follow<JobNews>("jobs", (news) => {
+    client.setQueriesData<JobPage>({ queryKey: ["jobs"] }, (before) => before && withJobs(before, news));
+    for (const job of news.jobs) client.setQueryData<Job>(["job", String(job.number)], (before) => before && { ...before, ...job, environment: before.environment });
+    if (!news.whole) void client.invalidateQueries({ queryKey: ["jobs"] });
+  }), []);
+}
+
+export function useJobs(state: string): Found<JobPage> {
+  useJobNews();
+  return useQuery<JobPage, Problem>({
+    queryKey: ["jobs", state],
+    queryFn: ({ signal }) => get<JobPage>(`/api/jobs?state=${state}&limit=500`, signal),
+    placeholderData: (before) => before,
+    refetchInterval: AGAIN_MS,
+  });
+}
+
+export function useJob(number: string): Found<Job> {
+  useJobNews();
+  return useQuery<Job, Problem>({
+    queryKey: ["job", number],
+    queryFn: ({ signal }) => get<Job>(`/api/jobs/${encodeURIComponent(number)}`, signal),
+    refetchInterval: AGAIN_MS,
+  });
+}
+
+/** The end of a job's output, which grows while the job runs. */
+export function useLog(number: string, attempt: number, going: boolean): { text: string; cut: boolean; problem: Problem | null } {
+  const [log, setLog] = useState<{ text: string; cut: boolean; end: number } | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const end = useRef<number | null>(null);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const stop = new AbortController();
+    const look = async () => {
+      const after = end.current === null ? "" : `?start=${end.current}`;
+      try {
+        const found = await get<JobLog>(`/api/jobs/${encodeURIComponent(number)}/log${after}`, stop.signal);
+        setProblem(null);
+        end.current = found.end;
+        setLog((before) => grown(before, found));
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        setProblem(error as Problem);
+      }
+      if (going) timer = setTimeout(look, FOLLOW_MS);
+    };
+    void look();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [number, attempt, going]);
+  return { text: log?.text ?? "", cut: log?.cut ?? false, problem };
+}

@@ -1,0 +1,96 @@
+"""`andon why --job 12`: why a job waits, who holds what it needs, and who is in front of it."""
+
+from typing import TYPE_CHECKING
+
+from andon.cli.commands.watch.status import as_json_text
+from andon.cli.show.text import Text, say
+from andon.cli.terminal import Choices, Terminal
+from andon.errors import AndonError
+from andon.model.job import JobState
+
+if TYPE_CHECKING:
+    from andon.app.jobs import Queue
+    from andon.model.job import JobView
+    from andon.model.lease_list import WaitingRow
+
+MOST_AHEAD = 5
+
+
+def why_job(choices: Choices, word: str, as_json: bool) -> int:
+    """The dispatcher's own reason, device by device; the jobs and users in front."""
+    from andon.app.jobs import Queue
+    from andon.core.jobs.naming import one_meant
+    from andon.model.shapes import to_json
+
+    queue, terminal = Queue(), Terminal.of(choices)
+    view = queue.views([one_meant(word, queue.jobs)])[0]
+    ahead, others = _ahead(queue, view), _others(view)
+    if as_json:
+        value = {
+            "schema": "andon.why_job/1",
+            "job": to_json(view),
+            "ahead": [one.label for one in ahead],
+            "in_line": [to_json(one) for one in others],
+        }
+        terminal.show(as_json_text(value, terminal.live))
+        return 0
+    for line in _lines(view, ahead, others):
+        terminal.say(line)
+    return 0
+
+
+def _lines(view: "JobView", ahead: "list[JobView]", others: "tuple[WaitingRow, ...]") -> list[Text]:
+    from andon.engine.sharing.refusal import clock
+
+    place = "" if view.position is None else f", no. {view.position} of your jobs"
+    mark = "SIMULATED " if view.simulated else ""
+    lines = [say(f"{mark}job {view.label} {view.name}: {view.state.words}{place}", "bold")]
+    why = view.reason or view.error
+    if why:
+        lines.append(say(f"  {why}"))
+    lines += [say(f"  {detail}", "dim") for detail in view.waiting_details]
+    if view.devices and view.state is JobState.RUNNING:
+        lines.append(say(f"  on GPU {', '.join(view.devices)}, lease {view.lease}"))
+    if view.expected_start is not None:
+        count = view.expected_from
+        source = f", from {count} run{'s' * (count != 1)}" if count else ""
+        when = clock(view.expected_start, view.submitted_at)
+        lines.append(say(f"  expected start: about {when}{source}"))
+    if ahead:
+        named = ", ".join(f"{one.label} {one.name}" for one in ahead[:MOST_AHEAD])
+        more = f" and {len(ahead) - MOST_AHEAD} more" if len(ahead) > MOST_AHEAD else ""
+        lines.append(say(f"  in front, of yours: {named}{more}"))
+    for row in others[:MOST_AHEAD]:
+        jobs = f", {row.jobs_behind} more jobs behind it" if row.jobs_behind else ""
+        used = "" if row.gpu_hours is None else f", {row.gpu_hours:g} recent GPU hours"
+        many = "s" * (row.gpus != 1)
+        lines.append(say(f"  in line {row.position}: {row.user}, {row.gpus} GPU{many}{jobs}{used}"))
+    return lines
+
+
+def _ahead(queue: "Queue", view: "JobView") -> "list[JobView]":
+    """This user's jobs that wait before it."""
+    if view.position is None:
+        return []
+    waiting = [one for one in queue.views() if one.position is not None]
+    before = [one for one in waiting if (one.position or 0) < view.position]
+    return sorted(before, key=lambda one: one.position or 0)
+
+
+def _others(view: "JobView") -> "tuple[WaitingRow, ...]":
+    """Whoever stands in line now, this user's jobs included; nothing where it cannot be read."""
+    import time
+
+    from andon.core.sharing.lease_rows import waiting_rows
+    from andon.core.sharing.queueing import in_order
+    from andon.leases.book import Book
+
+    if view.state is not JobState.WAITING:
+        return ()
+    try:
+        book = Book(make=False)
+        usage = book.usage()
+        line = in_order(book.waiting(), time.time(), usage)
+    except (AndonError, OSError):
+        return ()
+    return waiting_rows([one for one in line if one.simulated == view.simulated], usage)

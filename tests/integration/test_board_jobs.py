@@ -1,0 +1,74 @@
+"""The board's pages of jobs: the queue, one job with its output, and cancelling it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.integration.board import opened, sign_in, violations
+from tests.integration.browser import Window, chromium
+from tests.integration.serving import Served, andon, serving
+
+PHONE = {"width": 390, "height": 844}
+PATIENCE_MS = 90_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    state = tmp_path_factory.mktemp("home")
+    env = {
+        "ANDON_LEASE_DIR": str(tmp_path_factory.mktemp("x") / "book"),
+        "ANDON_SIMULATE_SCENARIO": "idle",
+    }
+    os.environ.update(env)
+    try:
+        with serving(state, "--no-history", simulate=1) as served:
+            yield served
+            andon(state, "cancel", "1", "2")
+    finally:
+        for name in env:
+            del os.environ[name]
+
+
+@pytest.fixture
+def seen(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+def test_jobs_from_an_empty_page_to_a_cancelled_one(
+    home: Served, seen: Window, tmp_path: Path
+) -> None:
+    page = seen.page
+    sign_in(page, home)
+    page.goto(f"{home.url}/#/jobs")
+    expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible(timeout=PATIENCE_MS)
+    for name, script in (("train", "echo begun; sleep 600"), ("second", "echo two")):
+        made = andon(home.state, "submit", "--simulate", "1", "--name", name, "--", "sh", "-c",
+                     script)  # fmt: skip
+        assert made.code == 0, made.err
+    expect(page.get_by_text("● running")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("1 running, 1 waiting, 0 ended")).to_be_visible(timeout=PATIENCE_MS)
+    assert violations(page) == []
+    page.get_by_role("link", name="1", exact=True).click()
+    expect(page.get_by_role("heading", name="Job 1 train")).to_be_visible()
+    expect(page.get_by_role("log")).to_contain_text("begun", timeout=PATIENCE_MS)
+    assert violations(page) == []
+    page.get_by_role("button", name="Cancel this job").click()
+    page.get_by_role("button", name="Stop it").click()
+    expect(page.get_by_role("status").filter(has_text="cancelled")).to_be_visible(
+        timeout=PATIENCE_MS
+    )
+    page.set_viewport_size(PHONE)
+    page.get_by_role("link", name="all jobs").click()
+    expect(page.get_by_text("0 waiting, 2 ended")).to_be_visible(timeout=PATIENCE_MS)
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= PHONE["width"]
