@@ -468,16 +468,12 @@ class Supervision:
             return
         part = self.log_bytes // 4
         path = os.path.join(self.attempt, OUTPUT)
-        try:
-            with open(path, "r+b", buffering=0) as file:
-                file.seek(size - part)
-                tail = file.read() or b""
-                left_out = size - 2 * part
-                file.truncate(part)
-            words = f"\n[andon: {left_out} bytes left out here: jobs.log_megabytes]\n"
+        words = f"\n[andon: {size - 2 * part} bytes left out here: jobs.log_megabytes]\n"
+        with suppress(OSError), open(path, "r+b", buffering=0) as file:
+            file.seek(size - part)
+            tail = file.read() or b""
+            file.truncate(part)
             write_all(self.output, words.encode() + tail)
-        except OSError:
-            return
 
 
 def main() -> int:
