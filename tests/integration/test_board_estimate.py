@@ -46,4 +46,4 @@ def test_the_form_shows_a_bar_per_gpu_and_says_what_is_wrong(home: Served, seen:
     ):  # fmt: skip
         page.get_by_label("model", exact=True).fill(typed)
         page.get_by_role("button", name="Estimate").click()
-        expect(page.get_by_role("alert")).to_contain_text(said, timeout=30_000)
+        expect(page.locator(".notice")).to_contain_text(said, timeout=30_000)

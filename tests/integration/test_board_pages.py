@@ -13,7 +13,9 @@ from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving
 
 DEVICES = 8
-PAGES = ("", "charts", "processes", "alerts", "leases", "runs", "estimate", "health", "nodes", "nowhere")
+PAGES = (
+    "", "charts", "processes", "alerts", "leases", "runs", "estimate", "health", "nodes", "nowhere",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
