@@ -87,12 +87,14 @@ def _estimated(found: Estimate, need: GpuNeed) -> list[tuple[str, int, str]]:
             ("optimizer", need.optimizer_bytes, str(found.options.optimizer)),
         ]
     else:
-        rows.append(("KV cache", need.kv_bytes, f"{_requests(found)}; {_origin(found, 'kv')}"))
+        rows.append(
+            ("KV cache", need.kv_bytes, f"{_requests(found)}; {found.sources['kv'].source}")
+        )
     batch = f"{found.options.batch} x {need.context:,} tokens; "
     peak = batch + "the peak of a step" if trains else _origin(found, "activations")
     rows += [
         ("activations", need.activations_bytes, peak),
-        ("overhead", need.overhead_bytes, "CUDA, and the group's communication"),
+        ("overhead", need.overhead_bytes, _overhead(found)),
         ("minimum", need.minimum_bytes, "" if trains else "one request of full length"),
         ("comfortable", need.comfortable_bytes, "10 % to spare"),
     ]
@@ -100,6 +102,10 @@ def _estimated(found: Estimate, need: GpuNeed) -> list[tuple[str, int, str]]:
         said = f"what the server takes of GPU {found.claimed_of} when it starts"
         rows.append(("claim", found.claim_bytes, said))
     return rows
+
+
+def _overhead(found: Estimate) -> str:
+    return "CUDA itself" if found.world_size == 1 else "CUDA, and the group's communication"
 
 
 def _requests(found: Estimate) -> str:
@@ -110,11 +116,12 @@ def _requests(found: Estimate) -> str:
 
 def _origin(found: Estimate, name: str) -> str:
     one = found.sources[name]
-    source = "formula" if one.source is FactSource.FORMULA else f"from {one.source}"
-    return f"{source}, {one.confidence} confidence"
+    return f"{one.source} ({one.confidence} confidence)"
 
 
 def _sizes(found: Estimate, width: int) -> list[Text]:
+    if found.need is None and found.refused is None:
+        return []  # it was measured as it is
     if not found.fits and found.smallest_empty is None and found.refused is None:
         return []
     now, empty = found.smallest_now, found.smallest_empty
