@@ -43,12 +43,13 @@ def playing(player: DevicePlayer) -> tuple[str, ...]:
     return (PYTHON, str(player.program), str(player.folder), "{n}", *sizes)
 
 
+@pytest.mark.timeout(200)  # twelve trials, on a busy machine too
 def test_the_largest_size_is_found_measured_stored_and_printed(
     player: DevicePlayer,
 ) -> None:
     found = andon(
         "probe", "-d", "0", "--max", "512", "--metric", r"samples/s: ([\d.]+)", "--json",
-        "--name", "resnet", "--", *playing(player), timeout_seconds=120,
+        "--name", "resnet", "--", *playing(player), timeout_seconds=180,
     )  # fmt: skip
     assert found.code == 0, found.err
     result = found.json()
@@ -117,6 +118,7 @@ def test_a_trial_that_fails_for_another_reason_ends_the_search_with_its_output()
     assert andon("probes").out.startswith("nothing was probed yet")
 
 
+@pytest.mark.timeout(120)  # ten seconds between SIGTERM and SIGKILL
 def test_a_hung_trial_is_ended_with_its_whole_group(tmp_path: Path) -> None:
     """It ignores SIGTERM, and so does its child."""
     pids = tmp_path / "pids"
@@ -124,7 +126,7 @@ def test_a_hung_trial_is_ended_with_its_whole_group(tmp_path: Path) -> None:
         "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); os.fork(); "
         f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n'); time.sleep(1000)"
     )
-    done = andon("probe", "--timeout", "1s", "--", PYTHON, "-c", script, "{n}", timeout_seconds=60)
+    done = andon("probe", "--timeout", "1s", "--", PYTHON, "-c", script, "{n}", timeout_seconds=100)
     assert done.code == 75
     assert "the trial with 1 did not end within" in done.err
     found = [int(line) for line in pids.read_text().split()]
@@ -137,7 +139,7 @@ def test_a_server_that_is_ready_fits_and_is_stopped(player: DevicePlayer) -> Non
     script = "import sys, time; print('listening', sys.argv[1], flush=True); time.sleep(1000)"
     done = andon(
         "probe", "--max", "2", "--ready", r"listening \d", "--json", "--", PYTHON, "-c", script,
-        "{n}", timeout_seconds=60,
+        "{n}", timeout_seconds=100,
     )  # fmt: skip
     assert done.code == 0, done.err
     assert [one["state"] for one in done.json()["trials"]] == ["fits", "fits"]
