@@ -72,7 +72,8 @@ def the_links_of_the_devices_are_told(scene: Scene) -> str:
 
 def _probed(env: dict[str, str]) -> dict[str, Any]:
     done = subprocess.run(
-        [*COMMAND, "probe", "--min", "8", "--max", "256", "--json", "--timeout", f"{TRIAL_SECONDS}s", "-d", "0",
+        [*COMMAND, "probe", "-d", "0", "--min", "8", "--max", "256", "--json",
+         "--timeout", f"{TRIAL_SECONDS}s",
          "--metric", r"peak GiB: ([\d.]+)", "--", sys.executable, "-c", MODEL, "{n}",
          str(LIMIT_GIB)],
         env=env, capture_output=True, text=True, timeout=WHOLE_SECONDS,

@@ -3,19 +3,18 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from andon import probe
 from andon.cli.main import run as cli
-from andon.errors import Conflict, Invalid
+from tests.conftest import REPOSITORY
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import end_of, entries, held, running, work_pid
 from tests.standin import StandIn
-from tests.support.carried_functions import breaks_at_4, never_fits, stops_at_20
 from tests.support.device_player import DevicePlayer
 from tests.support.waiting import wait_for
 
@@ -43,12 +42,13 @@ def playing(player: DevicePlayer) -> tuple[str, ...]:
     return (PYTHON, str(player.program), str(player.folder), "{n}", *sizes)
 
 
+@pytest.mark.timeout(200)  # twelve trials, on a busy machine too
 def test_the_largest_size_is_found_measured_stored_and_printed(
     player: DevicePlayer,
 ) -> None:
     found = andon(
         "probe", "-d", "0", "--max", "512", "--metric", r"samples/s: ([\d.]+)", "--json",
-        "--name", "resnet", "--", *playing(player), timeout_seconds=120,
+        "--name", "resnet", "--", *playing(player), timeout_seconds=180,
     )  # fmt: skip
     assert found.code == 0, found.err
     result = found.json()
@@ -117,6 +117,7 @@ def test_a_trial_that_fails_for_another_reason_ends_the_search_with_its_output()
     assert andon("probes").out.startswith("nothing was probed yet")
 
 
+@pytest.mark.timeout(120)  # ten seconds between SIGTERM and SIGKILL
 def test_a_hung_trial_is_ended_with_its_whole_group(tmp_path: Path) -> None:
     """It ignores SIGTERM, and so does its child."""
     pids = tmp_path / "pids"
@@ -124,7 +125,7 @@ def test_a_hung_trial_is_ended_with_its_whole_group(tmp_path: Path) -> None:
         "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); os.fork(); "
         f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n'); time.sleep(1000)"
     )
-    done = andon("probe", "--timeout", "1s", "--", PYTHON, "-c", script, "{n}", timeout_seconds=60)
+    done = andon("probe", "--timeout", "1s", "--", PYTHON, "-c", script, "{n}", timeout_seconds=100)
     assert done.code == 75
     assert "the trial with 1 did not end within" in done.err
     found = [int(line) for line in pids.read_text().split()]
@@ -137,7 +138,7 @@ def test_a_server_that_is_ready_fits_and_is_stopped(player: DevicePlayer) -> Non
     script = "import sys, time; print('listening', sys.argv[1], flush=True); time.sleep(1000)"
     done = andon(
         "probe", "--max", "2", "--ready", r"listening \d", "--json", "--", PYTHON, "-c", script,
-        "{n}", timeout_seconds=60,
+        "{n}", timeout_seconds=100,
     )  # fmt: skip
     assert done.code == 0, done.err
     assert [one["state"] for one in done.json()["trials"]] == ["fits", "fits"]
@@ -145,12 +146,13 @@ def test_a_server_that_is_ready_fits_and_is_stopped(player: DevicePlayer) -> Non
     assert done.json()["largest"] == 2
 
 
+@pytest.mark.timeout(150)
 def test_ctrl_c_ends_the_trial_and_the_search() -> None:
     script = "import time; time.sleep(1000)"
     with running("probe", "--seconds", "900s", "--", PYTHON, "-c", script, "{n}") as process:
         pid = work_pid()
         os.kill(process.pid, signal.SIGINT)
-        done = end_of(process)
+        done = end_of(process, 100)
     assert done.code == 130
     assert "stopped on request; nothing was stored" in done.err
     assert not is_alive(pid)
@@ -178,22 +180,48 @@ def test_the_environment_of_a_trial_is_that_of_a_run() -> None:
     assert seen["ANDON_LEASE"]
 
 
-def test_a_function_is_probed_in_spawned_children() -> None:
-    told: list[int] = []
-    found = probe(stops_at_20, high=64, gpus=2, on_trial=lambda trial: told.append(trial.size))
-    assert (found.largest, found.recommended, found.too_large) == (20, 18, 21)
-    assert told[:6] == [1, 2, 4, 8, 16, 32]
-    assert [one.throughput for one in found.trials if one.size == 16] == [160.0]
-    assert (found.devices, found.model) == (2, "NVIDIA H200")
+PROGRAM = """
+import json
+from andon import probe
+from andon.errors import Conflict, Invalid
+from tests.support.carried_functions import breaks_at_4, never_fits, stops_at_20
+
+told = []
+found = probe(stops_at_20, high=64, gpus=2, on_trial=lambda trial: told.append(trial.size))
+out = {"sizes": [found.largest, found.recommended, found.too_large], "told": told}
+out["throughput"] = {one.size: one.throughput for one in found.trials}
+out["on"] = [found.devices, found.model]
+for function, error in ((breaks_at_4, KeyError), (never_fits, Conflict)):
+    try:
+        probe(function)
+    except error as raised:
+        out[function.__name__] = str(raised)
+try:
+    probe(stops_at_20, low=3, high=2)
+except Invalid as refused:
+    out["refused"] = str(refused)
+print(json.dumps(out))
+"""
+
+
+@pytest.mark.timeout(200)
+def test_a_function_is_probed_in_spawned_children_and_what_it_raises_is_raised_here() -> None:
+    folders = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
+    done = subprocess.run(
+        [PYTHON, "-c", PROGRAM],
+        env={**os.environ, "PYTHONPATH": folders},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["sizes"] == [20, 18, 21]
+    assert found["told"][:6] == [1, 2, 4, 8, 16, 32]
+    assert found["throughput"]["16"] == 160.0
+    assert found["on"] == [2, "NVIDIA H200"]
+    assert found["breaks_at_4"] == "'labels'"
+    assert found["never_fits"].startswith("even the smallest size, 1, does not fit")
+    assert "above the largest" in found["refused"]
     assert entries() == []
     assert andon("probes", "best", "stops_at_20").out == "18\n"
-
-
-def test_what_a_function_raises_is_raised_here() -> None:
-    with pytest.raises(KeyError, match="labels"):
-        probe(breaks_at_4)
-    with pytest.raises(Conflict, match="even the smallest size, 1, does not fit"):
-        probe(never_fits)
-    with pytest.raises(Invalid):
-        probe(stops_at_20, low=3, high=2)
-    assert entries() == []
