@@ -9,7 +9,7 @@ from andon.cli.snapshot_source import chosen_uuids, only
 from andon.cli.terminal import Choices, notice
 from andon.tui.histories import Histories
 from andon.tui.sources.feed import Feed, Tick
-from andon.tui.sources.snapshots import FromServer
+from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopState
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _first(feed: Feed, devices: list[str]) -> Tick | None:
 
 def _fill(histories: Histories, feed: Feed) -> None:
     """What a server remembers fills the graphs from the first picture on."""
-    if isinstance(feed.source, FromServer):
+    if isinstance(feed.source, ServerSnapshots):
         for snapshot in feed.source.remembered:
             histories.add(snapshot)
 

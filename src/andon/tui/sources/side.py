@@ -18,8 +18,8 @@ from andon.tui.scene import EnvironmentSeen
 from andon.tui.sources.feed import Feed
 from andon.tui.sources.jobs import read_jobs
 from andon.tui.sources.past import PastReader
-from andon.tui.sources.snapshots import FromServer
-from andon.tui.state import View
+from andon.tui.sources.snapshots import ServerSnapshots
+from andon.tui.state import TopView
 
 if TYPE_CHECKING:
     from andon.engine.sharing.availability import Availability
@@ -38,7 +38,7 @@ RUNS_THERE = "the runs of a server are on its board; here: andon runs"
 class Wanted:
     """What the screen shows now: written by the app, read by the side thread."""
 
-    view: View = View.DEVICES
+    view: TopView = TopView.DEVICES
     device: str | None = None
     pid: int | None = None
     tree: bool = False
@@ -106,9 +106,9 @@ class Side:
             "alerts": self._feed.is_server,
             "hosts": self._is_here,
             "tree": wanted.tree and self._is_here,
-            "why": wanted.view is View.DEVICE,
-            "runs": wanted.view is View.RUNS,
-            "jobs": wanted.view is View.JOBS,
+            "why": wanted.view is TopView.DEVICE,
+            "runs": wanted.view is TopView.RUNS,
+            "jobs": wanted.view is TopView.JOBS,
             "past": True,
             "environment": wanted.environment is not None,
         }
@@ -132,12 +132,12 @@ class Side:
             return
         first = "leases_read" not in self._wanted.done
         self._wanted.done["leases_read"] = 0.0
-        shown = first or self._wanted.view in (View.LEASES, View.USERS)
+        shown = first or self._wanted.view in (TopView.LEASES, TopView.USERS)
         self._tell({"leases": self._leases(snapshot)}, shown)
 
     def _leases(self, snapshot: Snapshot) -> "LeaseList":
         source = self._feed.source
-        if isinstance(source, FromServer):
+        if isinstance(source, ServerSnapshots):
             from andon.cli.commands.share.leases import there
 
             return there(source.server)
@@ -155,13 +155,13 @@ class Side:
         return listing(read_listing(self._availability, view, Book(make=False)), asker())
 
     def _read_alerts(self, snapshot: Snapshot) -> None:
-        from andon.cli.alert_source import FromServer as AlertServer
+        from andon.cli.alert_source import FromServer
 
         source = self._feed.source
-        if not isinstance(source, FromServer):
+        if not isinstance(source, ServerSnapshots):
             self._feed.shared.alerts = None
             return
-        page = AlertServer(source.server).page()
+        page = FromServer(source.server).page()
         if (page.node, page.simulated) == (snapshot.node, snapshot.simulated):
             self._feed.shared.alerts = page.alerts
 

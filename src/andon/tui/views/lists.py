@@ -14,7 +14,7 @@ from andon.core.alerting import listing
 from andon.model.alert import Phase
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.scene import JobRow
-from andon.tui.state import View
+from andon.tui.state import TopView
 from andon.tui.users import UserLine, user_lines
 from andon.units import human_bytes, human_seconds
 
@@ -153,22 +153,22 @@ def _nothing(page: Page, frame: Frame, name: str, words: str) -> None:
     page.add_all(paragraph(frame.scene.notes.get(name, words), frame.width, "dim", indent=0))
 
 
-_VIEWS: Mapping[View, Callable[[Page, Frame, int], None]] = {
-    View.ALERTS: _alerts,
-    View.LEASES: _leases,
-    View.RUNS: _runs,
-    View.JOBS: _jobs,
-    View.USERS: _users,
+_VIEWS: Mapping[TopView, Callable[[Page, Frame, int], None]] = {
+    TopView.ALERTS: _alerts,
+    TopView.LEASES: _leases,
+    TopView.RUNS: _runs,
+    TopView.JOBS: _jobs,
+    TopView.USERS: _users,
 }
 
 
 def list_length(frame: Frame) -> int:
     """How many rows the list of this view has."""
     scene = frame.scene
-    if frame.state.view is View.ALERTS:
+    if frame.state.view is TopView.ALERTS:
         return len(listing.entries(scene.alerts))
-    if frame.state.view is View.LEASES:
+    if frame.state.view is TopView.LEASES:
         return 0 if scene.leases is None else len(scene.leases.leases)
-    if frame.state.view is View.USERS:
+    if frame.state.view is TopView.USERS:
         return len(user_lines(scene))
-    return len((scene.runs if frame.state.view is View.RUNS else scene.jobs) or ())
+    return len((scene.runs if frame.state.view is TopView.RUNS else scene.jobs) or ())
