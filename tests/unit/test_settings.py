@@ -81,6 +81,9 @@ EXPECTED = Settings(
     history_max_megabytes=20,
     runs_keep_days=30.0,
     runs_megabytes=500,
+    jobs_log_megabytes=7,
+    jobs_keep_days=3.0,
+    jobs_idle_seconds=5.0,
     server_allow_origins=("http://localhost:3000",),
     server_sign_in=False,
     exporter_prefix="lab",
@@ -130,6 +133,10 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     price_per_kwh = 0.3
     currency = "EUR"
     co2_grams_per_kwh = 380
+    [jobs]
+    log_megabytes = 7
+    keep_days = 3
+    idle = "5s"
     [server]
     allow_origins = ["http://localhost:3000"]
     sign_in = false
@@ -157,6 +164,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
         "ANDON_HISTORY_MAX_MEGABYTES": "20",
         "ANDON_RUNS_KEEP_DAYS": "30", "ANDON_RUNS_MEGABYTES": "500",
+        "ANDON_JOBS_LOG_MEGABYTES": "7", "ANDON_JOBS_KEEP_DAYS": "3", "ANDON_JOBS_IDLE": "5s",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",

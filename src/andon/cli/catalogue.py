@@ -87,6 +87,16 @@ COMMANDS = {
     "who": CommandEntry(
         "share", "andon.cli.commands.share.who:who", "Who uses and holds the GPUs."
     ),
+    "submit": CommandEntry(
+        "share", "andon.cli.commands.jobs.submit:submit", "Queue a command for when GPUs are free."
+    ),
+    "jobs": CommandEntry(
+        "share", "andon.cli.commands.jobs.group:jobs", "Jobs that wait, run and have ended."
+    ),
+    "cancel": CommandEntry(
+        "share", "andon.cli.commands.jobs.cancel:cancel", "Cancel jobs that wait or run."
+    ),
+    "logs": CommandEntry("share", "andon.cli.commands.jobs.logs:logs", "The output of a job."),
     "cordon": CommandEntry(
         "share", "andon.cli.commands.share.cordon:cordon", "Take a GPU out of service."
     ),

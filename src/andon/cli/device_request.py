@@ -62,6 +62,11 @@ def queue_options(command: F) -> F:
     return _with([timeout], _NO_WAIT(_with([priority], command)))
 
 
+def priority_option(command: F) -> F:
+    """--priority, for a job, which waits in a queue of its own."""
+    return _with([_row("priority")], command)
+
+
 def for_option(help: str, required: bool = False) -> Callable[[F], F]:  # noqa: A002 - click's word
     """--for; what ends with the lease differs from command to command."""
     row = _row("seconds")

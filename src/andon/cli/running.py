@@ -23,6 +23,7 @@ from andon.engine.running.identity import place_of, record_path, runs_folder
 from andon.engine.running.launcher import CommandEnd, Launcher
 from andon.engine.running.line_pipe import LinePipe
 from andon.engine.running.recorder import RunOutcome, RunRecorder
+from andon.engine.running.variables import defaults, free_port
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import AvailabilityView
 from andon.engine.sharing.granter import Grant
@@ -142,7 +143,12 @@ class Running:
         recorder, released = self._recorder(begin, held), LeaseRelease(held)
         launcher = Launcher(
             self._command,
-            {**os.environ, **environment(chosen, everyone, lease.id), **_told(recorder)},
+            {
+                **os.environ,
+                **defaults(os.environ, free_port()),
+                **environment(chosen, everyone, lease.id),
+                **_told(recorder),
+            },
             held.hold if held else None,
             self._interactive,
             tapped=not self._interactive,

@@ -1,1 +1,1 @@
-"""Which job runs next, where, and why not yet. Empty until jobs are added."""
+"""The queue's decisions: how jobs stand, which may start, in which order, and on which devices."""

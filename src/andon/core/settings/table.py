@@ -54,6 +54,9 @@ class Settings:
     history_max_megabytes: int = 250
     runs_keep_days: float = 365.0
     runs_megabytes: int = 2000
+    jobs_log_megabytes: int = 100
+    jobs_keep_days: float = 30.0
+    jobs_idle_seconds: float = 60.0
     server_allow_origins: tuple[str, ...] = ()
     server_sign_in: bool = True
     exporter_prefix: str = "andon"
@@ -212,6 +215,19 @@ FIELDS = (
     Field(
         "runs_megabytes", "runs.megabytes", "ANDON_RUNS_MEGABYTES", WHOLE,
         "maximum size of these records; beyond it andon gc deletes the oldest", 1, 10_000_000,
+    ),
+    Field(
+        "jobs_log_megabytes", "jobs.log_megabytes", "ANDON_JOBS_LOG_MEGABYTES", WHOLE,
+        "maximum size of a job's output; of a longer one the head and the tail are kept",
+        1, 1_000_000,
+    ),
+    Field(
+        "jobs_keep_days", "jobs.keep_days", "ANDON_JOBS_KEEP_DAYS", NUMBER,
+        "how many days andon gc keeps jobs that have ended, with their output", 0.01, 36500,
+    ),
+    Field(
+        "jobs_idle_seconds", "jobs.idle", "ANDON_JOBS_IDLE", SECONDS,
+        "how long the dispatcher of jobs stays after the last one has ended", 0, 86_400,
     ),
     Field(
         "server_allow_origins", "server.allow_origins", "ANDON_SERVER_ALLOW_ORIGINS", ORIGINS,

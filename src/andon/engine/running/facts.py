@@ -38,23 +38,26 @@ def find_facts(
 
 def facts_of(command: Sequence[str] | None) -> RunFacts:
     """Takes two seconds at most; what is not known by then has a reason."""
-    git, git_reason = _git()
-    versions, versions_reason = _own() if command is None else _of(command)
+    git, git_reason = git_state()
+    versions, versions_reason = _own() if command is None else versions_of(command)
     return RunFacts(time.time(), git, git_reason, versions, versions_reason)
 
 
-def _git() -> tuple[GitState | None, str | None]:
-    """Without locks: a commit that someone makes meanwhile must not fail because of us."""
+def git_state(folder: str | None = None) -> tuple[GitState | None, str | None]:
+    """Of this process's folder, or another; and why there is none.
+
+    Without locks: a commit that someone makes meanwhile must not fail because of us.
+    """
     if shutil.which("git") is None:
         return None, "git is not installed"
     end = time.monotonic() + SECONDS
     command = ["git", "--no-optional-locks", "rev-parse", "--verify", "HEAD"]
-    commit = _output(command, SECONDS)
+    commit = _output(command, SECONDS, folder)
     if commit is None or not re.fullmatch(r"[0-9a-f]{40,64}", commit.strip()):
         slow = time.monotonic() >= end
         return None, "git took too long" if slow else "the folder is in no repository with a commit"
     status = ["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]
-    changes = _output(status, end - time.monotonic())
+    changes = _output(status, end - time.monotonic(), folder)
     return GitState(commit.strip(), None if changes is None else bool(changes.strip())), None
 
 
@@ -69,8 +72,11 @@ def _own() -> tuple[Mapping[str, str], str | None]:
     return found, None if found else f"none of {', '.join(PACKAGES)} is installed"
 
 
-def _of(command: Sequence[str]) -> tuple[Mapping[str, str], str | None]:
-    python = interpreter_of(command)
+def versions_of(
+    command: Sequence[str], path: str | None = None
+) -> tuple[Mapping[str, str], str | None]:
+    """Of a command that is found along this PATH; and why there are none."""
+    python = interpreter_of(command, path)
     if python is None:
         return {}, "the command is not run by a Python that is known"
     said = _output([python, "-c", _ASK.format(names=PACKAGES)], SECONDS)
@@ -80,9 +86,9 @@ def _of(command: Sequence[str]) -> tuple[Mapping[str, str], str | None]:
     return found, None if found else f"{python} has none of {', '.join(PACKAGES)}"
 
 
-def interpreter_of(command: Sequence[str]) -> str | None:
+def interpreter_of(command: Sequence[str], path: str | None = None) -> str | None:
     """The Python of a command: itself, or the one that its script names in its first line."""
-    program = shutil.which(command[0])
+    program = shutil.which(command[0], path=path)
     if program is None:
         return None
     if re.match(r"python[0-9.]*$", Path(program).name):
@@ -104,7 +110,7 @@ def _named_in(script: str) -> str | None:
     return shutil.which(words[0])
 
 
-def _output(command: Sequence[str], seconds: float) -> str | None:
+def _output(command: Sequence[str], seconds: float, folder: str | None = None) -> str | None:
     """What it prints; None where it fails or takes longer. A folder may hold it in the kernel, and
     then it is left behind."""
     if seconds <= 0:
@@ -116,6 +122,7 @@ def _output(command: Sequence[str], seconds: float) -> str | None:
             stdin=subprocess.DEVNULL,
             stdout=theirs,
             stderr=subprocess.DEVNULL,
+            cwd=folder,
             env={**os.environ, "LC_ALL": "C"},
             start_new_session=True,
         )

@@ -129,6 +129,10 @@ class RunRecorder:
         """Write the begin, sample from now on, and find out the rest beside it."""
         self.write(self.begin)
         self._facts = None if find_facts is None else find_facts(self.write)
+        self.follow()
+
+    def follow(self) -> None:
+        """Sample from now on; a record that was begun by another process goes on."""
         if self._source is None:
             return
         self._source.account(RunAccount.ENERGY)
@@ -138,6 +142,12 @@ class RunRecorder:
         self._follower = Follower(
             session, lambda snapshot: self._taken(session, snapshot), "andon run", failures
         ).start()
+
+    def unfollow(self) -> None:
+        """Take no further samples; the record stays without an end."""
+        if self._follower is not None:
+            self._follower.close(LEAVING_SECONDS)
+        self._follower = None
 
     def write(self, line: RunLine) -> None:
         """Nothing after the end, and nothing in a forked child."""

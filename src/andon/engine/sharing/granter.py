@@ -57,7 +57,7 @@ class Grant:
 
 
 @dataclass(slots=True)
-class _Attempt:
+class GrantAttempt:
     """One request on its way through the queue."""
 
     request: DeviceRequest
@@ -77,6 +77,11 @@ class _Attempt:
     ahead: frozenset[str] = frozenset()  # the tickets ahead of us then
     front: frozenset[str] = frozenset()  # those of them that need the same devices as we do
     spare: int = 0  # how many of those may remain when it is our turn
+    passing: frozenset[str] = frozenset()  # tickets of our own that this one may pass
+
+    @property
+    def ticket_id(self) -> str | None:
+        return None if self.ticket is None else self.ticket.id
 
 
 class Granter:
@@ -98,7 +103,7 @@ class Granter:
         """
         now, at = time.monotonic(), time.time()
         until = None if timeout_seconds is None else now + timeout_seconds
-        attempt = _Attempt(request, terms, now, at, until)
+        attempt = GrantAttempt(request, terms, now, at, until)
         self._refuse_pushing(request)
         try:
             return self._wait(attempt, waiting)
@@ -106,7 +111,42 @@ class Granter:
             self._leave_line(attempt)
             self._drop_parked(attempt)
 
-    def _wait(self, attempt: _Attempt, waiting: Callable[[Progress], None] | None) -> Grant:
+    def begin(self, request: DeviceRequest, terms: Terms) -> GrantAttempt:
+        """A request that its maker steps by itself and must `leave`; checked at the first step."""
+        self._refuse_pushing(request)
+        return GrantAttempt(request, terms, time.monotonic(), time.time(), None)
+
+    def step(
+        self,
+        attempt: GrantAttempt,
+        view: AvailabilityView | None = None,
+        passing: frozenset[str] = frozenset(),
+    ) -> Grant | Progress:
+        """Try once, without waiting. Where nothing is available now, it has a ticket afterwards.
+
+        `view` is what was read a moment ago; the chosen devices are read again after the claim.
+        """
+        attempt.passing = passing
+        if view is None:
+            self._view(attempt)
+        else:
+            attempt.seen, attempt.looked = view, time.monotonic()
+        if attempt.seen is not None:
+            self._availability.check(attempt.seen.snapshot, attempt.request)
+        candidates, held, note = self._try(attempt)
+        waited = time.monotonic() - attempt.began
+        if held is not None:
+            return Grant(held, candidates, waited)
+        if attempt.hold is not None:
+            attempt.hold.stamp(time.time())  # we are awake
+        return Progress(waited, candidates, note)
+
+    def leave(self, attempt: GrantAttempt) -> None:
+        """Give up its place in the queue."""
+        self._leave_line(attempt)
+        self._drop_parked(attempt)
+
+    def _wait(self, attempt: GrantAttempt, waiting: Callable[[Progress], None] | None) -> Grant:
         self._availability.check(self._view(attempt).snapshot, attempt.request)
         while True:
             candidates, held, note = self._try(attempt)
@@ -117,7 +157,7 @@ class Granter:
                 waiting(Progress(time.monotonic() - attempt.began, candidates, note))
             self._doze(attempt, len(candidates.ahead))
 
-    def _try(self, attempt: _Attempt) -> tuple[Candidates, LeaseHold | None, str | None]:
+    def _try(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None, str | None]:
         """Claim under the lock, then check again: a stranger may have started meanwhile."""
         attempt.hint = ""
         if attempt.hold is not None:  # queued: lock only when it seems to be our turn
@@ -144,13 +184,13 @@ class Granter:
         self._view(attempt)
         return self._candidates(attempt), None, "a process without a lease took it first"
 
-    def _view(self, attempt: _Attempt) -> AvailabilityView:
+    def _view(self, attempt: GrantAttempt) -> AvailabilityView:
         attempt.seen, attempt.looked = self._availability.view(), time.monotonic()
         return attempt.seen
 
-    def _claim(self, attempt: _Attempt) -> tuple[Candidates, LeaseHold | None]:
+    def _claim(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None]:
         attempt.names = self._book.names()
-        pages = BookPages.of(self._book)
+        pages = self._pages(attempt)
         candidates = self._candidates(attempt, pages)
         self._sweep(attempt, pages, candidates)
         if candidates.choice.chosen:
@@ -162,7 +202,7 @@ class Granter:
             self._queue(attempt, candidates)
         return candidates, None
 
-    def _queue(self, attempt: _Attempt, candidates: Candidates) -> None:
+    def _queue(self, attempt: GrantAttempt, candidates: Candidates) -> None:
         """Take a place in the queue, or our earlier one."""
         if attempt.parked is not None:
             hold, ticket = attempt.parked
@@ -174,11 +214,11 @@ class Granter:
         attempt.hold = self._book.write_ticket(ticket)
         attempt.ticket = replace(ticket, since=attempt.hold.queued)
 
-    def _candidates(self, attempt: _Attempt, pages: BookPages | None = None) -> Candidates:
+    def _candidates(self, attempt: GrantAttempt, pages: BookPages | None = None) -> Candidates:
         seen = attempt.seen or self._view(attempt)
         if pages is None:
             attempt.names = self._book.names()  # first: later changes are then noticed
-            pages = BookPages.of(self._book)
+            pages = self._pages(attempt)
         waits = attempt.until is None or attempt.until > attempt.began
         turns = Turns(time.monotonic(), attempt.turns) if waits else None
         found = self._availability.candidates(
@@ -191,7 +231,14 @@ class Granter:
         attempt.spare = len(mine) - found.need.least
         return found
 
-    def _is_clean(self, attempt: _Attempt, held: LeaseHold) -> bool:
+    def _pages(self, attempt: GrantAttempt) -> BookPages:
+        pages = BookPages.of(self._book)
+        if not attempt.passing:
+            return pages
+        others = (one for one in pages.waiting if one.ticket.id not in attempt.passing)
+        return replace(pages, waiting=tuple(others))
+
+    def _is_clean(self, attempt: GrantAttempt, held: LeaseHold) -> bool:
         """Whether no process without a lease is on the chosen devices."""
         view = self._view(attempt)
         if attempt.request.even_if_used:
@@ -211,7 +258,7 @@ class Granter:
         own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
         return BookPages((own,))
 
-    def _doze(self, attempt: _Attempt, ahead: int) -> None:
+    def _doze(self, attempt: GrantAttempt, ahead: int) -> None:
         """Until the book changes in our favour, or it is time to read the devices again."""
         due = time.monotonic() + LOOK_SECONDS * (1 + min(ahead, MOST_AHEAD) / 10)
         if attempt.hold is not None:
@@ -227,7 +274,7 @@ class Granter:
         if old or not self._is_far_back(attempt):
             self._view(attempt)
 
-    def _is_news(self, attempt: _Attempt) -> bool:
+    def _is_news(self, attempt: GrantAttempt) -> bool:
         """Whether the book changed since we read it, in a way that may concern us.
 
         Tickets that left count too: leases that came and went leave no trace of their own.
@@ -237,13 +284,13 @@ class Granter:
             return False
         return not attempt.ahead <= present or self._book.names() != attempt.names
 
-    def _is_far_back(self, attempt: _Attempt) -> bool:
+    def _is_far_back(self, attempt: GrantAttempt) -> bool:
         """Whether the tickets ahead need all the devices that we could get."""
         if len(attempt.front) <= attempt.spare:
             return False
         return len(attempt.front & self._book.ticket_ids()) > attempt.spare
 
-    def _refuse_late(self, attempt: _Attempt, candidates: Candidates, note: str | None) -> None:
+    def _refuse_late(self, attempt: GrantAttempt, candidates: Candidates, note: str | None) -> None:
         if self._may_wait(attempt) and not is_hopeless(candidates):
             return
         now = time.monotonic()
@@ -258,12 +305,12 @@ class Granter:
                 hint="use 0 or less; below 0 lets others go first",
             )
 
-    def _leave_line(self, attempt: _Attempt) -> None:
+    def _leave_line(self, attempt: GrantAttempt) -> None:
         if attempt.hold is not None:
             attempt.hold.release()
         attempt.hold = attempt.ticket = None
 
-    def _park(self, attempt: _Attempt) -> None:
+    def _park(self, attempt: GrantAttempt) -> None:
         """Leave the queue with a lease that a stranger may still spoil: then we return to the
         same place, which depends on when the ticket was created."""
         if attempt.hold is not None and attempt.ticket is not None:
@@ -271,15 +318,15 @@ class Granter:
             attempt.parked = attempt.hold, attempt.ticket
         attempt.hold = attempt.ticket = None
 
-    def _drop_parked(self, attempt: _Attempt) -> None:
+    def _drop_parked(self, attempt: GrantAttempt) -> None:
         if attempt.parked is not None:
             attempt.parked[0].release()
         attempt.parked = None
 
-    def _may_wait(self, attempt: _Attempt) -> bool:
+    def _may_wait(self, attempt: GrantAttempt) -> bool:
         return not _is_over(attempt.until)
 
-    def _lease(self, attempt: _Attempt, candidates: Candidates, pages: BookPages) -> Lease:
+    def _lease(self, attempt: GrantAttempt, candidates: Candidates, pages: BookPages) -> Lease:
         terms, request, at = attempt.terms, attempt.request, time.time()
         size = request.memory_bytes if request.shared else None
         fences = [entry.lease.fence for entry in pages.entries if entry.lease is not None]
@@ -300,7 +347,7 @@ class Granter:
             whom=terms.whom,
         )
 
-    def _ticket(self, attempt: _Attempt, candidates: Candidates) -> Ticket:
+    def _ticket(self, attempt: GrantAttempt, candidates: Candidates) -> Ticket:
         return Ticket(
             id=self._book.new_id(attempt.names),
             owner=attempt.me,
@@ -310,7 +357,7 @@ class Granter:
             simulated=candidates.snapshot.simulated,
         )
 
-    def _sweep(self, attempt: _Attempt, pages: BookPages, candidates: Candidates) -> None:
+    def _sweep(self, attempt: GrantAttempt, pages: BookPages, candidates: Candidates) -> None:
         """Our dead files, if all their devices were read: on others a job may still run."""
         seen = {status.device.uuid for status in candidates.snapshot.devices}
         known = {claim.file for claim in candidates.claims}

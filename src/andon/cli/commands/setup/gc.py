@@ -26,19 +26,33 @@ def gc() -> int:
 
     `andon serve` does the same automatically, a little at a time. Records of runs in the state
     folder are deleted as `runs.keep_days` and `runs.megabytes` say, the oldest first: never
-    tagged ones, those of a baseline, or those in other folders.
+    tagged ones, those of a baseline, or those in other folders. Jobs that have ended are deleted
+    with their output after `jobs.keep_days`.
     """
     from andon.app.runs import runs_folder
+    from andon.engine.jobs.folder import jobs_path
 
     settings, has_runs = snapshot_source.settings_of(chosen()), runs_folder().is_dir()
+    has_jobs = jobs_path().is_dir()
     try:
         _say(_history(settings))
     except Unavailable:
-        if not has_runs:
+        if not has_runs and not has_jobs:
             raise
     if has_runs:
         _say(_runs(settings))
+    if has_jobs:
+        _say(_jobs(settings))
     return 0
+
+
+def _jobs(settings: "Settings") -> str:
+    from andon.app.jobs import Queue, collect
+
+    queue = Queue()
+    count = collect(queue, settings.jobs_keep_days)
+    words = f"{count} job{'s' * (count != 1)} deleted" if count else "no job is too old"
+    return f"{queue.folder.path}: {words}, {len(queue.jobs) - count} left"
 
 
 def _history(settings: "Settings") -> str:

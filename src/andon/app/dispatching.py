@@ -1,0 +1,110 @@
+"""`python -m andon.app.dispatching FOLDER`: the dispatcher of a folder of jobs, as a process."""
+
+import logging
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
+from andon.app.sharing import open_availability
+from andon.core.runs.ranks import RUN_VARIABLE
+from andon.core.sampling.masks import VARIABLES
+from andon.core.settings.resolution import Settings
+from andon.core.sharing.launching import LEASE_VARIABLE
+from andon.engine.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
+from andon.engine.jobs.folder import JobsFolder
+from andon.engine.jobs.starting import lock_dispatcher
+from andon.engine.jobs.taking import Taker
+from andon.host.kin import here, myself
+from andon.model.job import wire as job_wire
+
+LOCK_TRIES, LOCK_SECONDS = 10, 0.05
+"""Whoever asks whether a dispatcher runs has the lock for a moment."""
+OUTER = (*VARIABLES, LEASE_VARIABLE, RUN_VARIABLE, "ANDON_JOB", "ANDON_RECORD", "ANDON_ARRAY_INDEX")
+"""Of whoever started it; they do not concern other jobs."""
+
+
+def main(path: str) -> int:
+    for name in OUTER:
+        os.environ.pop(name, None)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    folder = JobsFolder(Path(path))
+    rung = -1
+    while folder.rung() != rung:  # something came after the last look and before the lock was free
+        lock = _lock(folder)
+        if lock is None:
+            return 0
+        try:
+            rung = _dispatch(folder, lock)
+        finally:
+            os.close(lock)
+    return 0
+
+
+def _dispatch(folder: JobsFolder, lock: int) -> int:
+    """Until it is idle; returns when something last changed as far as it knows."""
+    _announce(lock)
+    settings = load_settings({}).settings
+    dispatcher = Dispatcher(
+        folder,
+        DispatcherSettings(settings.jobs_log_megabytes * 1_000_000, settings.jobs_idle_seconds),
+        lambda kind: open_taker(settings, kind),
+        lambda facts: _notify(settings, folder, facts.spec.number),
+    )
+    try:
+        dispatcher.run()
+    finally:
+        dispatcher.close()
+    return dispatcher.rung
+
+
+def open_taker(settings: Settings, kind: Kind) -> Taker:
+    """With a sampler of its own: real devices, or simulated ones."""
+    used = replace(settings, simulate=0, replay="")
+    if kind is not None:
+        scenario = kind[1] or settings.simulate_scenario
+        used = replace(used, simulate=kind[0], simulate_scenario=scenario)
+    sampler = open_sampler(used)
+    availability = open_availability(
+        used, lambda: sampler.once(hasty=True), simulated=kind is not None
+    )
+    return Taker(sampler, availability)
+
+
+def _notify(settings: Settings, folder: JobsFolder, number: int) -> None:
+    from andon.app.job_messages import send_job_message
+
+    send_job_message(settings, folder, number)
+
+
+def _lock(folder: JobsFolder) -> int | None:
+    for _ in range(LOCK_TRIES):
+        lock = lock_dispatcher(folder)
+        if lock is not None:
+            return lock
+        time.sleep(LOCK_SECONDS)
+    return None
+
+
+def _announce(lock: int) -> None:
+    """For people who look into the folder; the lock is what counts."""
+    me = myself()
+    said = {"pid": me.pid, "start": me.started_ticks, "boot": here().boot}
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, job_wire.dumps(said).encode() + b"\n", 0)
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

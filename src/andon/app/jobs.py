@@ -1,0 +1,96 @@
+"""Jobs: the folder of this machine's queue, what is in it, and its dispatcher."""
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from andon.engine.jobs.folder import JobsFolder, jobs_path, open_jobs_folder
+from andon.engine.jobs.starting import start_dispatcher as start_dispatcher
+from andon.errors import AndonError
+from andon.model.job.spec import JobSpec
+
+if TYPE_CHECKING:  # `submit` must be quick
+    from andon.core.jobs.states import Standing
+    from andon.model.job import JobFacts, JobView
+
+
+class Queue:
+    """This user's jobs on this machine, as they are now."""
+
+    def __init__(self, folder: JobsFolder | None = None) -> None:
+        from andon.engine.jobs.scanning import Scanner
+
+        self.folder = folder or JobsFolder(jobs_path())
+        self._scanner = Scanner(self.folder)
+        self.jobs: dict[int, JobFacts] = {}
+        self.standings: dict[int, Standing] = {}
+        self.paused = False
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read what changed."""
+        from andon.core.jobs.states import standings
+
+        self.jobs = self._scanner.scan()
+        self.paused = self.folder.paused
+        self.standings = standings(self.jobs.values(), time.time(), self.paused)
+        self._scanner.save()
+
+    def views(self, only: Iterable[int] | None = None) -> "list[JobView]":
+        """As they are shown, in the order of their numbers."""
+        from andon.core.jobs.views import views
+
+        return views(list(self.jobs.values()), self.standings, self.folder.holdups(), only)
+
+    def view(self, number: int) -> "JobView":
+        """One job, with the variables that may be shown; Gone where there is none."""
+        from dataclasses import replace
+
+        from andon.core.jobs.views import shown_environment
+
+        spec = self.folder.spec(number)
+        (found,) = self.views([number])
+        shown = shown_environment(self.jobs[number], spec.environment)
+        return replace(found, environment=shown)
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """Files that were passed over, and why."""
+        return self._scanner.unread
+
+
+def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
+    """Queue new jobs (their numbers are given here), and see to it that a dispatcher runs."""
+    folder = open_jobs_folder()
+    made = folder.submit(specs)
+    start_dispatcher(folder)
+    return made
+
+
+def wake(folder: JobsFolder | None = None) -> None:
+    """Let the dispatcher look again; one is started where none runs. Does nothing without jobs."""
+    found = folder or JobsFolder(jobs_path())
+    if Path(found.path).is_dir():
+        found.ring()
+        start_dispatcher(found)
+
+
+def collect(queue: Queue, keep_days: float) -> int:
+    """Delete jobs that ended too long ago; how many."""
+    from andon.core.jobs.retention import too_old
+    from andon.core.runs.records.retention import DAY_SECONDS
+
+    old = too_old(queue.jobs, queue.standings, time.time(), keep_days * DAY_SECONDS)
+    for number in old:
+        queue.folder.remove(number)
+    return len(old)
+
+
+def wake_where_jobs_wait() -> None:
+    """For a server that starts, as after a restart of the machine; never fails."""
+    with suppress(AndonError, OSError):
+        queue = Queue()
+        if any(not found.state.is_settled for found in queue.standings.values()):
+            wake(queue.folder)

@@ -1,0 +1,155 @@
+"""The commands of `andon jobs`: show, wait, retry, requeue, hold, resume, rm, move, pause, …"""
+
+import time
+from typing import Any
+
+import click
+
+from andon.cli.commands.jobs.common import (
+    JOB_FORMS,
+    exit_code,
+    job_words,
+    meant_jobs,
+    open_queue,
+    wait_settled,
+)
+from andon.cli.json_text import as_json_text
+from andon.cli.options import chosen, duration, shared
+from andon.cli.terminal import Terminal, notice
+from andon.errors import AndonError, TimedOut
+
+
+@click.command(epilog=JOB_FORMS)
+@job_words
+@click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
+@shared
+def show(jobs: tuple[str, ...], as_json: bool) -> int:
+    """Show jobs: what they ask for, why they wait, on which GPUs they run, how they ended."""
+    choices = chosen()
+    queue = open_queue(choices)
+    views = [queue.view(facts.spec.number) for facts in meant_jobs(queue, jobs)]
+    terminal = Terminal.of(choices)
+    if as_json:
+        from andon.model.job.wire import views_to_json
+
+        terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
+        return 0
+    from andon.cli.show.jobs.listing import render_job
+
+    for view in views:
+        for line in render_job(view, time.time()):
+            terminal.say(line)
+    return 0
+
+
+@click.command(epilog=JOB_FORMS)
+@job_words
+@click.option("--timeout", "-t", type=duration, metavar="TIME", help="Wait no longer.")
+@shared
+def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
+    """Wait until jobs have ended; the exit code is that of the worst one."""
+    choices = chosen()
+    queue = open_queue(choices)
+    numbers = [facts.spec.number for facts in meant_jobs(queue, jobs)]
+    until = None if timeout is None else time.monotonic() + timeout
+
+    def late() -> None:
+        if until is not None and time.monotonic() >= until:
+            raise TimedOut(f"{len(numbers)} jobs have not all ended in time")
+
+    wait_settled(queue, numbers, each=late)
+    return max((exit_code(view) for view in queue.views(numbers)), default=0)
+
+
+def _acting(name: str, about: str, done: str) -> click.Command:
+    """A command that does the same to each job; one that cannot does not stop the others."""
+
+    @click.command(name, help=about, epilog=JOB_FORMS)
+    @job_words
+    @shared
+    def command(jobs: tuple[str, ...]) -> int:
+        from andon.app.jobs import wake
+        from andon.cli.terminal import report
+        from andon.engine.jobs import acts
+
+        choices, code = chosen(), 0
+        queue = open_queue(choices, wake=False)
+        act: Any = getattr(acts, "remove" if name == "rm" else name)
+        for facts in meant_jobs(queue, jobs):
+            standing = queue.standings[facts.spec.number]
+            try:
+                if name == "rm":
+                    act(queue.folder, facts, queue.jobs, queue.standings)
+                elif name == "resume":
+                    act(queue.folder, facts)
+                else:
+                    act(queue.folder, facts, standing)
+            except AndonError as error:
+                report(error)
+                code = error.exit_code
+            else:
+                notice(f"job {facts.spec.label} {done}", choices)
+        if name != "rm":
+            wake(queue.folder)
+        return code
+
+    return command
+
+
+retry = _acting("retry", "Run ended jobs again, as if they had just been submitted.", "waits again")
+requeue = _acting(
+    "requeue", "Stop running jobs and queue them again.", "is stopped and waits again"
+)
+hold = _acting("hold", "Keep jobs from starting until andon jobs resume.", "is held")
+resume = _acting("resume", "Let held jobs start.", "waits again")
+rm = _acting(
+    "rm", "Delete ended jobs with their output; the records of their runs stay.", "deleted"
+)
+
+
+@click.command(epilog=JOB_FORMS)
+@click.argument("job", metavar="JOB")
+@click.option("--first", is_flag=True, help="In front of all others.")
+@click.option("--last", is_flag=True, help="Behind all others.")
+@click.option("--before", metavar="JOB", help="Right in front of this one.")
+@shared
+def move(job: str, first: bool, last: bool, before: str | None) -> int:
+    """Change the place of a job among your own of the same priority."""
+    from andon.app.jobs import wake
+    from andon.core.jobs.naming import one_meant
+    from andon.engine.jobs import acts
+
+    if first + last + (before is not None) != 1:
+        raise click.UsageError("use one of --first, --last and --before JOB")
+    choices = chosen()
+    queue = open_queue(choices, wake=False)
+    facts = queue.jobs[one_meant(job, queue.jobs)]
+    target = None if before is None else one_meant(before, queue.jobs)
+    acts.move(queue.folder, facts, queue.jobs, queue.standings, target, first)
+    wake(queue.folder)
+    notice(f"job {facts.spec.label} moved", choices)
+    return 0
+
+
+@click.command()
+@shared
+def pause() -> int:
+    """Start no more jobs until andon jobs start; those that run go on."""
+    from andon.engine.jobs.folder import open_jobs_folder
+
+    open_jobs_folder().pause()
+    notice("paused; andon jobs start goes on", chosen())
+    return 0
+
+
+@click.command()
+@shared
+def start() -> int:
+    """Start jobs again after andon jobs pause."""
+    from andon.app.jobs import wake
+    from andon.engine.jobs.folder import open_jobs_folder
+
+    folder = open_jobs_folder()
+    folder.unpause()
+    wake(folder)
+    return 0

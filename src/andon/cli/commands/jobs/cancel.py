@@ -1,0 +1,51 @@
+"""`andon cancel`: ends jobs, whether they wait or run."""
+
+import click
+
+from andon.cli.commands.jobs.common import JOB_FORMS, job_words, meant_jobs, open_queue
+from andon.cli.options import chosen, shared
+from andon.cli.terminal import notice
+from andon.model.job import JobState
+
+SLACK_SECONDS = 5.0
+
+
+@click.command(epilog=JOB_FORMS)
+@job_words
+@click.option("--no-wait", is_flag=True, help="Do not wait for running ones to end.")
+@shared
+def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
+    """Cancel jobs: those that wait never start; those that run get SIGTERM, then SIGKILL.
+
+    Between the two lies the job's --grace. A process that survives both is named.
+    """
+    from andon.app.jobs import wake
+    from andon.engine.jobs import acts
+
+    choices = chosen()
+    queue = open_queue(choices, wake=False)
+    stopping = []
+    for facts in meant_jobs(queue, jobs):
+        outcome = acts.cancel(queue.folder, facts, queue.standings[facts.spec.number])
+        if outcome is acts.CancelOutcome.STOPPING:
+            stopping.append(facts)
+        elif outcome is acts.CancelOutcome.ENDED:
+            state = queue.standings[facts.spec.number].state
+            words = "was cancelled before" if state is JobState.CANCELLED else "has ended already"
+            notice(f"job {facts.spec.label} {words}", choices)
+        else:
+            notice(f"job {facts.spec.label} cancelled", choices)
+    code = 0
+    for facts in [] if no_wait else stopping:
+        seconds = facts.spec.grace_seconds + SLACK_SECONDS
+        ended = acts.wait_for_end(queue.folder, facts.spec.number, seconds)
+        left = () if ended is None else acts.left_over(ended)
+        if left:
+            pids = ", ".join(map(str, left))
+            holds = ", ".join(ended.last.claim.labels) if ended and ended.last else "?"
+            notice(f"job {facts.spec.label}: pid {pids} still runs and holds GPU {holds}", choices)
+            code = 1
+        else:
+            notice(f"job {facts.spec.label} cancelled", choices)
+    wake(queue.folder)
+    return code

@@ -1,0 +1,84 @@
+"""What the commands about jobs share: the queue, the jobs that are meant, and waiting for them."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from andon.cli.terminal import Choices, notice
+
+if TYPE_CHECKING:
+    from andon.app.jobs import Queue
+    from andon.model.job import JobFacts, JobView
+
+JOB_FORMS = "JOB is a number, @ for the last one, or 12_3 for an element of an array."
+POLL_SECONDS = 0.2
+SLOW_POLL_SECONDS = 2.0
+
+
+def job_words(command: Callable[..., Any]) -> Callable[..., Any]:
+    """JOB… as arguments; at least one."""
+    return click.argument("jobs", nargs=-1, required=True, metavar="JOB...")(command)
+
+
+def open_queue(choices: Choices, wake: bool = True) -> "Queue":
+    """The queue as it is now; a dispatcher is started where jobs wait and none runs."""
+    from andon.app.jobs import Queue, start_dispatcher
+
+    queue = Queue()
+    for path, why in list(queue.unread.items())[:5]:
+        notice(f"{path} is not a job: {why}", choices)
+    if wake and any(not found.state.is_settled for found in queue.standings.values()):
+        start_dispatcher(queue.folder)
+    return queue
+
+
+def meant_jobs(queue: "Queue", words: Sequence[str]) -> "list[JobFacts]":
+    """Every job that the words mean, once; raises before anything is done."""
+    from andon.core.jobs.naming import meant
+
+    numbers = dict.fromkeys(number for word in words for number in meant(word, queue.jobs))
+    return [queue.jobs[number] for number in numbers]
+
+
+def wait_settled(
+    queue: "Queue",
+    numbers: Iterable[int],
+    changed: Callable[["JobView"], None] | None = None,
+    each: Callable[[], None] = lambda: None,
+) -> None:
+    """Until all of these have ended or are held. `changed` is called with each that changes, `each`
+    at every look: what it raises ends the wait."""
+    from andon.app.jobs import start_dispatcher
+    from andon.model.job import JobState
+
+    left = set(numbers)
+    seen: dict[int, str] = {}
+    rung, looked = -1, 0.0
+    while left:
+        now, news = time.monotonic(), queue.folder.rung()
+        if news != rung or now - looked >= SLOW_POLL_SECONDS:
+            rung, looked = news, now
+            queue.refresh()
+            for number in sorted(left):
+                found = queue.standings.get(number)
+                if found is None or found.state.is_settled or found.state is JobState.HELD:
+                    left.discard(number)
+                if changed is not None and found is not None and seen.get(number) != found.state:
+                    seen[number] = found.state
+                    changed(queue.views([number])[0])
+            if left:
+                start_dispatcher(queue.folder)
+        if left:
+            each()
+            time.sleep(POLL_SECONDS)
+
+
+def exit_code(view: "JobView") -> int:
+    """The job's own; 1 where it has none and did not succeed."""
+    from andon.model.job import JobState
+
+    if view.state is JobState.SUCCEEDED:
+        return 0
+    return view.exit_code or 1

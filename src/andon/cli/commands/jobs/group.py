@@ -1,0 +1,133 @@
+"""`andon jobs`: lists jobs; its commands act on them."""
+
+import time
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.json_text import as_json_text
+from andon.cli.options import chosen, shared
+from andon.cli.show.text import say
+from andon.cli.terminal import Terminal
+from andon.model.job import JobState
+
+if TYPE_CHECKING:
+    from andon.app.jobs import Queue
+    from andon.model.job import JobView
+
+MOST_WAITING, MOST_ENDED = 50, 10
+COMMANDS = {
+    "show": ("acts:show", "One job: what it asks for, why it waits, how it ended."),
+    "wait": ("acts:wait", "Wait until jobs have ended."),
+    "retry": ("acts:retry", "Run ended jobs again."),
+    "requeue": ("acts:requeue", "Stop running jobs and queue them again."),
+    "hold": ("acts:hold", "Keep jobs from starting."),
+    "resume": ("acts:resume", "Let held jobs start."),
+    "rm": ("acts:rm", "Delete ended jobs with their output."),
+    "move": ("acts:move", "Change the place of a job among yours."),
+    "pause": ("acts:pause", "Start no more jobs."),
+    "start": ("acts:start", "Start jobs again after a pause."),
+}
+"""Name → module and attribute in this folder, and its line in the overview."""
+
+
+class JobsGroup(click.Group):
+    """Imports a command only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        found: click.Command = getattr(import_module(f"{__package__}.{module}"), attribute)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=JobsGroup, invoke_without_command=True)
+@click.option("--all", "everything", is_flag=True, help="All that wait, and all that have ended.")
+@click.option(
+    "--state",
+    type=click.Choice([str(one) for one in JobState]),
+    metavar="STATE",
+    help=f"Only jobs in this state: {', '.join(JobState)}.",
+)
+@click.option("-f", "--follow", is_flag=True, help="Then a line for each change, until all ended.")
+@click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
+@shared
+@click.pass_context
+def jobs(
+    context: click.Context, everything: bool, state: str | None, follow: bool, as_json: bool
+) -> int | None:
+    """List your jobs on this machine: those that run and wait, and the last that ended.
+
+    A job that waits says why, and at which place it stands among yours.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    from andon.cli.commands.jobs.common import open_queue, wait_settled
+
+    choices = chosen()
+    queue = open_queue(choices)
+    numbers, left = _shown(queue, everything, state)
+    terminal = Terminal.of(choices)
+    views = queue.views(numbers)
+    if as_json:
+        from andon.model.job.wire import views_to_json
+
+        terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
+        return 0
+    _show(queue, views, left, terminal)
+    if follow:
+        active = [n for n, found in queue.standings.items() if not found.state.is_settled]
+        wait_settled(queue, active, lambda view: _changed(terminal, view))
+    return 0
+
+
+def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[int], int]:
+    """The numbers to list, and how many more wait."""
+    known = queue.standings
+    if state is not None:
+        found = [n for n, one in known.items() if one.state == state]
+        return (found, 0) if everything else (found[-MOST_WAITING:], len(found[:-MOST_WAITING]))
+    if everything:
+        return list(known), 0
+    from andon.core.jobs.order import in_order
+
+    active = [queue.jobs[n] for n, one in known.items() if not one.state.is_settled]
+    running = [f for f in active if known[f.spec.number].state is JobState.RUNNING]
+    waiting = in_order(f for f in active if known[f.spec.number].state is not JobState.RUNNING)
+    ended = [n for n, one in known.items() if one.state.is_settled][-MOST_ENDED:]
+    shown = [f.spec.number for f in (*running, *waiting[:MOST_WAITING])]
+    return [*ended, *shown], max(0, len(waiting) - MOST_WAITING)
+
+
+def _show(queue: "Queue", views: "list[JobView]", left: int, terminal: Terminal) -> None:
+    from andon.cli.show.jobs.listing import render_jobs
+
+    if not views:
+        terminal.say(say("no jobs; andon submit -- COMMAND queues one", "dim"))
+        return
+    for line in render_jobs(views, time.time(), terminal.width):
+        terminal.say(line)
+    if terminal.quiet:
+        return
+    if left:
+        terminal.say(say(f"{left} more wait: andon jobs --all", "dim"))
+    if queue.paused:
+        terminal.say(say("paused: nothing starts until andon jobs start", "yellow"))
+
+
+def _changed(terminal: Terminal, view: "JobView") -> None:
+    from andon.cli.show.jobs.listing import why
+
+    now = time.time()
+    text = f"{time.strftime('%H:%M:%S', time.localtime(now))}  job {view.label} {view.state.words}"
+    more = why(view, now)
+    terminal.say(say(f"{text}: {more}" if more else text))

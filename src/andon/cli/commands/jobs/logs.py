@@ -1,0 +1,131 @@
+"""`andon logs`: the output of a job, once or as it goes on."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.commands.jobs.common import JOB_FORMS, open_queue
+from andon.cli.options import MOST, chosen, shared
+from andon.cli.terminal import notice, write
+from andon.errors import Gone
+
+if TYPE_CHECKING:
+    from andon.app.jobs import Queue
+
+LINES = 15
+PIECE_BYTES = 1 << 16
+POLL_SECONDS = 0.2
+
+
+def count(text: str | int) -> int:
+    """The type of -n: 0 is all."""
+    given = str(text)
+    if given.isdecimal() and len(given) <= len(str(MOST)):
+        return int(given)
+    raise click.BadParameter(f"{given[:40]!r} is not a whole number from 0 to {MOST}")
+
+
+@click.command(epilog=JOB_FORMS)
+@click.argument("job", metavar="JOB", default="@")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("-n", "lines", type=count, metavar="N", help=f"The last N lines; 0: all [{LINES}].")
+@click.option("--attempt", type=count, metavar="N", help="Of this attempt [default: the last].")
+@shared
+def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
+    """Print the output of a job, standard output and standard error together."""
+    from andon.core.jobs.naming import one_meant
+
+    choices = chosen()
+    queue = open_queue(choices)
+    number = one_meant(job, queue.jobs)
+    begun = [one.number for one in queue.jobs[number].attempts]
+    if attempt is not None and attempt not in begun:
+        raise Gone(f"job {job} has no attempt {attempt}", hint=f"it has {len(begun)}")
+    if not begun and not follow:
+        view = queue.views([number])[0]
+        why = f": {view.reason}" if view.reason else ""
+        notice(f"job {view.label} has not started: it is {view.state.words}{why}", choices)
+        return 0
+    output = _Output(queue, number, attempt)
+    output.show_last(LINES if lines is None else lines)
+    if follow:
+        output.follow()
+    return 0
+
+
+class _Output:
+    """The output of a job; when it is started again, of its next attempt."""
+
+    def __init__(self, queue: "Queue", number: int, attempt: int | None) -> None:
+        self._queue, self._number, self._fixed = queue, number, attempt
+        self._place, self._attempt = 0, 0
+
+    def _path(self) -> Path | None:
+        last = self._queue.jobs[self._number].last
+        attempt = self._fixed or (0 if last is None else last.number)
+        if not attempt:
+            return None
+        if attempt != self._attempt:
+            self._attempt, self._place = attempt, 0
+        return self._queue.folder.output(self._number, attempt)
+
+    def show_last(self, lines: int) -> None:
+        path = self._path()
+        if path is None:
+            return
+        try:
+            with path.open("rb") as file:
+                self._place = _start_of_last(file.fileno(), lines)
+        except OSError:
+            return
+        self._show_new()
+
+    def follow(self) -> None:
+        from andon.app.jobs import start_dispatcher
+
+        while True:
+            self._queue.refresh()
+            found = self._queue.standings.get(self._number)
+            self._show_new()
+            if found is None or found.state.is_settled:
+                self._show_new()
+                return
+            start_dispatcher(self._queue.folder)
+            time.sleep(POLL_SECONDS)
+
+    def _show_new(self) -> None:
+        path = self._path()
+        if path is None:
+            return
+        try:
+            with path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size < self._place:  # it was shortened
+                    self._place = os.fstat(file.fileno()).st_size
+                file.seek(self._place)
+                while piece := file.read(PIECE_BYTES):
+                    self._place += len(piece)
+                    write(sys.stdout, piece.decode(errors="replace"))
+        except FileNotFoundError:
+            return
+
+
+def _start_of_last(descriptor: int, lines: int) -> int:
+    """Where the last lines begin; 0 is all."""
+    size = place = os.fstat(descriptor).st_size
+    if not lines:
+        return 0
+    found = 0
+    while place > 0:
+        start = max(0, place - PIECE_BYTES)
+        piece = os.pread(descriptor, place - start, start)
+        for offset in range(len(piece) - 1, -1, -1):
+            if piece[offset] == 10 and start + offset < size - 1:
+                found += 1
+                if found == lines:
+                    return start + offset + 1
+        place = start
+    return 0

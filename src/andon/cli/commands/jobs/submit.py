@@ -1,0 +1,231 @@
+"""`andon submit`: queues a command that runs as soon as its devices are free."""
+
+import sys
+import time
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from andon.cli.device_request import for_option, priority_option, request_from, request_options
+from andon.cli.options import chosen, duration, lasting, shared, whole
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.errors import Invalid
+from andon.units import has_unit, parse_seconds
+
+if TYPE_CHECKING:
+    from andon.model.job.spec import Checkpoint, JobSpec
+
+MOST_RETRIES = 1000
+TIME_FORMS = "use 2h, 22:30 or 2026-11-15T03:00"
+
+
+def retries(text: str) -> int:
+    return whole(text, MOST_RETRIES)
+
+
+def begin_moment(text: str) -> float:
+    """`2h` from now, the next `22:30`, or a time such as 2026-11-15T03:00."""
+    now = time.time()
+    with suppress(ValueError):
+        seconds = parse_seconds(text)
+        if has_unit(text):
+            return now + seconds
+    with suppress(ValueError):
+        clock = datetime.strptime(text, "%H:%M").time()
+        there = datetime.combine(datetime.fromtimestamp(now).date(), clock)
+        return (there if there.timestamp() > now else there + timedelta(days=1)).timestamp()
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError) as exc:
+        raise click.BadParameter(f"{text[:40]!r} is not a time ({TIME_FORMS})") from exc
+
+
+def checkpoint(text: str) -> "Checkpoint":
+    """`USR1@60s`: a signal, and how long before the end."""
+    import signal
+
+    from andon.model.job.spec import CHECKPOINT_SECONDS, Checkpoint
+
+    name, _, before = text.partition("@")
+    name = name.upper().removeprefix("SIG")
+    if f"SIG{name}" not in signal.Signals.__members__ or name in ("KILL", "STOP"):
+        raise click.BadParameter(f"{name[:40]!r} is not a signal that a job can handle; use USR1")
+    return Checkpoint(name, lasting(before) if before else CHECKPOINT_SECONDS)
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@request_options
+@click.option(
+    "--timeout", "-t", type=duration, metavar="TIME", help="Fail after waiting this long."
+)
+@priority_option
+@for_option("Stop the command after this time: 2h.")
+@click.option("--grace", type=duration, metavar="TIME", help="From SIGTERM to SIGKILL [30s].")
+@click.option("--name", metavar="NAME", help="Name of the job and its run.")
+@click.option("--after", multiple=True, metavar="JOB,…", help="Start when these have succeeded.")
+@click.option("--after-any", multiple=True, metavar="JOB,…", help="Start when these have ended.")
+@click.option("--begin", type=begin_moment, metavar="TIME", help="Not before: 2h, 22:30.")
+@click.option("--array", metavar="0-9[%N]", help="A job for each index; at most N at once.")
+@click.option("--retries", type=retries, metavar="N", help="Start again after a failure.")
+@click.option("--retry-lost", is_flag=True, help="Start again after a crash of the machine.")
+@click.option("--retry-oom", type=retries, metavar="N", help="On GPU out-of-memory, with more.")
+@click.option(
+    "--checkpoint",
+    type=checkpoint,
+    metavar="SIG[@TIME]",
+    help="Signal before --for ends: USR1@60s.",
+)
+@click.option("--notify", type=click.Choice(["end", "fail"]), help="Send a message at the end.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag of the run.")
+@click.option("--unique", is_flag=True, help="Not if the same job waits or runs already.")
+@click.option("--dry-run", is_flag=True, help="Check everything and queue nothing.")
+@click.option("--wait", is_flag=True, help="Wait for the end; the exit code is the job's.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+@shared
+def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) -> int:
+    """Queue a command: andon submit --gpus 2 -- python train.py
+
+    It starts as soon as GPUs are free, with this folder and environment, and goes on when you log
+    out as far as this machine lets it. Where standard output is no terminal, only the number of
+    the job is printed. `andon jobs` lists jobs, `andon logs @` shows the output of the last one.
+    """
+    choices = chosen()
+    specs = _specs(choices, command, asked)
+    if dry_run:
+        _show_dry(specs)
+        return 0
+    same = _same(specs[0]) if asked["unique"] else None
+    if same is not None:
+        notice(f"job {same} is the same; nothing was queued", choices)
+        _say(choices, same, None)
+        return _waited(choices, same) if wait else 0
+    from andon.app.jobs import submit as queue
+
+    made = queue(specs)
+    number = made[0].label.partition("_")[0]
+    _say(choices, number, made)
+    return _waited(choices, number) if wait else 0
+
+
+def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
+    from andon.engine.jobs.submitting import here_spec
+    from andon.model.job.spec import GRACE_SECONDS, ArrayPlace, NotifyWhen
+
+    if choices.replay is not None:
+        raise Invalid("the devices of a recorded file cannot be used by jobs")
+    indices, limit = _array(asked["array"])
+    if asked["checkpoint"] is not None and asked["length"] is None:
+        raise Invalid("--checkpoint needs --for: its signal comes before that ends")
+    after, after_any = _numbers(asked["after"]), _numbers(asked["after_any"])
+    grace = asked["grace"]
+    spec = here_spec(
+        command,
+        request_from(asked),
+        name=(asked["name"] or "")[:200],
+        simulate=choices.simulate,
+        for_seconds=asked["length"],
+        grace_seconds=GRACE_SECONDS if grace is None else grace,
+        timeout_seconds=asked["timeout"],
+        after=after,
+        after_any=after_any,
+        begin_at=asked["begin"],
+        retries=asked["retries"] or 0,
+        retry_lost=asked["retry_lost"],
+        retry_oom=asked["retry_oom"] or 0,
+        checkpoint=asked["checkpoint"],
+        notify=None if asked["notify"] is None else NotifyWhen(asked["notify"]),
+        unique=asked["unique"],
+        tags=tuple(asked["tags"]),
+    )
+    if not indices:
+        return [spec]
+    from dataclasses import replace
+
+    return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
+
+
+def _array(given: str | None) -> tuple[tuple[int, ...], int | None]:
+    if given is None:
+        return (), None
+    from andon.core.jobs.naming import parse_array
+
+    return parse_array(given)
+
+
+def _numbers(given: tuple[str, ...]) -> tuple[int, ...]:
+    """The jobs that are meant; a word that means none is an error."""
+    words = [word.strip() for words in given for word in words.split(",") if word.strip()]
+    if not words:
+        return ()
+    from andon.app.jobs import Queue
+    from andon.core.jobs.naming import meant
+
+    jobs = Queue().jobs
+    return tuple(dict.fromkeys(number for word in words for number in meant(word, jobs)))
+
+
+def _same(spec: "JobSpec") -> str | None:
+    """The number of a job with the same name, command and folder that waits or runs."""
+    from andon.app.jobs import Queue
+
+    queue = Queue()
+    for number, facts in queue.jobs.items():
+        other = facts.spec
+        same = (other.name, other.argv, other.folder) == (spec.name, spec.argv, spec.folder)
+        if same and not queue.standings[number].state.is_settled:
+            return other.label
+    return None
+
+
+def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
+    terminal = Terminal.of(choices)
+    if not terminal.live or made is None:
+        terminal.show(f"{number}\n")
+    else:
+        many = f" ({len(made)} jobs)" if len(made) > 1 else ""
+        mark = "SIMULATED " if made[0].simulate is not None else ""
+        terminal.show(f"{mark}job {number}{many}: {made[0].name}; andon logs {number} -f\n")
+    if made is not None and made[0].simulate is None and (why := _no_gpu()) is not None:
+        notice(f"it waits: {why}; on simulated ones: andon submit --simulate 4 …", choices)
+
+
+def _no_gpu() -> str | None:
+    """Why no job can start here; None where there is a GPU, as far as is known without a driver."""
+    from pathlib import Path
+
+    from andon.host.presence import signs
+
+    return None if signs(Path("/")) else "no GPU is found on this machine"
+
+
+def _show_dry(specs: "list[JobSpec]") -> None:
+    from andon.core.jobs.views import count_text
+    from andon.core.processes.redaction import redact
+
+    spec = specs[0]
+    terminal = Terminal.of(chosen())
+    many = f"{len(specs)} jobs" if len(specs) > 1 else "1 job"
+    kind = "simulated GPUs" if spec.simulate is not None else "GPUs"
+    lines = [
+        f"would queue {many}: {spec.name}",
+        f"  command  {redact(spec.argv)}",
+        f"  folder   {spec.folder}",
+        f"  asks for {count_text(spec.request)} {kind}",
+    ]
+    terminal.show("\n".join(lines) + "\n")
+
+
+def _waited(choices: Choices, number: str) -> int:
+    from andon.cli.commands.jobs.common import exit_code, meant_jobs, open_queue, wait_settled
+
+    queue = open_queue(choices)
+    numbers = [facts.spec.number for facts in meant_jobs(queue, [number])]
+    wait_settled(queue, numbers)
+    codes = [exit_code(view) for view in queue.views(numbers)]
+    for view in queue.views(numbers):
+        if view.error:
+            sys.stdout.flush()
+            notice(f"job {view.label} {view.state.words}: {view.error}", choices)
+    return max(codes, default=0)

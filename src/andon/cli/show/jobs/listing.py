@@ -1,0 +1,128 @@
+"""The list of jobs as a table, and one job in lines."""
+
+import time
+from collections.abc import Sequence
+
+from andon.cli.show.runs.cells import length, moment
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import Text, say
+from andon.model.job import JobState, JobView
+from andon.model.naming import title
+from andon.units import human_bytes, human_seconds
+
+STYLES = {
+    JobState.RUNNING: "bold green",
+    JobState.WAITING: "cyan",
+    JobState.LATER: "cyan",
+    JobState.HELD: "yellow",
+    JobState.SUCCEEDED: "",
+    JobState.CANCELLED: "yellow",
+    JobState.LOST: "yellow",
+}
+DAY_SECONDS = 86_400.0
+
+
+def render_jobs(views: Sequence[JobView], now: float, width: int) -> list[Text]:
+    """One line per job."""
+    least = 20 if any(view.simulated for view in views) else 8  # the mark must not be cut
+    return draw(_columns(now, least), [TableRow(view) for view in views], width)
+
+
+def _columns(now: float, least: int) -> tuple[TableColumn[JobView], ...]:
+    return (
+        TableColumn("JOB", lambda view: say(view.label), lead=True, right=True),
+        TableColumn("NAME", _name, elastic=least),
+        TableColumn("STATE", lambda view: say(view.state.words, STYLES.get(view.state, "red"))),
+        TableColumn("GPU", _devices, rank=1),
+        TableColumn("TIME", lambda view: _took(view, now), rank=1, right=True),
+        TableColumn("WHY", lambda view: say(why(view, now)), rank=2, elastic=12),
+    )
+
+
+def _name(view: JobView) -> Text:
+    mark = say("SIMULATED ", "reverse") if view.simulated else Text()
+    return mark + say(view.name)
+
+
+def _devices(view: JobView) -> Text:
+    """What it got; of one that waits how many it asks for."""
+    if view.devices and view.state is not JobState.WAITING:
+        return say(",".join(view.devices))
+    return say(f"({view.gpus})", "dim")
+
+
+def _took(view: JobView, now: float) -> Text:
+    """How long it runs, ran, or has waited."""
+    if view.state is JobState.RUNNING and view.started is not None:
+        return length(max(0.0, now - view.started))
+    if view.seconds is not None:
+        return length(view.seconds)
+    return say(human_seconds(max(0.0, now - view.submitted_at)), "dim")
+
+
+def why(view: JobView, now: float) -> str:
+    """Its place and its reason; when it is expected to start."""
+    parts = []
+    if view.state is JobState.WAITING and view.position is not None:
+        parts.append(f"no. {view.position}")
+    if view.state is JobState.LATER and view.begin_at is not None:
+        return f"begins {moment(view.begin_at, now)}"
+    if view.reason:
+        parts.append(view.reason)
+    if view.expected_start is not None:
+        parts.append(expected_words(view, now))
+    return ": ".join(parts[:2]) + "".join(f"; {more}" for more in parts[2:])
+
+
+def expected_words(view: JobView, now: float) -> str:
+    """`expected about 14:20, from 6 runs`."""
+    if view.expected_start is None:
+        return ""
+    form = "%H:%M" if abs(view.expected_start - now) < DAY_SECONDS else "%a %d %b %H:%M"
+    at = time.strftime(form, time.localtime(max(view.expected_start, now)))
+    many = "" if not view.expected_from else f", from {_runs(view.expected_from)}"
+    return f"expected about {at}{many}"
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def render_job(view: JobView, now: float) -> list[Text]:
+    """Everything about one job."""
+    mark = say("SIMULATED ", "reverse") if view.simulated else Text()
+    head = mark + say(f"job {view.label}", "bold") + say(f"  {view.name}  ")
+    lines = [head + say(view.state.words, STYLES.get(view.state, "red"))]
+    lines += [
+        say(f"  {name:<10}", "dim") + say(value) for name, value in _facts(view, now) if value
+    ]
+    lines += [say(f"    {line}", "dim") for line in view.waiting_details]
+    return lines
+
+
+def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
+    asked = f"{view.gpus} GPU{'' if view.gpus == '1' else 's'}"
+    if view.memory_bytes is not None:
+        asked += f" with {human_bytes(view.memory_bytes)}"
+    took = "" if view.seconds is None else human_seconds(view.seconds)
+    code = "" if view.exit_code is None else f"exit code {view.exit_code}"
+    others = ", ".join(str(number) for number in (*view.after, *view.after_any))
+    return [
+        ("command", view.command),
+        ("folder", view.folder),
+        ("asks for", asked),
+        ("why", why(view, now)),
+        ("after", others),
+        ("submitted", f"{moment(view.submitted_at, now)} by {view.user}"),
+        ("began", "" if view.started is None else moment(view.started, now)),
+        ("ended", "" if view.ended is None else f"{moment(view.ended, now)} {code}".strip()),
+        ("took", took),
+        ("limit", "" if view.for_seconds is None else human_seconds(view.for_seconds)),
+        ("attempt", str(view.attempt) if view.attempt > 1 else ""),
+        ("on", title(", ".join(view.devices)) if view.devices else ""),
+        ("lease", view.lease or ""),
+        ("run", view.run or ""),
+        ("record", view.record or ""),
+        ("tags", " ".join(view.tags)),
+        *((name, value) for name, value in view.environment.items()),
+    ]

@@ -1,0 +1,235 @@
+"""Which of a user's waiting jobs start now, and on which devices.
+
+They start in their order. Behind one that cannot start yet, a later one may start only on devices
+that the first cannot use, or with a time limit that ends before the first could start by the limits
+of the leases in its way. Where no such moment is known, nothing passes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from math import inf
+
+from andon.core.sharing.capacity import DeviceCapacity
+from andon.core.sharing.choice import Rank, can_come, hopeful, obstacle, pick
+from andon.core.sharing.obstacles import ObstacleKind
+from andon.model.work import Need
+
+MOST_STARTS = 64
+"""In one round; the next one follows at once."""
+HELD = frozenset((ObstacleKind.LEASED, ObstacleKind.FULL))
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job that is ready. `lasts_seconds` is how long it holds its devices at most: its time limit
+    and its grace; None where it has no limit."""
+
+    number: int
+    need: Need
+    lasts_seconds: float | None = None
+    order: Rank | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStart:
+    """A job that starts now; `passes` are those ahead of it that still wait."""
+
+    number: int
+    uuids: tuple[str, ...]
+    passes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedJob:
+    """A job that cannot start now. It keeps `hoped`, which are all the devices that it could use,
+    and could start at `could_start` by the limits of the leases in its way; None if not known."""
+
+    number: int
+    hoped: frozenset[str] = frozenset()
+    could_start: float | None = None
+    behind: int | None = None  # the job ahead that keeps what it could have
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchPlan:
+    """What starts, and which jobs are in the way of others; the rest that waits is in neither."""
+
+    starts: tuple[PlannedStart, ...] = ()
+    blocked: tuple[BlockedJob, ...] = ()
+
+
+class PlanError(AssertionError):
+    """A plan that breaks a rule; never raised unless there is a bug."""
+
+
+def plan(
+    jobs: Iterable[QueuedJob],
+    capacities: Sequence[DeviceCapacity],
+    at: float,
+    reserved: AbstractSet[str] = frozenset(),
+    most_starts: int = MOST_STARTS,
+) -> DispatchPlan:
+    """`jobs` are in their order; `reserved` are devices that others ahead in the book's queue get.
+
+    Jobs with the same need and limit are alike, so that ten thousand of them cost little.
+    """
+    round_ = _Round(capacities, at, reserved)
+    starts: list[PlannedStart] = []
+    shared = False
+    for job in jobs:
+        if job.need.shared and shared:
+            break  # what is left of a shared device is known only after the first has its part
+        found = round_.consider(job)
+        if found is not None:
+            starts.append(found)
+            shared = shared or job.need.shared
+            if len(starts) >= most_starts:
+                break
+    return DispatchPlan(tuple(starts), tuple(round_.blocked))
+
+
+class _Round:
+    """One pass over the jobs."""
+
+    def __init__(
+        self, capacities: Sequence[DeviceCapacity], at: float, reserved: AbstractSet[str]
+    ) -> None:
+        self._capacities, self._at = capacities, at
+        self._taken = set(reserved)
+        self.blocked: list[BlockedJob] = []
+        self._hopeless: set[tuple[Need, float | None]] = set()
+        self._known: set[tuple[frozenset[str], float | None]] = set()
+
+    def consider(self, job: QueuedJob) -> PlannedStart | None:
+        alike = (job.need, job.lasts_seconds)
+        if alike in self._hopeless:  # what stopped another one stops this one
+            return None
+        barred = self._barred(job.lasts_seconds)
+        group = pick(self._capacities, job.need, self._taken | barred, job.order)
+        if group:
+            uuids = tuple(capacity.uuid for capacity in group)
+            self._taken.update(uuids)
+            return PlannedStart(job.number, uuids, tuple(one.number for one in self.blocked))
+        self._hopeless.add(alike)
+        self._block(job, barred)
+        return None
+
+    def _barred(self, lasts_seconds: float | None) -> set[str]:
+        """What jobs ahead keep from one that lasts so long."""
+        kept = (one.hoped for one in barring(self.blocked, lasts_seconds, self._at))
+        return {uuid for hoped in kept for uuid in hoped}
+
+    def _block(self, job: QueuedJob, barred: set[str]) -> None:
+        """One that can never start here keeps nothing."""
+        found = blocked_job(job, self.blocked, self._capacities, self._at)
+        behind = next(
+            (one.number for one in self.blocked if one.hoped & found.hoped & barred), None
+        )
+        if not found.hoped or (found.hoped, found.could_start) not in self._known:
+            self._known.add((found.hoped, found.could_start))
+            self.blocked.append(replace(found, behind=behind))
+
+
+def blocked_job(
+    job: QueuedJob, ahead: Sequence[BlockedJob], capacities: Sequence[DeviceCapacity], at: float
+) -> BlockedJob:
+    """A job that cannot start now, with what it could use and when.
+
+    A device that others ahead keep from it is not free for it before these could start.
+    """
+    if not can_come(capacities, job.need):
+        return BlockedJob(job.number)
+    hoped = frozenset(c.uuid for c in capacities if hopeful(c, job.need))
+    bars = barring(ahead, job.lasts_seconds, at)
+    moment = could_start(capacities, job.need, at, bars)
+    return BlockedJob(job.number, hoped, None if moment == inf else moment)
+
+
+def barring(
+    ahead: Iterable[BlockedJob], lasts_seconds: float | None, at: float
+) -> list[BlockedJob]:
+    """Those ahead that a job which lasts so long must not take anything from."""
+    return [one for one in ahead if not ends_in_time(lasts_seconds, one.could_start, at)]
+
+
+def ends_in_time(lasts_seconds: float | None, moment: float | None, at: float) -> bool:
+    """Whether a job that starts now has ended when another one could start."""
+    return lasts_seconds is not None and moment is not None and at + lasts_seconds <= moment
+
+
+def could_start(
+    capacities: Sequence[DeviceCapacity], need: Need, at: float, bars: Iterable[BlockedJob] = ()
+) -> float:
+    """The earliest moment by the limits of leases; infinite where some have none."""
+    kept: dict[str, float] = {}
+    for one in bars:
+        moment = inf if one.could_start is None else one.could_start
+        kept |= {uuid: max(moment, kept.get(uuid, at)) for uuid in one.hoped}
+    moments = sorted(
+        max(_free_at(c, need, at), kept.get(c.uuid, at)) for c in capacities if hopeful(c, need)
+    )
+    return moments[need.least - 1] if len(moments) >= need.least else inf
+
+
+def _free_at(capacity: DeviceCapacity, need: Need, at: float) -> float:
+    found = obstacle(capacity, need)
+    if found is None:
+        return at
+    if found.kind not in HELD or not capacity.tenants:
+        return inf
+    ends = (t.claim.lease.until if t.claim.lease else None for t in capacity.tenants)
+    return max(at, min(inf if end is None else end for end in ends))
+
+
+def validate(
+    found: DispatchPlan,
+    jobs: Sequence[QueuedJob],
+    capacities: Sequence[DeviceCapacity],
+    at: float,
+    reserved: AbstractSet[str] = frozenset(),
+) -> None:
+    """Raise PlanError if a plan gives a device twice, gives what is not free, or delays a job."""
+    by_number = {job.number: (place, job) for place, job in enumerate(jobs)}
+    spaces = {capacity.uuid: capacity for capacity in capacities}
+    given: set[str] = set()
+    for start in found.starts:
+        place, job = by_number[start.number]
+        _check_start(start, job, spaces, given, reserved)
+        given |= set(start.uuids)
+        _check_order(start, job, jobs[:place], found, capacities, at)
+
+
+def _check_start(
+    start: PlannedStart,
+    job: QueuedJob,
+    spaces: Mapping[str, DeviceCapacity],
+    given: AbstractSet[str],
+    reserved: AbstractSet[str],
+) -> None:
+    if not job.need.least <= len(start.uuids) <= job.need.most:
+        raise PlanError(f"job {start.number} gets {len(start.uuids)} devices")
+    for uuid in start.uuids:
+        if uuid in given or uuid in reserved or start.uuids.count(uuid) > 1:
+            raise PlanError(f"{uuid} is given twice, the second time to job {start.number}")
+        if uuid not in job.need.eligible or obstacle(spaces[uuid], job.need) is not None:
+            raise PlanError(f"{uuid} is not available to job {start.number}")
+
+
+def _check_order(
+    start: PlannedStart,
+    job: QueuedJob,
+    ahead: Sequence[QueuedJob],
+    found: DispatchPlan,
+    capacities: Sequence[DeviceCapacity],
+    at: float,
+) -> None:
+    """No job ahead that still waits could use its devices before it ends."""
+    started = {one.number for one in found.starts}
+    waiting: list[BlockedJob] = []
+    for other in ahead:
+        if other.number not in started:
+            waiting.append(blocked_job(other, waiting, capacities, at))
+    for one in barring(waiting, job.lasts_seconds, at):
+        if one.hoped & set(start.uuids):
+            raise PlanError(f"job {start.number} delays job {one.number}")

@@ -1,0 +1,90 @@
+"""When a job that waits will probably start, from how long its like took before; only shown."""
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from statistics import median
+
+from andon.model.job import EndReason, JobFacts
+
+MOST_LEARNED = 50
+"""The latest runs of a name that count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """How long jobs of one name took."""
+
+    seconds: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceBusy:
+    """A device, and when it is expected to be free; infinite where that is not known."""
+
+    free_at: float
+    runs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An expected start, and how many runs it comes from."""
+
+    at: float
+    runs: int
+
+
+def learned(jobs: Iterable[JobFacts]) -> dict[str, Learned]:
+    """By name, from attempts that ended by themselves and well."""
+    found: dict[str, list[float]] = {}
+    for facts in jobs:
+        for attempt in facts.attempts:
+            end = attempt.end
+            if end is not None and end.reason is EndReason.EXITED and end.exit_code == 0:
+                found.setdefault(facts.spec.name, []).append(end.seconds)
+    return {
+        name: Learned(median(times[-MOST_LEARNED:]), len(times[-MOST_LEARNED:]))
+        for name, times in found.items()
+    }
+
+
+def expected_end(
+    facts: JobFacts, started: float, known: Mapping[str, Learned], at: float
+) -> DeviceBusy:
+    """When a job that runs will be over: as its like, and not later than its limit."""
+    like, limit = known.get(facts.spec.name), facts.spec.for_seconds
+    by_limit = inf if limit is None else started + limit
+    by_like = inf if like is None else max(at, started + like.seconds)
+    if by_like <= by_limit:
+        return DeviceBusy(by_like, 0 if like is None else like.runs)
+    return DeviceBusy(max(at, by_limit), 0)
+
+
+def expected_starts(
+    waiting: Sequence[JobFacts], devices: Sequence[DeviceBusy], known: Mapping[str, Learned]
+) -> dict[int, Expected]:
+    """For each that waits, in their order, as far as everything ahead of it is known.
+
+    Devices are taken as alike, which is why this decides nothing.
+    """
+    free = [(device.free_at, device.runs) for device in devices]
+    heapq.heapify(free)
+    out: dict[int, Expected] = {}
+    for facts in waiting:
+        least = facts.spec.request.least
+        if least > len(free):
+            continue
+        taken = [heapq.heappop(free) for _ in range(least)]
+        start, runs = taken[-1][0], sum({one[1] for one in taken})
+        if start == inf:
+            break
+        out[facts.spec.number] = Expected(start, runs)
+        like = known.get(facts.spec.name)
+        limit = facts.spec.for_seconds
+        lasts = min(inf if limit is None else limit, inf if like is None else like.seconds)
+        used = max(runs, 0 if like is None else like.runs)
+        for _ in taken:
+            heapq.heappush(free, (start + lasts, used))
+    return out

@@ -1,0 +1,33 @@
+"""Which jobs are deleted: those that ended long ago, unless another one still waits for them."""
+
+from collections.abc import Mapping
+
+from andon.core.jobs.states import Standing
+from andon.model.job import JobFacts
+
+
+def too_old(
+    jobs: Mapping[int, JobFacts], known: Mapping[int, Standing], at: float, keep_seconds: float
+) -> list[int]:
+    """The numbers of jobs to delete, the oldest first."""
+    needed = {
+        other
+        for number, facts in jobs.items()
+        if not known[number].state.is_settled
+        for other in (*facts.spec.after, *facts.spec.after_any)
+    }
+    return [
+        number
+        for number, facts in jobs.items()
+        if known[number].state.is_settled
+        and number not in needed
+        and at - settled_at(facts) > keep_seconds
+    ]
+
+
+def settled_at(facts: JobFacts) -> float:
+    """When it ended, as far as is known; for one that never began, when that was decided."""
+    notes = (facts.cancelled, facts.expired)
+    moments = [facts.spec.submitted_at, *(note.at for note in notes if note is not None)]
+    ends = [one.claim.at if one.end is None else one.end.ended for one in facts.attempts]
+    return max([*moments, *ends])

@@ -1,0 +1,221 @@
+"""How every job stands: from what lies in its folder, from the jobs it waits for, and the time."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from andon.model.job import AttemptFacts, EndReason, JobFacts, JobState
+
+MOST_LOST = 10
+"""A job that is lost more often is not retried: it may be what restarts the machine."""
+READY = None
+"""The reason of a job that could start if there were devices."""
+WORDS = {
+    EndReason.RELEASED: "its lease was released",
+    EndReason.CANCELLED: "cancelled",
+    EndReason.REQUEUED: "put back into the queue",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of a job, the attempt that it is about, and why it does not start or how it ended.
+
+    A job that waits and has no reason is ready: it lacks only devices.
+    """
+
+    state: JobState
+    attempt: int = 1
+    reason: str | None = READY
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state is JobState.WAITING and self.reason is None
+
+
+FIRST = Standing(JobState.WAITING)
+"""A job without conditions that has not started."""
+
+
+def standings(jobs: Iterable[JobFacts], at: float, paused: bool = False) -> dict[int, Standing]:
+    """Every job's standing. `jobs` come by their numbers: a job only waits for earlier ones, so one
+    pass is enough."""
+    out: dict[int, Standing] = {}
+    limited: list[JobFacts] = []
+    for facts in jobs:
+        if _is_plain(facts):
+            out[facts.spec.number] = FIRST
+            continue
+        found = own_standing(facts, at)
+        if found.state is JobState.WAITING and (facts.spec.after or facts.spec.after_any):
+            found = _after(facts, found, out)
+        out[facts.spec.number] = found
+        if facts.spec.array is not None and facts.spec.array.limit is not None:
+            limited.append(facts)
+    _limit_arrays(limited, out)
+    if paused:
+        _pause(out)
+    return out
+
+
+def _pause(out: dict[int, Standing]) -> None:
+    for number, found in out.items():
+        if found.is_ready:
+            reason = "the queue is paused: andon jobs start"
+            out[number] = Standing(JobState.WAITING, found.attempt, reason)
+
+
+def _is_plain(facts: JobFacts) -> bool:
+    """Nothing but a job that waits for devices; most of a long queue is."""
+    spec = facts.spec
+    return not (
+        facts.attempts
+        or facts.held
+        or facts.cancelled
+        or facts.again
+        or facts.expired
+        or spec.after
+        or spec.after_any
+        or spec.begin_at
+        or (spec.array is not None and spec.array.limit is not None)
+    )
+
+
+def own_standing(facts: JobFacts, at: float) -> Standing:
+    """Without regard to other jobs."""
+    last = facts.last
+    wanted = facts.again.attempt if facts.again is not None else 1
+    if last is None:
+        return _pending(facts, wanted, at)
+    if is_running(last):
+        stopping = _is_cancelled(facts, last.number)
+        return Standing(JobState.RUNNING, last.number, "being cancelled" if stopping else None)
+    if last.number < wanted:
+        return _pending(facts, wanted, at)
+    return _ended(facts, last, wanted, at)
+
+
+def is_running(attempt: AttemptFacts) -> bool:
+    return attempt.end is None and (attempt.locked or attempt.alive)
+
+
+def _pending(facts: JobFacts, attempt: int, at: float) -> Standing:
+    spec = facts.spec
+    if _is_cancelled(facts, attempt):
+        return Standing(JobState.CANCELLED, attempt, _cancel_words(facts))
+    if facts.expired is not None and facts.expired.attempt >= attempt:
+        return Standing(JobState.FAILED, attempt, facts.expired.reason)
+    if facts.held:
+        return Standing(JobState.HELD, attempt, f"held: andon jobs resume {spec.label}")
+    if spec.begin_at is not None and spec.begin_at > at:
+        return Standing(JobState.LATER, attempt, "until its --begin")
+    return FIRST if attempt == 1 else Standing(JobState.WAITING, attempt)
+
+
+def _cancel_words(facts: JobFacts) -> str:
+    note = facts.cancelled
+    if note is None or not (note.reason or note.by):
+        return "cancelled"
+    return note.reason or f"cancelled by {note.by}"
+
+
+def _is_cancelled(facts: JobFacts, attempt: int) -> bool:
+    return facts.cancelled is not None and facts.cancelled.attempt >= attempt
+
+
+def _ended(facts: JobFacts, last: AttemptFacts, wanted: int, at: float) -> Standing:
+    state, reason = outcome(last)
+    if _is_cancelled(facts, last.number + 1):  # while it waited for its next attempt
+        return _pending(facts, last.number + 1, at)
+    if _is_cancelled(facts, last.number):
+        if state is JobState.LOST:
+            return Standing(JobState.CANCELLED, last.number, "cancelled; how it ended is not known")
+        return Standing(state, last.number, reason)
+    if state is JobState.FAILED and facts.spec.retry_oom and last.verdict is None:
+        return Standing(JobState.RUNNING, last.number, "it has ended; its output is being read")
+    since = [one for one in facts.attempts if one.number >= wanted]
+    if _retries(facts, last, since, state):
+        return _pending(facts, last.number + 1, at)
+    return Standing(state, last.number, reason)
+
+
+def _retries(
+    facts: JobFacts, last: AttemptFacts, since: list[AttemptFacts], state: JobState
+) -> bool:
+    """Whether it starts again by itself; `since` are the attempts since a person asked for it."""
+    spec = facts.spec
+    if state is JobState.LOST:
+        lost = sum(outcome(one)[0] is JobState.LOST for one in since)
+        return spec.retry_lost and lost <= MOST_LOST
+    if state is not JobState.FAILED or not (spec.retries or spec.retry_oom):
+        return False
+    failed = [one for one in since if outcome(one)[0] is JobState.FAILED]
+    memory = sum(ran_out_of_memory(one) for one in failed)
+    if ran_out_of_memory(last) and memory <= spec.retry_oom:
+        return True
+    return len(failed) - min(memory, spec.retry_oom) <= spec.retries
+
+
+def ran_out_of_memory(attempt: AttemptFacts) -> bool:
+    return attempt.verdict is not None and attempt.verdict.out_of_memory
+
+
+def outcome(attempt: AttemptFacts) -> tuple[JobState, str | None]:
+    """How an attempt that no longer runs ended, and in which words."""
+    end = attempt.end
+    if end is None:
+        return JobState.LOST, "its supervisor was killed, or the machine restarted"
+    said = None if attempt.verdict is None else attempt.verdict.words
+    if end.reason is EndReason.TIME_LIMIT:
+        return JobState.TIMED_OUT, "it ran longer than --for"
+    if end.reason in WORDS:
+        by = f" by {end.by}" if end.by else ""
+        return JobState.CANCELLED, f"{WORDS[end.reason]}{by}"
+    if end.exit_code == 0 and end.signal is None:
+        return JobState.SUCCEEDED, None
+    return JobState.FAILED, end.message or said or _code_words(attempt)
+
+
+def _code_words(attempt: AttemptFacts) -> str:
+    end = attempt.end
+    if end is not None and end.signal is not None:
+        return f"ended by signal {end.signal}"
+    return f"exit code {None if end is None else end.exit_code}"
+
+
+def _after(facts: JobFacts, found: Standing, known: Mapping[int, Standing]) -> Standing:
+    """A job that can never start because of another one is cancelled; it comes back when that one
+    is run again."""
+    spec = facts.spec
+    for number in spec.after:
+        other = known.get(number)
+        if other is None:
+            return _never(found, f"job {number}, which it waits for, does not exist")
+        if other.state.is_settled and other.state is not JobState.SUCCEEDED:
+            return _never(found, f"job {number}, which it waits for, ended: {other.state.words}")
+    for number in (*spec.after, *spec.after_any):
+        other = known.get(number)
+        if other is not None and not other.state.is_settled:
+            words = f"after job {number} ({other.state.words})"
+            return Standing(JobState.WAITING, found.attempt, words)
+    return found
+
+
+def _never(found: Standing, reason: str) -> Standing:
+    return Standing(JobState.CANCELLED, found.attempt, reason)
+
+
+def _limit_arrays(limited: list[JobFacts], out: dict[int, Standing]) -> None:
+    """At most so many of an array are running or may start."""
+    taken: dict[int, int] = {}
+    for facts in limited:
+        if facts.spec.array is not None and out[facts.spec.number].state is JobState.RUNNING:
+            taken[facts.spec.array.id] = taken.get(facts.spec.array.id, 0) + 1
+    for facts in limited:
+        array, found = facts.spec.array, out[facts.spec.number]
+        if array is None or array.limit is None or not found.is_ready:
+            continue
+        if taken.get(array.id, 0) >= array.limit:
+            reason = f"{array.limit} of array {array.id} may run at once"
+            out[facts.spec.number] = Standing(JobState.WAITING, found.attempt, reason)
+        else:
+            taken[array.id] = taken.get(array.id, 0) + 1

@@ -1,0 +1,122 @@
+"""A job as it is shown everywhere: its state with its reason, its place, and what it got."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from andon.core.jobs.order import waiting_in_order
+from andon.core.jobs.states import Standing, is_running
+from andon.core.processes.redaction import is_secret_name, redact
+from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
+from andon.model.work import DeviceRequest
+
+NO_DISPATCHER = "no dispatcher has looked at it yet"
+
+
+def views(
+    jobs: Sequence[JobFacts],
+    known: Mapping[int, Standing],
+    holdups: Mapping[int, Holdup],
+    only: Iterable[int] | None = None,
+) -> list[JobView]:
+    """All of them, or `only` these numbers, in the order of their numbers."""
+    places = positions(jobs, known)
+    wanted = None if only is None else set(only)
+    shown = ((one.spec.number, one) for one in jobs)
+    return [
+        view_of(one, known[number], places.get(number), holdups.get(number))
+        for number, one in shown
+        if wanted is None or number in wanted
+    ]
+
+
+def positions(jobs: Iterable[JobFacts], known: Mapping[int, Standing]) -> dict[int, int]:
+    """The place of each job among those that wait; the first is 1."""
+    return {
+        one.spec.number: place for place, one in enumerate(waiting_in_order(jobs, known), start=1)
+    }
+
+
+def view_of(
+    facts: JobFacts,
+    standing: Standing,
+    position: int | None = None,
+    holdup: Holdup | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> JobView:
+    """`environment` is the job's own; only the names that its owner chose are shown."""
+    spec, state = facts.spec, standing.state
+    attempt = _shown_attempt(facts, state)
+    claim = None if attempt is None else attempt.claim
+    end = None if attempt is None else attempt.end
+    waits = state is JobState.WAITING
+    seen = holdup if waits and standing.reason is None else None
+    reason = standing.reason
+    if waits and reason is None:
+        reason = NO_DISPATCHER if seen is None else seen.reason
+    return JobView(
+        number=spec.number,
+        label=spec.label,
+        name=spec.name,
+        state=state,
+        command=redact(spec.argv),
+        folder=_text(spec.folder),
+        user=spec.user,
+        submitted_at=spec.submitted_at,
+        gpus=count_text(spec.request),
+        reason=reason,
+        position=position,
+        attempt=standing.attempt,
+        attempts=len(facts.attempts),
+        memory_bytes=spec.request.memory_bytes,
+        simulated=spec.simulate is not None,
+        priority=spec.priority,
+        for_seconds=spec.for_seconds,
+        begin_at=spec.begin_at,
+        after=spec.after,
+        after_any=spec.after_any,
+        array=None if spec.array is None else spec.array.id,
+        array_index=None if spec.array is None else spec.array.index,
+        expected_start=None if seen is None else seen.expected_start,
+        expected_from=0 if seen is None else seen.expected_from,
+        devices=() if claim is None else claim.labels,
+        device_uuids=() if claim is None else claim.devices,
+        lease=None if claim is None else claim.lease,
+        run=None if claim is None else claim.run,
+        record=None if claim is None else claim.record,
+        pid=claim.group if claim is not None and state is JobState.RUNNING else None,
+        started=None if claim is None else (claim.at if end is None else end.started),
+        ended=None if end is None else end.ended,
+        seconds=None if end is None else end.seconds,
+        exit_code=None if end is None else end.exit_code,
+        signal=None if end is None else end.signal,
+        error=reason if state.is_settled and state is not JobState.SUCCEEDED else None,
+        waiting_details=() if seen is None else seen.details,
+        environment=shown_environment(facts, environment or {}),
+        tags=spec.tags,
+    )
+
+
+def _shown_attempt(facts: JobFacts, state: JobState) -> AttemptFacts | None:
+    """The latest attempt, unless the job waits for its next one."""
+    last = facts.last
+    if last is None or (state.is_settled or is_running(last)):
+        return last
+    return None
+
+
+def shown_environment(facts: JobFacts, environment: Mapping[str, str]) -> dict[str, str]:
+    names = (name for name in facts.spec.shown if name in environment)
+    return {name: "…" if is_secret_name(name) else _text(environment[name]) for name in names}
+
+
+def count_text(request: DeviceRequest) -> str:
+    """`2`, `1..4` or `all`, as typed."""
+    if request.every:
+        return "all"
+    if request.least == request.most:
+        return str(request.least)
+    return f"{request.least}..{request.most}"
+
+
+def _text(word: str) -> str:
+    """A path or a value may have bytes that are no text."""
+    return word.encode(errors="replace").decode()

@@ -1,0 +1,193 @@
+"""What a person does with jobs: cancel, hold, resume, run again, put back, remove, move."""
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import StrEnum
+
+from andon.core.jobs.order import place_before, place_first, place_last, waiting_in_order
+from andon.core.jobs.states import Standing, is_running
+from andon.engine.jobs.folder import AGAIN, CANCELLED, HELD, ORDER, JobsFolder
+from andon.engine.jobs.scanning import Scanner, group_lives
+from andon.errors import Conflict, Invalid
+from andon.host.kin import group_members, started_ticks, user_name
+from andon.model.job import AttemptClaim, JobFacts, JobNote, JobState
+
+POLL_SECONDS = 0.05
+
+
+class CancelOutcome(StrEnum):
+    """What came of a request to cancel."""
+
+    ENDED = "already ended"
+    CANCELLED = "cancelled"  # it had not started
+    STOPPING = "stopping"  # its command was asked to end
+
+
+def cancel(folder: JobsFolder, facts: JobFacts, standing: Standing) -> CancelOutcome:
+    """Never starts it again, and asks a running one to end.
+
+    The note comes first, and its supervisor looks at it after the claim: one of the two sees the
+    other.
+    """
+    if standing.state.is_settled:
+        return CancelOutcome.ENDED
+    number = facts.spec.number
+    folder.note(number, CANCELLED, JobNote(standing.attempt, time.time(), _me()))
+    fresh = Scanner(folder, index=False).again(number)
+    last = None if fresh is None else fresh.last
+    if last is None or not is_running(last):
+        return CancelOutcome.CANCELLED
+    ask_to_end(last.claim)
+    return CancelOutcome.STOPPING
+
+
+def ask_to_end(claim: AttemptClaim) -> bool:
+    """SIGTERM to its supervisor; where that is dead, to the command itself."""
+    if signal_process(claim.pid, claim.started_ticks, signal.SIGTERM):
+        return True
+    return signal_group(claim, signal.SIGTERM)
+
+
+def signal_process(pid: int, ticks: int, number: int) -> bool:
+    """Only the process that is meant: a pid may have been given to another one."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (OSError, OverflowError):
+        return False
+    try:
+        if started_ticks(pid) != ticks:
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def signal_group(claim: AttemptClaim, number: int) -> bool:
+    if not group_lives(claim):
+        return False
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(claim.group, number)
+        return True
+    return False
+
+
+def wait_for_end(folder: JobsFolder, number: int, seconds: float) -> JobFacts | None:
+    """The job when its attempt is over; a command without a supervisor is killed at the end."""
+    scanner, until = Scanner(folder, index=False), time.monotonic() + seconds
+    while True:
+        facts = scanner.again(number)
+        last = None if facts is None else facts.last
+        if last is None or not is_running(last):
+            return facts
+        if time.monotonic() >= until:
+            if not last.locked:
+                signal_group(last.claim, signal.SIGKILL)
+            return facts
+        time.sleep(POLL_SECONDS)
+
+
+def left_over(facts: JobFacts) -> tuple[int, ...]:
+    """Processes of an ended command's group that still live."""
+    last = facts.last
+    if last is None or not group_lives(last.claim):
+        return ()
+    found = group_members({last.claim.group}).get(last.claim.group, ())
+    return tuple(one.pid for one in found if not one.ended)
+
+
+def hold(folder: JobsFolder, facts: JobFacts, standing: Standing) -> None:
+    if standing.state is JobState.RUNNING:
+        raise Conflict(
+            f"job {facts.spec.label} is running", hint=f"andon jobs requeue {facts.spec.label}"
+        )
+    _refuse_settled(facts, standing, "held")
+    folder.small(facts.spec.number, HELD, f"{time.time()}")
+
+
+def resume(folder: JobsFolder, facts: JobFacts) -> None:
+    folder.drop(facts.spec.number, HELD)
+
+
+def retry(folder: JobsFolder, facts: JobFacts, standing: Standing) -> None:
+    """Run an ended job again, as if it had just been submitted."""
+    if not standing.state.is_settled:
+        raise Conflict(
+            f"job {facts.spec.label} has not ended: it is {standing.state.words}",
+            hint=f"andon jobs requeue {facts.spec.label} stops it and queues it again",
+        )
+    _ask_again(folder, facts, standing.attempt + 1)
+
+
+def requeue(folder: JobsFolder, facts: JobFacts, standing: Standing) -> None:
+    """Stop a running job, and queue it again."""
+    last = facts.last
+    if standing.state is not JobState.RUNNING or last is None:
+        verb = "retry" if standing.state.is_settled else "show"
+        raise Conflict(
+            f"job {facts.spec.label} is not running: it is {standing.state.words}",
+            hint=f"andon jobs {verb} {facts.spec.label}",
+        )
+    _ask_again(folder, facts, last.number + 1)
+    ask_to_end(last.claim)
+
+
+def _ask_again(folder: JobsFolder, facts: JobFacts, attempt: int) -> None:
+    last = 0 if facts.last is None else facts.last.number
+    note = JobNote(max(attempt, last + 1), time.time(), _me())
+    folder.note(facts.spec.number, AGAIN, note)
+
+
+def remove(
+    folder: JobsFolder, facts: JobFacts, jobs: Mapping[int, JobFacts], known: Mapping[int, Standing]
+) -> None:
+    """Delete an ended job with its output."""
+    number = facts.spec.number
+    if not known[number].state.is_settled:
+        raise Conflict(
+            f"job {facts.spec.label} has not ended: it is {known[number].state.words}",
+            hint=f"andon cancel {facts.spec.label}",
+        )
+    for other in jobs.values():
+        needed = number in other.spec.after or number in other.spec.after_any
+        if needed and not known[other.spec.number].state.is_settled:
+            raise Conflict(f"job {other.spec.label} waits for job {facts.spec.label}")
+    folder.remove(number)
+
+
+def move(
+    folder: JobsFolder,
+    facts: JobFacts,
+    jobs: Mapping[int, JobFacts],
+    known: Mapping[int, Standing],
+    before: int | None = None,
+    first: bool = False,
+) -> None:
+    """Among those that wait, of the same priority: to the front, to the end, or before another."""
+    _refuse_settled(facts, known[facts.spec.number], "moved")
+    waiting = waiting_in_order(jobs.values(), known)
+    others = [one for one in waiting if one.spec.number != facts.spec.number]
+    if before is not None:
+        if all(one.spec.number != before for one in others):
+            raise Invalid(f"job {before} does not wait", hint="andon jobs lists those that do")
+        place = place_before(others, before)
+    else:
+        place = place_first(others) if first else place_last(others)
+    folder.small(facts.spec.number, ORDER, repr(place))
+
+
+def _refuse_settled(facts: JobFacts, standing: Standing, verb: str) -> None:
+    if standing.state.is_settled or standing.state is JobState.RUNNING:
+        raise Conflict(
+            f"job {facts.spec.label} cannot be {verb}: it is {standing.state.words}",
+            hint="andon jobs lists those that wait",
+        )
+
+
+def _me() -> str:
+    return user_name(os.getuid())

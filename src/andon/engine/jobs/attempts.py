@@ -1,0 +1,161 @@
+"""The attempts that go on: their records, what came of them, and who is notified."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from andon.core.jobs.states import is_running
+from andon.engine.jobs.folder import VERDICT, JobsFolder, write_whole
+from andon.engine.jobs.launching import Placed
+from andon.engine.jobs.recording import (
+    FactsFinder,
+    JobRecorder,
+    begin_record,
+    continued,
+    labels_of,
+    new_record,
+    record_of,
+    start_recorder,
+    tail_of,
+)
+from andon.engine.running.recorder import SampleSource
+from andon.engine.running.variables import free_port
+from andon.engine.sharing.granter import Grant
+from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
+from andon.model.job import wire as job_wire
+from andon.model.work import Owner
+
+log = logging.getLogger("andon.jobs")
+Place = tuple[int, int]
+"""The number of a job, and of its attempt."""
+
+
+class AttemptKeeper:
+    """Records every attempt of this folder, from whichever dispatcher it began."""
+
+    def __init__(self, folder: JobsFolder, source: Callable[[JobSpec], SampleSource | None]):
+        self._folder, self._source = folder, source
+        self._recorders: dict[Place, JobRecorder] = {}
+        self._seen: set[Place] = set()
+        self._unwritten: dict[Place, AttemptVerdict] = {}
+        self._facts = FactsFinder()
+        self._ports: dict[Place, int] = {}
+
+    def begin(self, spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> Placed:
+        """Begin its record before it starts: the command is told where it is."""
+        place, chosen = (spec.number, attempt), grant.candidates.choice.chosen
+        begin = begin_record(spec, attempt, grant, owner)
+        path = new_record(begin)
+        free = [capacity.free_bytes for capacity in chosen if capacity.free_bytes is not None]
+        source = self._source(spec)
+        if source is not None:
+            recorder = start_recorder(begin, path, source, spec, self._facts)
+            self._recorders[place] = JobRecorder(recorder, min(free, default=None))
+        self._seen.add(place)
+        port = free_port(frozenset(self._ports.values()))
+        if port is not None:
+            self._ports[place] = port
+        snapshot = grant.candidates.snapshot
+        uuids = [capacity.uuid for capacity in chosen]
+        return Placed(
+            held=grant.held,
+            chosen=tuple(capacity.status.device for capacity in chosen),
+            everyone=tuple(status.device for status in snapshot.devices),
+            labels=tuple(labels_of(snapshot, uuids)),
+            run=begin.id,
+            record=path,
+            port=port,
+        )
+
+    def discard(self, number: int, attempt: int) -> None:
+        """It did not start: there is nothing to record."""
+        self._seen.discard((number, attempt))
+        self._ports.pop((number, attempt), None)
+        found = self._recorders.pop((number, attempt), None)
+        if found is not None:
+            found.abandon()
+
+    def follow(self, jobs: dict[int, JobFacts]) -> bool:
+        """Continue records that another dispatcher began, and complete those whose attempt is
+        over; whether anything was completed. Changes `jobs` where it was."""
+        changed = False
+        for number, facts in list(jobs.items()):
+            last = facts.last
+            if last is None or last.verdict is not None:
+                continue
+            place = (number, last.number)
+            if is_running(last):
+                if place not in self._seen:
+                    self._adopt(facts, last)
+            else:
+                jobs[number] = self._complete(facts, last)
+                changed = True
+        return changed
+
+    def _adopt(self, facts: JobFacts, attempt: AttemptFacts) -> None:
+        place = (facts.spec.number, attempt.number)
+        self._seen.add(place)
+        path = record_of(attempt)
+        recorder = None if path is None else continued(path, self._source(facts.spec))
+        if recorder is not None:
+            self._recorders[place] = JobRecorder(recorder)
+
+    def _complete(self, facts: JobFacts, attempt: AttemptFacts) -> JobFacts:
+        number = facts.spec.number
+        place = (number, attempt.number)
+        verdict = self._unwritten.get(place)
+        if verdict is None:
+            verdict = self._judge(facts, attempt)
+            self._ports.pop(place, None)
+        folder = self._folder.attempt(number, attempt.number)
+        try:
+            write_whole(folder, VERDICT, job_wire.dumps(job_wire.verdict_to_json(verdict)))
+            self._unwritten.pop(place, None)
+        except OSError as exc:  # a full disk: kept here until there is room
+            if place not in self._unwritten:
+                log.warning("job %s: what came of it cannot be written: %s", number, exc.strerror)
+            self._unwritten[place] = verdict
+        done = replace(attempt, verdict=verdict)
+        return replace(facts, attempts=(*facts.attempts[:-1], done))
+
+    def _judge(self, facts: JobFacts, attempt: AttemptFacts) -> AttemptVerdict:
+        place = (facts.spec.number, attempt.number)
+        tail = tail_of(self._folder.output(*place))
+        found = self._recorders.pop(place, None)
+        if found is None:
+            path = record_of(attempt)
+            recorder = None if path is None else continued(path, None)
+            found = None if recorder is None else JobRecorder(recorder)
+        if found is None:
+            return JobRecorder.without_record(attempt.end, tail)
+        return found.finish(attempt.end, tail)
+
+    def close(self) -> None:
+        """Records that are not complete are continued by the next dispatcher."""
+        for found in self._recorders.values():
+            found.pause()
+        self._recorders = {}
+
+
+class Notifications:
+    """Sends messages about jobs beside the dispatcher, which must not wait for a network."""
+
+    def __init__(self, send: Callable[[JobFacts], None]) -> None:
+        self._send = send
+        self._threads: list[threading.Thread] = []
+
+    def tell(self, facts: JobFacts) -> None:
+        thread = threading.Thread(target=self._tell, args=(facts,), daemon=True)
+        thread.start()
+        self._threads = [*(one for one in self._threads if one.is_alive()), thread]
+
+    def _tell(self, facts: JobFacts) -> None:
+        try:
+            self._send(facts)
+        except Exception:
+            log.exception("job %s: no one could be notified", facts.spec.label)
+
+    def close(self, seconds: float) -> None:
+        for thread in self._threads:
+            thread.join(seconds)

@@ -1,0 +1,338 @@
+"""The dispatcher of one user's jobs on one machine: looks, decides by the plan, starts, records."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from andon.core.jobs.order import in_order
+from andon.core.jobs.states import Standing, standings
+from andon.core.jobs.waiting import insufficient, waited_seconds
+from andon.engine.failure_log import FailureLog
+from andon.engine.jobs.attempts import AttemptKeeper, Notifications
+from andon.engine.jobs.folder import EXPIRED, JobsFolder
+from andon.engine.jobs.launching import Supervisor, SupervisorPool, task_for
+from andon.engine.jobs.publishing import HoldupBoard
+from andon.engine.jobs.scanning import Scanner
+from andon.engine.jobs.taking import HoldupWords, Taker, TakingRound
+from andon.engine.running.recorder import SampleSource
+from andon.engine.sharing.granter import Grant
+from andon.errors import AndonError
+from andon.host.clock import boot_seconds
+from andon.host.kin import here
+from andon.leases.hold import LeaseHold
+from andon.model.job import JobFacts, JobNote, JobSpec, JobState, NotifyWhen
+
+log = logging.getLogger("andon.jobs")
+FULL_SECONDS = 5.0  # between two scans without any news
+CROWD, CROWD_SECONDS = 1000, 0.25  # a folder of so many jobs is scanned so often at most
+LOOK_SECONDS = 1.0  # between two looks at the devices while jobs wait
+NO_DEVICE_SECONDS = 5.0  # the same after the devices could not be read
+BUSY_NAP_SECONDS, NAP_SECONDS = 0.03, 0.2
+FAILED_SECONDS = 1.0  # after an unexpected error
+BACKOFF_SECONDS = 10.0  # before a job that could not be claimed is tried again
+ANSWER_SECONDS = 30.0  # for a supervisor to claim its attempt
+FAILING = frozenset((JobState.FAILED, JobState.TIMED_OUT, JobState.LOST))
+
+Kind = tuple[int, str] | None
+"""Real devices (None), or so many simulated ones with a scenario: each has its own sampler."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherSettings:
+    log_bytes: int
+    idle_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Starting:
+    """A job that was sent to a supervisor, which has not claimed it yet."""
+
+    attempt: int
+    supervisor: Supervisor
+    held: LeaseHold
+    until: float
+
+
+def kind_of(spec: JobSpec) -> Kind:
+    return None if spec.simulate is None else (spec.simulate, spec.scenario)
+
+
+class Dispatcher:
+    """Everything but the lock: whoever makes one holds it."""
+
+    def __init__(
+        self,
+        folder: JobsFolder,
+        settings: DispatcherSettings,
+        open_taker: Callable[[Kind], Taker],
+        notify: Callable[[JobFacts], None],
+    ) -> None:
+        self._folder, self._settings, self._open_taker = folder, settings, open_taker
+        self._scanner = Scanner(folder)
+        self._keeper = AttemptKeeper(folder, self._source)
+        self._pool = SupervisorPool()
+        self._notifications = Notifications(notify)
+        self._board = HoldupBoard(folder)
+        self._takers: dict[Kind, Taker] = {}
+        self._troubles: dict[Kind, tuple[float, str]] = {}
+        self._starting: dict[int, _Starting] = {}
+        self._running: list[Supervisor] = []
+        self._later: dict[int, tuple[float, str]] = {}  # jobs that could not be claimed
+        self._told: dict[int, int] = {}  # the attempts whose end was notified
+        self._jobs: dict[int, JobFacts] = {}
+        self._known: dict[int, Standing] = {}
+        self.rung = 0
+        self._scanned = self._looked = 0.0
+        self._books: dict[Kind, frozenset[str]] = {}
+        self._idle_since: float | None = None
+
+    # The loop.
+
+    def run(self) -> None:
+        """Until there has been nothing to do for a while."""
+        failures = FailureLog("andon.jobs", "the dispatcher goes on after an error")
+        while not self.is_idle():
+            try:
+                self.step()
+            except Exception as exc:  # noqa: BLE001 - whatever it is, jobs must go on
+                failures.add(exc)
+                time.sleep(FAILED_SECONDS)
+            busy = self._starting or any(s.state is JobState.RUNNING for s in self._known.values())
+            time.sleep(BUSY_NAP_SECONDS if busy else NAP_SECONDS)
+
+    def is_idle(self) -> bool:
+        now = time.monotonic()
+        if self._has_work():
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = now
+        return (
+            self._idle_since is not None and now - self._idle_since >= self._settings.idle_seconds
+        )
+
+    def _has_work(self) -> bool:
+        """Held jobs and a paused queue need no dispatcher: whoever resumes them starts one."""
+        paused, active = self._folder.paused, (JobState.WAITING, JobState.LATER)
+        return bool(self._starting) or any(
+            found.state is JobState.RUNNING or (found.state in active and not paused)
+            for found in self._known.values()
+        )
+
+    def step(self) -> None:
+        self._answers()
+        changed = self._refresh()
+        if self._keeper.follow(self._jobs):
+            changed = True
+        if changed:
+            self._judge()
+        if changed or self._is_look_due():
+            self._dispatch()
+        self._board.publish()
+
+    def close(self) -> None:
+        """Jobs go on; what waits is started by the next dispatcher."""
+        self._keeper.close()
+        self._pool.close()
+        for taker in self._takers.values():
+            taker.close()
+        self._notifications.close(10.0)
+
+    # Looking.
+
+    def _refresh(self) -> bool:
+        """Read what changed; whether anything did."""
+        now, rung = time.monotonic(), self._folder.rung()
+        pause = CROWD_SECONDS if len(self._jobs) > CROWD else 0.0
+        news = rung != self.rung and now - self._scanned >= pause
+        if news or now - self._scanned >= FULL_SECONDS:
+            self.rung, self._scanned = rung, now
+            before, self._jobs = self._jobs, self._scanner.scan()
+            self._scanner.save()
+            return news or before.keys() != self._jobs.keys()
+        changed = False
+        for number, found in self._known.items():
+            if found.state is JobState.RUNNING and number in self._jobs:
+                fresh = self._scanner.again(number)
+                if fresh is not None and fresh != self._jobs[number]:
+                    self._jobs[number] = fresh
+                    changed = True
+        return changed
+
+    def _judge(self) -> None:
+        before = self._known
+        self._known = standings(self._jobs.values(), time.time(), self._folder.paused)
+        for number, found in self._known.items():
+            if found.state.is_settled and before:
+                was = before.get(number)
+                if was is None or not was.state.is_settled:
+                    self._settled(self._jobs[number], found)
+
+    def _settled(self, facts: JobFacts, found: Standing) -> None:
+        number = facts.spec.number
+        wish = facts.spec.notify
+        log.info("job %s: %s%s", facts.spec.label, found.state.words, _more(found.reason))
+        if wish is None or self._told.get(number) == found.attempt:
+            return
+        self._told[number] = found.attempt
+        if wish is NotifyWhen.END or found.state in FAILING:
+            self._notifications.tell(facts)
+
+    def _is_look_due(self) -> bool:
+        """Once a second, and when a lease comes or goes."""
+        now = time.monotonic()
+        if not any(
+            found.state in (JobState.WAITING, JobState.LATER) for found in self._known.values()
+        ):
+            return False
+        if now - self._looked >= LOOK_SECONDS:
+            return True
+        return any(taker.names() != self._books.get(kind) for kind, taker in self._takers.items())
+
+    # Starting.
+
+    def _dispatch(self) -> None:
+        self._looked = time.monotonic()
+        self._judge()
+        self._board.begin(self._jobs, self._known)
+        by_kind: dict[Kind, list[JobFacts]] = {}
+        for number, found in self._known.items():
+            if found.is_ready and number not in self._starting and not self._is_backing_off(number):
+                by_kind.setdefault(kind_of(self._jobs[number].spec), []).append(self._jobs[number])
+        for kind in [kind for kind in self._takers if kind not in by_kind]:
+            self._takers[kind].leave()
+        for kind, jobs in by_kind.items():
+            self._start_kind(kind, in_order(jobs))
+        self._expire()
+
+    def _start_kind(self, kind: Kind, jobs: list[JobFacts]) -> None:
+        """One kind that cannot be read does not affect the other."""
+        due, why = self._troubles.get(kind, (0.0, ""))
+        if time.monotonic() < due:
+            self._board.all_wait(jobs, why)
+            return
+        try:
+            taker = self._taker(kind)
+            self._books[kind] = taker.names()
+            found = taker.look(jobs)
+            self._start_planned(taker, found, {one.spec.number: one for one in jobs})
+            self._troubles.pop(kind, None)
+        except AndonError as error:
+            words = f"{error.reason}; {error.hint}" if error.hint else error.reason
+            self._troubles[kind] = (time.monotonic() + NO_DEVICE_SECONDS, words)
+            self._board.all_wait(jobs, words)
+
+    def _start_planned(
+        self, taker: Taker, found: TakingRound, jobs: Mapping[int, JobFacts]
+    ) -> None:
+        self._pool.prepare(len(found.plan.starts))
+        for start in found.plan.starts:
+            supervisor = self._pool.take()
+            got = taker.take(jobs[start.number], found, start.uuids, supervisor)
+            if isinstance(got, HoldupWords):
+                found.why[start.number] = got
+                self._pool.give(supervisor)
+            else:
+                self._launch(jobs[start.number], got, supervisor)
+        taker.stand_in_line(jobs, found)
+        self._books[kind_of(next(iter(jobs.values())).spec)] = taker.names()
+        self._board.found(found, jobs)
+
+    def _launch(self, facts: JobFacts, grant: Grant, supervisor: Supervisor) -> None:
+        number, attempt = facts.spec.number, self._known[facts.spec.number].attempt
+        try:
+            spec = self._folder.spec(number)
+            placed = self._keeper.begin(spec, attempt, grant, grant.held.lease.owner)
+            task = task_for(self._folder, spec, attempt, placed, self._settings.log_bytes)
+            supervisor.send(task, grant.held)
+        except (AndonError, OSError) as error:
+            grant.held.release()
+            self._keeper.discard(number, attempt)
+            supervisor.kill()
+            self._back_off(number, f"it could not be started: {error}")
+            return
+        until = time.monotonic() + ANSWER_SECONDS
+        self._starting[number] = _Starting(attempt, supervisor, grant.held, until)
+
+    def _answers(self) -> None:
+        self._running = [one for one in self._running if not one.has_ended]
+        self._pool.reap()
+        for number, one in list(self._starting.items()):
+            said = one.supervisor.answer()
+            if said is None and time.monotonic() < one.until:
+                continue
+            del self._starting[number]
+            if said == "claimed":
+                one.held.hold.close()  # the supervisor's copy is the lease now
+                self._running.append(one.supervisor)
+            else:
+                one.supervisor.kill()  # before the lease goes: it must not claim any more
+                one.held.release()
+                self._failed_start(number, one.attempt, said)
+            fresh = self._scanner.again(number)
+            if fresh is not None:
+                self._jobs[number] = fresh
+            self._judge()
+
+    def _failed_start(self, number: int, attempt: int, said: str | None) -> None:
+        fresh = self._scanner.again(number)
+        last = None if fresh is None else fresh.last
+        if last is None or last.number < attempt:  # nothing has started
+            self._keeper.discard(number, attempt)
+        reason = "its supervisor did not answer" if said is None else said.removeprefix("failed ")
+        if said != "taken":
+            self._back_off(number, f"it could not be started: {reason or 'its supervisor died'}")
+
+    def _back_off(self, number: int, reason: str) -> None:
+        log.warning("job %s: %s", number, reason)
+        self._later[number] = (time.monotonic() + BACKOFF_SECONDS, reason)
+
+    def _is_backing_off(self, number: int) -> bool:
+        if number not in self._later:
+            return False
+        due, reason = self._later[number]
+        if time.monotonic() >= due:
+            del self._later[number]
+            return False
+        self._board.waits(number, reason)
+        return True
+
+    def _expire(self) -> None:
+        """Jobs that waited longer than their --timeout fail, and stay so."""
+        at, boot, since_boot = time.time(), here().boot, boot_seconds()
+        for number, found in self._known.items():
+            facts = self._jobs[number]
+            limit = facts.spec.timeout_seconds
+            if limit is None or not found.is_ready or number in self._starting:
+                continue
+            waited = waited_seconds(facts, at, boot, since_boot, self._ready_at(facts))
+            if waited >= limit:
+                note = JobNote(found.attempt, at, "", insufficient(waited, self._board.why(number)))
+                with suppress(AndonError):
+                    self._folder.note(number, EXPIRED, note)
+                    self._jobs[number] = self._scanner.again(number) or facts
+        self._judge()
+
+    def _ready_at(self, facts: JobFacts) -> float:
+        """When the last job that it waited for ended."""
+        others = (self._jobs.get(number) for number in (*facts.spec.after, *facts.spec.after_any))
+        lasts = (other.last for other in others if other is not None)
+        ends = [last.end.ended for last in lasts if last is not None and last.end is not None]
+        return max(ends, default=0.0)
+
+    # Parts.
+
+    def _taker(self, kind: Kind) -> Taker:
+        if kind not in self._takers:
+            self._takers[kind] = self._open_taker(kind)
+        return self._takers[kind]
+
+    def _source(self, spec: JobSpec) -> SampleSource | None:
+        with suppress(AndonError):
+            return self._taker(kind_of(spec)).sampler
+        return None
+
+
+def _more(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""

@@ -1,0 +1,303 @@
+"""The folder that is the queue: files written whole, synced, renamed, and never rewritten.
+
+`submit` must be quick: nothing here imports the sampler or the settings.
+"""
+
+import errno
+import os
+import re
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from andon.errors import AndonError, Denied, Gone, Unavailable
+from andon.host.folders import make_private
+from andon.host.machine_id import node_key
+from andon.host.private_files import read_regular
+from andon.host.server.state_folder import NODES, is_own, state_folder
+from andon.model.job import spec_wire as job_spec_wire
+from andon.model.job.spec import JobSpec
+from andon.model.json_fields import Wrong, table_of
+
+if TYPE_CHECKING:
+    from andon.model.job import Holdup, JobNote
+
+JOBS = "jobs"
+LOCK, COUNTER, PAUSED, BELL = "lock", "counter", "paused", "bell"
+HOLDUPS, INDEX, LOG = "holdups.json", "index.json", "dispatcher.log"
+JOB, HELD, CANCELLED, AGAIN, EXPIRED, ORDER = (
+    "job.json", "held", "cancelled", "again", "expired", "order",
+)  # fmt: skip
+CLAIM, OUTPUT, END, VERDICT = "claim", "output.log", "end.json", "verdict.json"
+SMALL_BYTES = 64 * 1024
+MOST_TRIES = 100_000
+_ATTEMPT = re.compile(r"attempt-([1-9]\d{0,6})", re.ASCII)
+
+
+def jobs_path() -> Path:
+    """Where this user's jobs on this machine are, whether the folder exists or not."""
+    return state_folder() / NODES / node_key() / JOBS
+
+
+def open_jobs_folder() -> "JobsFolder":
+    """The folder, created if necessary, accessible only to this user."""
+    path = jobs_path()
+    if path.is_dir() and is_own(path.parent):
+        return JobsFolder(path)
+    from andon.host.server.node_folder import open_node_folder
+
+    path = open_node_folder() / JOBS
+    try:
+        make_private(path)
+    except OSError as exc:
+        raise unwritable(path, exc) from exc
+    return JobsFolder(path)
+
+
+def unwritable(path: Path, exc: OSError) -> AndonError:
+    """The error of a file that could not be written."""
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Unavailable(
+            f"{path} cannot be written: {exc.strerror}", hint="free some space, then try again"
+        )
+    return Denied(
+        f"{path} cannot be written: {exc.strerror}", hint="check its owner and its file system"
+    )
+
+
+def write_whole(folder: Path, name: str, text: str, sync: bool = True) -> None:
+    """A file appears under its name only when all of it is on the disk."""
+    draft = folder / f".{name}.{os.urandom(6).hex()}"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            left = memoryview(text.encode())
+            while left:
+                left = left[os.write(descriptor, left) :]
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(draft, folder / name)  # noqa: PTH104 - `submit` calls it for each of an array
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    if sync:
+        sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder last; some file systems cannot, and need not."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class JobsFolder:
+    """The jobs of one user on one machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    # Paths.
+
+    def job(self, number: int) -> Path:
+        return self.path / str(number)
+
+    def attempt(self, number: int, attempt: int) -> Path:
+        return self.path / str(number) / f"attempt-{attempt}"
+
+    def output(self, number: int, attempt: int) -> Path:
+        return self.attempt(number, attempt) / OUTPUT
+
+    # Writing.
+
+    def allocate(self) -> int:
+        """The next free number; making its folder decides between two that ask at once."""
+        number = self._next_number()
+        for _ in range(MOST_TRIES):
+            try:
+                self.job(number).mkdir(mode=0o700)
+            except FileExistsError:
+                number += 1
+                continue
+            except OSError as exc:
+                raise unwritable(self.path, exc) from exc
+            with suppress(OSError):  # only a hint for the next one
+                (self.path / COUNTER).write_text(f"{number + 1}\n")
+            return number
+        raise Unavailable(f"no free number for a job in {self.path}")
+
+    def _next_number(self) -> int:
+        with suppress(OSError, ValueError):
+            said = int(read_regular(self.path / COUNTER, 64))
+            if 1 <= said <= job_spec_wire.MOST_JOBS:
+                return said
+        try:
+            names = os.listdir(self.path)  # noqa: PTH208 - names alone
+        except OSError as exc:
+            raise unwritable(self.path, exc) from exc
+        return max((int(name) for name in names if is_number(name)), default=0) + 1
+
+    def submit(self, specs: Iterable[JobSpec]) -> list[JobSpec]:
+        """Write new jobs and return them with their numbers; all of them or none.
+
+        The elements of an array get the number of its first job as their id.
+        """
+        made: list[JobSpec] = []
+        try:
+            for spec in specs:
+                number = self.allocate()
+                array = spec.array
+                if array is not None:
+                    first = made[0].number if made else number
+                    array = replace(array, id=first)
+                made.append(replace(spec, number=number, array=array))
+                text = job_spec_wire.dumps(job_spec_wire.spec_to_json(made[-1]))
+                write_whole(self.job(number), JOB, text)
+        except BaseException as exc:
+            for spec in made:
+                self._discard(spec.number)
+            if isinstance(exc, OSError):
+                raise unwritable(self.path, exc) from exc
+            raise
+        sync_folder(self.path)
+        self.ring()
+        return made
+
+    def _discard(self, number: int) -> None:
+        with suppress(OSError):
+            (self.job(number) / JOB).unlink(missing_ok=True)
+            self.job(number).rmdir()
+
+    def note(self, number: int, name: str, note: "JobNote") -> None:
+        """Write `cancelled`, `again` or `expired`."""
+        from andon.model.job import wire as job_wire
+
+        self.small(number, name, job_spec_wire.dumps(job_wire.note_to_json(note)))
+
+    def small(self, number: int, name: str, text: str) -> None:
+        """Write a small file of a job whole, and let a dispatcher know."""
+        try:
+            write_whole(self.job(number), name, text + "\n")
+        except FileNotFoundError as exc:
+            raise Gone(f"there is no job {number}") from exc
+        except OSError as exc:
+            raise unwritable(self.job(number), exc) from exc
+        self.ring()
+
+    def drop(self, number: int, name: str) -> None:
+        with suppress(FileNotFoundError):
+            (self.job(number) / name).unlink()
+        self.ring()
+
+    def remove(self, number: int) -> None:
+        """Delete a job with its output. Its description goes last: until then it can be listed."""
+        folder = self.job(number)
+        for attempt in attempts_in(folder):
+            _remove_files(folder / f"attempt-{attempt}")
+        _remove_files(folder)
+        self.ring()
+
+    # The queue as a whole.
+
+    @property
+    def paused(self) -> bool:
+        return (self.path / PAUSED).exists()
+
+    def pause(self) -> None:
+        try:
+            write_whole(self.path, PAUSED, f"{time.time()}\n")
+        except OSError as exc:
+            raise unwritable(self.path, exc) from exc
+        self.ring()
+
+    def unpause(self) -> None:
+        (self.path / PAUSED).unlink(missing_ok=True)
+        self.ring()
+
+    def ring(self) -> None:
+        """Tell a dispatcher that something changed: it looks at this file's time."""
+        bell, now = self.path / BELL, time.time_ns()
+        with suppress(OSError):
+            try:
+                os.utime(bell, ns=(now, now))
+            except FileNotFoundError:
+                bell.touch(mode=0o600)
+
+    def rung(self) -> int:
+        """When something last changed; 0 where nothing ever did."""
+        try:
+            return (self.path / BELL).stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    # Reading.
+
+    def spec(self, number: int) -> JobSpec:
+        """One job with its whole environment."""
+        try:
+            content = read_regular(self.job(number) / JOB, job_spec_wire.LARGEST_JOB_BYTES)
+            return job_spec_wire.spec_from_json(job_spec_wire.loads(content))
+        except FileNotFoundError as exc:
+            raise Gone(f"there is no job {number}", hint="andon jobs --all lists them") from exc
+        except (OSError, Wrong) as exc:
+            raise Unavailable(f"job {number} cannot be read: {exc}") from exc
+
+    def holdups(self) -> "dict[int, Holdup]":
+        """Why jobs wait, as the dispatcher last wrote it; missing or old at any time."""
+        from andon.model.job import wire as job_wire
+
+        try:
+            said = job_spec_wire.loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
+            found = table_of(said.get("jobs"))
+            return {
+                int(number): job_wire.holdup_from_json(table_of(one))
+                for number, one in found.items()
+                if is_number(number)
+            }
+        except (OSError, Wrong):
+            return {}
+
+    def write_holdups(self, holdups: "dict[int, Holdup]", at: float) -> None:
+        from andon.model.job import wire as job_wire
+
+        jobs = {str(number): job_wire.holdup_to_json(one) for number, one in holdups.items()}
+        with suppress(OSError):
+            write_whole(
+                self.path, HOLDUPS, job_spec_wire.dumps({"at": at, "jobs": jobs}), sync=False
+            )
+
+
+def attempts_in(folder: Path) -> list[int]:
+    """The numbers of a job's attempts, in order."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - names alone
+    except OSError:
+        return []
+    found = (_ATTEMPT.fullmatch(name) for name in names)
+    return sorted(int(match[1]) for match in found if match is not None)
+
+
+def is_number(name: str) -> bool:
+    return name.isascii() and name.isdecimal() and len(name) <= 8 and not name.startswith("0")
+
+
+def _remove_files(folder: Path) -> None:
+    """The files of one folder, then the folder; the job's description last."""
+    try:
+        names = sorted(os.listdir(folder), key=lambda name: name == JOB)  # noqa: PTH208
+        for name in names:
+            (folder / name).unlink()
+        folder.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise unwritable(folder, exc) from exc

@@ -1,0 +1,210 @@
+"""Starts supervisors, and hands each its job with the locked files of its lease."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from andon.core.runs.ranks import RUN_VARIABLE
+from andon.core.sharing.launching import environment as device_environment
+from andon.engine.jobs.folder import BELL, LOCK, LOG, JobsFolder
+from andon.engine.jobs.starting import MODULE
+from andon.engine.running.variables import defaults
+from andon.host.interpreter import module_command, module_environment, script_command
+from andon.host.kin import myself, started_ticks
+from andon.host.system import node_name
+from andon.leases.hold import LeaseHold
+from andon.model.device import Device
+from andon.model.job import JobSpec
+from andon.model.job import wire as job_wire
+from andon.model.work import Owner
+
+SCRIPT = Path(__file__).with_name("supervisor.py")
+JOB_VARIABLE, INDEX_VARIABLE, RECORD_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX", "ANDON_RECORD"
+MOST_SPARE = 4  # supervisors that wait for a job
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What a job got: its lease, its devices, its run."""
+
+    held: LeaseHold
+    chosen: tuple[Device, ...]
+    everyone: tuple[Device, ...]
+    labels: tuple[str, ...]
+    run: str
+    record: Path
+    port: int | None
+
+
+class Supervisor:
+    """A supervisor as its dispatcher sees it; it waits until it is sent a job."""
+
+    def __init__(self) -> None:
+        self._channel, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(
+                script_command(SCRIPT),
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                env={"PATH": os.defpath},
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+        self.said = ""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def owner(self) -> Owner:
+        """The holder of a lease that this dispatcher takes for it."""
+        pid = self.pid
+        return replace(myself(pid), started_ticks=started_ticks(pid) or 0, session=pid)
+
+    def send(self, task: Mapping[str, Any], held: LeaseHold) -> None:
+        """Everything it needs; from here on the lease is its own. OSError where it has died."""
+        data = job_wire.dumps(task).encode()
+        message = len(data).to_bytes(8, "big") + data
+        sent = socket.send_fds(self._channel, [message], list(held.hold.descriptors))
+        self._channel.sendall(message[sent:])
+        self._channel.setblocking(False)
+
+    def answer(self) -> str | None:
+        """`claimed`, `taken` or `failed …`; empty where it died, None where it said nothing yet."""
+        with suppress(BlockingIOError, ConnectionError):
+            piece = self._channel.recv(4096)
+            self.said += piece.decode(errors="replace")
+            if not piece and "\n" not in self.said:
+                return ""
+        if "\n" in self.said:
+            return self.said.partition("\n")[0]
+        return None if self._process.poll() is None else ""
+
+    def wait_answer(self, seconds: float) -> str | None:
+        ready = select.poll()
+        ready.register(self._channel, select.POLLIN)
+        ready.poll(seconds * 1000)
+        return self.answer()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its process has exited; it is no longer a zombie then."""
+        return self._process.poll() is not None
+
+    def let_go(self) -> None:
+        """One without a job exits when its channel closes."""
+        self._channel.close()
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+class SupervisorPool:
+    """Supervisors that wait for a job: starting one takes longer than many jobs."""
+
+    def __init__(self) -> None:
+        self._spare: list[Supervisor] = []
+        self._leaving: list[Supervisor] = []
+
+    def take(self) -> Supervisor:
+        while self._spare:
+            found = self._spare.pop()
+            if not found.has_ended:
+                return found
+        return Supervisor()
+
+    def give(self, supervisor: Supervisor) -> None:
+        """One whose lease was not granted."""
+        if len(self._spare) < MOST_SPARE:
+            self._spare.append(supervisor)
+        else:
+            supervisor.let_go()
+            self._leaving.append(supervisor)
+
+    def prepare(self, count: int) -> None:
+        while len(self._spare) < min(count, MOST_SPARE):
+            self._spare.append(Supervisor())
+
+    def reap(self) -> None:
+        self._leaving = [one for one in self._leaving if not one.has_ended]
+
+    def close(self) -> None:
+        for one in self._spare:
+            one.let_go()
+        self._leaving += self._spare
+        self._spare = []
+        self.reap()
+
+
+def task_for(
+    folder: JobsFolder, spec: JobSpec, attempt: int, placed: Placed, log_bytes: int
+) -> dict[str, Any]:
+    """What a supervisor is told."""
+    checkpoint = spec.checkpoint
+    return {
+        "job": str(folder.job(spec.number)),
+        "bell": str(folder.path / BELL),
+        "attempt": attempt,
+        "argv": list(spec.argv),
+        "environment": job_environment(spec, placed),
+        "folder": spec.folder,
+        "umask": spec.umask,
+        "lease_file": placed.held.hold.name,
+        "for_seconds": spec.for_seconds,
+        "grace_seconds": spec.grace_seconds,
+        "checkpoint": None
+        if checkpoint is None
+        else [signal_number(checkpoint.signal), checkpoint.seconds],
+        "log_bytes": log_bytes,
+        "claim": {
+            "boot": placed.held.lease.owner.boot,
+            "lease": placed.held.lease.id,
+            "devices": [device.uuid for device in placed.chosen],
+            "labels": list(placed.labels),
+            "run": placed.run,
+            "record": str(placed.record),
+            "node": node_name(),
+        },
+        "dispatcher": {
+            "lock": str(folder.path / LOCK),
+            "log": str(folder.path / LOG),
+            "argv": module_command(MODULE, str(folder.path)),
+            "environment": module_environment(),
+        },
+    }
+
+
+def job_environment(spec: JobSpec, placed: Placed) -> dict[str, str]:
+    """The environment of the submission, with the devices of the lease and the run."""
+    told = {
+        RUN_VARIABLE: placed.run,
+        RECORD_VARIABLE: str(placed.record),
+        JOB_VARIABLE: spec.label,
+    }
+    if spec.array is not None:
+        told[INDEX_VARIABLE] = str(spec.array.index)
+    return {
+        **spec.environment,
+        **defaults(spec.environment, placed.port),
+        **device_environment(placed.chosen, placed.everyone, placed.held.lease.id),
+        **told,
+    }
+
+
+def signal_number(name: str) -> int:
+    return int(signal.Signals[f"SIG{name.removeprefix('SIG')}"])
+
+
+def signal_names() -> Sequence[str]:
+    return [one.name.removeprefix("SIG") for one in signal.Signals]

@@ -1,0 +1,102 @@
+"""Why jobs wait, for everyone who looks: `holdups.json`, written when it changes."""
+
+import time
+from collections.abc import Mapping, Sequence
+from math import inf
+
+from andon.core.jobs.expected import (
+    DeviceBusy,
+    Expected,
+    Learned,
+    expected_end,
+    expected_starts,
+    learned,
+)
+from andon.core.jobs.order import in_order
+from andon.core.jobs.states import Standing
+from andon.engine.jobs.folder import JobsFolder
+from andon.engine.jobs.taking import MOST_REASONS, HoldupWords, TakingRound
+from andon.model.job import Holdup, JobFacts, JobState
+
+PUBLISH_SECONDS = 0.5
+LEARN_SECONDS = 5.0
+AHEAD = "jobs ahead of it wait for the same GPUs"
+
+
+class HoldupBoard:
+    """What the dispatcher tells others; at most a few times a second."""
+
+    def __init__(self, folder: JobsFolder) -> None:
+        self._folder = folder
+        self._now: dict[int, Holdup] = {}
+        self._next: dict[int, HoldupWords] = {}
+        self._expected: dict[int, Expected] = {}
+        self._written: dict[int, Holdup] | None = None
+        self._published = self._learned_at = 0.0
+        self._learned: dict[str, Learned] = {}
+        self._jobs: Mapping[int, JobFacts] = {}
+        self._known: Mapping[int, Standing] = {}
+
+    def begin(self, jobs: Mapping[int, JobFacts], known: Mapping[int, Standing]) -> None:
+        """A round begins; what it does not mention is no longer held up."""
+        self._jobs, self._known = jobs, known
+        self._next, self._expected = {}, {}
+
+    def waits(self, number: int, reason: str) -> None:
+        self._next[number] = HoldupWords(reason)
+
+    def all_wait(self, jobs: Sequence[JobFacts], reason: str) -> None:
+        for facts in jobs[:MOST_REASONS]:
+            self.waits(facts.spec.number, reason)
+
+    def found(self, round_: TakingRound, jobs: Mapping[int, JobFacts]) -> None:
+        """The reasons of a round, and expected starts where something is known."""
+        started = {start.number for start in round_.plan.starts} - round_.why.keys()
+        waiting = [f for f in in_order(jobs.values()) if f.spec.number not in started]
+        for facts in waiting[:MOST_REASONS]:
+            number = facts.spec.number
+            self._next[number] = round_.why.get(number) or HoldupWords(AHEAD)
+        if waiting:
+            self._expect(waiting[:MOST_REASONS], round_)
+
+    def _expect(self, waiting: Sequence[JobFacts], round_: TakingRound) -> None:
+        at = time.time()
+        if time.monotonic() - self._learned_at >= LEARN_SECONDS:
+            self._learned_at, self._learned = time.monotonic(), learned(self._jobs.values())
+        ends = self._ends(at)
+        devices = [
+            ends.get(status.device.uuid, DeviceBusy(inf)) for status in round_.view.snapshot.devices
+        ]
+        self._expected |= expected_starts(waiting, devices, self._learned)
+
+    def _ends(self, at: float) -> dict[str, DeviceBusy]:
+        """When the devices of our own jobs will be free."""
+        out: dict[str, DeviceBusy] = {}
+        for number, found in self._known.items():
+            if found.state is JobState.RUNNING and (last := self._jobs[number].last) is not None:
+                end = expected_end(self._jobs[number], last.claim.at, self._learned, at)
+                out |= dict.fromkeys(last.claim.devices, end)
+        return out
+
+    def why(self, number: int) -> str:
+        found = self._next.get(number)
+        return (found.reason if found else "") or (
+            self._now[number].reason if number in self._now else ""
+        )
+
+    def publish(self) -> None:
+        now = time.monotonic()
+        if now - self._published < PUBLISH_SECONDS:
+            return
+        self._published, at = now, time.time()
+        self._now = {n: self._holdup(n, words, at) for n, words in self._next.items()}
+        if self._now != self._written:
+            self._folder.write_holdups(self._now, at)
+            self._written = dict(self._now)
+
+    def _holdup(self, number: int, words: HoldupWords, at: float) -> Holdup:
+        before, expected = self._now.get(number), self._expected.get(number)
+        since = before.since if before is not None else at
+        start = None if expected is None else round(expected.at / 10) * 10.0
+        runs = 0 if expected is None else expected.runs
+        return Holdup(words.reason, since, start, runs, words.details)

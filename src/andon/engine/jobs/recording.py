@@ -1,0 +1,269 @@
+"""The record of a job's run: begun by the dispatcher, continued by the next one after a kill.
+
+The record lies in the state folder, as the queue itself does, so its lines are written directly.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from andon.core.processes.redaction import redact
+from andon.core.runs.oom import Strain, Verdict, memory_numbers, verdict
+from andon.engine.records.files import open_record
+from andon.engine.running.facts import git_state, interpreter_of, versions_of
+from andon.engine.running.header import new_run
+from andon.engine.running.identity import record_path, runs_folder
+from andon.engine.running.recorder import RunOutcome, RunRecorder, SampleSource
+from andon.engine.sharing.granter import Grant
+from andon.errors import AndonError
+from andon.host.folders import make_private
+from andon.model import wire
+from andon.model.device import Snapshot
+from andon.model.job import AttemptEnd, AttemptFacts, AttemptVerdict, EndReason, JobSpec
+from andon.model.json_fields import Wrong
+from andon.model.naming import device_labels
+from andon.model.run import (
+    GitState,
+    RunBegin,
+    RunEnd,
+    RunEvent,
+    RunFacts,
+    RunKind,
+    RunSample,
+    RunState,
+)
+from andon.model.run_wire import line_from_json
+from andon.model.work import Owner
+
+TAIL_BYTES = 64 * 1024
+VERSIONS_SECONDS = 600.0
+"""How long the versions of an interpreter are believed: asking it takes longer than many jobs."""
+CHANGED = "git commit changed since the job was submitted"
+
+
+class RecordFile:
+    """Appends lines to a record, new or begun by another process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.dropped = path, 0
+        self._descriptor = -1
+        with suppress(OSError):
+            make_private(path.parent)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(path, flags, 0o600)
+
+    @property
+    def writes(self) -> bool:
+        return self._descriptor >= 0
+
+    def put(self, line: str) -> None:
+        try:
+            os.write(self._descriptor, line.encode())
+        except OSError:
+            self.dropped += 1
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+
+class JobRecorder:
+    """The record of one attempt."""
+
+    def __init__(self, recorder: RunRecorder, free_bytes: int | None = None) -> None:
+        self.recorder, self._free_bytes = recorder, free_bytes
+
+    def finish(self, end: AttemptEnd | None, tail: str) -> AttemptVerdict:
+        """Complete the record; without an end it was lost, which its reader finds out itself."""
+        recorder = self.recorder
+        if end is None:
+            self.pause()
+            return LOST
+        strains, growth = recorder.strains(), recorder.growth()
+        with suppress(AndonError, OSError):
+            recorder.read_last()
+        judged = judged_end(end, tail, strains)
+        oom = None
+        if judged.end is RunState.DEVICE_OUT_OF_MEMORY:
+            oom = memory_numbers(tail, strains, growth)
+        seconds = round(end.seconds, 3)
+        outcome = RunOutcome(
+            judged.end, end.exit_code, end.signal, judged.words, judged.reported_by, seconds
+        )
+        recorder.end(outcome, oom)
+        return _said(judged, self._free_bytes)
+
+    @staticmethod
+    def without_record(end: AttemptEnd | None, tail: str) -> AttemptVerdict:
+        """Where the record is gone, or was never written."""
+        return LOST if end is None else _said(judged_end(end, tail, ()))
+
+    def pause(self) -> None:
+        """Leave the record as it is; another dispatcher may continue it."""
+        self.recorder.unfollow()
+        self.recorder.file.close()
+
+    def abandon(self) -> None:
+        """The command did not start: there is no run."""
+        self.pause()
+        self.recorder.path.unlink(missing_ok=True)
+
+
+LOST = AttemptVerdict(RunState.LOST, "its supervisor was killed, or the machine restarted")
+
+
+def _said(judged: Verdict, free_bytes: int | None = None) -> AttemptVerdict:
+    out = judged.end is RunState.DEVICE_OUT_OF_MEMORY
+    return AttemptVerdict(judged.end, judged.words, out, free_bytes)
+
+
+def judged_end(end: AttemptEnd, tail: str, strains: Sequence[Strain]) -> Verdict:
+    """In the words of `andon run`."""
+    if end.reason is EndReason.NOT_STARTED:
+        return Verdict(RunState.NOT_STARTED, end.message or "the command could not be started")
+    if end.exit_code is None:
+        return Verdict(RunState.STOPPED, "cancelled before it began")
+    late = "it ran longer than --for" if end.reason is EndReason.TIME_LIMIT else None
+    asked = end.reason in (EndReason.CANCELLED, EndReason.REQUEUED, EndReason.RELEASED)
+    return verdict(
+        end.exit_code,
+        end.signal,
+        tail,
+        strains,
+        end.host_kills,
+        late,
+        asked,
+    )
+
+
+def begin_record(
+    spec: JobSpec, attempt: int, grant: Grant, owner: Owner, folder: Path | None = None
+) -> RunBegin:
+    """The first line of a job's record; its process is the supervisor."""
+    chosen = [capacity.status.device.uuid for capacity in grant.candidates.choice.chosen]
+    params: dict[str, object] = {"job": spec.label, "attempt": attempt}
+    begun = new_run(
+        RunKind.JOB,
+        spec.name,
+        grant.candidates.snapshot,
+        chosen,
+        {},
+        command=redact(spec.argv),
+        lease=grant.held.lease.id,
+        waited_seconds=round(max(0.0, time.time() - spec.submitted_at), 3),
+        allocation_method="queue",
+        world_size=len(chosen),
+        params=params,
+        tags=spec.tags,
+    )
+    return replace(
+        begun,
+        pid=owner.pid,
+        started=owner.started_ticks,
+        working_directory=spec.folder.encode(errors="replace").decode(),
+        parent=spec.environment.get("ANDON_RUN"),
+        group=None if spec.array is None else f"job:{spec.array.id}",
+    )
+
+
+def new_record(begin: RunBegin) -> Path:
+    return record_path(runs_folder(), begin.name, begin.at)
+
+
+def labels_of(snapshot: Snapshot, uuids: Sequence[str]) -> list[str]:
+    names = device_labels(snapshot.devices)
+    return [names[uuid] for uuid in uuids]
+
+
+def start_recorder(
+    begin: RunBegin, path: Path, source: SampleSource, spec: JobSpec, facts: "FactsFinder"
+) -> RunRecorder:
+    recorder = RunRecorder(begin, RecordFile(path), source)
+    recorder.start(lambda write: facts.find(spec, write, recorder.write))
+    return recorder
+
+
+def continued(path: Path, source: SampleSource | None) -> RunRecorder | None:
+    """A record that another dispatcher began; None where it is complete or cannot be read."""
+    recorder: RunRecorder | None = None
+    try:
+        with open_record(path) as file:
+            for line in file:
+                parsed = line_from_json(wire.loads(line))
+                if isinstance(parsed, RunBegin) and recorder is None:
+                    recorder = RunRecorder(parsed, RecordFile(path), source)
+                elif isinstance(parsed, RunEnd):
+                    return None
+                elif isinstance(parsed, RunSample) and recorder is not None:
+                    recorder.tallies.add(parsed)
+    except (AndonError, Wrong, OSError, ValueError):
+        if recorder is None:
+            return None
+    if recorder is not None:
+        recorder.follow()
+    return recorder
+
+
+def tail_of(path: Path) -> str:
+    """The end of an output."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - TAIL_BYTES))
+            return file.read(TAIL_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def record_of(attempt: AttemptFacts) -> Path | None:
+    return None if attempt.claim.record is None else Path(attempt.claim.record)
+
+
+class FactsFinder:
+    """Finds out what a job's folder and interpreter are; asked for many jobs, it asks them once."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, tuple[float, RunFacts]] = {}
+        self._lock = threading.Lock()
+
+    def find(
+        self,
+        spec: JobSpec,
+        write: Callable[[RunFacts], None],
+        say: Callable[[RunEvent], None],
+    ) -> threading.Thread:
+        thread = threading.Thread(
+            target=self._find, args=(spec, write, say), name="andon facts", daemon=True
+        )
+        thread.start()
+        return thread
+
+    def _find(
+        self, spec: JobSpec, write: Callable[[RunFacts], None], say: Callable[[RunEvent], None]
+    ) -> None:
+        git: GitState | None = None
+        reason: str | None = "the job was submitted outside a repository"
+        if spec.git_commit is not None:
+            git, reason = git_state(spec.folder)
+        found = self._of(spec)
+        write(replace(found, at=time.time(), git=git, git_reason=reason))
+        if git is not None and spec.git_commit not in (None, git.commit):
+            data = {"submitted": spec.git_commit, "started": git.commit}
+            say(RunEvent(time.time(), CHANGED, data))
+
+    def _of(self, spec: JobSpec) -> RunFacts:
+        path = spec.environment.get("PATH")
+        python = interpreter_of(spec.argv, path) or ""
+        with self._lock:
+            known = self._versions.get(python)
+            if known is not None and time.monotonic() - known[0] < VERSIONS_SECONDS:
+                return known[1]
+            versions, reason = versions_of(spec.argv, path)
+            found = RunFacts(time.time(), None, None, versions, reason)
+            self._versions[python] = (time.monotonic(), found)
+            return found

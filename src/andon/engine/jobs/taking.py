@@ -1,0 +1,243 @@
+"""Takes devices for jobs of one kind, real or simulated: decides by the plan, keeps tickets.
+
+A dispatcher has at most four tickets in the queue between users, for its first jobs that wait.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from andon.core.jobs.dispatch import BlockedJob, DispatchPlan, QueuedJob, plan
+from andon.core.jobs.waiting import lasts_seconds, request_of
+from andon.core.processes.redaction import redact
+from andon.core.sampling.masks import visibility
+from andon.core.sharing.choice import rank
+from andon.core.sharing.eligibility import need_of, no_gpu, obstacles_of, preferred
+from andon.core.sharing.queueing import Turns, in_order, reserved
+from andon.engine.jobs.launching import Supervisor
+from andon.engine.sampling.sampler import Sampler
+from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages
+from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, Progress, Terms
+from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
+from andon.errors import AndonError
+from andon.host.kin import myself
+from andon.leases.book import Book
+from andon.model.device import Device, DeviceStatus
+from andon.model.job import JobFacts, JobSpec
+from andon.model.work import DeviceRequest, Need
+
+MOST_TICKETS = 4
+DRIVER_PERCENT = 2  # of its memory, where a driver does not say what it keeps
+MOST_REASONS = 50
+"""Jobs whose reason is found out in each round; those behind them are told how many are ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldupWords:
+    """Why a job does not start now; a line for each device."""
+
+    reason: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class TakingRound:
+    """One look at the devices, and what came of it."""
+
+    view: AvailabilityView
+    plan: DispatchPlan
+    requests: dict[int, DeviceRequest] = field(default_factory=dict)
+    why: dict[int, HoldupWords] = field(default_factory=dict)
+
+
+class Taker:
+    """Devices of one kind for jobs, through the lease book."""
+
+    def __init__(self, sampler: Sampler, availability: Availability) -> None:
+        self.sampler, self.availability = sampler, availability
+        self._book = Book()
+        self._granter = Granter(self._book, availability)
+        self._tickets: dict[int, GrantAttempt] = {}
+        self._needs: dict[tuple[DeviceRequest, tuple[str, ...]], Need | AndonError] = {}
+
+    # Deciding.
+
+    def look(self, jobs: Sequence[JobFacts]) -> TakingRound:
+        """Read the devices, and decide which of these jobs, in their order, start now."""
+        view = self.availability.view()
+        if not view.snapshot.devices:
+            raise no_gpu(view.snapshot.faults)
+        if jobs:
+            self.availability.check(view.snapshot, jobs[0].spec.request)
+        pages = self._others(BookPages.of(self._book))
+        spaces = self.availability.capacities(view, pages)
+        at = time.time()
+        line = in_order(pages.waiting, at)
+        kept = reserved(line, spaces, None, Turns(time.monotonic())).kept
+        found = TakingRound(view, DispatchPlan())
+        queued = self._queued(jobs, view, found)
+        found.plan = plan(queued, spaces, at, kept.keys())
+        return found
+
+    def _others(self, pages: BookPages) -> BookPages:
+        """Without our own tickets: the plan keeps the order of our jobs."""
+        own = self._own_tickets()
+        return replace(pages, waiting=tuple(w for w in pages.waiting if w.ticket.id not in own))
+
+    def _own_tickets(self) -> frozenset[str]:
+        ids = (attempt.ticket_id for attempt in self._tickets.values())
+        return frozenset(one for one in ids if one is not None)
+
+    def _queued(
+        self, jobs: Sequence[JobFacts], view: AvailabilityView, found: TakingRound
+    ) -> list[QueuedJob]:
+        self._needs = {}
+        sizes = [_empty_bytes(status) for status in view.snapshot.devices]
+        largest = max((size for size in sizes if size is not None), default=None)
+        out: list[QueuedJob] = []
+        for facts in jobs:
+            request = request_of(facts, largest)
+            need = self._need(request, facts.spec, view)
+            if isinstance(need, AndonError):
+                found.why[facts.spec.number] = HoldupWords(_sentence(need), need.mistakes)
+                continue
+            found.requests[facts.spec.number] = request
+            order = rank(
+                preferred(view.snapshot.devices, request, self.availability.labels), request.layout
+            )
+            out.append(QueuedJob(facts.spec.number, need, lasts_seconds(facts.spec), order))
+        return out
+
+    def _need(
+        self, request: DeviceRequest, spec: JobSpec, view: AvailabilityView
+    ) -> "Need | AndonError":
+        """Computed once for all jobs that ask for the same."""
+        hidden = self._hidden(spec, [status.device for status in view.snapshot.devices])
+        key = (request, hidden)
+        if key not in self._needs:
+            statuses = view.snapshot.devices
+            asked = replace(request, exclude=(*request.exclude, *hidden))
+            try:
+                obstacles = obstacles_of(statuses, asked, self.availability.labels)
+                self._needs[key] = need_of(statuses, asked, obstacles)
+            except AndonError as error:
+                self._needs[key] = error
+        return self._needs[key]
+
+    def _hidden(self, spec: JobSpec, devices: Sequence[Device]) -> tuple[str, ...]:
+        """What the masks of its submission hide; a job never gets more than that could see."""
+        if not spec.masks or spec.simulate is not None:
+            return ()
+        seen = visibility(devices, spec.masks)
+        return tuple(device.uuid for device in devices if device.uuid not in seen.visible)
+
+    # Acting.
+
+    def take(
+        self,
+        facts: JobFacts,
+        found: TakingRound,
+        uuids: Sequence[str],
+        supervisor: Supervisor,
+    ) -> Grant | HoldupWords:
+        """The lease of these devices, with the supervisor as its owner."""
+        number, request = facts.spec.number, found.requests[facts.spec.number]
+        exact = replace(
+            request,
+            least=len(uuids),
+            most=len(uuids),
+            devices=tuple(uuids),
+            exclude=(),
+            models=(),
+            labels=(),
+            every=False,
+        )
+        kept = self._tickets.get(number)
+        attempt = kept or self._granter.begin(exact, Terms())
+        attempt.terms = Terms(
+            command=redact(facts.spec.argv),
+            seconds=facts.spec.for_seconds,
+            owner=supervisor.owner(),
+        )
+        before, attempt.request = attempt.request, exact
+        passing = self._own_tickets() - {attempt.ticket_id or ""}
+        try:
+            step = self._granter.step(attempt, found.view, passing)
+        finally:
+            attempt.request = before
+        if kept is None or isinstance(step, Grant):
+            self._granter.leave(attempt)
+            self._tickets.pop(number, None)
+        return step if isinstance(step, Grant) else _words(step, exact)
+
+    def stand_in_line(self, jobs: Mapping[int, JobFacts], found: TakingRound) -> None:
+        """Tickets for the first that wait; each also says why its job waits."""
+        first = [one for one in found.plan.blocked if one.hoped][:MOST_TICKETS]
+        wanted = {one.number for one in first}
+        for number in [n for n in self._tickets if n not in wanted]:
+            self._granter.leave(self._tickets.pop(number))
+        for one in first:
+            self._stand(jobs[one.number], one, found)
+
+    def _stand(self, facts: JobFacts, blocked: BlockedJob, found: TakingRound) -> None:
+        number = facts.spec.number
+        request = found.requests[number]
+        attempt = self._tickets.get(number)
+        if attempt is not None and attempt.request != request:
+            self._granter.leave(self._tickets.pop(number))
+            attempt = None
+        if attempt is None:
+            attempt = self._granter.begin(request, Terms(owner=myself()))
+            self._tickets[number] = attempt
+        passing = frozenset(
+            ticket
+            for n, kept in self._tickets.items()
+            if n != number and (ticket := kept.ticket_id)
+        )
+        step = self._granter.step(attempt, found.view, passing)
+        if isinstance(step, Grant):  # free since the plan was made: the next round starts it
+            step.held.release()
+            return
+        found.why[number] = _words(step, request, blocked)
+
+    def names(self) -> frozenset[str]:
+        """The leases in the book; changes when one comes or goes."""
+        return self._book.names()
+
+    def leave(self) -> None:
+        """Give up all places in the queue."""
+        for attempt in self._tickets.values():
+            self._granter.leave(attempt)
+        self._tickets = {}
+
+    def close(self) -> None:
+        self.leave()
+        self.sampler.close()
+
+
+def _words(
+    step: Progress, request: DeviceRequest, blocked: BlockedJob | None = None
+) -> HoldupWords:
+    lines = tuple(device_lines(step.candidates))
+    reason = refusal(step.candidates, request, None, step.note).reason
+    if is_hopeless(step.candidates):
+        reason += f"; {hint_of(step.candidates)}"
+    elif step.candidates.ahead:
+        users = dict.fromkeys(ticket.owner.user for ticket in step.candidates.ahead)
+        reason += f"; {', '.join(users)} ahead in the queue"
+    elif blocked is not None and blocked.behind is not None:
+        reason += f"; job {blocked.behind} is ahead"
+    return HoldupWords(reason, lines)
+
+
+def _sentence(error: AndonError) -> str:
+    return f"{error.reason}; {error.hint}" if error.hint else error.reason
+
+
+def _empty_bytes(status: DeviceStatus) -> int | None:
+    """What a device has free when nothing runs on it; the driver may keep a part."""
+    total = status.device.memory_total_bytes
+    if total is None or status.sample is None:
+        return None
+    kept = status.sample.memory_reserved_bytes
+    return total - kept if kept is not None else total * (100 - DRIVER_PERCENT) // 100
