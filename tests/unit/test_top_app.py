@@ -98,7 +98,7 @@ def test_every_key_of_the_table_is_answered() -> None:
                 continue
             view = TopView.PROCESS if binding.action == "environment" else TopView.DEVICES
             for key in binding.keys:
-                app.state = replace(calm, view=view, replayed=True, has_jobs=True, back=(view,))
+                app.state = replace(calm, view=view, replayed=True, back=(view,))
                 app.state = replace(app.state, process=app.state.process, place=2)
                 if binding.action in ("up", "pageup", "home"):
                     await pilot.press("end")

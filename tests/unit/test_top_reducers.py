@@ -77,8 +77,6 @@ def test_keys_that_a_session_lacks_do_nothing() -> None:
     assert action_of(TopState(can_end=True), "k", "k") == "end"
     assert action_of(TopState(), "full_stop", ".") is None
     assert action_of(TopState(replayed=True), "full_stop", ".") == "step"
-    assert action_of(TopState(), "5", "5") is None
-    assert action_of(TopState(has_jobs=True), "5", "5") == "view:jobs"
 
 
 def test_the_cursor_moves_through_devices_and_stops_at_their_ends() -> None:

@@ -75,7 +75,7 @@ def test_in_ascii_the_picture_is_the_same_in_other_signs() -> None:
 
 
 def test_the_help_has_every_key_of_the_table() -> None:
-    shown = text_of(page_of(office(), 120, 60, help=True, has_jobs=True, replayed=True))
+    shown = text_of(page_of(office(), 120, 60, help=True, replayed=True))
     missing = [binding.help for binding in KEYS if binding.help[:40] not in shown]
     assert not missing
     assert_golden("top-help.txt", shown)

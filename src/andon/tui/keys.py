@@ -21,7 +21,7 @@ class KeyBinding:
     short: str = ""  # its word in the line of keys, where it has a place there
     views: frozenset[TopView] | None = None  # None: everywhere
     view: TopView | None = None  # the view that it opens
-    only: str = ""  # "replay", "ending" or "jobs": not where that is missing
+    only: str = ""  # "replay" or "ending": not where that is missing
 
 
 KEYS: tuple[KeyBinding, ...] = (
@@ -29,9 +29,7 @@ KEYS: tuple[KeyBinding, ...] = (
     KeyBinding(("2", "p"), "view:processes", "processes alone", "views", view=TopView.PROCESSES),
     KeyBinding(("3", "a"), "view:alerts", "alerts, with what to do", "views", view=TopView.ALERTS),
     KeyBinding(("4", "l"), "view:leases", "leases, and who waits", "views", view=TopView.LEASES),
-    KeyBinding(
-        ("5", "b"), "view:jobs", "jobs of the queue", "views", view=TopView.JOBS, only="jobs"
-    ),
+    KeyBinding(("5", "b"), "view:jobs", "your jobs, and why they wait", "views", view=TopView.JOBS),
     KeyBinding(("6", "r"), "view:runs", "what was run", "views", view=TopView.RUNS),
     KeyBinding(("7", "U"), "view:users", "what each user has", "views", view=TopView.USERS),
     KeyBinding(("q", "f10", "ctrl+c"), "quit", "quit", "screen", "quit"),
@@ -118,7 +116,6 @@ def _is_there(binding: KeyBinding, state: TopState) -> bool:
     """Whether this session has it at all."""
     missing = {
         "ending": not state.can_end,
-        "jobs": not state.has_jobs,
         "replay": not state.replayed,
     }
     return not missing.get(binding.only, False)

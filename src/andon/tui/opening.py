@@ -29,12 +29,10 @@ def run(
     from andon.tui.page import Frame
     from andon.tui.scene import Scene, with_snapshot
     from andon.tui.screen import compose
-    from andon.tui.sources.jobs import has_queue
     from andon.tui.terminal import TerminalGuard
 
     first = _first(feed, devices)
     scene = Scene(source=feed.source.words)
-    state = replace(state, has_jobs=has_queue())
     histories = Histories()
     guard = TerminalGuard()
     try:

@@ -342,7 +342,7 @@ def copied_text(frame: Frame) -> str | None:
     elif state.view is TopView.RUNS:
         ids = [row.id for row in scene.runs or ()]
     elif state.view is TopView.JOBS:
-        ids = [row.id for row in scene.jobs or ()]
+        ids = [row.label for row in scene.jobs or ()]
     found = _nth(ids, state.row())
     return None if found is None else str(found)
 

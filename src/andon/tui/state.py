@@ -99,7 +99,6 @@ class TopState:
     copied: str | None = None  # shown until the next key: a terminal may refuse to copy
     notice: ShownNotice | None = None
     can_end: bool = True  # not with --readonly, nor where the processes are another machine's
-    has_jobs: bool = False
     replayed: bool = False  # whether a recording is played
 
     def row(self) -> int:

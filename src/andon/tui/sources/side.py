@@ -16,7 +16,6 @@ from andon.errors import AndonError
 from andon.model.device import Process, Snapshot
 from andon.tui.scene import EnvironmentSeen
 from andon.tui.sources.feed import Feed
-from andon.tui.sources.jobs import read_jobs
 from andon.tui.sources.past import PastReader
 from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopView
@@ -26,11 +25,13 @@ if TYPE_CHECKING:
     from andon.host.processes import ProcessTable
     from andon.host.procfs import ProcessCounters
     from andon.model.lease_list import LeaseList
+    from andon.tui.sources.jobs import JobReader
 
 SHOWN_RUNS = 200
 EVERY_SECONDS = {"leases": 3.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
                  "jobs": 2.0, "past": 0.2, "environment": 0.2}  # fmt: skip
 NO_LEASES = "a recording has no leases"
+JOBS_THERE = "the jobs of a server are on its board; here: andon jobs"
 RUNS_THERE = "the runs of a server are on its board; here: andon runs"
 
 
@@ -63,6 +64,7 @@ class Side:
         self._table: ProcessTable | None = None
         self._counters: tuple[float, Mapping[int, ProcessCounters]] | None = None
         self._availability: Availability | None = None
+        self._jobs: JobReader | None = None
         self.past = PastReader(choices, feed)
         self._thread = threading.Thread(target=self._run, name="side", daemon=True)
 
@@ -220,7 +222,14 @@ class Side:
         self._tell({"runs": rows}, True)
 
     def _read_jobs(self, snapshot: Snapshot) -> None:
-        self._tell({"jobs": read_jobs()}, True)
+        if self._choices.url is not None:
+            self._tell({"jobs": (), "notes": {"jobs": JOBS_THERE}}, True)
+            return
+        if self._jobs is None:
+            from andon.tui.sources.jobs import JobReader
+
+            self._jobs = JobReader()
+        self._tell({"jobs": self._jobs.read()}, True)
 
     def _read_past(self, snapshot: Snapshot) -> None:
         wanted = self._wanted
