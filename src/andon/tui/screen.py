@@ -19,6 +19,7 @@ from andon.tui.views.processes import process_table
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 LEAST_PROCESSES = 5  # rows, with the heading, that graphs do not take away
 TALLEST_GRAPH = 10
+NO_DEVICE_LINES = 8  # why there is none, and what to do
 
 
 def compose(frame: Frame, question: tuple[Text, ...] = ()) -> Page:
@@ -85,7 +86,7 @@ def _overview(page: Page, frame: Frame, room: int) -> None:
     count = len(frame.scene.entries)
     flexible = room - 3  # the node's line, alerts and leases
     most = max(4, flexible - LEAST_PROCESSES if count <= 8 else flexible * 3 // 5)
-    table = min(count + 1, most)
+    table = min(count + 1, most) if count else min(NO_DEVICE_LINES, most)
     device_table(page, frame, table)
     entry = frame.scene.entry(frame.state.device) or next(iter(frame.scene.entries), None)
     spare = flexible - table - LEAST_PROCESSES - 1
