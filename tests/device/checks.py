@@ -56,6 +56,7 @@ ONCE = tuple(
         _check,
         (
             surfaces.status_answers_and_leaves_with_zero,
+            surfaces.top_shows_the_device_and_ends_by_a_key,
             surfaces.watch_writes_lines_that_parse,
             surfaces.a_mask_by_uuid_shows_what_is_visible,
             surfaces.a_forked_child_asks_for_itself_and_the_parent_goes_on,

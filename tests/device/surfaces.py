@@ -56,6 +56,43 @@ def status_answers_and_leaves_with_zero(scene: Scene) -> str:
     return f"median {statistics.median(walls) * 1e3:.0f} ms of {RUNS}, best {min(walls) * 1e3:.0f}"
 
 
+def top_shows_the_device_and_ends_by_a_key(scene: Scene) -> str:
+    """In a terminal of 120x40: the time until the model is on the screen, and a clean end."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    model = andon.snapshot().devices[0].device.name.split()[-1].encode()
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "XDG_STATE_HOME": folder, "TERM": "xterm-256color"}
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [*COMMAND, "top"], stdin=slave, stdout=slave, stderr=slave, env=environment
+        )
+        os.close(slave)
+        seen, first, end = b"", None, time.monotonic() + DEADLINE_SECONDS
+        while process.poll() is None and time.monotonic() < end:
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    seen += os.read(master, 65536)
+                except OSError:  # it has ended
+                    break
+            if first is None and model in seen:
+                first = time.perf_counter() - began
+            if first is not None and b"\x1b[?1006h" in seen:  # Textual listens
+                os.write(master, b"q")
+                time.sleep(0.1)
+        code = process.wait(DEADLINE_SECONDS)
+    os.close(master)
+    assert code == 0, (code, seen[-400:])
+    assert first is not None, seen[-400:]
+    assert b"\x1b[?1049l" in seen, "the terminal is restored"
+    return f"first picture after {first:.2f} s"
+
+
 def watch_writes_lines_that_parse(scene: Scene) -> str:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "looks.jsonl"

@@ -37,11 +37,18 @@ def tick_of(snapshot: Snapshot) -> Tick:
 
 
 def leases_of(snapshot: Snapshot) -> LeaseList:
-    """Alice holds the first device, one person waits, and the rest is free."""
+    """Alice holds the first device, one person waits, and what no one uses is free."""
     labels = device_labels(snapshot.devices)
     devices = [status.device for status in snapshot.devices]
+    used = {s.device.uuid for s in snapshot.devices if s.processes or not s.answered}
     verdicts = [
-        DeviceVerdict(one.uuid, one.index, labels[one.uuid], VerdictKind.FREE) for one in devices
+        DeviceVerdict(
+            one.uuid,
+            one.index,
+            labels[one.uuid],
+            VerdictKind.IN_USE if one.uuid in used else VerdictKind.FREE,
+        )
+        for one in devices
     ]
     rows: tuple[LeaseRow, ...] = ()
     if devices:

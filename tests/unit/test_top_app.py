@@ -13,7 +13,7 @@ from andon.tui.histories import Histories
 from andon.tui.keys import KEYS
 from andon.tui.scene import Scene
 from andon.tui.sources.feed import Tick
-from andon.tui.state import Focus, TopState, View
+from andon.tui.state import Focus, TopState, TopView
 from tests.support.snapshots import office
 from tests.support.top_scenes import leases_of, tick_of
 
@@ -96,9 +96,9 @@ def test_every_key_of_the_table_is_answered() -> None:
         for binding in KEYS:
             if binding.action in ("quit", "suspend", "end", "redraw"):
                 continue
-            view = View.PROCESS if binding.action == "environment" else View.DEVICES
+            view = TopView.PROCESS if binding.action == "environment" else TopView.DEVICES
             for key in binding.keys:
-                app.state = replace(calm, view=view, replayed=True, has_jobs=True, back=(view,))
+                app.state = replace(calm, view=view, replayed=True, back=(view,))
                 app.state = replace(app.state, process=app.state.process, place=2)
                 if binding.action in ("up", "pageup", "home"):
                     await pilot.press("end")
@@ -140,7 +140,7 @@ def test_a_click_selects_sorts_and_opens() -> None:
         await pilot.click(offset=(10, y))
         assert app.state.device == office().devices[2].device.uuid
         await pilot.click(offset=(10, y))
-        assert app.state.view is View.DEVICE
+        assert app.state.view is TopView.DEVICE
         await pilot.press("escape")
         y = next(i for i, line in enumerate(lines) if "GPU MEM" in line)
         await pilot.click(offset=(lines[y].index("PID"), y))

@@ -9,7 +9,7 @@ from andon.tui.keys import KEYS, action_of, key_name
 from andon.tui.page import Frame
 from andon.tui.reducers import ACTIONS, EffectKind, act, clicked, in_help, in_menu, settled, typed
 from andon.tui.scene import SORT_NAMES, process_entries
-from andon.tui.state import INTERVALS, SPANS, Focus, ProcessChoice, TopState, View
+from andon.tui.state import INTERVALS, SPANS, Focus, ProcessChoice, TopState, TopView
 from andon.tui.views.processes import COLUMN_NAMES
 from tests.support.snapshots import office
 from tests.support.top_scenes import frame_of
@@ -28,15 +28,15 @@ def frame(**state: Any) -> Frame:
 def test_every_key_has_an_action_and_every_action_a_key() -> None:
     named = {binding.action.partition(":")[0] for binding in KEYS}
     assert named - {"view", "sort"} == ACTIONS
-    views = {View(b.action.partition(":")[2]) for b in KEYS if b.action.startswith("view:")}
-    assert views == set(View) - {View.DEVICE, View.PROCESS}
+    views = {TopView(b.action.partition(":")[2]) for b in KEYS if b.action.startswith("view:")}
+    assert views == set(TopView) - {TopView.DEVICE, TopView.PROCESS}
     sorts = {b.action.partition(":")[2] for b in KEYS if b.action.startswith("sort:")}
     assert sorts <= set(SORT_NAMES)
 
 
 def test_no_key_means_two_things_in_one_view() -> None:
     doubled = []
-    for view in View:
+    for view in TopView:
         seen: dict[str, str] = {}
         for binding in KEYS:
             if binding.views is None or view in binding.views:
@@ -49,7 +49,7 @@ def test_no_key_means_two_things_in_one_view() -> None:
 
 def test_every_action_works_in_every_view() -> None:
     wrong = []
-    for view in View:
+    for view in TopView:
         for binding in KEYS:
             try:
                 act(frame(view=view), binding.action)
@@ -77,8 +77,6 @@ def test_keys_that_a_session_lacks_do_nothing() -> None:
     assert action_of(TopState(can_end=True), "k", "k") == "end"
     assert action_of(TopState(), "full_stop", ".") is None
     assert action_of(TopState(replayed=True), "full_stop", ".") == "step"
-    assert action_of(TopState(), "5", "5") is None
-    assert action_of(TopState(has_jobs=True), "5", "5") == "view:jobs"
 
 
 def test_the_cursor_moves_through_devices_and_stops_at_their_ends() -> None:
@@ -90,14 +88,14 @@ def test_the_cursor_moves_through_devices_and_stops_at_their_ends() -> None:
 
 
 def test_tab_goes_to_the_processes_and_enter_opens_what_is_chosen() -> None:
-    assert after(frame(), "open").view is View.DEVICE
+    assert after(frame(), "open").view is TopView.DEVICE
     state = after(frame(), "focus", "open")
-    assert (state.view, state.back) == (View.PROCESS, (View.DEVICES,))
-    assert after(frame(), "focus", "open", "back").view is View.DEVICES
+    assert (state.view, state.back) == (TopView.PROCESS, (TopView.DEVICES,))
+    assert after(frame(), "focus", "open", "back").view is TopView.DEVICES
 
 
 def test_the_cursor_stays_on_its_process_when_the_order_changes() -> None:
-    state = after(frame(focus=Focus.PROCESSES, view=View.PROCESSES), "down", "down")
+    state = after(frame(focus=Focus.PROCESSES, view=TopView.PROCESSES), "down", "down")
     chosen = state.process
     turned = settled(replace(state, processes=ProcessChoice(reverse=True)), frame().scene, 0.0)
     assert turned.process == chosen
@@ -105,7 +103,7 @@ def test_the_cursor_stays_on_its_process_when_the_order_changes() -> None:
 
 
 def test_when_a_process_ends_the_cursor_goes_to_its_neighbour() -> None:
-    state = after(frame(focus=Focus.PROCESSES, view=View.PROCESSES), "down")
+    state = after(frame(focus=Focus.PROCESSES, view=TopView.PROCESSES), "down")
     assert state.process is not None
     pid = state.process[0]
     snapshot = office()
@@ -216,26 +214,26 @@ def test_copying_gives_what_commands_take() -> None:
     copied, effects = act(replace(frame(), state=state), "copy")
     assert copied.copied == effects[0].text
     assert "train.py" in effects[0].text or "vllm" in effects[0].text
-    _, effects = act(frame(view=View.LEASES), "copy")
+    _, effects = act(frame(view=TopView.LEASES), "copy")
     assert effects[0].text == "k7qm2x"
 
 
 def test_lists_open_the_device_or_the_users_processes() -> None:
-    assert after(frame(view=View.LEASES), "open").device == office().devices[0].device.uuid
-    alerts = after(frame(view=View.ALERTS), "open")
-    assert alerts.view is View.DEVICE
-    users = after(frame(view=View.USERS), "open")
-    assert (users.view, users.processes.user) == (View.PROCESSES, "bob")
+    assert after(frame(view=TopView.LEASES), "open").device == office().devices[0].device.uuid
+    alerts = after(frame(view=TopView.ALERTS), "open")
+    assert alerts.view is TopView.DEVICE
+    users = after(frame(view=TopView.USERS), "open")
+    assert (users.view, users.processes.user) == (TopView.PROCESSES, "bob")
 
 
 def test_a_click_selects_and_a_second_one_opens() -> None:
     uuid = office().devices[1].device.uuid
     once, _ = clicked(frame(), "device", uuid, twice=False)
-    assert (once.device, once.view) == (uuid, View.DEVICES)
+    assert (once.device, once.view) == (uuid, TopView.DEVICES)
     twice, _ = clicked(frame(), "device", uuid, twice=True)
-    assert twice.view is View.DEVICE
+    assert twice.view is TopView.DEVICE
     assert clicked(frame(), "action", "sort:pid", twice=False)[0].processes.sort == "pid"
-    assert clicked(frame(view=View.ALERTS), "row", 2, twice=False)[0].rows[View.ALERTS] == 2
+    assert clicked(frame(view=TopView.ALERTS), "row", 2, twice=False)[0].rows[TopView.ALERTS] == 2
 
 
 def test_pausing_stepping_and_leaving_are_effects() -> None:

@@ -11,7 +11,8 @@ from andon.model.device import Snapshot
 from andon.tui.keys import KEYS
 from andon.tui.scene import Scene
 from andon.tui.screen import compose
-from andon.tui.state import Focus, Notice, ProcessChoice, Prompt, PromptKind, View
+from andon.tui.state import Focus, ProcessChoice, Prompt, PromptKind, ShownNotice, TopView
+from tests.conftest import REPOSITORY
 from tests.support import snapshots as golden
 from tests.support.snapshots import assert_golden, office
 from tests.support.top_scenes import frame_of, page_of, text_of
@@ -33,8 +34,8 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 SIZES = [(20, 5), (40, 8), (80, 24), (120, 40), (300, 80)]
 
 
-@pytest.mark.parametrize("view", list(View))
-def test_every_view_fits_every_window(view: View) -> None:
+@pytest.mark.parametrize("view", list(TopView))
+def test_every_view_fits_every_window(view: TopView) -> None:
     wrong: list[object] = []
     for snapshot in (office(), golden.farm(), golden.no_gpu(), golden.faults(), many()):
         for width, height in SIZES:
@@ -50,7 +51,7 @@ def test_every_view_fits_every_window(view: View) -> None:
 
 def test_before_the_first_reading_there_is_a_screen() -> None:
     frame = replace(frame_of(office()), scene=Scene())
-    for view in View:
+    for view in TopView:
         shown = text_of(compose(replace(frame, state=replace(frame.state, view=view))))
         assert "reading the devices" in shown
 
@@ -61,9 +62,10 @@ def test_the_first_view_has_its_picture(width: int, height: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "view", [v for v in View if v not in (View.DEVICES, View.JOBS, View.RUNS, View.PROCESS)]
+    "view",
+    [v for v in TopView if v not in (TopView.DEVICES, TopView.JOBS, TopView.RUNS, TopView.PROCESS)],
 )
-def test_each_view_has_its_picture(view: View) -> None:
+def test_each_view_has_its_picture(view: TopView) -> None:
     assert_golden(f"top-{view}.txt", text_of(page_of(office(), 100, 30, view=view)))
 
 
@@ -73,14 +75,14 @@ def test_in_ascii_the_picture_is_the_same_in_other_signs() -> None:
 
 
 def test_the_help_has_every_key_of_the_table() -> None:
-    shown = text_of(page_of(office(), 120, 60, help=True, has_jobs=True, replayed=True))
+    shown = text_of(page_of(office(), 120, 60, help=True, replayed=True))
     missing = [binding.help for binding in KEYS if binding.help[:40] not in shown]
     assert not missing
     assert_golden("top-help.txt", shown)
 
 
 def test_without_the_key_that_ends_processes_no_text_offers_it() -> None:
-    for state in ({}, {"help": True}, {"view": View.PROCESSES}):
+    for state in ({}, {"help": True}, {"view": TopView.PROCESSES}):
         assert "end this" not in text_of(page_of(office(), 120, 60, can_end=False, **state))
         assert " end " not in text_of(page_of(office(), 120, 60, can_end=False, **state))
 
@@ -88,7 +90,7 @@ def test_without_the_key_that_ends_processes_no_text_offers_it() -> None:
 def test_what_is_typed_a_notice_and_a_copied_text_take_the_last_line() -> None:
     prompt = Prompt(PromptKind.FILTER, "tra", "")
     assert "filter: tra" in page_of(office(), prompt=prompt).lines[-1].plain
-    notice = Notice("the server is gone", office().at + 1)
+    notice = ShownNotice("the server is gone", office().at + 1)
     assert page_of(office(), notice=notice).lines[-1].plain == "the server is gone"
     old = replace(notice, until=office().at - 1)
     assert "quit" in page_of(office(), notice=old).lines[-1].plain
@@ -117,7 +119,7 @@ def test_a_click_hits_what_it_looks_like() -> None:
 def test_filters_narrow_the_processes_down_and_say_so() -> None:
     rows = [p for s in office().devices for p in s.processes]
     user = next(p.user for p in rows if p.user)
-    page = text_of(page_of(office(), view=View.PROCESSES, processes=ProcessChoice(user=user)))
+    page = text_of(page_of(office(), view=TopView.PROCESSES, processes=ProcessChoice(user=user)))
     heading = next(line for line in page.splitlines() if "COMMAND" in line)
     assert f"of {user}" in heading
     empty = ProcessChoice(text="no such process")
@@ -129,3 +131,11 @@ def test_sixty_four_devices_say_which_ones_are_shown() -> None:
     shown = text_of(page_of(many(), 120, 40, device=uuid))
     assert " of 64" in shown
     assert any(line.split()[1:2] == ["40"] for line in shown.splitlines())
+
+
+def test_the_page_about_top_has_its_picture_and_its_views() -> None:
+    page = (REPOSITORY / "docs" / "top.md").read_text(encoding="utf-8")
+    assert (golden.GOLDEN / "top-80x24.txt").read_text(encoding="utf-8") in page
+    named = [b for b in KEYS if b.view is not None]
+    missing = [b.view for b in named if f"| `{b.keys[0]}` `{b.keys[1]}` | {b.view} |" not in page]
+    assert not missing

@@ -34,7 +34,7 @@ from andon.tui.scene import Scene, with_snapshot
 from andon.tui.screen import compose
 from andon.tui.sources.feed import Feed, Tick
 from andon.tui.sources.side import Side, Wanted
-from andon.tui.state import TopState, View
+from andon.tui.state import TopState, TopView
 from andon.tui.views.overlays import help_lines
 
 DOUBLE_CLICK_SECONDS = 0.5
@@ -271,7 +271,9 @@ class TopApp(App[None]):
         wanted.view, wanted.device, wanted.tree = state.view, state.device, state.processes.tree
         wanted.span_seconds = state.span_seconds
         if before != (wanted.view, wanted.device, wanted.tree, wanted.span_seconds):
-            again = {View.DEVICE: "why", View.RUNS: "runs", View.JOBS: "jobs"}.get(state.view)
+            again = {TopView.DEVICE: "why", TopView.RUNS: "runs", TopView.JOBS: "jobs"}.get(
+                state.view
+            )
             self._side.wake(*([again] if again else []), *(["tree"] if wanted.tree else []))
 
     def stop_soon(self) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from andon.tui.state import TopState, View
+from andon.tui.state import TopState, TopView
 
-TABLES = frozenset((View.DEVICES, View.PROCESSES, View.DEVICE, View.PROCESS))
+TABLES = frozenset((TopView.DEVICES, TopView.PROCESSES, TopView.DEVICE, TopView.PROCESS))
 """Views that are about processes."""
-LISTS = frozenset((View.DEVICES, View.PROCESSES, View.DEVICE))
+LISTS = frozenset((TopView.DEVICES, TopView.PROCESSES, TopView.DEVICE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,28 +19,26 @@ class KeyBinding:
     help: str
     group: str
     short: str = ""  # its word in the line of keys, where it has a place there
-    views: frozenset[View] | None = None  # None: everywhere
-    view: View | None = None  # the view that it opens
-    only: str = ""  # "replay", "ending" or "jobs": not where that is missing
+    views: frozenset[TopView] | None = None  # None: everywhere
+    view: TopView | None = None  # the view that it opens
+    only: str = ""  # "replay" or "ending": not where that is missing
 
 
 KEYS: tuple[KeyBinding, ...] = (
-    KeyBinding(("1", "d"), "view:devices", "devices and processes", "views", view=View.DEVICES),
-    KeyBinding(("2", "p"), "view:processes", "processes alone", "views", view=View.PROCESSES),
-    KeyBinding(("3", "a"), "view:alerts", "alerts, with what to do", "views", view=View.ALERTS),
-    KeyBinding(("4", "l"), "view:leases", "leases, and who waits", "views", view=View.LEASES),
-    KeyBinding(
-        ("5", "b"), "view:jobs", "jobs of the queue", "views", view=View.JOBS, only="jobs"
-    ),
-    KeyBinding(("6", "r"), "view:runs", "what was run", "views", view=View.RUNS),
-    KeyBinding(("7", "U"), "view:users", "what each user has", "views", view=View.USERS),
+    KeyBinding(("1", "d"), "view:devices", "devices and processes", "views", view=TopView.DEVICES),
+    KeyBinding(("2", "p"), "view:processes", "processes alone", "views", view=TopView.PROCESSES),
+    KeyBinding(("3", "a"), "view:alerts", "alerts, with what to do", "views", view=TopView.ALERTS),
+    KeyBinding(("4", "l"), "view:leases", "leases, and who waits", "views", view=TopView.LEASES),
+    KeyBinding(("5", "b"), "view:jobs", "your jobs, and why they wait", "views", view=TopView.JOBS),
+    KeyBinding(("6", "r"), "view:runs", "what was run", "views", view=TopView.RUNS),
+    KeyBinding(("7", "U"), "view:users", "what each user has", "views", view=TopView.USERS),
     KeyBinding(("q", "f10", "ctrl+c"), "quit", "quit", "screen", "quit"),
     KeyBinding(("h", "question_mark", "f1"), "help", "this help", "screen", "help"),
     KeyBinding(("enter",), "open", "open: a device's page, a process's details", "moving", "open"),
     KeyBinding(("escape", "backspace"), "back", "back; ends a filter", "moving", "back"),
     KeyBinding(
         ("tab",), "focus", "from the devices to the processes", "moving", "table",
-        views=frozenset((View.DEVICES,)),
+        views=frozenset((TopView.DEVICES,)),
     ),
     KeyBinding(("up", "ctrl+p"), "up", "up", "moving"),
     KeyBinding(("down", "ctrl+n", "j"), "down", "down", "moving"),
@@ -63,13 +61,13 @@ KEYS: tuple[KeyBinding, ...] = (
     KeyBinding(("m",), "mine", "only mine, and all again", "processes", "mine", views=LISTS),
     KeyBinding(("c",), "compute", "only compute, and all again", "processes", views=LISTS),
     KeyBinding(("f",), "filter_device", "only on this device, and all again", "processes",
-               views=frozenset((View.DEVICES, View.PROCESSES))),
+               views=frozenset((TopView.DEVICES, TopView.PROCESSES))),
     KeyBinding(("t", "f5"), "tree", "as a tree", "processes", "tree", views=LISTS),
     KeyBinding(("F",), "follow", "follow this process, and say when it ends", "processes",
                views=TABLES),
     KeyBinding(("o", "f2"), "columns", "which columns are shown", "processes", views=LISTS),
     KeyBinding(("e",), "environment", "environment of your own process", "processes", "env",
-               views=frozenset((View.PROCESS,))),
+               views=frozenset((TopView.PROCESS,))),
     KeyBinding(("k", "f9"), "end", "end this process: asks first", "processes", "end",
                views=TABLES, only="ending"),
     KeyBinding(("y",), "copy", "copy: a UUID, a command, an id", "screen"),
@@ -90,8 +88,8 @@ KEYS: tuple[KeyBinding, ...] = (
 )  # fmt: skip
 
 _NAMES = {
-    "enter": "Enter", "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "up": "↑", "down": "↓",
-    "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "slash": "/",
+    "enter": "Enter", "escape": "Esc", "backspace": "Backspace", "tab": "Tab", "up": "↑",
+    "down": "↓", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "slash": "/",
     "backslash": "\\", "plus": "+", "equals_sign": "=", "minus": "-", "space": "Space",
     "full_stop": ".", "comma": ",", "question_mark": "?", "right_square_bracket": "]",
     "left_square_bracket": "[",
@@ -118,7 +116,6 @@ def _is_there(binding: KeyBinding, state: TopState) -> bool:
     """Whether this session has it at all."""
     missing = {
         "ending": not state.can_end,
-        "jobs": not state.has_jobs,
         "replay": not state.replayed,
     }
     return not missing.get(binding.only, False)

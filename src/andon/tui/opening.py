@@ -9,7 +9,7 @@ from andon.cli.snapshot_source import chosen_uuids, only
 from andon.cli.terminal import Choices, notice
 from andon.tui.histories import Histories
 from andon.tui.sources.feed import Feed, Tick
-from andon.tui.sources.snapshots import FromServer
+from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopState
 
 if TYPE_CHECKING:
@@ -29,12 +29,10 @@ def run(
     from andon.tui.page import Frame
     from andon.tui.scene import Scene, with_snapshot
     from andon.tui.screen import compose
-    from andon.tui.sources.jobs import has_queue
     from andon.tui.terminal import TerminalGuard
 
     first = _first(feed, devices)
     scene = Scene(source=feed.source.words)
-    state = replace(state, has_jobs=has_queue())
     histories = Histories()
     guard = TerminalGuard()
     try:
@@ -68,7 +66,7 @@ def _first(feed: Feed, devices: list[str]) -> Tick | None:
 
 def _fill(histories: Histories, feed: Feed) -> None:
     """What a server remembers fills the graphs from the first picture on."""
-    if isinstance(feed.source, FromServer):
+    if isinstance(feed.source, ServerSnapshots):
         for snapshot in feed.source.remembered:
             histories.add(snapshot)
 

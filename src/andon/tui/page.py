@@ -8,8 +8,7 @@ from andon.tui.histories import Histories
 from andon.tui.scene import Scene
 from andon.tui.state import TopState
 
-_ARROWS = str.maketrans({"↓": "v", "↑": "^", "▾": "v", "▴": "^", "│": "|", "┌": "+", "┐": "+",
-                         "┘": "+", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "▸": ">", "✓": "x"})  # fmt: skip
+_ARROWS = str.maketrans({"↓": "v", "↑": "^", "▾": "v", "▴": "^"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from andon.tui.state import (
     INTERVALS,
     SPANS,
     Focus,
-    Notice,
     ProcessChoice,
     ProcessKey,
     Prompt,
     PromptKind,
+    ShownNotice,
     TopState,
-    View,
+    TopView,
 )
 from andon.tui.users import user_lines
 from andon.tui.views.lists import list_length
@@ -63,7 +63,7 @@ def act(frame: Frame, action: str) -> Outcome:
     frame = replace_state(frame, state)
     name, _, value = action.partition(":")
     if name == "view":
-        return _opened(state, View(value)), ()
+        return _opened(state, TopView(value)), ()
     if name == "sort":
         return _sorted_by(state, value), ()
     return _ACTIONS[name](frame)
@@ -123,10 +123,10 @@ def settled(state: TopState, scene: Scene, now: float) -> TopState:
     """The state for a new snapshot: what was under the cursor and is gone gives way to its
     neighbour, and a followed process that ended is told about."""
     uuids = [entry.status.device.uuid for entry in scene.entries]
-    if uuids and state.device not in uuids and state.view is not View.DEVICE:
+    if uuids and state.device not in uuids and state.view is not TopView.DEVICE:
         state = replace(state, device=uuids[0])
     rows = process_entries(scene, state.processes)
-    if state.view is not View.PROCESS:
+    if state.view is not TopView.PROCESS:
         state = _with_cursor(state, rows)
     if state.follow is not None and scene.snapshot is not None:
         pids = {(p.pid, p.started) for s in scene.snapshot.devices for p in s.processes}
@@ -146,7 +146,7 @@ def _with_cursor(state: TopState, rows: Sequence[ProcessEntry]) -> TopState:
 
 
 def noticed(state: TopState, text: str, now: float, seconds: float = NOTICE_SECONDS) -> TopState:
-    return replace(state, notice=Notice(text, now + seconds))
+    return replace(state, notice=ShownNotice(text, now + seconds))
 
 
 def clicked(frame: Frame, kind: str, value: object, twice: bool) -> Outcome:
@@ -168,16 +168,16 @@ def clicked(frame: Frame, kind: str, value: object, twice: bool) -> Outcome:
 # Moving.
 
 
-def _opened(state: TopState, view: View) -> TopState:
+def _opened(state: TopState, view: TopView) -> TopState:
     return replace(state, view=view, back=(), prompt=None, menu=None, help=False)
 
 
 def _open(frame: Frame) -> Outcome:
     state = frame.state
-    if state.view is View.DEVICES and state.focus is Focus.DEVICES:
-        wanted = View.DEVICE if state.device is not None else None
-    elif state.view in (View.DEVICES, View.PROCESSES, View.DEVICE):
-        wanted = View.PROCESS if state.process is not None else None
+    if state.view is TopView.DEVICES and state.focus is Focus.DEVICES:
+        wanted = TopView.DEVICE if state.device is not None else None
+    elif state.view in (TopView.DEVICES, TopView.PROCESSES, TopView.DEVICE):
+        wanted = TopView.PROCESS if state.process is not None else None
     else:
         return _open_row(frame)
     if wanted is None:
@@ -190,20 +190,20 @@ def _open_row(frame: Frame) -> Outcome:
     """From a list: an alert's device, a lease's device, a user's processes."""
     state, scene = frame.state, frame.scene
     uuid: str | None = None
-    if state.view is View.ALERTS:
+    if state.view is TopView.ALERTS:
         alerts = [entry.alert for entry in listing.entries(scene.alerts)]
         uuid = _nth([alert.subject for alert in alerts], state.row())
-    elif state.view is View.LEASES and scene.leases is not None:
+    elif state.view is TopView.LEASES and scene.leases is not None:
         row = _nth(scene.leases.leases, state.row())
         uuid = row.devices[0].uuid if row is not None and row.devices else None
-    elif state.view is View.USERS:
+    elif state.view is TopView.USERS:
         line = _nth(user_lines(scene), state.row())
         if line is not None:
             back = (*state.back, state.view)
-            return _choose(replace(state, view=View.PROCESSES, back=back), user=line.user), ()
+            return _choose(replace(state, view=TopView.PROCESSES, back=back), user=line.user), ()
     if scene.entry(uuid) is None:
         return state, ()
-    return replace(state, view=View.DEVICE, device=uuid, back=(*state.back, state.view)), ()
+    return replace(state, view=TopView.DEVICE, device=uuid, back=(*state.back, state.view)), ()
 
 
 def _nth(rows: Sequence[R], place: int) -> R | None:
@@ -215,16 +215,16 @@ def _back(frame: Frame) -> Outcome:
     state = frame.state
     if state.back:
         return replace(state, view=state.back[-1], back=state.back[:-1], environment=False), ()
-    if state.processes.is_filtered and state.view in (View.DEVICES, View.PROCESSES):
+    if state.processes.is_filtered and state.view in (TopView.DEVICES, TopView.PROCESSES):
         return _choose(state, text="", user=None, device=None, mine=False, compute_only=False), ()
-    return replace(state, view=View.DEVICES), ()
+    return replace(state, view=TopView.DEVICES), ()
 
 
 def _move(frame: Frame, by: int) -> Outcome:
     state = frame.state
-    if state.view is View.DEVICES and state.focus is Focus.DEVICES:
+    if state.view is TopView.DEVICES and state.focus is Focus.DEVICES:
         return _move_device(frame, by), ()
-    if state.view in (View.DEVICES, View.PROCESSES, View.DEVICE):
+    if state.view in (TopView.DEVICES, TopView.PROCESSES, TopView.DEVICE):
         rows = shown_processes(frame)
         place = place_of(rows, state.process)
         return _at(state, rows, 0 if place is None else place + by), ()
@@ -236,7 +236,7 @@ def _move(frame: Frame, by: int) -> Outcome:
 def shown_processes(frame: Frame) -> list[ProcessEntry]:
     """The rows that the cursor moves through: on a device's page only its own."""
     rows = process_entries(frame.scene, frame.state.processes)
-    if frame.state.view is not View.DEVICE:
+    if frame.state.view is not TopView.DEVICE:
         return rows
     uuid = frame.state.device
     return [row for row in rows if row.use and row.use.entry.status.device.uuid == uuid]
@@ -331,18 +331,18 @@ def _copy(frame: Frame) -> Outcome:
 
 def copied_text(frame: Frame) -> str | None:
     state, scene = frame.state, frame.scene
-    on_device = state.view is View.DEVICES and state.focus is Focus.DEVICES
-    if on_device or (state.view is View.DEVICE and state.process is None):
+    on_device = state.view is TopView.DEVICES and state.focus is Focus.DEVICES
+    if on_device or (state.view is TopView.DEVICE and state.process is None):
         return state.device
-    if state.view in (View.DEVICES, View.PROCESSES, View.PROCESS, View.DEVICE):
+    if state.view in (TopView.DEVICES, TopView.PROCESSES, TopView.PROCESS, TopView.DEVICE):
         return _command_of(scene, state.process)
     ids: Sequence[str | None] = ()
-    if state.view is View.LEASES and scene.leases is not None:
+    if state.view is TopView.LEASES and scene.leases is not None:
         ids = [row.id for row in scene.leases.leases]
-    elif state.view is View.RUNS:
+    elif state.view is TopView.RUNS:
         ids = [row.id for row in scene.runs or ()]
-    elif state.view is View.JOBS:
-        ids = [row.id for row in scene.jobs or ()]
+    elif state.view is TopView.JOBS:
+        ids = [row.label for row in scene.jobs or ()]
     found = _nth(ids, state.row())
     return None if found is None else str(found)
 

@@ -16,22 +16,10 @@ from andon.model.programs import program_of
 from andon.tui.state import ProcessChoice, ProcessKey
 
 if TYPE_CHECKING:  # imported when their views are opened: the first picture must be quick
+    from andon.model.job import JobView
     from andon.model.lease_list import LeaseList
     from andon.model.run import RunRow
     from andon.model.verdict import DeviceVerdict
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """One job of the queue, as its view lists it."""
-
-    id: str
-    name: str
-    user: str
-    state: str
-    gpus: str
-    waited: str
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +42,7 @@ class Scene:
     alerts: tuple[Alert, ...] = ()
     leases: "LeaseList | None" = None
     runs: "tuple[RunRow, ...] | None" = None
-    jobs: tuple[JobRow, ...] | None = None
+    jobs: "tuple[JobView, ...] | None" = None
     notes: Mapping[str, str] = field(default_factory=dict)  # list -> why it is missing
     hosts: Mapping[int, HostUsage] = field(default_factory=dict)
     links: Mapping[int, ParentLink] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from andon.cli.show.text import Text, say
 from andon.tui.page import Frame, Page, plain_ascii
 from andon.tui.scene import process_entries
-from andon.tui.state import View
+from andon.tui.state import TopView
 from andon.tui.views.charts import chart_rows
 from andon.tui.views.chrome import (
     alerts_line,
@@ -19,6 +19,7 @@ from andon.tui.views.processes import process_table
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 LEAST_PROCESSES = 5  # rows, with the heading, that graphs do not take away
 TALLEST_GRAPH = 10
+NO_DEVICE_LINES = 8  # why there is none, and what to do
 
 
 def compose(frame: Frame, question: tuple[Text, ...] = ()) -> Page:
@@ -47,9 +48,9 @@ def _whole(page: Page, frame: Frame, question: tuple[Text, ...]) -> None:
 
 def _body(page: Page, frame: Frame) -> None:
     room, view = frame.height - len(page.lines) - 1, frame.state.view
-    if view is View.DEVICES and not frame.state.help:
+    if view is TopView.DEVICES and not frame.state.help:
         _overview(page, frame, room)
-    elif view is View.PROCESSES and not frame.state.help:
+    elif view is TopView.PROCESSES and not frame.state.help:
         process_table(page, frame, process_entries(frame.scene, frame.state.processes), room)
     else:
         _other_view(page, frame, room)
@@ -63,9 +64,9 @@ def _other_view(page: Page, frame: Frame, room: int) -> None:
 
     if frame.state.help:
         help_page(page, frame, room)
-    elif frame.state.view is View.DEVICE:
+    elif frame.state.view is TopView.DEVICE:
         device_page(page, frame, room)
-    elif frame.state.view is View.PROCESS:
+    elif frame.state.view is TopView.PROCESS:
         process_page(page, frame, process_entries(frame.scene, frame.state.processes), room)
     else:
         list_view(page, frame, room)
@@ -85,7 +86,7 @@ def _overview(page: Page, frame: Frame, room: int) -> None:
     count = len(frame.scene.entries)
     flexible = room - 3  # the node's line, alerts and leases
     most = max(4, flexible - LEAST_PROCESSES if count <= 8 else flexible * 3 // 5)
-    table = min(count + 1, most)
+    table = min(count + 1, most) if count else min(NO_DEVICE_LINES, most)
     device_table(page, frame, table)
     entry = frame.scene.entry(frame.state.device) or next(iter(frame.scene.entries), None)
     spare = flexible - table - LEAST_PROCESSES - 1

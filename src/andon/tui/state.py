@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class View(StrEnum):
+class TopView(StrEnum):
     """A page of top; each has a key of its own."""
 
     DEVICES = "devices"
@@ -67,7 +67,7 @@ class ProcessChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class ShownNotice:
     """One line for the person, shown until its time is over."""
 
     text: str
@@ -79,8 +79,8 @@ class Notice:
 class TopState:
     """Everything that a key can change."""
 
-    view: View = View.DEVICES
-    back: tuple[View, ...] = ()
+    view: TopView = TopView.DEVICES
+    back: tuple[TopView, ...] = ()
     focus: Focus = Focus.DEVICES
     device: str | None = None  # the uuid under the cursor
     process: ProcessKey | None = None
@@ -97,9 +97,8 @@ class TopState:
     environment: bool = False
     prompt: Prompt | None = None
     copied: str | None = None  # shown until the next key: a terminal may refuse to copy
-    notice: Notice | None = None
+    notice: ShownNotice | None = None
     can_end: bool = True  # not with --readonly, nor where the processes are another machine's
-    has_jobs: bool = False
     replayed: bool = False  # whether a recording is played
 
     def row(self) -> int:

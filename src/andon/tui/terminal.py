@@ -50,7 +50,8 @@ class TerminalGuard:
     def paint(self, lines: Sequence[Text], color: bool) -> None:
         """A picture without Textual, which takes longer to import than a person waits."""
         rows = [without_commands(line.paint(color)) for line in lines]
-        self._write("".join(f"\x1b[{y};1H{row}\x1b[K" for y, row in enumerate(rows, 1)))
+        # Cleared before it is written: behind a full line the cursor stands on its last cell.
+        self._write("".join(f"\x1b[{y};1H\x1b[K{row}" for y, row in enumerate(rows, 1)))
 
     def stops_by(self, stop: Callable[[], None]) -> None:
         """How the running app is asked to end; it may be called from any thread."""

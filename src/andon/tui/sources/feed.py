@@ -17,7 +17,13 @@ from andon.errors import AndonError
 from andon.host.clock import boot_seconds
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
-from andon.tui.sources.snapshots import FromServer, OwnSampler, Player, SnapshotSource, open_source
+from andon.tui.sources.snapshots import (
+    OwnSampler,
+    Player,
+    ServerSnapshots,
+    SnapshotSource,
+    open_source,
+)
 
 if TYPE_CHECKING:
     from andon.core.conditions.rulebook import Rulebook
@@ -72,7 +78,7 @@ class Feed:
 
     @property
     def is_server(self) -> bool:
-        return isinstance(self.source, FromServer)
+        return isinstance(self.source, ServerSnapshots)
 
     def start(self) -> None:
         self._thread.start()
@@ -125,7 +131,7 @@ class Feed:
         shown = snapshot if self.devices is None else only(snapshot, self.devices)
         place = self.source.place() if isinstance(self.source, Player) else None
         notice = None
-        if self._told_away and isinstance(self.source, FromServer):
+        if self._told_away and isinstance(self.source, ServerSnapshots):
             self._told_away, notice = False, f"{self.source.words} is responding again"
         self._give(Tick(shown, lamps, alerts, self.source.words, place, notice))
 

@@ -9,7 +9,7 @@ from andon.errors import AndonError
 from andon.model.device import Snapshot
 from andon.tui.histories import METRICS, Point
 from andon.tui.sources.feed import Feed
-from andon.tui.sources.snapshots import FromServer
+from andon.tui.sources.snapshots import ServerSnapshots
 
 if TYPE_CHECKING:
     from andon.cli.past_source import Past
@@ -45,7 +45,7 @@ class PastReader:
     def remembered(self) -> list[Snapshot]:
         """The last minutes, as a server has them in memory: enough for a first picture."""
         source = self._feed.source
-        if not isinstance(source, FromServer):
+        if not isinstance(source, ServerSnapshots):
             return []
         try:
             return source.past()

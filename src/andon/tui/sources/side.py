@@ -16,21 +16,22 @@ from andon.errors import AndonError
 from andon.model.device import Process, Snapshot
 from andon.tui.scene import EnvironmentSeen
 from andon.tui.sources.feed import Feed
-from andon.tui.sources.jobs import read_jobs
 from andon.tui.sources.past import PastReader
-from andon.tui.sources.snapshots import FromServer
-from andon.tui.state import View
+from andon.tui.sources.snapshots import ServerSnapshots
+from andon.tui.state import TopView
 
 if TYPE_CHECKING:
     from andon.engine.sharing.availability import Availability
     from andon.host.processes import ProcessTable
     from andon.host.procfs import ProcessCounters
     from andon.model.lease_list import LeaseList
+    from andon.tui.sources.jobs import JobReader
 
 SHOWN_RUNS = 200
 EVERY_SECONDS = {"leases": 3.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
                  "jobs": 2.0, "past": 0.2, "environment": 0.2}  # fmt: skip
 NO_LEASES = "a recording has no leases"
+JOBS_THERE = "the jobs of a server are on its board; here: andon jobs"
 RUNS_THERE = "the runs of a server are on its board; here: andon runs"
 
 
@@ -38,7 +39,7 @@ RUNS_THERE = "the runs of a server are on its board; here: andon runs"
 class Wanted:
     """What the screen shows now: written by the app, read by the side thread."""
 
-    view: View = View.DEVICES
+    view: TopView = TopView.DEVICES
     device: str | None = None
     pid: int | None = None
     tree: bool = False
@@ -63,6 +64,7 @@ class Side:
         self._table: ProcessTable | None = None
         self._counters: tuple[float, Mapping[int, ProcessCounters]] | None = None
         self._availability: Availability | None = None
+        self._jobs: JobReader | None = None
         self.past = PastReader(choices, feed)
         self._thread = threading.Thread(target=self._run, name="side", daemon=True)
 
@@ -106,9 +108,9 @@ class Side:
             "alerts": self._feed.is_server,
             "hosts": self._is_here,
             "tree": wanted.tree and self._is_here,
-            "why": wanted.view is View.DEVICE,
-            "runs": wanted.view is View.RUNS,
-            "jobs": wanted.view is View.JOBS,
+            "why": wanted.view is TopView.DEVICE,
+            "runs": wanted.view is TopView.RUNS,
+            "jobs": wanted.view is TopView.JOBS,
             "past": True,
             "environment": wanted.environment is not None,
         }
@@ -132,12 +134,12 @@ class Side:
             return
         first = "leases_read" not in self._wanted.done
         self._wanted.done["leases_read"] = 0.0
-        shown = first or self._wanted.view in (View.LEASES, View.USERS)
+        shown = first or self._wanted.view in (TopView.LEASES, TopView.USERS)
         self._tell({"leases": self._leases(snapshot)}, shown)
 
     def _leases(self, snapshot: Snapshot) -> "LeaseList":
         source = self._feed.source
-        if isinstance(source, FromServer):
+        if isinstance(source, ServerSnapshots):
             from andon.cli.commands.share.leases import there
 
             return there(source.server)
@@ -155,13 +157,13 @@ class Side:
         return listing(read_listing(self._availability, view, Book(make=False)), asker())
 
     def _read_alerts(self, snapshot: Snapshot) -> None:
-        from andon.cli.alert_source import FromServer as AlertServer
+        from andon.cli.alert_source import FromServer
 
         source = self._feed.source
-        if not isinstance(source, FromServer):
+        if not isinstance(source, ServerSnapshots):
             self._feed.shared.alerts = None
             return
-        page = AlertServer(source.server).page()
+        page = FromServer(source.server).page()
         if (page.node, page.simulated) == (snapshot.node, snapshot.simulated):
             self._feed.shared.alerts = page.alerts
 
@@ -220,7 +222,14 @@ class Side:
         self._tell({"runs": rows}, True)
 
     def _read_jobs(self, snapshot: Snapshot) -> None:
-        self._tell({"jobs": read_jobs()}, True)
+        if self._choices.url is not None:
+            self._tell({"jobs": (), "notes": {"jobs": JOBS_THERE}}, True)
+            return
+        if self._jobs is None:
+            from andon.tui.sources.jobs import JobReader
+
+            self._jobs = JobReader()
+        self._tell({"jobs": self._jobs.read()}, True)
 
     def _read_past(self, snapshot: Snapshot) -> None:
         wanted = self._wanted

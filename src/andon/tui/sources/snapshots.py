@@ -68,7 +68,7 @@ class OwnSampler:
         self._stack.close()
 
 
-class FromServer:
+class ServerSnapshots:
     """A server's devices. What it withholds of this machine's processes comes from /proc."""
 
     def __init__(
@@ -213,7 +213,7 @@ def open_source(choices: Choices, interval_seconds: float) -> SnapshotSource:
     if choices.url is not None:
         from andon.cli.snapshot_source import connected
 
-        return FromServer(connected(choices, choices.url), interval_seconds)
+        return ServerSnapshots(connected(choices, choices.url), interval_seconds)
     if settings.replay:
         return Player(settings)
     if not settings.simulate and (found := _server_here(choices, settings, interval_seconds)):
@@ -223,7 +223,7 @@ def open_source(choices: Choices, interval_seconds: float) -> SnapshotSource:
 
 def _server_here(
     choices: Choices, settings: "Settings", interval_seconds: float
-) -> FromServer | None:
+) -> ServerSnapshots | None:
     """The trusted server of this machine, if it watches real devices: ten viewers, one sampler."""
     from andon.cli.lamp_source import watching_server
 
@@ -234,7 +234,7 @@ def _server_here(
         from andon.host.processes import ProcessTable
 
         table = ProcessTable(Path(settings.root))
-        source = FromServer(watching.server, interval_seconds, table)
+        source = ServerSnapshots(watching.server, interval_seconds, table)
         source.remembered = source.past()
         return None if source.remembered[-1].simulated else source
     except AndonError:

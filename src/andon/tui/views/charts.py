@@ -40,7 +40,7 @@ def charts_of(entry: NamedDevice, frame: Frame) -> list[Chart]:
               + (f", slows down at {slowdown}" if slowdown else ""),
               float(slowdown or 100), cells.heat_style(entry) or "yellow"),
         Chart("power_watts", "power", _power(reading, limit),
-              float(limit or _peak(frame, device.uuid, "power_watts")), "red"),
+              float(limit or _peak(frame, device.uuid, "power_watts")), ""),
     ]  # fmt: skip
 
 

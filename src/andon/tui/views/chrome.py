@@ -13,7 +13,7 @@ from andon.model.verdict import VerdictKind
 from andon.tui.keys import KeyBinding, bindings_for, key_name
 from andon.tui.page import Frame, Hit, Page
 from andon.tui.scene import Scene
-from andon.tui.state import PromptKind, View
+from andon.tui.state import PromptKind, TopView
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
@@ -190,6 +190,6 @@ def filter_words(frame: Frame) -> str:
     return ", ".join(word for word in words if word)
 
 
-def is_list(view: View) -> bool:
+def is_list(view: TopView) -> bool:
     """Whether a view is one plain list."""
-    return view in (View.ALERTS, View.LEASES, View.JOBS, View.RUNS, View.USERS)
+    return view in (TopView.ALERTS, TopView.LEASES, TopView.JOBS, TopView.RUNS, TopView.USERS)

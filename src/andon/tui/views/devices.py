@@ -9,7 +9,7 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.tui.graphs import graph, values_across
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
-from andon.tui.state import Focus, View
+from andon.tui.state import Focus, TopView
 
 TREND = 8
 _WORDS = {VerdictKind.HELD: "held", VerdictKind.IN_USE: "in use", VerdictKind.WITHHELD: "withheld"}
@@ -30,7 +30,7 @@ def device_table(page: Page, frame: Frame, room: int) -> None:
     rows = [device_row(entry, state_message(entry.status, snapshot.at)) for entry in shown]
     heading, *lines = draw(columns, rows, frame.width)
     page.add(_with_count(heading, first, len(shown), len(entries), frame.width))
-    focused = frame.state.view is View.DEVICES and frame.state.focus is Focus.DEVICES
+    focused = frame.state.view is TopView.DEVICES and frame.state.focus is Focus.DEVICES
     for place, (entry, line) in enumerate(zip(shown, lines, strict=True), first):
         text = selected(line, frame.width) if place == cursor and focused else line
         page.add(text, Hit("device", entry.status.device.uuid))

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from andon.cli.commands.share.leases import lease_columns
 from andon.cli.show.alerts import about, lamp, names_of
+from andon.cli.show.jobs.listing import render_job, render_jobs
 from andon.cli.show.render import paragraph
 from andon.cli.show.runs.listing import render_runs
 from andon.cli.show.table import TableColumn, TableRow, draw
@@ -13,13 +14,13 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.core.alerting import listing
 from andon.model.alert import Phase
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
-from andon.tui.scene import JobRow
-from andon.tui.state import View
+from andon.tui.state import TopView
 from andon.tui.users import UserLine, user_lines
 from andon.units import human_bytes, human_seconds
 
 R = TypeVar("R")
 NOT_READ = "not read yet"
+NO_JOBS = "no jobs; to queue one: andon submit -- python train.py"
 
 
 def list_view(page: Page, frame: Frame, room: int) -> None:
@@ -100,20 +101,16 @@ def _runs(page: Page, frame: Frame, room: int) -> None:
 def _jobs(page: Page, frame: Frame, room: int) -> None:
     rows = frame.scene.jobs
     if not rows:
-        _nothing(page, frame, "jobs", NOT_READ if rows is None else "no jobs")
+        _nothing(page, frame, "jobs", NOT_READ if rows is None else NO_JOBS)
         return
-    columns: tuple[TableColumn[JobRow], ...] = (
-        TableColumn("JOB", lambda row: say(row.id), lead=True),
-        TableColumn("NAME", lambda row: say(row.name), elastic=10),
-        TableColumn("USER", lambda row: say(row.user), rank=2, elastic=6),
-        TableColumn("STATE", lambda row: say(row.state), rank=1),
-        TableColumn("GPU", lambda row: say(row.gpus), rank=1, right=True),
-        TableColumn("FOR", lambda row: say(row.waited), rank=2, right=True),
-        TableColumn("WHY", lambda row: say(row.reason, "dim"), rank=3, elastic=12),
-    )
-    lines = draw(columns, [TableRow(row) for row in rows], frame.width)
+    lines = render_jobs(rows, frame.now, frame.width)
+    cursor = min(frame.state.row(), len(rows) - 1)
+    details = [line.fit(frame.width) for line in render_job(rows[cursor], frame.now)]
+    details = details[: max(0, room // 2)]
     page.add(lines[0])
-    _rows(page, frame, lines[1:], room - 1, min(frame.state.row(), len(rows) - 1))
+    _rows(page, frame, lines[1:], max(1, room - 2 - len(details)), cursor)
+    page.add(Text())
+    page.add_all(details)
 
 
 def _users(page: Page, frame: Frame, room: int) -> None:
@@ -153,22 +150,22 @@ def _nothing(page: Page, frame: Frame, name: str, words: str) -> None:
     page.add_all(paragraph(frame.scene.notes.get(name, words), frame.width, "dim", indent=0))
 
 
-_VIEWS: Mapping[View, Callable[[Page, Frame, int], None]] = {
-    View.ALERTS: _alerts,
-    View.LEASES: _leases,
-    View.RUNS: _runs,
-    View.JOBS: _jobs,
-    View.USERS: _users,
+_VIEWS: Mapping[TopView, Callable[[Page, Frame, int], None]] = {
+    TopView.ALERTS: _alerts,
+    TopView.LEASES: _leases,
+    TopView.RUNS: _runs,
+    TopView.JOBS: _jobs,
+    TopView.USERS: _users,
 }
 
 
 def list_length(frame: Frame) -> int:
     """How many rows the list of this view has."""
     scene = frame.scene
-    if frame.state.view is View.ALERTS:
+    if frame.state.view is TopView.ALERTS:
         return len(listing.entries(scene.alerts))
-    if frame.state.view is View.LEASES:
+    if frame.state.view is TopView.LEASES:
         return 0 if scene.leases is None else len(scene.leases.leases)
-    if frame.state.view is View.USERS:
+    if frame.state.view is TopView.USERS:
         return len(user_lines(scene))
-    return len((scene.runs if frame.state.view is View.RUNS else scene.jobs) or ())
+    return len((scene.runs if frame.state.view is TopView.RUNS else scene.jobs) or ())

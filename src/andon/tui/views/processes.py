@@ -14,7 +14,7 @@ from andon.model.device import Process, ProcessKind
 from andon.model.programs import program_of, short_command
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.scene import ProcessEntry, place_of, starts_descending
-from andon.tui.state import Focus, View
+from andon.tui.state import Focus, TopView
 from andon.tui.views.chrome import filter_words
 
 NO_PROCESS = "no process is using a GPU"
@@ -72,7 +72,7 @@ def process_table(
     if not rows:
         page.add(say(f"  {_no_process(frame)}", "dim"))
         return
-    focused = frame.state.view is not View.DEVICES or frame.state.focus is Focus.PROCESSES
+    focused = frame.state.view is not TopView.DEVICES or frame.state.focus is Focus.PROCESSES
     for place, row in enumerate(shown, first):
         text = _line(columns, _drawn(row, frame), frame.width)
         if place == cursor and focused:

@@ -1,0 +1,89 @@
+"""The picture of `andon top` in docs/pictures: the first view of eight simulated GPUs, as SVG.
+
+python -m dev.picture_of_top          writes docs/pictures/top.svg
+"""
+
+import sys
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+
+from tests.support.snapshots import HOST
+from tests.support.top_scenes import frame_of
+
+from andon.backends.sim import Simulation
+from andon.cli.show.text import Text
+from andon.model.device import Card, DeviceStatus, Snapshot, State
+from andon.tui.histories import Histories
+from andon.tui.screen import compose
+
+WIDTH, HEIGHT = 120, 34
+CELL, LINE, MARGIN = 8.4, 17, 14
+SPAN, AT = 300, 1_763_170_867.0
+COLOURS = {"red": "#e06c75", "green": "#98c379", "yellow": "#e5c07b", "cyan": "#56b6c2"}
+NO_BREAK = "\u00a0"  # plain spaces are collapsed
+PLAIN, DIM, PAPER = "#d7dae0", "#7f848e", "#1e2127"
+
+
+def main(path: Path) -> None:
+    """Five minutes of simulated readings, drawn by the same functions as on a terminal."""
+    histories, backend = Histories(), Simulation(count=8, origin=AT - 4000)
+    cards = list(backend.open())
+    for second in range(-SPAN, 1):
+        shot = _snapshot(backend, cards, AT + second)
+        histories.add(shot)
+    frame = frame_of(shot, WIDTH, HEIGHT, span_seconds=float(SPAN))
+    page = compose(replace(frame, histories=histories))
+    path.write_text(_svg(page.lines), encoding="utf-8")
+
+
+def _snapshot(backend: Simulation, cards: list[Card], at: float) -> Snapshot:
+    statuses = [
+        DeviceStatus(
+            device, State.OK, at, sample=reading.sample, missing=reading.missing,
+            processes=reading.processes,
+        )
+        for card in cards
+        for device, reading in zip(
+            backend.describe(card), backend.read(card, at, True), strict=True
+        )
+    ]  # fmt: skip
+    return Snapshot("gpu-box", at, True, host=HOST, devices=tuple(statuses))
+
+
+def _svg(lines: list[Text]) -> str:
+    wide, tall = round(WIDTH * CELL + 2 * MARGIN), HEIGHT * LINE + 2 * MARGIN
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" '
+        f'font-family="monospace" font-size="14">'
+        f'<rect width="100%" height="100%" rx="8" fill="{PAPER}"/>'
+    )
+    return head + "".join(_line(line, y) for y, line in enumerate(lines)) + "</svg>\n"
+
+
+def _line(line: Text, row: int) -> str:
+    out, x = "", 0
+    y = MARGIN + (row + 1) * LINE - 4
+    for text, style in line.spans:
+        wide = Text(((text, ""),)).width
+        left, words = MARGIN + x * CELL, style.split()
+        x += wide
+        fill = next((COLOURS[word] for word in words if word in COLOURS), PLAIN)
+        fill = DIM if "dim" in words and fill == PLAIN else fill
+        if "reverse" in words:
+            out += (
+                f'<rect x="{left:.1f}" y="{y - 13}" width="{wide * CELL:.1f}" height="{LINE}" '
+                f'fill="{PLAIN}"/>'
+            )
+            fill = PAPER
+        if text.strip():
+            bold = ' font-weight="bold"' if "bold" in words else ""
+            out += (
+                f'<text x="{left:.1f}" y="{y}" textLength="{wide * CELL:.1f}" fill="{fill}"{bold}>'
+                f"{escape(text).replace(' ', NO_BREAK)}</text>"
+            )
+    return out
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/pictures/top.svg"))
