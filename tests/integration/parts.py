@@ -102,13 +102,16 @@ class Docker:
 
 
 @contextmanager
-def docker_engine(folder: Path) -> Iterator[Docker]:
-    """No bridge, no firewall rules, no registry; cgroups by hand, since systemd may not run."""
+def docker_engine(folder: Path, storage: str = "vfs") -> Iterator[Docker]:
+    """No bridge, no firewall rules, no registry; cgroups by hand, since systemd may not run.
+
+    `vfs` works everywhere and copies an image for every container; `overlay2` does not copy.
+    """
     engine = Docker(str(folder / "docker.sock"), folder / "hooked")
     path = f"{_gpu_hook(folder)}:{PATH}"
     command = (
         "dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none",
-        "--storage-driver=vfs", "--exec-opt=native.cgroupdriver=cgroupfs",
+        f"--storage-driver={storage}", "--exec-opt=native.cgroupdriver=cgroupfs",
         f"--data-root={folder / 'data'}", f"--exec-root={folder / 'exec'}",
         f"--host=unix://{engine.socket}", f"--pidfile={folder / 'pid'}",
     )  # fmt: skip
