@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 READY_SECONDS = 30.0
+ANSWER_SECONDS = 120.0  # an engine on a busy machine imports an image
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
@@ -86,7 +87,7 @@ class Docker:
 
     def __call__(self, *arguments: str) -> str:
         command = ["docker", "-H", f"unix://{self.socket}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=READY_SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

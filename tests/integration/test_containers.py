@@ -26,7 +26,10 @@ from tests.standin import StandIn, StandInProcess
 from tests.standin.node import StandInMig
 from tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="containers of Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="containers of Linux"),
+    pytest.mark.timeout(300),  # several commands and containers one after the other
+]
 NO_NETWORK = "--container-option=--network=none"
 LONG_SECONDS = 90.0
 ALICE = 65_533
