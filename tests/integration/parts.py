@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 READY_SECONDS = 60.0
+ANSWER_SECONDS = 120.0  # an engine on a busy machine imports an image
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
@@ -86,7 +87,7 @@ class Docker:
 
     def __call__(self, *arguments: str) -> str:
         command = ["docker", "-H", f"unix://{self.socket}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=READY_SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -102,13 +103,16 @@ class Docker:
 
 
 @contextmanager
-def docker_engine(folder: Path) -> Iterator[Docker]:
-    """No bridge, no firewall rules, no registry; cgroups by hand, since systemd may not run."""
+def docker_engine(folder: Path, storage: str = "vfs") -> Iterator[Docker]:
+    """No bridge, no firewall rules, no registry; cgroups by hand, since systemd may not run.
+
+    `vfs` works everywhere and copies an image for every container; `overlay2` does not copy.
+    """
     engine = Docker(str(folder / "docker.sock"), folder / "hooked")
     path = f"{_gpu_hook(folder)}:{PATH}"
     command = (
         "dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none",
-        "--storage-driver=vfs", "--exec-opt=native.cgroupdriver=cgroupfs",
+        f"--storage-driver={storage}", "--exec-opt=native.cgroupdriver=cgroupfs",
         f"--data-root={folder / 'data'}", f"--exec-root={folder / 'exec'}",
         f"--host=unix://{engine.socket}", f"--pidfile={folder / 'pid'}",
     )  # fmt: skip

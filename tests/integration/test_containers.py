@@ -26,7 +26,10 @@ from tests.standin import StandIn, StandInProcess
 from tests.standin.node import StandInMig
 from tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="containers of Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="containers of Linux"),
+    pytest.mark.timeout(300),  # several commands and containers one after the other
+]
 NO_NETWORK = "--container-option=--network=none"
 LONG_SECONDS = 90.0
 ALICE = 65_533
@@ -363,3 +366,30 @@ def test_what_a_run_says_of_its_image_is_in_its_record(docker: Docker, work: Pat
     assert run(*in_image(), "sh", "-c", "true").code == 0
     (record,) = records(work.parent / "state")
     assert "the image tiny" in json.dumps(record)
+
+
+def test_a_job_runs_in_a_container_and_cancelling_it_removes_the_container(
+    docker: Docker, work: Path
+) -> None:
+    options = ("--image", "tiny", NO_NETWORK, "--grace", "1s")
+    number = run("submit", *options, "--", "sh", "-c", "env; touch made; exit 6").out.strip()
+    assert run("logs", number, "--follow").code == 0
+    wait_for(lambda: _job(number)["state"] == "failed", LONG_SECONDS)
+    assert (_job(number)["exit_code"], (work / "made").exists()) == (6, True)
+    said = run("logs", number).out
+    assert f"ANDON_JOB={number}" in said
+    assert "CUDA_VISIBLE_DEVICES" not in said
+    stubborn = "trap '' TERM; while true; do sleep 1; done"
+    number = run("submit", *options, "--", "sh", "-c", stubborn).out.strip()
+    first_pid(docker)
+    wait_for(lambda: [e.lease.containers for e in entries()] == [tuple(containers(docker))])
+    run("cancel", number)
+    wait_for(lambda: _job(number)["state"] == "cancelled", LONG_SECONDS)
+    wait_for(lambda: (containers(docker), held()) == ([], []), LONG_SECONDS)
+    missing = run("submit", "--image", "missing", "--", "x")
+    assert "there is no image 'missing'" in missing.err
+
+
+def _job(number: str) -> dict[str, object]:
+    jobs: list[dict[str, object]] = run("jobs", "--all", "--json").json()["jobs"]
+    return next(job for job in jobs if str(job["number"]) == number)

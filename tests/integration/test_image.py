@@ -33,7 +33,9 @@ LEFT_OUT = {
 def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     need("dockerd", "docker", "busybox")
     need_root()
-    with docker_engine(tmp_path_factory.mktemp("docker")) as engine:
+    overlay = "overlay" in Path("/proc/filesystems").read_text().split()
+    storage = "overlay2" if overlay else "vfs"
+    with docker_engine(tmp_path_factory.mktemp("docker"), storage) as engine:
         yield engine
 
 

@@ -24,9 +24,11 @@ from andon.core.executing.engine_answers import (
     server_errors,
     signal_to_send,
 )
+from andon.core.executing.options_wire import options_from_json, options_to_json
 from andon.core.executing.order import (
     ContainerMount,
     ContainerOptions,
+    PullPolicy,
     Submitter,
     WorkEnd,
     WorkOrder,
@@ -271,3 +273,18 @@ def test_the_first_process_of_a_container_ends_as_another_process_would() -> Non
     assert signal_to_send(term, kill, 0) == kill
     assert signal_to_send(term, kill, None) == term
     assert signal_to_send(kill, kill, 0) == kill
+
+
+def test_options_of_a_container_survive_json() -> None:
+    mounts = (ContainerMount("/a", "/b", readonly=True),)
+    whole = ContainerOptions("img", mounts, ("--init",), "bob", PullPolicy.MISSING)
+    for options in (whole, ContainerOptions("img")):
+        assert options_from_json(json.loads(json.dumps(options_to_json(options)))) == options
+    for wrong in (
+        {}, {"image": ""}, {"image": 5}, {"image": "i", "pull": "always"},
+        {"image": "i", "mounts": "x"}, {"image": "i", "mounts": [["a", "b"]]},
+        {"image": "i", "mounts": [["a", 5, True]]}, {"image": "i", "options": ["--gpus=all"]},
+        {"image": "i", "options": [5]}, {"image": "i", "user": 7},
+    ):  # fmt: skip
+        with pytest.raises(Invalid):
+            options_from_json(wrong)

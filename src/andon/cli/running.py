@@ -36,7 +36,7 @@ from andon.host.kin import here, user_name
 from andon.host.oom_kills import host_kills
 from andon.host.topology.affinity import allowed_cpus
 from andon.leases.book import Book
-from andon.leases.hold import LeaseHold, append_container
+from andon.leases.hold import LeaseHold, name_container_in
 from andon.leases.holders import LockTable, strangers
 from andon.leases.places import LEASES
 from andon.leases.rejoin import Presence
@@ -63,11 +63,7 @@ class Attached:
 
     def name_container(self, container: str) -> None:
         """Write a container into the lease's file, which is this user's."""
-        descriptor = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            append_container(descriptor, container)
-        finally:
-            os.close(descriptor)
+        name_container_in(self.file, container)
 
 
 def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attached:

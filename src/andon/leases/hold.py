@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from andon.core.sharing.lease_ends import LeaseEnd, begun, followed, left_seconds, showing, to_show
 from andon.errors import Gone, Unavailable
@@ -120,6 +121,18 @@ def append_container(descriptor: int, container: str) -> None:
         os.utime(descriptor, ns=(ends, ends))
     if written < len(line):
         raise Unavailable("the file system of the lease book is full")
+
+
+def name_container_in(file: Path, container: str) -> None:
+    """The same for a lease of this user that another process holds."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as exc:
+        raise Gone(f"the lease has ended: {exc.strerror}") from exc
+    try:
+        append_container(descriptor, container)
+    finally:
+        os.close(descriptor)
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ from andon.model.work import Owner
 
 SCRIPT = Path(__file__).with_name("supervisor.py")
 JOB_VARIABLE, INDEX_VARIABLE, RECORD_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX", "ANDON_RECORD"
+CONTAINER_MODULE = "andon.app.container_job"
 MOST_SPARE = 4  # supervisors that wait for a job
 
 
@@ -153,12 +154,18 @@ def task_for(
 ) -> dict[str, Any]:
     """What a supervisor is told."""
     checkpoint = spec.checkpoint
+    contained = bool(spec.container)
     return {
         "job": str(folder.job(spec.number)),
         "bell": str(folder.path / BELL),
         "attempt": attempt,
-        "argv": list(spec.argv),
-        "environment": job_environment(spec, placed),
+        "argv": container_command(spec, placed) if contained else list(spec.argv),
+        "environment": client_environment(spec, placed)
+        if contained
+        else job_environment(spec, placed),
+        "clean": module_command(CONTAINER_MODULE, "clean", placed.held.lease.id)
+        if contained
+        else None,
         "folder": spec.folder,
         "umask": spec.umask,
         "lease_file": placed.held.hold.name,
@@ -192,21 +199,45 @@ def _lasts_seconds(spec: JobSpec, placed: Placed) -> float | None:
     return spec.for_seconds if lease.until is None else lease.until - lease.since
 
 
+def container_command(spec: JobSpec, placed: Placed) -> list[str]:
+    """The command that runs the job's own in a container."""
+    task = {
+        "container": dict(spec.container),
+        "command": list(spec.argv),
+        "lease": placed.held.lease.id,
+        "devices": [
+            {"uuid": one.uuid, "index": one.index, "vendor": one.vendor, "pci": one.pci}
+            for one in placed.chosen
+        ],
+        "environment": {**defaults({}, placed.port), **_told(spec, placed, inside=True)},
+    }
+    return module_command(CONTAINER_MODULE, "run", job_wire.dumps(task))
+
+
+def client_environment(spec: JobSpec, placed: Placed) -> dict[str, str]:
+    """What the engine's client needs: the submitter's variables, and where andon is."""
+    path = module_environment()["PYTHONPATH"]
+    return {**spec.environment, "PYTHONPATH": path, **_told(spec, placed)}
+
+
 def job_environment(spec: JobSpec, placed: Placed) -> dict[str, str]:
     """The environment of the submission, with the devices of the lease and the run."""
-    told = {
-        RUN_VARIABLE: placed.run,
-        RECORD_VARIABLE: str(placed.record),
-        JOB_VARIABLE: spec.label,
-    }
-    if spec.array is not None:
-        told[INDEX_VARIABLE] = str(spec.array.index)
     return {
         **spec.environment,
         **defaults(spec.environment, placed.port),
         **device_environment(placed.chosen, placed.everyone, placed.held.lease.id),
-        **told,
+        **_told(spec, placed),
     }
+
+
+def _told(spec: JobSpec, placed: Placed, inside: bool = False) -> dict[str, str]:
+    """Which run and job it is part of; the record's path means nothing inside a container."""
+    told = {RUN_VARIABLE: placed.run, JOB_VARIABLE: spec.label}
+    if not inside:
+        told[RECORD_VARIABLE] = str(placed.record)
+    if spec.array is not None:
+        told[INDEX_VARIABLE] = str(spec.array.index)
+    return told
 
 
 def signal_number(name: str) -> int:

@@ -257,6 +257,9 @@ class FactsFinder:
             say(RunEvent(time.time(), CHANGED, data))
 
     def _of(self, spec: JobSpec) -> RunFacts:
+        if spec.container:
+            why = f"the command ran in the image {spec.container.get('image')}"
+            return RunFacts(time.time(), None, None, {}, why)
         path = spec.environment.get("PATH")
         python = interpreter_of(spec.argv, path) or ""
         with self._lock:

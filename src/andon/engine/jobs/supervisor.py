@@ -29,6 +29,7 @@ CLAIM, OUTPUT, END = "claim", "output.log", "end.json"
 CHECK_SECONDS = 1.0  # how often the lease's end and the size of the output are looked at
 DRIFT_SECONDS = 2.0  # of a clock that is being adjusted
 END_BYTES = 4096  # reserved for the end, which must fit on a disk that has become full
+CLEAN_SECONDS = 60.0  # how long removing a container may take
 RETRY_SECONDS = 600.0  # how long writing the end is tried
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 FIRST_BYTES = 8  # of a message: its length
@@ -406,6 +407,7 @@ class Supervision:
             said["signal"] = -code if code < 0 else None
             said["message"] = self.command.failure
         data = json.dumps(said).encode()[:END_BYTES] + b"\n"
+        self.clean()
         written = self.write_end(data)
         self.lease.release()
         until = boot_seconds() + RETRY_SECONDS
@@ -415,6 +417,15 @@ class Supervision:
         self.ring()
         os.close(self.claimed)
         self.start_dispatcher()
+
+    def clean(self) -> None:
+        """Remove what a killed command left outside its session, such as a container."""
+        argv = self.task.get("clean")
+        if argv:
+            with suppress(OSError):
+                pid = os.posix_spawn(argv[0], argv, self.task["environment"], setsid=True)
+                select.select([os.pidfd_open(pid)], [], [], CLEAN_SECONDS)
+                os.waitpid(pid, os.WNOHANG)
 
     def write_end(self, data: bytes) -> bool:
         """Into the space that was reserved for it, then under its name."""

@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.commands.share.container_options import (
+    contained,
+    container_from,
+    container_options,
+)
 from andon.cli.device_request import for_option, priority_option, request_from, request_options
 from andon.cli.options import chosen, duration, lasting, shared, whole
 from andon.cli.terminal import Choices, Terminal, notice
@@ -77,6 +82,7 @@ def checkpoint(text: str) -> "Checkpoint":
 @click.option("--unique", is_flag=True, help="Not if the same job waits or runs already.")
 @click.option("--dry-run", is_flag=True, help="Check everything and queue nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end; the exit code is the job's.")
+@container_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 @shared
 def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) -> int:
@@ -109,6 +115,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
 
 def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
+    from andon.core.executing.options_wire import options_to_json
     from andon.engine.jobs.submitting import here_spec
     from andon.model.job.spec import GRACE_SECONDS, ArrayPlace, NotifyWhen
 
@@ -119,6 +126,8 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
         raise Invalid("--checkpoint needs --for: its signal comes before that ends")
     after, after_any = _numbers(asked["after"]), _numbers(asked["after_any"])
     grace = asked["grace"]
+    image = container_from(asked)
+    contained(image, command)
     spec = here_spec(
         command,
         request_from(asked),
@@ -137,6 +146,7 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
         notify=None if asked["notify"] is None else NotifyWhen(asked["notify"]),
         unique=asked["unique"],
         tags=tuple(asked["tags"]),
+        container={} if image is None else options_to_json(image),
     )
     if not indices:
         return [spec]
