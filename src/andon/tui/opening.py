@@ -1,5 +1,6 @@
 """Starts top: the first picture at once, then Textual, then everything is put back."""
 
+import gc
 import os
 import time
 from dataclasses import replace
@@ -97,6 +98,7 @@ def _run_app(
         ascii_only=ascii_only,
     )
     guard.stops_by(app.stop_soon)
+    gc.freeze()  # modules are no garbage: no collection need look at them again
     app.run()
     guard.leave()
     remember(app.state)
