@@ -109,6 +109,7 @@ def test_of_a_list_the_largest_counts() -> None:
 
 WRONG: list[dict[str, object]] = [
     {"tp": 0}, {"tp": -1}, {"tp": "two"}, {"tp": 1.5}, {"tp": True}, {"tp": 10**9}, {"tp": []},
+    {"tp": 10**5000},
     {"tp": {}}, {"utilization": 0}, {"utilization": "nan"}, {"utilization": 2}, {"engine": "zip"},
     {"zero": 4}, {"precision": 3}, {"eager": "maybe"}, {"context": "1e400"},
     {"batch": None, "tp": ""},

@@ -17,6 +17,7 @@ from andon.core.estimate.shape import (
 )
 from andon.core.estimate.weights import parameters
 from andon.errors import Invalid
+from andon.model.json_fields import shown
 
 Config = Mapping[str, Any]
 MOST = 1 << 24  # of any dimension: larger ones are nonsense
@@ -246,8 +247,7 @@ def _some(config: Config, names: tuple[str, ...], most: int = MOST) -> int | Non
         if type(value) is float and value.is_integer():
             value = int(value)
         if type(value) is not int or not 0 <= value <= most:
-            shown = ascii(value)[:40]
-            raise Invalid(f"config.json: {name} is {shown}, not a number from 0 to {most}")
+            raise Invalid(f"config.json: {name} is {shown(value)}, not a number from 0 to {most}")
         return value or None
     return None
 

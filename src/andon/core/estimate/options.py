@@ -9,6 +9,7 @@ from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 from andon.errors import Invalid
+from andon.model.json_fields import shown
 
 MOST_PARALLEL = 16_384
 MOST_TOKENS = 1 << 30
@@ -304,7 +305,7 @@ def _read(row: EstimateOption, value: object) -> Any:
     if row.kind is float:
         return _fraction(row, value)
     if not isinstance(value, str):
-        raise Invalid(f"{row.option} is {_shown(value)}, not a word")
+        raise Invalid(f"{row.option} is {shown(value)}, not a word")
     if issubclass(row.kind, StrEnum):
         return _choice(row, value)
     return value[:_SHOWN]
@@ -324,7 +325,7 @@ def _whole(row: EstimateOption, value: object, low: int) -> int:
         number = int(number)
     if type(number) is not int or not low <= number <= row.most:
         raise Invalid(
-            f"{row.option} is {_shown(value)}, not a whole number from {low} to {row.most}"
+            f"{row.option} is {shown(value)}, not a whole number from {low} to {row.most}"
         )
     return number
 
@@ -335,7 +336,7 @@ def _fraction(row: EstimateOption, value: object) -> float:
     except (ValueError, OverflowError):
         found = math.nan
     if not 0 < found <= 1:
-        raise Invalid(f"{row.option} is {_shown(value)}, not a share between 0 and 1")
+        raise Invalid(f"{row.option} is {shown(value)}, not a share between 0 and 1")
     return found
 
 
@@ -346,7 +347,7 @@ def _flag(row: EstimateOption, value: object) -> bool:
         return True
     if str(value).lower() in ("false", "0", "no", "off"):
         return False
-    raise Invalid(f"{row.option} is {_shown(value)}, neither true nor false")
+    raise Invalid(f"{row.option} is {shown(value)}, neither true nor false")
 
 
 def _choice(row: EstimateOption, value: str) -> Any:
@@ -354,7 +355,7 @@ def _choice(row: EstimateOption, value: str) -> Any:
     for one in row.kind:
         if word == str(one) or (word, str(one)) in _ALSO:
             return one
-    raise Invalid(f"{row.option} {_shown(value)} is not known", hint=", ".join(row.kind))
+    raise Invalid(f"{row.option} {shown(value)} is not known", hint=", ".join(row.kind))
 
 
 _ALSO = {
@@ -363,7 +364,3 @@ _ALSO = {
     ("adam", "adamw"), ("adamwtorch", "adamw"), ("adamwtorchfused", "adamw"),
     ("adamwbnb8bit", "adamw8bit"), ("adam8bit", "adamw8bit"), ("pagedadamw8bit", "adamw8bit"),
 }  # fmt: skip
-
-
-def _shown(value: object) -> str:
-    return ascii(value)[:_SHOWN]

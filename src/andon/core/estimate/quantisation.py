@@ -106,7 +106,11 @@ def _described(about: Mapping[str, Any]) -> WeightFormat | None:
     method = str(about.get("quant_method") or about.get("quant_algo") or "").lower()
     skipped = " ".join(map(str, _list(about.get("modules_to_not_convert"))))
     bits, group = about.get("bits"), about.get("group_size")
-    if method in ("awq", "gptq", "auto-round", "autoround") and type(bits) is int and bits > 0:
+    if (
+        method in ("awq", "gptq", "auto-round", "autoround")
+        and type(bits) is int
+        and 1 <= bits <= 16
+    ):
         return _grouped(method.upper(), bits, group if type(group) is int else _GROUP)
     if method == "fp8":
         block = _list(about.get("weight_block_size"))
