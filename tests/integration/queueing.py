@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from andon.app.jobs import Queue, wake
-from andon.engine.jobs.folder import LOCK, JobsFolder, open_jobs_folder
+from andon.engine.jobs.folder import LOCK, LOG, JobsFolder, open_jobs_folder
 from andon.engine.jobs.starting import is_dispatched
 from andon.host.kin import started_ticks
 from andon.model.job import JobState
@@ -89,8 +89,9 @@ def until_settled(folder: JobsFolder, seconds: float = PATIENCE_SECONDS) -> Queu
         written = all(last is None or last.verdict is not None for last in lasts)
         if written and all(found.state.is_settled for found in queue.standings.values()):
             return queue
-        assert time.monotonic() < end, {
-            n: (s, queue.jobs[n].last) for n, s in queue.standings.items() if not s.state.is_settled
-        }
+        if time.monotonic() >= end:
+            left = [f"{n}: {s}" for n, s in queue.standings.items() if not s.state.is_settled]
+            said = (folder.path / LOG).read_text()[-2000:]
+            pytest.fail(f"not settled: {left}; the dispatcher said: {said}")
         wake(folder)
         time.sleep(0.05)

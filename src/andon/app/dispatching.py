@@ -1,4 +1,7 @@
-"""`python -m andon.app.dispatching FOLDER`: the dispatcher of a folder of jobs, as a process."""
+"""`python -m andon.app.dispatching FOLDER LOCK`: the dispatcher of a folder of jobs, as a process.
+
+LOCK is the descriptor of the locked file: whoever starts a dispatcher has taken the lock for it.
+"""
 
 import logging
 import os
@@ -23,12 +26,12 @@ from andon.host.kin import here, myself
 from andon.model.job import wire as job_wire
 
 LOCK_TRIES, LOCK_SECONDS = 10, 0.05
-"""Whoever asks whether a dispatcher runs has the lock for a moment."""
+"""Whoever looks whether a dispatcher runs has the lock for a moment."""
 OUTER = (*VARIABLES, LEASE_VARIABLE, RUN_VARIABLE, "ANDON_JOB", "ANDON_RECORD", "ANDON_ARRAY_INDEX")
 """Of whoever started it; they do not concern other jobs."""
 
 
-def main(path: str) -> int:
+def main(path: str, lock: int | None) -> int:
     for name in OUTER:
         os.environ.pop(name, None)
     logging.basicConfig(
@@ -37,15 +40,15 @@ def main(path: str) -> int:
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     folder = JobsFolder(Path(path))
-    rung = -1
-    while folder.rung() != rung:  # something came after the last look and before the lock was free
-        lock = _lock(folder)
-        if lock is None:
-            return 0
+    while lock is not None:
+        os.set_inheritable(lock, False)
         try:
             rung = _dispatch(folder, lock)
         finally:
             os.close(lock)
+        if folder.rung() == rung:
+            return 0
+        lock = _lock(folder)  # something came after the last look and before the lock was free
     return 0
 
 
@@ -107,4 +110,4 @@ def _leave(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))

@@ -17,6 +17,8 @@ from andon.model.work import Need
 
 MOST_STARTS = 64
 """In one round; the next one follows at once."""
+MOST_BLOCKED = 4
+"""Jobs that are named as waiting where every device is taken."""
 HELD = frozenset((ObstacleKind.LEASED, ObstacleKind.FULL))
 
 
@@ -78,6 +80,8 @@ def plan(
     starts: list[PlannedStart] = []
     shared = False
     for job in jobs:
+        if round_.is_full:
+            break
         if job.need.shared and shared:
             break  # what is left of a shared device is known only after the first has its part
         found = round_.consider(job)
@@ -97,9 +101,15 @@ class _Round:
     ) -> None:
         self._capacities, self._at = capacities, at
         self._taken = set(reserved)
+        self._open = {c.uuid for c in capacities if not _is_whole(c)} - self._taken
         self.blocked: list[BlockedJob] = []
         self._hopeless: set[tuple[Need, float | None]] = set()
         self._known: set[tuple[frozenset[str], float | None]] = set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no other job could start: the first that wait are known, and nothing is left."""
+        return not self._open - self._taken and len(self.blocked) >= MOST_BLOCKED
 
     def consider(self, job: QueuedJob) -> PlannedStart | None:
         alike = (job.need, job.lasts_seconds)
@@ -151,6 +161,12 @@ def barring(
 ) -> list[BlockedJob]:
     """Those ahead that a job which lasts so long must not take anything from."""
     return [one for one in ahead if not ends_in_time(lasts_seconds, one.could_start, at)]
+
+
+def _is_whole(capacity: DeviceCapacity) -> bool:
+    """Whether a lease has all of a device."""
+    shares = (tenant.share for tenant in capacity.tenants)
+    return any(share is None or share.memory_bytes is None for share in shares)
 
 
 def ends_in_time(lasts_seconds: float | None, moment: float | None, at: float) -> bool:

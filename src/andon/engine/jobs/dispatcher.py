@@ -93,12 +93,14 @@ class Dispatcher:
     def run(self) -> None:
         """Until there has been nothing to do for a while."""
         failures = FailureLog("andon.jobs", "the dispatcher goes on after an error")
-        while not self.is_idle():
+        while True:
             try:
                 self.step()
             except Exception as exc:  # noqa: BLE001 - whatever it is, jobs must go on
                 failures.add(exc)
                 time.sleep(FAILED_SECONDS)
+            if self.is_idle():
+                return
             busy = self._starting or any(s.state is JobState.RUNNING for s in self._known.values())
             time.sleep(BUSY_NAP_SECONDS if busy else NAP_SECONDS)
 

@@ -30,17 +30,17 @@ from andon.engine.jobs.folder import (
     is_number,
     write_whole,
 )
+from andon.engine.jobs.job_index import facts_from_row, index_rows, index_text
 from andon.host.kin import group_members, here, started_ticks
 from andon.host.private_files import read_regular
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobNote
 from andon.model.job import wire as job_wire
-from andon.model.json_fields import Wrong, table_of
+from andon.model.json_fields import Wrong
 
 RACY_NANOSECONDS = 2_000_000_000
 """A folder that changed this recently may change again without its time showing it."""
 WORTH_INDEXING = 200  # folders that were read without a cache
 LARGEST_INDEX_BYTES = 256 * 1024 * 1024
-INDEX_SCHEMA = "andon.job-index/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,9 @@ class Scanner:
         self.folder = folder
         self.unread: dict[str, str] = {}  # files that were passed over, and why
         self._known: dict[int, _Known] = {}
-        self._lazy: dict[int, tuple[int, Any]] = _read_index(folder.path) if index else {}
+        self._lazy = self._index() if index else {}
         self._read = 0  # folders that were read, not known
+        self._unclaimed = False  # the job that was read last has an attempt without a claim
 
     def scan(self) -> dict[int, JobFacts]:
         """Every readable job by its number, in the order of numbers."""
@@ -93,14 +94,13 @@ class Scanner:
         """Write the index where that spares others much reading."""
         if self._read < at_least:
             return
-        jobs = {
-            str(number): [known.stamp, _to_index(known.facts)]
+        rows = {
+            number: (known.stamp, known.facts)
             for number, known in self._known.items()
             if known.final
         }
-        text = job_wire.dumps({"schema": INDEX_SCHEMA, "boot": here().boot, "jobs": jobs})
         with suppress(OSError):
-            write_whole(self.folder.path, INDEX, text, sync=False)
+            write_whole(self.folder.path, INDEX, index_text(rows), sync=False)
             self._read = 0
 
     def _folders(self) -> list[tuple[int, int]]:
@@ -120,14 +120,19 @@ class Scanner:
         kept = self._lazy.get(number)
         if kept is None:
             return None
+        facts = facts_from_row(kept[1])
+        return None if facts is None else _Known(kept[0], facts, True)
+
+    def _index(self) -> dict[int, tuple[int, Any]]:
         try:
-            return _Known(kept[0], _from_index(table_of(kept[1])), True)
-        except (Wrong, KeyError, TypeError, ValueError):
-            return None
+            return index_rows(read_regular(self.folder.path / INDEX, LARGEST_INDEX_BYTES))
+        except OSError:
+            return {}
 
     def _job(self, number: int, stamp: int, now: int) -> _Known | None:
         folder = self.folder.job(number)
         self._read += 1
+        self._unclaimed = False
         try:
             facts = self._facts(folder, number)
         except FileNotFoundError:  # being written, or being removed
@@ -137,7 +142,7 @@ class Scanner:
             return None
         last = facts.last
         settled = last is None or last.verdict is not None
-        settled = settled and abs(now - stamp) > RACY_NANOSECONDS
+        settled = settled and not self._unclaimed and abs(now - stamp) > RACY_NANOSECONDS
         return _Known(stamp, facts, settled)
 
     def _facts(self, folder: Path, number: int) -> JobFacts:
@@ -157,12 +162,10 @@ class Scanner:
         )
 
     def _attempts(self, folder: Path) -> tuple[AttemptFacts, ...]:
-        found = []
-        for number in attempts_in(folder):
-            attempt = self._attempt(folder / f"attempt-{number}", number)
-            if attempt is not None:
-                found.append(attempt)
-        return tuple(found)
+        found = [self._attempt(folder / f"attempt-{n}", n) for n in attempts_in(folder)]
+        # A claim may still come there, which the time of the job's folder would not show.
+        self._unclaimed = None in found
+        return tuple(attempt for attempt in found if attempt is not None)
 
     def _attempt(self, folder: Path, number: int) -> AttemptFacts | None:
         """An attempt without a claim has not started."""
@@ -225,68 +228,4 @@ def group_lives(claim: AttemptClaim) -> bool:
     return any(
         one.session == claim.group and one.started_ticks >= claim.group_ticks and not one.ended
         for one in members
-    )
-
-
-def _read_index(path: Path) -> dict[int, tuple[int, Any]]:
-    try:
-        said = job_wire.loads(read_regular(path / INDEX, LARGEST_INDEX_BYTES))
-        if said.get("schema") != INDEX_SCHEMA:
-            return {}
-        jobs = table_of(said.get("jobs"))
-        return {int(n): (int(one[0]), one[1]) for n, one in jobs.items() if is_number(n)}
-    except (OSError, Wrong, TypeError, ValueError, IndexError, KeyError):
-        return {}
-
-
-def _to_index(facts: JobFacts) -> dict[str, Any]:
-    """Without what is not there: most jobs have little."""
-    spec = job_wire.spec_to_json(facts.spec)
-    kept = {k: v for k, v in spec.items() if v is not None and v is not False and v not in ([], {})}
-    out: dict[str, Any] = {"spec": kept}
-    for name in ("cancelled", "again", "expired"):
-        note = getattr(facts, name)
-        if note is not None:
-            out[name] = job_wire.note_to_json(note)
-    if facts.held:
-        out["held"] = True
-    if facts.order is not None:
-        out["order"] = facts.order
-    if facts.attempts:
-        out["attempts"] = [_attempt_to_index(one) for one in facts.attempts]
-    return out
-
-
-def _attempt_to_index(one: AttemptFacts) -> dict[str, Any]:
-    out: dict[str, Any] = {"number": one.number, "claim": job_wire.claim_to_json(one.claim)}
-    if one.end is not None:
-        out["end"] = job_wire.end_to_json(one.end)
-    if one.verdict is not None:
-        out["verdict"] = job_wire.verdict_to_json(one.verdict)
-    return out
-
-
-def _from_index(value: dict[str, Any]) -> JobFacts:
-    notes = {
-        name: job_wire.note_from_json(table_of(value[name])) if name in value else None
-        for name in ("cancelled", "again", "expired")
-    }
-    order = value.get("order")
-    return JobFacts(
-        job_wire.spec_from_json(table_of(value["spec"]), environment=False),
-        held=value.get("held") is True,
-        order=float(order) if isinstance(order, int | float) else None,
-        attempts=tuple(_attempt_from_index(table_of(one)) for one in value.get("attempts", ())),
-        **notes,
-    )
-
-
-def _attempt_from_index(value: dict[str, Any]) -> AttemptFacts:
-    """Only settled attempts are kept: none is locked, none lives."""
-    end, verdict = value.get("end"), value.get("verdict")
-    return AttemptFacts(
-        int(value["number"]),
-        job_wire.claim_from_json(table_of(value["claim"])),
-        end=None if end is None else job_wire.end_from_json(table_of(end)),
-        verdict=None if verdict is None else job_wire.verdict_from_json(table_of(verdict)),
     )

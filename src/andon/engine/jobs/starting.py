@@ -28,7 +28,7 @@ def lock_dispatcher(folder: JobsFolder) -> int | None:
 
 
 def is_dispatched(folder: JobsFolder) -> bool:
-    """Whether a dispatcher runs. A shared lock never keeps one from starting: it tries again."""
+    """Whether a dispatcher runs, as far as can be seen without starting one."""
     try:
         descriptor = os.open(folder.path / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -43,29 +43,41 @@ def is_dispatched(folder: JobsFolder) -> bool:
 
 
 def start_dispatcher(folder: JobsFolder) -> bool:
-    """Start one in a session of its own, unless one runs; whether one was started."""
-    if is_dispatched(folder):
-        return False
-    argv = module_command(MODULE, str(folder.path))
+    """Start one in a session of its own, unless one runs; whether one was started.
+
+    It inherits the lock that was taken here: of many that want to start one, only one does.
+    """
     try:
-        log = open_log(folder)
+        lock = lock_dispatcher(folder)
+        if lock is None:
+            return False
         try:
-            started = subprocess.Popen(
-                [*scope_prefix(f"andon-dispatcher-{os.urandom(6).hex()}"), *argv],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=module_environment(),
-                start_new_session=True,
-            )
+            started = _spawn(folder, lock)
         finally:
-            os.close(log)
+            os.close(lock)
     except OSError:
         return False  # the next command about jobs tries again
     # A process that goes on must not keep a zombie; one that ends leaves it to init.
     threading.Thread(target=started.wait, name="andon dispatcher", daemon=True).start()
     return True
+
+
+def _spawn(folder: JobsFolder, lock: int) -> "subprocess.Popen[bytes]":
+    log = open_log(folder)
+    argv = module_command(MODULE, str(folder.path), str(lock))
+    try:
+        return subprocess.Popen(
+            [*scope_prefix(f"andon-dispatcher-{os.urandom(6).hex()}"), *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=module_environment(),
+            pass_fds=(lock,),
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
 
 
 def open_log(folder: JobsFolder) -> int:

@@ -209,11 +209,10 @@ class JobCommand:
             os.killpg(self.pid, number)
 
     def has_group(self) -> bool:
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, 0)
-        except (ProcessLookupError, PermissionError):
-            return False
-        return True
+            return True
+        return False
 
 
 class Supervision:
@@ -376,11 +375,11 @@ class Supervision:
     def why_asked(self) -> str:
         if self.is_cancelled():
             return "cancelled"
-        again = note_in(os.path.join(self.job, "again"))
-        if again and again.get("attempt", 0) > self.task["attempt"]:
-            self.by = again.get("by") or None
-            return "requeued"
-        return "released"
+        again = note_in(os.path.join(self.job, "again")) or {}
+        if again.get("attempt", 0) <= self.task["attempt"]:
+            return "released"
+        self.by = again.get("by") or None
+        return "requeued"
 
     def stop(self, reason: str) -> None:
         """TERM to the group, then KILL; a stopped command handles the signal once it is resumed."""
@@ -401,12 +400,10 @@ class Supervision:
             "by": self.by,
             "host_kills": max(0, host_kills() - kills),
         }
-        if status is not None and os.WIFSIGNALED(status):
-            said["signal"] = os.WTERMSIG(status)
-            said["exit_code"] = 128 + os.WTERMSIG(status)
-        elif status is not None:
-            said["exit_code"] = os.WEXITSTATUS(status)
-        if status is not None and self.command.failure is not None:
+        if status is not None:
+            code = os.waitstatus_to_exitcode(status)
+            said["exit_code"] = code if code >= 0 else 128 - code
+            said["signal"] = -code if code < 0 else None
             said["message"] = self.command.failure
         data = json.dumps(said).encode()[:END_BYTES] + b"\n"
         written = self.write_end(data)
@@ -441,28 +438,24 @@ class Supervision:
             os.utime(self.task["bell"], ns=(now, now))
 
     def start_dispatcher(self) -> None:
-        """Where none runs: it completes the record, and starts what waits."""
+        """Where none runs: it completes the record, and starts what waits. It inherits the lock."""
         start = self.task["dispatcher"]
         try:
-            lock = os.open(start["lock"], os.O_RDONLY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            finally:
-                os.close(lock)
-        except BlockingIOError:
+            lock = os.open(start["lock"], os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # one runs
             return
-        except OSError:
-            pass
-        log = (os.POSIX_SPAWN_OPEN, 1, start["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.set_inheritable(lock, True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            log,
+            (os.POSIX_SPAWN_OPEN, 1, start["log"], flags, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ]
         os.chdir("/")
         with suppress(OSError):
             os.posix_spawn(
-                start["argv"][0], start["argv"], start["environment"],
+                start["argv"][0], [*start["argv"], str(lock)], start["environment"],
                 file_actions=actions, setsid=True,
             )  # fmt: skip
 
@@ -475,16 +468,12 @@ class Supervision:
             return
         part = self.log_bytes // 4
         path = os.path.join(self.attempt, OUTPUT)
-        try:
-            with open(path, "r+b", buffering=0) as file:
-                file.seek(size - part)
-                tail = file.read() or b""
-                left_out = size - 2 * part
-                file.truncate(part)
-            words = f"\n[andon: {left_out} bytes left out here: jobs.log_megabytes]\n"
+        words = f"\n[andon: {size - 2 * part} bytes left out here: jobs.log_megabytes]\n"
+        with suppress(OSError), open(path, "r+b", buffering=0) as file:
+            file.seek(size - part)
+            tail = file.read() or b""
+            file.truncate(part)
             write_all(self.output, words.encode() + tail)
-        except OSError:
-            return
 
 
 def main() -> int:

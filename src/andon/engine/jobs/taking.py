@@ -5,14 +5,14 @@ A dispatcher has at most four tickets in the queue between users, for its first 
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from andon.core.jobs.dispatch import BlockedJob, DispatchPlan, QueuedJob, plan
 from andon.core.jobs.waiting import lasts_seconds, request_of
 from andon.core.processes.redaction import redact
 from andon.core.sampling.masks import visibility
-from andon.core.sharing.choice import rank
+from andon.core.sharing.choice import Rank, rank
 from andon.core.sharing.eligibility import need_of, no_gpu, obstacles_of, preferred
 from andon.core.sharing.queueing import (
     Place,
@@ -108,11 +108,12 @@ class Taker:
 
     def _queued(
         self, jobs: Sequence[JobFacts], view: AvailabilityView, found: TakingRound
-    ) -> list[QueuedJob]:
+    ) -> Iterator[QueuedJob]:
+        """One by one: of a long queue the plan looks only at the first where nothing is free."""
         self._needs = {}
         sizes = [_empty_bytes(status) for status in view.snapshot.devices]
         largest = max((size for size in sizes if size is not None), default=None)
-        out: list[QueuedJob] = []
+        orders: dict[DeviceRequest, Rank] = {}
         for facts in jobs:
             request = request_of(facts, largest)
             need = self._need(request, facts.spec, view)
@@ -120,11 +121,11 @@ class Taker:
                 found.why[facts.spec.number] = HoldupWords(_sentence(need), need.mistakes)
                 continue
             found.requests[facts.spec.number] = request
-            order = rank(
-                preferred(view.snapshot.devices, request, self.availability.labels), request.layout
-            )
-            out.append(QueuedJob(facts.spec.number, need, lasts_seconds(facts.spec), order))
-        return out
+            if request not in orders:
+                liked = preferred(view.snapshot.devices, request, self.availability.labels)
+                orders[request] = rank(liked, request.layout)
+            lasts = lasts_seconds(facts.spec)
+            yield QueuedJob(facts.spec.number, need, lasts, orders[request])
 
     def _need(
         self, request: DeviceRequest, spec: JobSpec, view: AvailabilityView
@@ -202,7 +203,7 @@ class Taker:
         wanted = {one.number for one in first}
         for number in [n for n in self._tickets if n not in wanted]:
             self._granter.leave(self._tickets.pop(number))
-        waiting = len(found.plan.blocked)
+        waiting = len(jobs) - len(found.plan.starts)
         for place, one in enumerate(first, 1):
             try:
                 self._stand(jobs[one.number], one, found, waiting - place)

@@ -1,0 +1,173 @@
+"""The queue: `python -m bench.queue` submits, starts and lists jobs on simulated devices.
+
+Beside it gflow, in the same run, where its commands are on PATH.
+"""
+
+import argparse
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from andon.app.jobs import Queue, submit
+from andon.core.jobs.dispatch import QueuedJob, plan
+from andon.core.jobs.order import in_order
+from andon.core.jobs.states import standings
+from andon.engine.jobs.folder import JobsFolder, open_jobs_folder, write_whole
+from andon.engine.jobs.scanning import Scanner
+from andon.engine.jobs.submitting import here_spec
+from andon.model.job import JobSpec
+from andon.model.job import wire as job_wire
+from andon.model.work import DeviceRequest, Need
+from bench.history import Target
+
+MANY, DEVICES = 10_000, 8
+SUBMIT_SECONDS, LIST_SECONDS, NEXT_SECONDS, STARTS_PER_SECOND = 0.15, 0.5, 0.05, 20.0
+GFLOW = ("gbatch", "gqueue", "gflowd")
+
+
+def main() -> None:
+    options = _options()
+    with tempfile.TemporaryDirectory() as folder:
+        _settle(Path(folder) / "one")
+        alone = _submits(options.rounds)
+        rate = _starts(options.jobs)
+        _settle(Path(folder) / "many")
+        jobs = _fill(options.many)
+        chosen = _next_start(jobs)
+        listed = _measured("andon jobs", options.rounds, "jobs")
+        (jobs.path / "index.json").unlink(missing_ok=True)
+        _measured("andon jobs, without an index", 1, "jobs", first=False)
+    _beside_gflow(options.jobs)
+    print(Target("andon submit, seconds", alone, SUBMIT_SECONDS))
+    print(Target(f"next start among {options.many}, seconds", chosen, NEXT_SECONDS))
+    print(Target(f"andon jobs with {options.many} jobs, seconds", listed, LIST_SECONDS))
+    kept = "reached" if rate >= STARTS_PER_SECOND else "NOT reached"
+    print(
+        f"{kept}: {rate:.1f} starts a second on {DEVICES} simulated devices ({STARTS_PER_SECOND})"
+    )
+
+
+def _settle(place: Path) -> None:
+    place.mkdir()
+    os.environ |= {
+        "XDG_STATE_HOME": str(place / "state"),
+        "ANDON_LEASE_DIR": str(place / "book"),
+        "ANDON_JOBS_IDLE": "2s",
+        "ANDON_SIMULATE_SCENARIO": "idle",
+    }
+
+
+def _submits(rounds: int) -> float:
+    """With a dispatcher running, which the first one starts."""
+    words = ("submit", "--simulate", str(DEVICES), "--", "true")
+    first, _ = _timed(*words)
+    print(f"andon submit, with the start of a dispatcher: {first:.3f} s")
+    found = _measured("andon submit", rounds, *words)
+    _until_ended(open_jobs_folder())
+    return found
+
+
+def _starts(count: int) -> float:
+    """How many jobs a second start and end, from the first start to the last."""
+    folder = open_jobs_folder()
+    before = len(Queue(folder).jobs)
+    submit(_spec(DEVICES) for _ in range(count))
+    _until_ended(folder)
+    new = list(Queue(folder).jobs.values())[before:]
+    begun = sorted(facts.attempts[0].claim.at for facts in new)
+    return (len(begun) - 1) / max(1e-9, begun[-1] - begun[0])
+
+
+def _spec(devices: int) -> JobSpec:
+    return here_spec(("true",), DeviceRequest(), simulate=devices, git=False)
+
+
+def _until_ended(folder: JobsFolder) -> None:
+    queue = Queue(folder)
+    while any(not found.state.is_settled for found in queue.standings.values()):
+        time.sleep(0.1)
+        queue.refresh()
+
+
+def _fill(count: int) -> JobsFolder:
+    """Jobs that wait, written without the syncs that each submission makes."""
+    folder = open_jobs_folder()
+    folder.pause()  # no dispatcher may change what is measured
+    spec = _spec(1)
+    for number in range(1, count + 1):
+        folder.job(number).mkdir(mode=0o700)
+        text = job_wire.spec_to_json(spec) | {"number": number}
+        write_whole(folder.job(number), "job.json", job_wire.dumps(text), sync=False)
+    time.sleep(2.1)  # a folder that has just changed is read again
+    return folder
+
+
+def _next_start(folder: JobsFolder) -> float:
+    """From a change in the folder to the next start: states, order, plan."""
+    scanner = Scanner(folder)
+    began = time.monotonic()
+    jobs = scanner.scan()
+    print(f"a first scan of {len(jobs)} jobs: {time.monotonic() - began:.3f} s")
+    scanner.save(0)
+    began = time.monotonic()
+    scanner.scan()
+    print(f"a scan of what has not changed: {time.monotonic() - began:.3f} s")
+    need = Need(frozenset({"GPU-0"}))
+    found = []
+    for _ in range(5):
+        began = time.monotonic()
+        known = standings(jobs.values(), time.time())
+        ready = in_order(jobs[number] for number, one in known.items() if one.is_ready)
+        plan([QueuedJob(one.spec.number, need) for one in ready], (), time.time())
+        found.append(time.monotonic() - began)
+    return statistics.median(found)
+
+
+def _measured(label: str, rounds: int, *words: str, first: bool = True) -> float:
+    found = [_timed(*words) for _ in range(rounds + first)][first:]
+    wall, cpu = (statistics.median(one[place] for one in found) for place in (0, 1))
+    print(f"{label:<30} wall {wall:.3f} s, CPU {cpu:.3f} s")
+    return wall
+
+
+def _timed(*words: str) -> tuple[float, float]:
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "andon", *words], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.monotonic() - began, cpu
+
+
+def _beside_gflow(count: int) -> None:
+    """Its daemon must run with its own settings; only what a person does is measured."""
+    missing = [name for name in GFLOW if shutil.which(name) is None]
+    if missing:
+        print(f"gflow is not installed ({', '.join(missing)} not on PATH): no comparison")
+        return
+    walls = []
+    for _ in range(min(count, 10)):
+        began = time.monotonic()
+        done = subprocess.run(["gbatch", "true"], capture_output=True, text=True)
+        walls.append(time.monotonic() - began)
+        if done.returncode:
+            print(f"gflow: gbatch failed: {done.stderr.strip()[:200]} (is its daemon running?)")
+            return
+    print(f"gflow gbatch: {statistics.median(walls):.3f} s")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="how often each command is run")
+    parser.add_argument("--jobs", type=int, default=40, help="jobs that are started")
+    parser.add_argument("--many", type=int, default=MANY, help="jobs that wait in the long queue")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The cache of what jobs were: rows of plain values with a checksum, rebuilt when it is missing.
+
+Only andon writes it, whole, into a folder that no other user can write to; the checksum finds what
+was damaged or edited. So its values are taken as they are, which is ten times as fast.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any
+
+from andon.model.job import (
+    ArrayPlace,
+    AttemptClaim,
+    AttemptEnd,
+    AttemptFacts,
+    AttemptVerdict,
+    Checkpoint,
+    EndReason,
+    JobFacts,
+    JobNote,
+    JobSpec,
+    NotifyWhen,
+)
+from andon.model.job import wire as job_wire
+from andon.model.work import DeviceRequest, PlacementOrder
+
+INDEX_SCHEMA = "andon.job-index/1"
+_SPEC = tuple(one.name for one in fields(JobSpec))
+_REQUEST = tuple(one.name for one in fields(DeviceRequest))
+_LISTS = tuple(
+    _SPEC.index(name) for name in ("argv", "shown", "after", "after_any", "tags")
+)  # tuples, which JSON has as lists
+_AT = {name: _SPEC.index(name) for name in ("request", "array", "checkpoint", "notify")}
+_LAYOUT = _REQUEST.index("layout")
+
+
+def index_text(jobs: Mapping[int, tuple[int, JobFacts]]) -> str:
+    """A line with the checksum, then all rows: number, the time of the folder, the job."""
+    rows = job_wire.dumps([[number, stamp, _row(facts)] for number, (stamp, facts) in jobs.items()])
+    head = {"schema": INDEX_SCHEMA, "fields": _shape(), "checksum": zlib.crc32(rows.encode())}
+    return f"{job_wire.dumps(head)}\n{rows}\n"
+
+
+def index_rows(content: bytes) -> dict[int, tuple[int, Any]]:
+    """By number: the time of the folder, and a row; nothing where it is not whole or not ours."""
+    head, _, rows = content.partition(b"\n")
+    try:
+        said = json.loads(head)
+        if said["schema"] != INDEX_SCHEMA or said["fields"] != _shape():
+            return {}
+        if said["checksum"] != zlib.crc32(rows.rstrip(b"\n")):
+            return {}
+        return {number: (stamp, row) for number, stamp, row in json.loads(rows)}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def facts_from_row(row: Any) -> JobFacts | None:
+    """The job; None where it cannot be read."""
+    try:
+        spec, held, cancelled, again, expired, order, attempts = row
+        return JobFacts(
+            _spec(spec),
+            held,
+            None if cancelled is None else JobNote(*cancelled),
+            None if again is None else JobNote(*again),
+            None if expired is None else JobNote(*expired),
+            order,
+            tuple(_attempt(one) for one in attempts),
+        )
+    except (TypeError, ValueError, IndexError):
+        return None
+
+
+@lru_cache(maxsize=1)
+def _shape() -> int:
+    """Changes with the fields of the values: another version of andon reads the folders."""
+    kinds = (JobSpec, DeviceRequest, AttemptClaim, AttemptEnd, AttemptVerdict, JobNote)
+    names = [one.name for kind in kinds for one in fields(kind)]
+    return zlib.crc32(",".join(names).encode())
+
+
+def _row(facts: JobFacts) -> list[Any]:
+    notes = (facts.cancelled, facts.again, facts.expired)
+    return [
+        _spec_row(facts.spec),
+        facts.held,
+        *(None if note is None else _values(note) for note in notes),
+        facts.order,
+        [_attempt_row(one) for one in facts.attempts],
+    ]
+
+
+def _spec_row(spec: JobSpec) -> list[Any]:
+    row = [getattr(spec, name) for name in _SPEC]
+    row[_SPEC.index("environment")] = {}
+    row[_AT["request"]] = _values(spec.request)
+    row[_AT["array"]] = None if spec.array is None else _values(spec.array)
+    row[_AT["checkpoint"]] = None if spec.checkpoint is None else _values(spec.checkpoint)
+    return row
+
+
+def _spec(row: list[Any]) -> JobSpec:
+    for place in _LISTS:
+        row[place] = tuple(row[place])
+    row[_AT["request"]] = _request(*_tuples(row[_AT["request"]]))
+    if (array := row[_AT["array"]]) is not None:
+        row[_AT["array"]] = ArrayPlace(*array)
+    if (checkpoint := row[_AT["checkpoint"]]) is not None:
+        row[_AT["checkpoint"]] = Checkpoint(*checkpoint)
+    if (notify := row[_AT["notify"]]) is not None:
+        row[_AT["notify"]] = NotifyWhen(notify)
+    return JobSpec(*row)
+
+
+@lru_cache(maxsize=4096)
+def _request(*values: Any) -> DeviceRequest:
+    """One for all jobs that ask for the same."""
+    row = list(values)
+    row[_LAYOUT] = PlacementOrder(row[_LAYOUT])
+    return DeviceRequest(*row)
+
+
+def _attempt_row(one: AttemptFacts) -> list[Any]:
+    end, verdict = one.end, one.verdict
+    return [
+        one.number,
+        _values(one.claim),
+        None if end is None else _values(end),
+        None if verdict is None else _values(verdict),
+    ]
+
+
+def _attempt(row: list[Any]) -> AttemptFacts:
+    """Only settled attempts are kept: none is locked, none lives."""
+    number, claim, end, verdict = row
+    return AttemptFacts(
+        number,
+        AttemptClaim(*_tuples(claim)),
+        end=None if end is None else AttemptEnd(EndReason(end[0]), *end[1:]),
+        verdict=None if verdict is None else AttemptVerdict(*verdict),
+    )
+
+
+def _tuples(row: list[Any]) -> list[Any]:
+    return [tuple(value) if type(value) is list else value for value in row]
+
+
+def _values(value: Any) -> list[Any]:
+    return [getattr(value, one) for one in value.__slots__]

@@ -1,0 +1,235 @@
+"""The folder of jobs: written whole, read once, and what is torn or foreign is passed over."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.engine.jobs.folder import JobsFolder
+from andon.engine.jobs.job_index import facts_from_row, index_rows, index_text
+from andon.engine.jobs.scanning import Scanner
+from andon.errors import Gone, Unavailable
+from andon.model.job import (
+    ArrayPlace,
+    AttemptClaim,
+    AttemptEnd,
+    AttemptFacts,
+    AttemptVerdict,
+    Checkpoint,
+    EndReason,
+    JobFacts,
+    JobNote,
+    JobSpec,
+    NotifyWhen,
+)
+from andon.model.job import wire as job_wire
+from andon.model.json_fields import Wrong
+from andon.model.work import DeviceRequest, PlacementOrder
+
+AT = 1_790_000_000.0
+FULL = JobSpec(
+    7, "train", ("python", "a\udc80b", ""), "/home/\udcff", DeviceRequest(1, 4, 1 << 30, True,
+    ("H100",), ("quiet",), ("0",), ("1",), ("2",), PlacementOrder.PACK, False, True, -3, True),
+    AT, "ada", 0o077, {"A": "x\udc80", "TOKEN": "secret"}, ("A",), {"CUDA_VISIBLE_DEVICES": "1"}, 4,
+    "idle", 3600.0, 0.0, 5.0, (1, 2), (3,), AT + 9, ArrayPlace(7, 0, 3, 1), 2, True, 1,
+    Checkpoint("USR2", 1.5), NotifyWhen.FAIL, True, "boot", 12.5, "f" * 40, ("paper",),
+    {"image": "x"},
+)  # fmt: skip
+CLAIM = AttemptClaim(5, 6, "boot", 7, 8, AT, "k7qm2", ("GPU-1",), ("1",), "bcdfghjk", "/r", "vm")
+ENDED = AttemptFacts(
+    1, CLAIM, end=AttemptEnd(EndReason.CANCELLED, AT, AT + 1, 1.0, 143, 15, "run", "ada", 1, "why"),
+    verdict=AttemptVerdict("stopped", "stopped on request", True, 9),
+)  # fmt: skip
+WHOLE = JobFacts(
+    replace(FULL, environment={}), True, JobNote(1, AT, "ada", "x"), JobNote(2, AT), JobNote(3, AT),
+    -0.5, (ENDED, replace(ENDED, number=2, end=None)),
+)  # fmt: skip
+
+
+def plain(number: int = 0, **more: Any) -> JobSpec:
+    return JobSpec(number, "x", ("true",), "/", DeviceRequest(), AT, **more)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> JobsFolder:
+    return JobsFolder(tmp_path)
+
+
+def test_a_job_is_read_as_it_was_written() -> None:
+    text = job_wire.dumps(job_wire.spec_to_json(FULL))
+    assert job_wire.spec_from_json(job_wire.loads(text)) == FULL
+    assert text.isascii()
+
+
+@given(st.data())
+def test_a_damaged_description_is_refused_and_never_fails_otherwise(data: st.DataObject) -> None:
+    value: dict[str, Any] = json.loads(job_wire.dumps(job_wire.spec_to_json(FULL)))
+    name = data.draw(st.sampled_from(sorted(value)))
+    strange: st.SearchStrategy[Any] = st.sampled_from([None, True, -1, 1 << 70, "", [], {}, [{}]])
+    value[name] = data.draw(strange | st.floats() | st.text(max_size=3))
+    with suppress(Wrong):
+        job_wire.spec_from_json(value)
+
+
+def test_the_index_keeps_everything_but_the_environment() -> None:
+    rows = index_rows(index_text({7: (123, WHOLE)}).encode())
+    assert rows.keys() == {7}
+    assert rows[7][0] == 123
+    assert facts_from_row(rows[7][1]) == WHOLE
+
+
+def test_a_damaged_index_counts_as_none() -> None:
+    text = index_text({7: (123, WHOLE)}).encode()
+    assert index_rows(text)
+    for place in range(0, len(text), 40):
+        damaged = text[:place] + b"0" + text[place + 1 :]
+        if damaged != text:
+            assert index_rows(damaged) == {}, place
+    assert index_rows(b"") == index_rows(b"{}\n[]") == index_rows(text[:-30]) == {}
+
+
+@contextmanager
+def aged(folder: JobsFolder) -> Iterator[None]:
+    """As if nothing had changed for a while."""
+    yield
+    for path in folder.path.iterdir():
+        if path.is_dir():
+            os.utime(path, ns=(1, 1))
+
+
+def test_numbers_are_given_once(folder: JobsFolder) -> None:
+    taken: list[int] = []
+
+    def take() -> None:
+        taken.extend(folder.allocate() for _ in range(50))
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == list(range(1, 201))
+    (folder.path / "counter").unlink()
+    assert folder.allocate() == 201
+    (folder.path / "counter").write_text("nonsense")
+    assert folder.allocate() == 202
+
+
+def test_an_array_has_the_number_of_its_first_job(folder: JobsFolder) -> None:
+    folder.submit([plain()])
+    made = folder.submit(plain(array=ArrayPlace(0, index, 2)) for index in (5, 6))
+    assert [one.label for one in made] == ["2_5", "2_6"]
+    assert [facts.spec.label for facts in Scanner(folder).scan().values()] == ["1", "2_5", "2_6"]
+
+
+def test_a_submission_that_fails_leaves_nothing(folder: JobsFolder) -> None:
+    def specs() -> Iterator[JobSpec]:
+        yield plain()
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(Unavailable, match="No space left on device"):
+        folder.submit(specs())
+    assert Scanner(folder).scan() == {}
+    assert not (folder.path / "1").exists()
+
+
+def test_only_the_owner_can_read_a_job(folder: JobsFolder) -> None:
+    folder.submit([plain(environment={"TOKEN": "secret"})])
+    assert (folder.job(1) / "job.json").stat().st_mode & 0o777 == 0o600
+    assert folder.spec(1).environment == {"TOKEN": "secret"}
+    with pytest.raises(Gone):
+        folder.spec(2)
+
+
+def test_what_is_torn_or_foreign_is_named_and_passed_over(folder: JobsFolder) -> None:
+    folder.submit(plain() for _ in range(6))
+    (folder.job(1) / "job.json").write_text('{"schema": "andon.job/1", "number"')
+    (folder.job(2) / "job.json").write_text("[]")
+    (folder.job(3) / "job.json").unlink()
+    (folder.job(3) / "job.json").mkdir()
+    (folder.job(4) / "cancelled").write_text("nonsense")
+    (folder.job(5) / "attempt-1").mkdir()
+    (folder.job(5) / "attempt-1" / "claim").write_text("{}")
+    (folder.path / "007").mkdir()
+    (folder.path / "notes").write_text("mine")
+    scanner = Scanner(folder)
+    found = scanner.scan()
+    assert found.keys() == {4, 5, 6}
+    assert found[4].cancelled is None
+    assert found[5].attempts == ()
+    assert {str(Path(one).relative_to(folder.path)) for one in scanner.unread} == {
+        "1/job.json", "2/job.json", "3/job.json", "4/cancelled", "5/attempt-1/claim",
+    }  # fmt: skip
+
+
+def test_a_second_scan_reads_only_what_changed(
+    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with aged(folder):
+        folder.submit(plain() for _ in range(5))
+    scanner = Scanner(folder)
+    first = scanner.scan()
+    read: list[int] = []
+    whole = Scanner._facts
+
+    def counted(self: Scanner, path: Path, number: int) -> JobFacts:
+        read.append(number)
+        return whole(self, path, number)
+
+    monkeypatch.setattr(Scanner, "_facts", counted)
+    assert scanner.scan() == first
+    assert read == []
+    folder.small(3, "held", "")
+    assert scanner.scan()[3].held
+    assert read == [3]
+    with aged(folder):
+        scanner.save(0)
+    os.utime(folder.job(3))
+    read.clear()
+    assert Scanner(folder).scan().keys() == first.keys()
+    assert read == [3]
+
+
+def test_a_claim_that_comes_into_an_older_folder_is_seen(folder: JobsFolder) -> None:
+    """On a full disk the folder of an attempt can be made, and its claim only later."""
+    folder.submit([plain()])
+    with aged(folder):
+        (folder.job(1) / "attempt-1").mkdir()
+    scanner = Scanner(folder)
+    assert scanner.scan()[1].attempts == ()
+    claim = job_wire.dumps(job_wire.claim_to_json(CLAIM))
+    with aged(folder):
+        (folder.job(1) / "attempt-1" / "claim").write_text(claim)
+    assert scanner.scan()[1].attempts[0].claim == CLAIM
+
+
+def test_a_removed_job_is_gone_and_its_files_with_it(folder: JobsFolder) -> None:
+    folder.submit([plain()])
+    (folder.job(1) / "attempt-1").mkdir()
+    (folder.job(1) / "attempt-1" / "output.log").write_text("x")
+    folder.remove(1)
+    assert not folder.job(1).exists()
+    assert Scanner(folder).scan() == {}
+
+
+def test_the_bell_rings_with_every_change(folder: JobsFolder) -> None:
+    rung = [folder.rung()]
+    for change in (
+        lambda: folder.submit([plain()]),
+        lambda: folder.small(1, "held", ""),
+        lambda: folder.drop(1, "held"),
+        folder.pause,
+        folder.unpause,
+        lambda: folder.remove(1),
+    ):
+        change()
+        rung.append(folder.rung())
+    assert len(set(rung)) == len(rung)

@@ -1,0 +1,76 @@
+"""Small things about jobs: the variables of a command, messages, and how a job is shown."""
+
+from dataclasses import replace
+
+from andon.app.job_messages import job_notice
+from andon.cli.show.jobs.listing import expected_words, why
+from andon.core.jobs.retention import too_old
+from andon.core.jobs.states import standings
+from andon.core.jobs.views import view_of
+from andon.engine.jobs.submitting import name_of
+from andon.engine.running.variables import defaults, free_port
+from andon.model.alert import Level
+from andon.model.job import Holdup, JobFacts, JobNote, JobSpec, JobState
+from andon.model.work import DeviceRequest
+
+AT = 1_790_000_000.0
+SPEC = JobSpec(
+    12, "train.py", ("python", "train.py", "--token", "abc"), "/", DeviceRequest(2, 2), AT, "ada",
+    shown=("A", "API_KEY"),
+)  # fmt: skip
+
+
+def test_a_command_has_a_port_of_its_own_unless_it_has_one() -> None:
+    assert defaults({}, 5000) == {
+        "PYTHONUNBUFFERED": "1",
+        "MASTER_PORT": "5000",
+        "PET_MASTER_PORT": "5000",
+    }
+    assert defaults({"MASTER_PORT": "1", "PYTHONUNBUFFERED": ""}, 5000) == {}
+    assert defaults({"PET_MASTER_PORT": "1"}, 5000) == {"PYTHONUNBUFFERED": "1"}
+    port = free_port()
+    assert port is not None
+    assert free_port(frozenset({port})) != port
+
+
+def test_a_job_is_called_like_its_script() -> None:
+    table = {("python", "a/train.py"): "train.py", ("python", "-m", "x"): "python", ("./go",): "go"}
+    assert {argv: name_of(argv) for argv in table} == table
+
+
+def test_a_job_that_waits_says_why_and_when_it_will_probably_start() -> None:
+    facts = JobFacts(SPEC)
+    holdup = Holdup("2 GPUs requested, 1 available", AT, AT + 3600, 6, ("GPU 0: held",))
+    view = view_of(
+        facts, standings([facts], AT)[12], 1, holdup, {"A": "1", "API_KEY": "s", "B": "2"}
+    )
+    assert why(view, AT).startswith("no. 1: 2 GPUs requested, 1 available; expected about ")
+    assert expected_words(view, AT).endswith(", from 6 runs")
+    assert view.environment == {"A": "1", "API_KEY": "…"}
+    assert "abc" not in view.command
+
+
+def test_a_message_about_a_failure_is_a_warning() -> None:
+    facts = JobFacts(SPEC, expired=JobNote(1, AT, "", "Insufficient GPUs after waiting 5 min"))
+    view = view_of(facts, standings([facts], AT)[12])
+    notice = job_notice(view, AT, "node7")
+    assert notice.alert.level is Level.WARNING
+    assert notice.alert.message == (
+        "Job 12 (train.py) failed: Insufficient GPUs after waiting 5 min"
+    )
+    good = job_notice(replace(view, state=JobState.SUCCEEDED, reason=None), AT, "node7")
+    assert good.alert.level is Level.INFO
+
+
+def test_old_jobs_are_deleted_unless_another_waits_for_them() -> None:
+    ended = JobNote(1, AT)
+    jobs = {
+        1: JobFacts(replace(SPEC, number=1), cancelled=ended),
+        2: JobFacts(replace(SPEC, number=2), cancelled=ended),
+        3: JobFacts(replace(SPEC, number=3, after_any=(2,))),
+        4: JobFacts(replace(SPEC, number=4), cancelled=replace(ended, at=AT + 95)),
+    }
+    known = standings(jobs.values(), AT)
+    known[3] = standings([jobs[3]], AT)[3]
+    assert too_old(jobs, known, AT + 100, 10.0) == [1]
+    assert too_old(jobs, known, AT + 100, 1000.0) == []
