@@ -13,6 +13,7 @@ from tests.integration.serving import Served, andon, serving
 
 PHONE = {"width": 390, "height": 844}
 PATIENCE_MS = 90_000
+pytestmark = pytest.mark.timeout(300)  # jobs start processes, on a machine that may be busy
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             andon(state, "cancel", "1", "2")
     finally:
         for name in env:
-            del os.environ[name]
+            os.environ.pop(name, None)
 
 
 @pytest.fixture

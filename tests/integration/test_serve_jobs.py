@@ -18,6 +18,7 @@ from tests.support.waiting import wait_for
 
 ME = user_name(os.getuid())
 PATIENCE = 90.0
+pytestmark = pytest.mark.timeout(300)  # jobs start processes, on a machine that may be busy
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 andon(state, "cancel", name)
     finally:
         for name in env:
-            del os.environ[name]
+            os.environ.pop(name, None)
 
 
 def asked(home: Served, path: str, known: bool = True) -> Any:

@@ -204,7 +204,7 @@ class Taker:
         wanted = {one.number for one in first}
         for number in [n for n in self._tickets if n not in wanted]:
             self._granter.leave(self._tickets.pop(number))
-        waiting = len(found.plan.blocked)
+        waiting = len(jobs) - len(found.plan.starts)
         for place, one in enumerate(first, 1):
             try:
                 self._stand(jobs[one.number], one, found, waiting - place)
