@@ -11,18 +11,21 @@ import tarfile
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import REPOSITORY, need
-from tests.integration.parts import PATH, Docker, docker_engine, need_root, wait_until
+from tests.integration.parts import PATH, Docker, docker_engine, need_root
 from tests.standin import StandIn, StandInProcess
+from tests.support.waiting import wait_for
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="containers of Linux"),
     pytest.mark.timeout(400),  # an image is built
 ]
 DEPLOY = REPOSITORY / "deploy/docker"
+PATIENCE_SECONDS = 120.0
 LEFT_OUT = {
     "test", "tests", "idlelib", "tkinter", "lib2to3", "turtledemo", "ensurepip", "__pycache__",
     "site-packages", "dist-packages", "pydoc_data",
@@ -71,10 +74,9 @@ def test_it_serves_without_root_and_is_healthy(docker: Docker, image: str) -> No
     name = docker("run", *options, image, "serve", "--host", "0.0.0.0", "--simulate", "2")
     try:
         state = "{{.State.Status}} {{.State.Health.Status}}"
-        wait_until(lambda: "starting" not in docker("inspect", "--format", state, name), "health")
-        wait_until(
+        wait_for(
             lambda: docker("inspect", "--format", state, name) == "running healthy",
-            docker("logs", name),
+            PATIENCE_SECONDS,
         )
         assert docker("exec", name, "id", "-u") == "26366"
     finally:
@@ -88,7 +90,9 @@ def test_pids_of_the_host_are_said_to_be_the_hosts(
     standin.change(0, processes=(StandInProcess(os.getpid(), memory=5 << 30),))
     for folder in (standin.folder, *standin.folder.parents[:-2]):
         folder.chmod(folder.stat().st_mode | 0o055)
-    (standin.folder).chmod(0o777)
+    standin.folder.chmod(0o777)
+    for file in standin.folder.iterdir():
+        file.chmod(0o666)  # the stand-in counts calls in them
     mounts = [f"--volume={one}:{one}" for one in (standin.folder, library)]
     variables = [f"--env=STANDIN_FOLDER={standin.folder}", f"--env=LD_LIBRARY_PATH={library}"]
     options = ["--rm", "--network=none", "--gpus=all", *mounts, *variables]
@@ -112,39 +116,60 @@ def test_the_compose_file_says_the_same() -> None:
     assert "andon" in compose["volumes"]
 
 
-def _base(folder: Path) -> Path:
-    """An image with busybox, this Python, pip and what `andon[serve]` needs."""
-    tar_file, shelf = folder / "base.tar", f"/usr/lib/python{sysconfig.get_python_version()}"
-    libraries: set[str] = set()
-    with tarfile.open(tar_file, "w") as tar:
-        for name, mode in {"bin": 0o755, "tmp": 0o1777, "var": 0o755, "usr": 0o755}.items():
+class _ImageTar:
+    """The files of an image. An engine closes folders to users that a tar does not name."""
+
+    def __init__(self, tar: tarfile.TarFile) -> None:
+        self._tar, self._named = tar, set[str]()
+
+    def add(self, source: Path, target: str, **more: Any) -> None:
+        self._parents(target)
+        if target not in self._named:  # once: an engine refuses a path that comes twice
+            self._named.add(target)
+            self._tar.add(source, target.lstrip("/"), **more)
+
+    def link(self, target: str, to: str) -> None:
+        self._parents(target)
+        made = tarfile.TarInfo(target.lstrip("/"))
+        made.type, made.linkname = tarfile.SYMTYPE, to
+        self._tar.addfile(made)
+
+    def folder(self, name: str, mode: int = 0o755) -> None:
+        if name not in self._named:
+            self._named.add(name)
             made = tarfile.TarInfo(name)
             made.type, made.mode = tarfile.DIRTYPE, mode
-            tar.addfile(made)
-        for name in ("usr/bin", "usr/lib", "var/lib", "usr/local"):
-            made = tarfile.TarInfo(name)
-            made.type, made.mode = tarfile.DIRTYPE, 0o755
-            tar.addfile(made)
-        busybox = shutil.which("busybox", path=PATH)
-        assert busybox
-        tar.add(busybox, "bin/busybox")
+            self._tar.addfile(made)
+
+    def _parents(self, target: str) -> None:
+        for one in list(Path(target.lstrip("/")).parents)[-2::-1]:
+            self.folder(str(one))
+
+
+def _base(folder: Path) -> Path:
+    """An image with busybox, this Python, pip and what `andon[serve]` needs."""
+    shelf = f"usr/lib/python{sysconfig.get_python_version()}"
+    stdlib, packages = Path(sysconfig.get_path("stdlib")), _packages()
+    busybox, python = shutil.which("busybox", path=PATH), Path(sys.executable).resolve()
+    assert busybox
+    with tarfile.open(folder / "base.tar", "w") as opened:
+        tar = _ImageTar(opened)
+        tar.folder("tmp", 0o1777)
+        tar.folder("var")
+        tar.folder("var/lib")
+        tar.add(Path(busybox), "bin/busybox")
         for name in ("sh", "mkdir", "chown", "rm", "echo", "id"):
-            link = tarfile.TarInfo(f"bin/{name}")
-            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-            tar.addfile(link)
-        python = Path(sys.executable).resolve()
+            tar.link(f"bin/{name}", "busybox")
         tar.add(python, "usr/bin/python3")
-        tar.add(sysconfig.get_path("stdlib"), shelf.lstrip("/"), filter=_kept)
-        for file, target in _packages():
-            tar.add(file, f"{shelf}/site-packages/{target}".lstrip("/"))
-        found = [python, *Path(sysconfig.get_path("stdlib"), "lib-dynload").glob("*.so")]
-        found += [file for file, _ in _packages() if ".so" in file.suffixes]
-        for binary in found:
-            listed = subprocess.run(["ldd", str(binary)], capture_output=True, text=True)
-            libraries.update(re.findall(r"(/\S+)\s\(0x", listed.stdout))
-        for library in sorted(libraries):
-            tar.add(Path(library).resolve(), library.lstrip("/"))
-    return tar_file
+        tar.add(stdlib, shelf, filter=_kept)
+        for file, target in packages:
+            tar.add(file, f"{shelf}/site-packages/{target}")
+        found = [python, *(stdlib / "lib-dynload").glob("*.so")]
+        found += [file for file, _ in packages if ".so" in file.suffixes]
+        listed = subprocess.run(["ldd", *map(str, found)], capture_output=True, text=True).stdout
+        for library in sorted(set(re.findall(r"(/\S+)\s\(0x", listed))):
+            tar.add(Path(library).resolve(), library)
+    return folder / "base.tar"
 
 
 def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
