@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.integration.parts import wait_until
-from tests.support.warm import Popen, may_be_warm, warmth
+from tests.support.warm import COLD_STARTS, Popen, may_be_warm, warmth
 
 COMMAND = (sys.executable, "-m", "andon.cli")
 IN_BOTH_WAYS: tuple[tuple[str, ...], ...] = (
@@ -42,10 +42,13 @@ def started(warm: bool, *arguments: str, **options: Any) -> Popen:
 
 @pytest.fixture(autouse=True)
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked for once, so that the next command of this environment is a forked one."""
+    """Asked for often enough that the next command of this environment is a forked one."""
     monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
-    subprocess.run([*COMMAND, "--version"], check=True, capture_output=True)
+    was_on, warmth.is_on = warmth.is_on, False
+    for _ in range(COLD_STARTS if not warmth.kept() else 0):
+        subprocess.run([*COMMAND, "--version"], check=True, capture_output=True)
+    warmth.is_on = was_on
 
 
 def test_both_say_the_same_and_end_the_same(tmp_path: Path) -> None:

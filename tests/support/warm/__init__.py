@@ -2,7 +2,7 @@
 
 To start an interpreter and import andon takes longer than most commands. `Popen` here is
 `subprocess.Popen` in every respect, except that `python -m andon.cli …` is forked from a process
-that is kept for its environment. The first command of an environment starts cold, as for a person;
+that is kept for its environment. The first commands of an environment start cold, as for a person;
 so do all in a test that is marked `cold`, and whatever differs from a plain command in its
 interpreter, its user or its descriptors. A forked command is a child of the test like any other.
 """
@@ -24,6 +24,8 @@ from tests.support.warm.request import FLAGS, HEADER, Start
 
 COLD_VARIABLE = "COLD_TESTS"  # set it to start every command cold
 MODULE = "andon.cli"
+COLD_STARTS = 2  # of an environment: an interpreter that is kept must be worth its own start
+MOST_KEPT = 4  # at once; the oldest is ended
 ROOT = str(Path(__file__).parents[3])
 # What an interpreter, its loader and its C library read only once, when they start.
 _AT_START = ("LD_", "PYTHON", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_")
@@ -76,9 +78,11 @@ class Warmth:
         key = tuple(sorted(item for item in environment.items() if item[0].startswith(_AT_START)))
         with self._lock:
             self._asked[key] += 1
-            if not self.is_on or self._asked[key] == 1:
+            if not self.is_on or self._asked[key] <= COLD_STARTS:
                 return None
             if key not in self._kept:
+                if len(self._kept) == MOST_KEPT:
+                    self._kept.pop(next(iter(self._kept))).end()
                 self._kept[key] = _start(dict(key))
             self.forked += 1
             return self._kept[key].fork(start, descriptors)
