@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, ViewportSize, expect
 
 from tests.integration.board import opened, sign_in, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, andon, serving
 
-PHONE = {"width": 390, "height": 844}
+PHONE = ViewportSize(width=390, height=844)
 PATIENCE_MS = 90_000
 pytestmark = pytest.mark.timeout(300)  # jobs start processes, on a machine that may be busy
 

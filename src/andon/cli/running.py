@@ -33,7 +33,7 @@ from andon.engine.sharing.availability import AvailabilityView
 from andon.engine.sharing.granter import Grant
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
-from andon.host.oom_kills import host_kills
+from andon.host.memory.oom_kills import host_kills
 from andon.host.topology.affinity import allowed_cpus
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold, name_container_in

@@ -8,7 +8,7 @@ from andon.core.probing.judging import TrialEnd, judged
 from andon.core.probing.results import ProbePlan, probe_of
 from andon.engine.probing.trial_readings import MemoryReturn, TrialMeter, TrialReadings
 from andon.engine.running.recorder import SampleSource
-from andon.host.oom_kills import host_kills
+from andon.host.memory.oom_kills import host_kills
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
 from andon.model.run import RunDevice
 
