@@ -1,8 +1,6 @@
 """The board's pages of jobs: the queue, one job with its output, and cancelling it."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
@@ -11,6 +9,7 @@ from tests.integration.board import opened, sign_in, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, andon, serving
 
+ENV = {"ANDON_SIMULATE_SCENARIO": "idle"}
 PHONE = ViewportSize(width=390, height=844)
 PATIENCE_MS = 90_000
 pytestmark = pytest.mark.timeout(300)  # jobs start processes, on a machine that may be busy
@@ -25,18 +24,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     state = tmp_path_factory.mktemp("home")
-    env = {
-        "ANDON_LEASE_DIR": str(tmp_path_factory.mktemp("x") / "book"),
-        "ANDON_SIMULATE_SCENARIO": "idle",
-    }
-    os.environ.update(env)
-    try:
-        with serving(state, "--no-history", simulate=1) as served:
-            yield served
-            andon(state, "cancel", "1", "2")
-    finally:
-        for name in env:
-            os.environ.pop(name, None)
+    ENV["ANDON_LEASE_DIR"] = str(tmp_path_factory.mktemp("x") / "book")
+    with serving(state, "--no-history", simulate=1, **ENV) as served:
+        yield served
+        andon(state, "cancel", "1", "2", **ENV)
 
 
 @pytest.fixture
@@ -45,16 +36,14 @@ def seen(browser: Browser) -> Iterator[Window]:
         yield found
 
 
-def test_jobs_from_an_empty_page_to_a_cancelled_one(
-    home: Served, seen: Window, tmp_path: Path
-) -> None:
+def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) -> None:
     page = seen.page
     sign_in(page, home)
     page.goto(f"{home.url}/#/jobs")
     expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible(timeout=PATIENCE_MS)
     for name, script in (("train", "echo begun; sleep 600"), ("second", "echo two")):
         made = andon(home.state, "submit", "--simulate", "1", "--name", name, "--", "sh", "-c",
-                     script)  # fmt: skip
+                     script, **ENV)  # fmt: skip
         assert made.code == 0, made.err
     expect(page.get_by_text("● running")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_text("1 running, 1 waiting, 0 ended")).to_be_visible(timeout=PATIENCE_MS)
