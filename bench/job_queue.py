@@ -33,7 +33,7 @@ GFLOW = ("gbatch", "gqueue", "gflowd")
 
 def main() -> None:
     options = _options()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         _settle(Path(folder) / "one")
         alone = _submits(options.rounds)
         rate = _starts(options.jobs)

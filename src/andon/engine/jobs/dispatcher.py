@@ -105,7 +105,10 @@ class Dispatcher:
             time.sleep(BUSY_NAP_SECONDS if busy else NAP_SECONDS)
 
     def is_idle(self) -> bool:
+        """Also where its folder has been deleted: nothing can come there any more."""
         now = time.monotonic()
+        if not self._folder.path.is_dir():
+            return True
         if self._has_work():
             self._idle_since = None
         elif self._idle_since is None:

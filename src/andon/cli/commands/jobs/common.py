@@ -29,7 +29,8 @@ def open_queue(choices: Choices, wake: bool = True) -> "Queue":
     queue = Queue()
     for path, why in list(queue.unread.items())[:5]:
         notice(f"{path} is not a job: {why}", choices)
-    if wake and any(not found.state.is_settled for found in queue.standings.values()):
+    active = any(not found.state.is_settled for found in queue.standings.values())
+    if wake and active and not queue.paused:
         start_dispatcher(queue.folder)
     return queue
 
