@@ -25,7 +25,11 @@ def browser() -> Iterator[Browser]:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     state = tmp_path_factory.mktemp("home")
     ENV["ANDON_LEASE_DIR"] = str(tmp_path_factory.mktemp("x") / "book")
-    with serving(state, "--no-history", simulate=1, **ENV) as served:
+    with serving(
+        state, "--no-history", simulate=1,
+        ANDON_LEASE_DIR=ENV["ANDON_LEASE_DIR"],
+        ANDON_SIMULATE_SCENARIO=ENV["ANDON_SIMULATE_SCENARIO"],
+    ) as served:  # fmt: skip
         yield served
         andon(state, "cancel", "1", "2", **ENV)
 

@@ -21,7 +21,7 @@ from tests.support import snapshots as drawn
 from tests.support.described import check
 from tests.support.run_records import write_record
 from tests.support.served_runs import row_at, runs_of
-from tests.support.web_parts import Caller, Parts, served
+from tests.support.web_parts import TOKEN, Caller, Parts, served
 
 GPU = drawn.uuid(0)
 
@@ -147,11 +147,12 @@ ASKED = [path for method, path in ANSWERS if method == "get" and path != "/api/a
 
 @pytest.mark.parametrize("path", ASKED)
 def test_the_described_types_are_what_is_said(client: Caller, path: str) -> None:
-    named = {"{device}": "0", "{name}": "thermal", "{run}": "kqzvmtra"}
+    named = {"{device}": "0", "{name}": "thermal", "{run}": "kqzvmtra", "{job}": "1"}
     asked = path
     for place, name in named.items():
         asked = asked.replace(place, name)
-    check(client.get(asked).json(), ANSWERS["get", path])
+    said = client.get(asked, headers={"Authorization": f"Bearer {TOKEN}"})
+    check(said.json(), ANSWERS["get", path])
 
 
 def test_features_name_every_place(client: Caller) -> None:

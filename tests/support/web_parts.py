@@ -35,6 +35,7 @@ from andon.web.server_runs import ServerRuns
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys
+from tests.support.queued_jobs import one_job
 from tests.support.served_runs import runs_of
 
 TOKEN = "t" * 43
@@ -136,6 +137,7 @@ class Parts:
             watcher=self.watcher,
             remote_leases=self.lender,
             runs=runs or runs_of([]),
+            jobs=one_job(folder / "jobs"),
         )
         self.app: App = build(self.shop, rules, self.audit)
 

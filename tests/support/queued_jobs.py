@@ -1,0 +1,26 @@
+"""A queue with one job that waits, for servers in tests."""
+
+from pathlib import Path
+
+from andon.app.jobs import Queue
+from andon.engine.jobs.folder import JobsFolder
+from andon.model.job import JobSpec
+from andon.model.work import DeviceRequest
+from andon.web.server_jobs import ServerJobs
+
+AT = 1_790_000_000.0
+
+
+def one_job(folder: Path) -> ServerJobs:
+    """Shown by a server of root, which accepts none over the network."""
+    folder.mkdir(exist_ok=True)
+    if not (folder / "1").exists():
+        JobsFolder(folder).submit([JobSpec(0, "train", ("true",), "/", DeviceRequest(), AT)])
+    return ServerJobs(
+        lambda: Queue(JobsFolder(folder)),
+        "root",
+        lambda: None,
+        lambda: "a server of root accepts no jobs",
+        lambda document: [],
+        lambda: None,
+    )
