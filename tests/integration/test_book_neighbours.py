@@ -6,6 +6,7 @@ nothing of this machine is written to, and nothing runs on when a script ends.
 
 import pytest
 
+from andon.host.kin import user_name
 from tests.integration.machine import on_a_machine
 
 # Findings 3 and 4: one small file.
@@ -131,7 +132,7 @@ hold 1000 /tmp/andon
 andon setup
 user 1000 "$PYTHON" -P -m andon.cli leases --simulate 2
 """)
-    assert "/tmp/andon of 1000 is no longer used; it still has 1 lease" in said
+    assert f"/tmp/andon of {user_name(1000)} is no longer used; it still has 1 lease" in said
     assert "sleep 60" in said
 
 
@@ -260,7 +261,7 @@ user 1000 "$PYTHON" -P -c "$FORGE_WORK" $victim
 """,
         FORGE_WORK=FORGE_WORK,
     ).splitlines()
-    assert said[:2] == ["[]", "['1000']"]
+    assert said[:2] == ["[]", f"['{user_name(1000)}']"]
 
 
 @pytest.mark.parametrize("folder", ["/", "/tmp", "/etc"])
