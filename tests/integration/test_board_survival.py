@@ -73,7 +73,7 @@ def test_everything_is_clicked_while_the_server_is_dead_and_recovers(
         sign_in(page, first)
         expect(tiles(page)).to_have_count(DEVICES)
         expect(page.locator("footer .link")).to_have_text("live")
-        expect(page.locator("header nav a")).to_have_count(7)
+        expect(page.locator("header nav a")).to_have_count(9)
         every = pages(page)
         page.evaluate("window.thisVeryPage = true")
         first.process.send_signal(signal.SIGKILL)

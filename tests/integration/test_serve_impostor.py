@@ -29,7 +29,7 @@ ONE_READING = "Based on one reading"
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "watch": ("-n", "1"), "release": ("x",), "lease extend": ("x", "--for", "1h"),
     "alerts show": ("x",), "alerts ack": ("x",), "alerts silence": ("x", "1h"),
-    "alerts unsilence": ("x",), "open": ("--print",), "history": ("0",),
+    "alerts unsilence": ("x",), "open": ("--print",), "history": ("0",), "estimate": ("qwen3-8b",),
 }  # fmt: skip
 
 
@@ -104,7 +104,9 @@ def test_no_command_shows_the_own_token_to_another_users_listener(
     assert "Traceback" not in done.err
     assert token_of(state) not in liar.text()
     assert "authorization" not in liar.text().lower()
-    if command == "open":
+    if command == "top":
+        assert (done.code, liar.text()) == (2, ""), "it needs a terminal, and asks no one without"
+    elif command == "open":
         assert done.code == 4
         assert "evil" not in done.out + done.err
         assert "nobody" in done.err, "it says who listens there"

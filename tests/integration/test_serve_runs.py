@@ -15,6 +15,7 @@ from andon.web.answers.shapes import ANSWERS
 from tests.integration.run_writing import WrittenRun
 from tests.integration.serving import READY_SECONDS, Served, andon, serving
 from tests.support.described import check
+from tests.support.waiting import wait_for
 
 ME = user_name(os.getuid())
 
@@ -162,6 +163,7 @@ def test_the_commands_read_a_servers_runs_as_their_own(
     other.end(60)
     ids = finished.begin.id, other.begin.id
     server = ("--url", home.url, "--token-file", str(home.state / "andon" / "token"))
+    wait_for(lambda: ids[1] in andon(tmp_path, "runs", "--json", *server).out, 60)
     for words in (("--name", "other*", "--json"), ("show", ids[0]), ("tail", ids[0]),
                   ("report", ids[0], "--format", "md"), ("compare", *ids)):  # fmt: skip
         here, there = andon(home.state, "runs", *words), andon(tmp_path, "runs", *words, *server)

@@ -46,7 +46,7 @@ def test_a_users_own_section_changes_only_what_it_names() -> None:
     assert policy.limits_of("bob", 7) == UserLimits(2, 43_200.0, 20)
     assert policy.limits_of("alice", 8) == UserLimits(8, 43_200.0, 20)
     assert policy.limits_of("carol", 1234) == UserLimits(2, None, 20)
-    assert policy.everyone.words == "at most 2 GPUs, 12 h 0 min a lease, 20 waiting"
+    assert policy.everyone.words == "at most 2 GPUs, 12 h a lease, 20 waiting"
     assert NO_POLICY.limits_of("bob", 7) == UserLimits()
 
 
@@ -70,7 +70,7 @@ def test_every_refusal_names_the_file_and_the_limit() -> None:
     policy, limits = NO_POLICY, UserLimits(2, 3600.0, 3)
     refused: dict[str, Callable[[], None]] = {
         "2 GPUs at a time; 3 GPUs requested": lambda: check_terms(policy, limits, "eve", 3, None),
-        "leases of at most 1 h 0 min; 2 h 0 min requested": (
+        "leases of at most 1 h; 2 h requested": (
             lambda: check_terms(policy, limits, "eve", 1, 7200.0)
         ),
         "3 waiting at a time; 3 wait already": lambda: check_queued(policy, limits, "eve", 3),
