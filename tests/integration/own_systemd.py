@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY, need
-from tests.integration.machine import NO_OVERLAY, closed_folders
+from tests.integration.machine import NO_OVERLAY, closed_folders, hidden_folders
 from tests.support.waiting import wait_for
 
 HIERARCHY = Path("/sys/fs/cgroup/systemd")
@@ -45,6 +45,7 @@ mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts $R/dev/pts
 ln -s pts/ptmx $R/dev/ptmx; ln -s /proc/self/fd $R/dev/fd
 mount -t tmpfs -o mode=755 tmpfs $R/run
 mount -t tmpfs -o mode=1777 tmpfs $R/tmp
+for folder in $HIDDEN; do mkdir -p $R$folder; mount --bind $folder $R$folder; done
 mount -t sysfs -o ro sysfs $R/sys
 mount -t tmpfs -o mode=755 tmpfs $R/sys/fs/cgroup
 mkdir $R/sys/fs/cgroup/systemd
@@ -103,6 +104,7 @@ def in_a_systemd(script: str, folder: Path, logind: str = "") -> str:
             "MACHINE": MACHINE,
             "SHARED": str(folder),
             "CLOSED": closed_folders(),
+            "HIDDEN": hidden_folders(),
             "LOGIND": f"[Login]\n{logind}\n",
         },
         stdout=subprocess.PIPE,

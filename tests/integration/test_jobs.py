@@ -152,7 +152,8 @@ def test_a_job_runs_with_the_folder_the_umask_and_the_environment_of_its_submiss
     assert (umask, folder) == ("0027", str(done.place / "repository"))
 
 
-def test_a_job_is_a_run(done: Done) -> None:
+def test_a_job_is_a_run(done: Done, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(done.place / "state"))
     lines = done.lines("variables")
     begin, end = lines[0], lines[-1]
     view = done.views["variables"]

@@ -101,7 +101,7 @@ class Sampler:
         self._own_start = 0.0
         self._mark: Mark | None = None
         self._account = RunAccount.NONE
-        self._places = False
+        self._places = self._asked_ahead = False
 
     # For callers.
 
@@ -109,6 +109,7 @@ class Sampler:
         """Start the readers without waiting: they may be ready by the first sample."""
         with self._ticking:
             self._begin()
+            self._asked_ahead = not self._places
             for vendor in self._vendors:
                 vendor.ask(self._ticks, self._bus.watched, time.monotonic(), places=self._places)
 
@@ -265,6 +266,12 @@ class Sampler:
         for vendor in self._vendors:
             vendor.ask(self._ticks, watched, time.monotonic(), account, self._places)
         waited = self._collect()
+        if self._places and self._asked_ahead:
+            # What was collected may be the answer to the question before, which was without them.
+            self._asked_ahead = False
+            for vendor in self._vendors:
+                vendor.ask(self._ticks, watched, time.monotonic(), places=True)
+            waited += self._collect()
         snapshot = self._snapshot(at, hasty, self._new_events())
         self._sampler_cpu += time.thread_time() - cpu
         self._sampler_wall += time.perf_counter() - wall - waited
