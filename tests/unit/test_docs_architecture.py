@@ -13,7 +13,7 @@ SECTIONS: dict[str, str] = dict(re.findall(r"^## (.+)\n((?:(?!^## ).*\n?)*)", PA
 WALKS = {title: body for title, body in SECTIONS.items() if title.startswith("Walk")}
 _PATH = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+)*/?")
 BUILT = {"web/static"}  # made by the package's build, and not in the repository
-LONGEST_LINES = 300
+LONGEST_LINES = 320
 
 
 def paths(text: str) -> list[str]:

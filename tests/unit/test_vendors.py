@@ -52,6 +52,7 @@ def test_no_other_module_lists_drivers_modules_pci_ids_or_masks() -> None:
     assert set(found) <= {
         'core/doctor/access.py: "NVIDIA_VISIBLE_DEVICES"',  # what a container was given
         'core/doctor/devices.py: "CUDA_DEVICE_ORDER"',  # what a note of the masks is about
+        'engine/jobs/submitting.py: "CUDA_VISIBLE_DEVICES"',  # what is shown of a job
         'core/doctor/findings.py: "nouveau"',  # the code of a finding
     }
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -10,6 +9,7 @@ from andon.core.executing.order import CreatedWork, WorkEnd, WorkOrder
 from andon.errors import Denied, Gone, Invalid
 from andon.host.ending.family import parents
 from andon.host.ending.handles import ProcessHandle
+from andon.host.interpreter import code_command
 from andon.kernel_files import read
 
 LABEL_VARIABLE = "ANDON_WORK"  # in the environment of its processes
@@ -56,7 +56,7 @@ class LocalExecutor:
     def follow(self, work: CreatedWork, since: float) -> Sequence[str]:
         """Its output went elsewhere: this only waits for the end of its first process."""
         pids = [str(pid) for pid in _labelled(work.label)]
-        return [sys.executable, "-I", "-S", "-c", _WAIT, *pids[:1]]
+        return code_command(_WAIT, *pids[:1])
 
     def find(self, label: str) -> Sequence[CreatedWork]:
         return [CreatedWork(label, label)] if any(True for _ in _labelled(label)) else []

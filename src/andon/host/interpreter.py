@@ -15,6 +15,11 @@ def script_command(script: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-S", str(script), *arguments]
 
 
+def code_command(code: str, *arguments: str) -> list[str]:
+    """A few lines that import only the standard library: isolated, without site."""
+    return [sys.executable, "-I", "-S", "-c", code, *arguments]
+
+
 def module_environment() -> dict[str, str]:
     """Our environment, with the folder that andon was imported from added at the end."""
     here = str(Path(__file__).parents[2])

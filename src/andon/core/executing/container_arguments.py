@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 from andon.core.executing.order import ContainerMount, ContainerOptions, WorkOrder
 from andon.model.device import Device
+from andon.model.vendors import AMD, INTEL, NVIDIA
 
 LEASE_LABEL, UID_LABEL, HOME_LABEL = "andon.lease", "andon.uid", "andon.home"
 HOME = "/tmp/andon-home"  # noqa: S108 - a path in the container
 DOCKER, PODMAN = "docker", "podman"
+WITH_FILES = frozenset({AMD.name, INTEL.name})
+"""Vendors whose devices a container gets as files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def _labels(order: WorkOrder) -> Iterable[tuple[str, str]]:
 
 
 def _device_arguments(order: WorkOrder, engine: EngineFacts) -> Iterable[str]:
-    nvidia = [device for device in order.devices if device.vendor == "nvidia"]
+    nvidia = [device for device in order.devices if device.vendor == NVIDIA.name]
     if engine.kind == PODMAN:
         yield from (f"--device=nvidia.com/gpu={device.uuid}" for device in nvidia)
     elif nvidia:
@@ -57,8 +60,8 @@ def _device_arguments(order: WorkOrder, engine: EngineFacts) -> Iterable[str]:
 
 def _file_arguments(order: WorkOrder) -> Iterable[str]:
     """AMD and Intel devices are files of this machine."""
-    others = [device for device in order.devices if device.vendor in ("amd", "intel")]
-    if any(device.vendor == "amd" for device in others):
+    others = [device for device in order.devices if device.vendor in WITH_FILES]
+    if any(device.vendor == AMD.name for device in others):
         yield "--device=/dev/kfd"
     for device in others:
         if (file := order.device_files.get(device.uuid)) is not None:
@@ -70,7 +73,7 @@ def without_files(order: WorkOrder) -> tuple[Device, ...]:
     return tuple(
         device
         for device in order.devices
-        if device.vendor in ("amd", "intel") and device.uuid not in order.device_files
+        if device.vendor in WITH_FILES and device.uuid not in order.device_files
     )
 
 

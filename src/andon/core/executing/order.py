@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from andon.errors import Invalid
 from andon.model.device import Device
+from andon.model.vendors import MASKED
 
 RESERVED_OPTIONS = {
     "--gpus": "andon gives the container its devices",
@@ -22,8 +23,7 @@ RESERVED_OPTIONS = {
 }
 """Options of the engine that andon sets itself, and why."""
 UNLEASED = "free-"  # how the label of work without a lease begins
-MASKS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-         "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")  # fmt: skip
+MASKS = frozenset(name for vendor in MASKED for name in vendor.environment)
 
 
 class PullPolicy(StrEnum):
