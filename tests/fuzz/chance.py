@@ -78,6 +78,8 @@ class Chance(random.Random):
         """Valid but for one field, at any depth: what a careful attacker writes."""
         copied = json.loads(json.dumps(value))
         places = list(_places(copied))
+        if not places:  # any object will do there: one with a field that no one knows
+            return {self.text()[:50]: self.odd()}
         holder, key = self.choice(places)
         number = isinstance(holder[key], int | float) and self.random() < 0.6
         holder[key] = self.choice(NUMBERS) if number else self.odd()

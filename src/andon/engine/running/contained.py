@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from andon.core.executing.container_arguments import WITH_FILES
 from andon.core.executing.order import (
     ContainerOptions,
     CreatedWork,
@@ -168,7 +169,7 @@ def render_nodes(devices: Sequence[Device]) -> dict[str, str]:
     """The files of AMD and Intel devices, by uuid."""
     found: dict[str, str] = {}
     for device in devices:
-        if device.vendor in ("amd", "intel") and device.pci is not None:
+        if device.vendor in WITH_FILES and device.pci is not None:
             link = RENDER_NODES / f"pci-{device.pci.lower()}-render"
             if link.exists():
                 found[device.uuid] = str(link.resolve())
