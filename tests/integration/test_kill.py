@@ -32,7 +32,7 @@ AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="plays other users and nam
 STUBBORN = "import signal, time; signal.signal(15, lambda *_: None); print('x', flush=True)\n"
 STUBBORN += "while True: time.sleep(1)"
 AS_NOBODY = f"""
-import contextlib, importlib, os, pkgutil, sys
+import contextlib, encodings.ascii, encodings.latin_1, importlib, os, pkgutil, pwd, sys
 import andon
 from andon.cli.main import run
 for found in pkgutil.walk_packages(andon.__path__, "andon."):  # another user may not read them
