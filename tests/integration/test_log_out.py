@@ -19,11 +19,11 @@ print("scope", bool(prefix))
 subprocess.Popen([*prefix, "sleep", "4242"], start_new_session=True,
                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 for _ in range(300):
-    if subprocess.run(["pgrep", "-f", "^sleep 4242$"], stdout=subprocess.DEVNULL).returncode == 0:
+    if subprocess.run(["pgrep", "-f", "^[^ ]*sleep 4242$"], stdout=subprocess.DEVNULL).returncode == 0:
         break
     import time; time.sleep(0.1)
 X
-alive() { pgrep -f '^sleep 4242$' > /dev/null; }
+alive() { pgrep -f '^[^ ]*sleep 4242$' > /dev/null; }
 gone() { ! alive; }
 """
 
