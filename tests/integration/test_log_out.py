@@ -19,7 +19,8 @@ print("scope", bool(prefix))
 subprocess.Popen([*prefix, "sleep", "4242"], start_new_session=True,
                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 for _ in range(300):
-    if subprocess.run(["pgrep", "-f", "^[^ ]*sleep 4242$"], stdout=subprocess.DEVNULL).returncode == 0:
+    found = subprocess.run(["pgrep", "-f", "^[^ ]*sleep 4242$"], stdout=subprocess.DEVNULL)
+    if found.returncode == 0:
         break
     import time; time.sleep(0.1)
 X
