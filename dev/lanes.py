@@ -24,7 +24,7 @@ from typing import NoReturn
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv/bin/python")
 LANES = ("1", "2", "3", "4")
-MOST_AGAIN = 15  # more failures than these are no coincidence
+MOST_AGAIN = 30  # more failures than these are no coincidence
 LONGEST_SECONDS = 1200.0  # until a portion is ended
 PATIENCE_SECONDS = 30.0  # from Ctrl-C until it is killed
 SLOWEST_TESTS, LONGEST_MODULES = 10, 24
