@@ -26,7 +26,7 @@ def main() -> None:
     asked = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {
-            "XDG_STATE_HOME": folder, "HOME": folder, "ANDON_LEASE_DIR": f"{folder}/book",
+            "XDG_STATE_HOME": folder, "ANDON_LEASE_DIR": f"{folder}/book",
             "ANDON_SIMULATE_SCENARIO": "idle",
         }  # fmt: skip
         plain = [_map(Path(folder), count, asked.items, "true") for count in (1, 2, 4)]
