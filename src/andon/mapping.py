@@ -28,7 +28,6 @@ from andon.units import check_seconds, parse_seconds
 
 log = logging.getLogger("andon")
 POLL_SECONDS = 1.0  # between two looks for a further device
-WHY_FAILED = "an item failed"
 
 
 def map(  # noqa: A001 - `andon.map`

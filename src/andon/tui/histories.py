@@ -41,7 +41,7 @@ class Histories:
         return self._since
 
     def add(self, snapshot: Snapshot) -> None:
-        """A snapshot again, or one from before (a replay stepped back), begins anew from there."""
+        """A snapshot again, or one from before (a replay stepped back), starts again from there."""
         if self._last is not None and snapshot.at <= self._last:
             if snapshot.at == self._last:
                 return

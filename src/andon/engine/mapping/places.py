@@ -1,7 +1,6 @@
 """Where the workers of a map work: each has a lease of its own, or no device at all."""
 
 import os
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -113,7 +112,6 @@ class LeasedPlaces:
     waiting: Callable[[Progress], None] | None = None
     _most: int | None = None
     _book: Book = field(default_factory=Book)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def most(self) -> int:

@@ -61,7 +61,7 @@ class CommandTrials:
         return self._ended(end, watch, output, tail)
 
     def _said(self, text: str) -> None:
-        if "Ctrl-C" in text:  # that a trial is stopped as planned is no news
+        if "Ctrl-C" in text:  # a trial that is stopped as planned needs no notice
             self._notify(text)
 
     def _ended(
