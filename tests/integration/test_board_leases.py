@@ -37,6 +37,7 @@ const often = window.setInterval;
 window.setInterval = (act, ms, ...more) => (ms < 5000 ? often(act, ms, ...more) : 0);
 """
 JSON = {"Content_Type": "application/json"}
+PHONE_COLUMNS = 60
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +48,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(autouse=True)
 def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / ("a_book_with_a_name_wider_than_a_phone_" * 2)
     monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(folder))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
-    yield tmp_path / "book"
+    yield folder
     end_holders(Book(make=False))
 
 
@@ -337,8 +339,9 @@ def test_an_orphan_and_what_cannot_be_read_are_marked(
     assert seen.complaints == []
 
 
-def test_nothing_sticks_out_on_a_phone(browser: Browser, home: Served) -> None:
+def test_nothing_sticks_out_on_a_phone(browser: Browser, home: Served, book: Path) -> None:
     lend(home, command="python train.py " + "--very-long-option " * 15)
+    assert len(str(book)) > PHONE_COLUMNS
     with opened(browser, viewport={"width": 390, "height": 844}) as seen:
         sign_in(seen.page, home)
         show(seen.page, home)
