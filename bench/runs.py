@@ -2,7 +2,7 @@
 
 Prints the CPU time that recording adds to sampling, per sample and as a share of a core: the
 recorder's own thread with its alerts, the process that writes the file, and, where there is an
-NVIDIA driver, reading its ring of utilisation every ten seconds.
+NVIDIA driver, reading its ring of utilisation every 13 seconds.
 """
 
 import argparse

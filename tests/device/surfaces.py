@@ -86,6 +86,11 @@ def top_shows_the_device_and_ends_by_a_key(scene: Scene) -> str:
                 os.write(master, b"q")
                 time.sleep(0.1)
         code = process.wait(DEADLINE_SECONDS)
+    while select.select([master], [], [], 0.1)[0]:  # what it wrote last
+        try:
+            seen += os.read(master, 65536)
+        except OSError:
+            break
     os.close(master)
     assert code == 0, (code, seen[-400:])
     assert first is not None, seen[-400:]
