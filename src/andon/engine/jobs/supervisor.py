@@ -104,6 +104,7 @@ class Supervision:
         self.claimed = -1
         self.end_draft = os.path.join(self.attempt, f".end.{os.getpid()}")
         self.log_bytes = task.get("log_bytes") or 0
+        self.left_out = self.note_bytes = 0
         self.checkpoint: list[float] | None = task.get("checkpoint")
         self.command: JobCommand
         self.is_claimed = False
@@ -279,6 +280,7 @@ class Supervision:
             said["message"] = self.command.failure
         data = json.dumps(said).encode()[:END_BYTES] + b"\n"
         self.clean()
+        self.shorten_output()
         written = self.write_end(data)
         self.lease.release()
         until = boot_seconds() + RETRY_SECONDS
@@ -350,12 +352,15 @@ class Supervision:
             return
         part = self.log_bytes // 4
         path = os.path.join(self.attempt, OUTPUT)
-        words = f"\n[andon: {size - 2 * part} bytes left out here: jobs.log_megabytes]\n"
         with suppress(OSError), open(path, "r+b", buffering=0) as file:
             file.seek(size - part)
             tail = file.read() or b""
+            left = os.fstat(self.output).st_size - part - len(tail)
             file.truncate(part)
-            write_all(self.output, words.encode() + tail)
+            self.left_out += left - self.note_bytes  # the note of an earlier time is left out, too
+            words = f"\n[andon: {self.left_out} bytes left out here: jobs.log_megabytes]\n".encode()
+            self.note_bytes = len(words)
+            write_all(self.output, words + tail)
 
 
 def main() -> int:
