@@ -13,7 +13,7 @@ import pytest
 from andon.app.jobs import Queue, wake
 from andon.engine.jobs.folder import LOCK, LOG, JobsFolder, open_jobs_folder
 from andon.engine.jobs.starting import is_dispatched
-from andon.host.kin import started_ticks
+from andon.host.kin import group_members, started_ticks
 from andon.model.job import JobState
 
 PATIENCE_SECONDS = 45.0
@@ -67,9 +67,10 @@ def stop_all(folder: JobsFolder) -> None:
             if started_ticks(one.claim.pid) == one.claim.started_ticks:
                 with suppress(ProcessLookupError):
                     os.kill(one.claim.pid, signal.SIGKILL)
-            if started_ticks(one.claim.group) == one.claim.group_ticks:
-                with suppress(ProcessLookupError):
-                    os.kill(one.claim.group, signal.SIGKILL)
+            for member in group_members({one.claim.group}).get(one.claim.group, ()):
+                if member.started_ticks >= one.claim.group_ticks:
+                    with suppress(ProcessLookupError):
+                        os.kill(member.pid, signal.SIGKILL)
         if not living and not is_dispatched(folder):
             return
         time.sleep(0.05)

@@ -1,6 +1,8 @@
 """Jobs on a full disk, while the clock jumps, and on a home that two machines share."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,11 +14,18 @@ from andon.app.jobs import Queue, submit, wake
 from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.submitting import here_spec
 from andon.errors import Unavailable
+from andon.host.kin import started_ticks
 from andon.model.job import JobState
 from andon.model.work import DeviceRequest
 from tests.conftest import need
 from tests.integration.conftest import andon
-from tests.integration.queueing import cleaned, settle, stop_all, until_settled
+from tests.integration.queueing import (
+    cleaned,
+    kill_dispatcher,
+    settle,
+    stop_all,
+    until_settled,
+)
 from tests.support.disks import disk, fill
 from tests.support.waiting import wait_for
 from tests.support.wall_clock import WallClock
@@ -24,12 +33,22 @@ from tests.support.wall_clock import WallClock
 __all__ = ["disk"]
 LONG, DAY = 50.0, 86_400
 pytestmark = pytest.mark.timeout(150)
+BOOT = "/proc/sys/kernel/random/boot_id"
 IDS = ("1111111111111111aaaaaaaaaaaaaaaa", "2222222222222222bbbbbbbbbbbbbbbb")
-ON_MACHINE = 'mount --bind "$1" /etc/machine-id && shift && exec "$@"'
+COVERED = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 
 
 def state_of(folder: JobsFolder, number: int) -> JobState:
     return Queue(folder).standings[number].state
+
+
+def where_a_file_differs(
+    own: Path, covered: str, *words: str
+) -> "subprocess.CompletedProcess[str]":
+    """A command of andon, and all that it starts, where another file covers one of this machine."""
+    on = ("unshare", "--mount", "sh", "-c", COVERED, "sh", str(own), covered)
+    command = [*on, sys.executable, "-m", "andon.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100)
 
 
 def test_on_a_full_disk_nothing_is_lost(
@@ -100,20 +119,50 @@ def test_two_machines_on_one_home_have_a_queue_each(
     try:
         for count, name in enumerate(IDS, start=1):
             (tmp_path / name).write_text(f"{name}\n")
-            on = ("unshare", "--mount", "sh", "-c", ON_MACHINE, "sh", str(tmp_path / name))
             words = ("submit", "--simulate", "2", "--array", f"1-{count}", "--wait", "--", "true")
-            done = subprocess.run(
-                [*on, sys.executable, "-m", "andon.cli", *words],
-                capture_output=True,
-                text=True,
-                timeout=100,
-            )
+            done = where_a_file_differs(tmp_path / name, "/etc/machine-id", *words)
             assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
             folders.append(JobsFolder(tmp_path / "state" / "andon" / "nodes" / name[:12] / "jobs"))
         assert [len(Queue(folder).jobs) for folder in folders] == [1, 2]
     finally:
         for folder in folders:
             stop_all(folder)
+
+
+def test_after_a_restart_of_the_machine_queued_jobs_are_queued_and_running_ones_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The boot id is another one. A process of the first job lives on, as one that happens to have
+    the same pid and start after a restart."""
+    need("unshare", "mount")
+    if os.geteuid() != 0:
+        pytest.skip("only root can cover the boot id")
+    boot = tmp_path / "boot"
+    boot.write_text("00000000-0000-4000-8000-00000000b007\n")
+    once = f"echo on; test -e {tmp_path}/once && exit 0; touch {tmp_path}/once; exec sleep 600"
+    with cleaned(settle(monkeypatch, tmp_path)) as folder:
+        commands = (("echo on; exec sleep 600", {}), (once, {"retry_lost": True}), ("true", {}))
+        submit(
+            here_spec(("sh", "-c", text), DeviceRequest(), simulate=2, git=False, **more)
+            for text, more in commands
+        )
+        outputs = [folder.output(number, 1) for number in (1, 2)]
+        wait_for(lambda: all(one.exists() and one.read_text() for one in outputs), LONG)
+        wait_for(lambda: kill_dispatcher(folder), LONG)
+        claims = [Queue(folder).jobs[number].attempts[0].claim for number in (1, 2)]
+        for pid in (claims[0].pid, claims[1].pid, claims[1].group):
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: all(started_ticks(c.pid) != c.started_ticks for c in claims), LONG)
+        folder.pause()  # so that it is seen how they stand before one starts
+        shown = where_a_file_differs(boot, BOOT, "jobs", "--all", "--json")
+        states = [one["state"] for one in json.loads(shown.stdout)["jobs"]]
+        assert states == ["lost", "waiting", "waiting"], shown
+        assert state_of(folder, 1) is JobState.RUNNING, "without a restart its command would count"
+        done = where_a_file_differs(boot, BOOT, "jobs", "start")
+        assert done.returncode == 0, done
+        waited = where_a_file_differs(boot, BOOT, "jobs", "wait", "2", "3")
+        assert waited.returncode == 0, waited
+        assert [len(Queue(folder).jobs[number].attempts) for number in (1, 2, 3)] == [1, 2, 1]
 
 
 def test_a_dispatcher_leaves_after_the_last_job_and_comes_back(

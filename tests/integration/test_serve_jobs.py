@@ -11,8 +11,10 @@ import pytest
 import socketio
 
 from andon.app.server_jobs import why_not_submit
+from andon.engine.jobs.folder import JobsFolder, jobs_path
 from andon.host.kin import user_name
 from andon.web.answers.shapes import ANSWERS
+from tests.integration.queueing import dispatcher_pid, kill_dispatcher
 from tests.integration.serving import READY_SECONDS, Served, andon, serving
 from tests.support.described import check
 from tests.support.waiting import wait_for
@@ -120,6 +122,17 @@ def test_submitting_over_the_network(home: Served, jobs: None) -> None:
         401,
         403,
     )
+
+
+def test_a_killed_dispatcher_is_started_again_by_the_server(
+    home: Served, jobs: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(home.state))
+    folder = JobsFolder(jobs_path())
+    killed = dispatcher_pid(folder)
+    assert killed is not None
+    assert kill_dispatcher(folder)
+    wait_for(lambda: dispatcher_pid(folder) not in (None, killed), PATIENCE)
 
 
 def test_a_cancelled_job_is_told_live(home: Served, jobs: None) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from andon.core.jobs.naming import meant, one_meant, parse_array
 from andon.core.jobs.order import in_order, place_before, place_first, place_last
-from andon.core.jobs.states import standings
+from andon.core.jobs.states import Standing, has_work, standings
 from andon.core.jobs.waiting import insufficient, request_of, waited_seconds
 from andon.errors import Gone, Invalid
 from andon.model.job import (
@@ -55,6 +55,19 @@ def ended(
 RUNNING = AttemptFacts(1, CLAIM, locked=True)
 ORPHAN = AttemptFacts(1, CLAIM, alive=True)
 LOST = AttemptFacts(1, CLAIM)
+
+
+def test_a_dispatcher_is_needed_for_what_runs_or_could_start() -> None:
+    rows = {
+        (JobState.RUNNING, True): True,
+        (JobState.WAITING, False): True,
+        (JobState.WAITING, True): False,
+        (JobState.LATER, False): True,
+        (JobState.HELD, False): False,
+        (JobState.LOST, False): False,
+    }
+    found = {row: has_work([Standing(row[0])], row[1]) for row in rows}
+    assert found == rows
 
 
 def note(attempt: int = 1) -> JobNote:

@@ -2,13 +2,11 @@
 
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.engine.jobs.folder import JobsFolder, jobs_path, open_jobs_folder
 from andon.engine.jobs.starting import start_dispatcher as start_dispatcher
-from andon.errors import AndonError
 from andon.model.job.spec import JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick
@@ -107,11 +105,3 @@ def collect(queue: Queue, keep_days: float) -> int:
     for number in old:
         queue.folder.remove(number)
     return len(old)
-
-
-def wake_where_jobs_wait() -> None:
-    """For a server that starts, as after a restart of the machine; never fails."""
-    with suppress(AndonError, OSError):
-        queue = Queue()
-        if any(not found.state.is_settled for found in queue.standings.values()):
-            wake(queue.folder)

@@ -10,6 +10,8 @@ from andon.app.jobs import Queue, refuse_too_many, submit, wake
 from andon.core.settings.resolution import Settings
 
 if TYPE_CHECKING:
+    from andon.engine.jobs.dispatcher_guard import DispatcherGuard
+    from andon.engine.sampling.sampler import Sampler
     from andon.engine.sharing.remote_leases import RemoteLeases
     from andon.model.job import JobFacts
     from andon.web.server_jobs import ServerJobs
@@ -33,6 +35,15 @@ def open_server_jobs(
         submit_document,
         wake,
     )
+
+
+def open_dispatcher_guard(sampler: "Sampler") -> "DispatcherGuard":
+    """See to it that the jobs of a server's user start, also after its dispatcher was killed."""
+    from andon.engine.jobs.dispatcher_guard import CHECK_SECONDS, DispatcherGuard
+    from andon.engine.jobs.folder import JobsFolder, jobs_path
+
+    session = sampler.subscribe(CHECK_SECONDS, size=2, at_once=False)
+    return DispatcherGuard(session, JobsFolder(jobs_path()), lambda: Queue().standings)
 
 
 def why_not_submit(allowed: bool, uid: int, encrypted: bool) -> str | None:

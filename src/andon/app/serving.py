@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder, store_kind
-from andon.app.jobs import wake_where_jobs_wait
 from andon.app.sampler import open_sampler
-from andon.app.server_jobs import open_server_jobs
+from andon.app.server_jobs import open_dispatcher_guard, open_server_jobs
 from andon.app.server_runs import open_server_runs
 from andon.app.sharing import (
     open_availability,
@@ -104,7 +103,8 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         def ready() -> None:
             stack.callback(server_file.withdraw, folder)
             server_file.announce(folder, url, address)
-            wake_where_jobs_wait()
+            if jobs is not None:
+                stack.callback(open_dispatcher_guard(sampler).close)
             on_ready(Started(url, port, loopback, person / TOKEN, feed.last, watcher.notifiers))
 
         run(built, place, listening, ready, lambda key: keys.grade(key).is_right)

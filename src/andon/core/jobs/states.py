@@ -57,6 +57,16 @@ def standings(jobs: Iterable[JobFacts], at: float, paused: bool = False) -> dict
     return out
 
 
+def has_work(found: Iterable[Standing], paused: bool) -> bool:
+    """Whether a dispatcher is needed. Held jobs and a paused queue need none: whoever resumes them
+    starts one."""
+    return any(
+        one.state is JobState.RUNNING
+        or (one.state in (JobState.WAITING, JobState.LATER) and not paused)
+        for one in found
+    )
+
+
 def _pause(out: dict[int, Standing]) -> None:
     for number, found in out.items():
         if found.is_ready:

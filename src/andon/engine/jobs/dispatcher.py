@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from andon.core.jobs.order import in_order
-from andon.core.jobs.states import Standing, standings
+from andon.core.jobs.states import Standing, has_work, standings
 from andon.core.jobs.waiting import insufficient, waited_seconds
 from andon.engine.failure_log import FailureLog
 from andon.engine.jobs.attempts import AttemptKeeper, Notifications
@@ -118,12 +118,7 @@ class Dispatcher:
         )
 
     def _has_work(self) -> bool:
-        """Held jobs and a paused queue need no dispatcher: whoever resumes them starts one."""
-        paused, active = self._folder.paused, (JobState.WAITING, JobState.LATER)
-        return bool(self._starting) or any(
-            found.state is JobState.RUNNING or (found.state in active and not paused)
-            for found in self._known.values()
-        )
+        return bool(self._starting) or has_work(self._known.values(), self._folder.paused)
 
     def step(self) -> None:
         self._answers()

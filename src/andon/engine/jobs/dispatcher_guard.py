@@ -1,0 +1,52 @@
+"""Starts the dispatcher of a server's user whenever there is work for one and none runs."""
+
+from collections.abc import Callable, Mapping
+
+from andon.core.jobs.states import Standing, has_work
+from andon.engine.failure_log import FailureLog
+from andon.engine.follower import Follower, Taking
+from andon.engine.jobs.folder import JobsFolder
+from andon.engine.jobs.starting import is_dispatched, start_dispatcher
+from andon.engine.sampling.bus import Subscription
+
+CHECK_SECONDS = 5.0
+CLOSE_SECONDS = 1.0
+
+
+class DispatcherGuard:
+    """Looks every few seconds, in a thread of its own: a home may be on a network that hangs.
+
+    A look costs two system calls while a dispatcher runs, and one while nothing has changed since
+    there was no work; only otherwise the jobs are read.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        folder: JobsFolder,
+        read: Callable[[], Mapping[int, Standing]],
+    ) -> None:
+        self._folder, self._read = folder, read
+        self._quiet: int | None = None  # when the folder had last changed, and there was no work
+        self._follower = Follower(
+            subscription,
+            lambda snapshot: self.check(),
+            "dispatcher guard",
+            FailureLog("andon.jobs", "jobs cannot be looked at; trying again"),
+            taking=Taking.NEWEST,
+            begin=self.check,
+        )
+        self._follower.start()
+
+    def check(self) -> bool:
+        """One look; whether a dispatcher was started."""
+        rung = self._folder.rung()
+        if not rung or rung == self._quiet or is_dispatched(self._folder):
+            return False
+        if has_work(self._read().values(), self._folder.paused):
+            return start_dispatcher(self._folder)
+        self._quiet = rung
+        return False
+
+    def close(self) -> None:
+        self._follower.close(CLOSE_SECONDS)
