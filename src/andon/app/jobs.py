@@ -72,15 +72,16 @@ def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
 
 def refuse_too_many(folder: JobsFolder, more: int) -> None:
     """Denied where root's policy lets no more of this user's jobs wait."""
+    from andon.host.policy_file import PATH, read_policy
+
+    if not PATH.exists():
+        return  # `submit` must be quick
     import os
 
     from andon.core.sharing.policy import check_queued
     from andon.host.kin import user_name
-    from andon.host.policy_file import PATH, read_policy
     from andon.model.job import JobState
 
-    if not PATH.exists():
-        return  # `submit` must be quick
     policy, uid = read_policy(), os.getuid()
     limits = policy.limits_of(user_name(uid), uid)
     if limits.max_queued is not None:

@@ -31,7 +31,6 @@ from andon.engine.jobs.folder import (
     write_whole,
 )
 from andon.engine.jobs.job_index import facts_from_row, index_rows, index_text
-from andon.host.kin import group_members, here, started_ticks
 from andon.host.private_files import read_regular
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobNote
 from andon.model.job import wire as job_wire
@@ -219,6 +218,8 @@ def is_locked(descriptor: int) -> bool:
 
 def group_lives(claim: AttemptClaim) -> bool:
     """Whether a process of the command's group lives; it is the leader of its own session."""
+    from andon.host.kin import group_members, here, started_ticks  # not needed for most lists
+
     if claim.boot != here().boot or claim.group <= 1:
         return False
     started = started_ticks(claim.group)
