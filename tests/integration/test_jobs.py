@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -80,20 +81,22 @@ def _played(folder: JobsFolder, place: Path) -> Queue:
     stubborn = "trap 'echo asked' TERM; sleep 30 & wait; echo on; sleep 30 & wait"
     saves = "trap 'echo saved; exit 0' USR1; sleep 30 & wait"
     oom = "echo 'RESOURCE_EXHAUSTED: Out of memory while trying to allocate 5 bytes'; exit 1"
+    until_shorter = "while test $(stat -Lc %s /proc/$$/fd/1) -gt 1000000; do sleep 0.1; done"
     submit(
         [
             shell(once, name="again", retries=2),
             shell(stubborn, name="late", for_seconds=0.5, grace_seconds=0.5),
             shell(saves, name="saves", for_seconds=60.0, checkpoint=Checkpoint("USR1", 59.5)),
             here_spec(("/nonexistent/program",), DeviceRequest(), name="missing", simulate=4),
-            shell("yes x | head -c 3000000", name="long output"),
+            shell(f"seq 250000; {until_shorter}; echo end", name="long output"),
+            shell("seq 400000", name="quick output"),
             shell(oom, name="oom", retry_oom=1),
             shell("true", name="too many", request=DeviceRequest(5, 5), timeout_seconds=0.5),
             shell("true", name="cancelled"),
         ]
     )
     first = max(Queue(folder).jobs)
-    submit([shell("echo after", name="after", after=(first - 7,))])
+    submit([shell("echo after", name="after", after=(first - 8,))])
     submit([shell("true", name="never", after=(first - 2,))])
     submit(
         shell("echo $ANDON_ARRAY_INDEX", name=f"array {index}", array=ArrayPlace(0, index, 3, 1))
@@ -129,6 +132,7 @@ def test_every_job_ends_as_it_should(done: Done) -> None:
         "saves": (JobState.SUCCEEDED, 0),
         "missing": (JobState.FAILED, 127),
         "long output": (JobState.SUCCEEDED, 0),
+        "quick output": (JobState.SUCCEEDED, 0),
         "oom": (JobState.FAILED, 1),
         "too many": (JobState.FAILED, None),
         "cancelled": (JobState.CANCELLED, None),
@@ -196,10 +200,16 @@ def test_a_command_that_does_not_exist_says_so(done: Done) -> None:
 
 
 def test_a_long_output_keeps_its_head_and_its_tail(done: Done) -> None:
-    """Only where it was seen to be too long while it grew: at the end it is left as it is."""
-    text = done.output("long output")
-    assert text.startswith("x\nx\n")
-    assert text.endswith("x\n")
+    """The first waits until it has been shortened while it runs; the second has ended by then."""
+    for name, last in (("long output", "250000\nend"), ("quick output", "400000")):
+        text = done.output(name)
+        assert text.startswith("1\n2\n3\n"), name
+        assert text.endswith(f"{last}\n"), name
+        head, words, tail = re.split(r"\n\[andon: (\d+) bytes left out here: jobs[^\n]*\]\n", text)
+        whole = "".join(f"{number}\n" for number in range(1, int(last.split()[0]) + 1))
+        assert whole.startswith(head), name
+        assert len(head) == 250_000 <= len(tail), name
+        assert 0 < int(words) <= len(whole) - 500_000, name
 
 
 def test_a_job_that_waited_too_long_fails_with_the_reason(done: Done) -> None:

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from andon.engine.jobs.folder import JobsFolder, jobs_path
+from andon.engine.jobs.starting import is_dispatched
 from andon.engine.sampling.sampler import Sampler
 from andon.model.device import Snapshot
 from tests.integration.conftest import PCI, andon, until
 from tests.integration.leasing import records
 from tests.standin import StandIn, hung, lost
+from tests.support.waiting import wait_for
 
 PYTHON = sys.executable
 ASKED = ("NvLink", "Topology", "Affinity")
@@ -99,11 +102,21 @@ def test_what_nvml_does_not_say_comes_from_the_kernel(
     assert kinds[uuids[0], uuids[4]] == "system"
 
 
-def test_a_run_gets_linked_devices_and_its_record_says_so(node: StandIn, tmp_path: Path) -> None:
-    done = andon("run", "--gpus", "2", "-d", "0,2,3,5", "--", "true")
+def test_a_run_and_a_job_get_linked_devices_and_their_records_say_so(
+    node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANDON_JOBS_IDLE", "0s")
+    request = ("--gpus", "2", "-d", "0,2,3,5", "--", "true")
+    done = andon("run", *request)
     assert "running on GPU 2, 3" in done.err
-    [record] = records(tmp_path / "state")
-    assert record[0]["allocation_method"] == "score and links: linked by NVLink (4 links)"
+    assert andon("submit", "--wait", *request).code == 0
+    wait_for(lambda: len(records(tmp_path / "state")) == 2)
+    found = {
+        record[0]["kind"]: record[0]["allocation_method"] for record in records(tmp_path / "state")
+    }
+    linked = "links: linked by NVLink (4 links)"
+    assert found == {"command": f"score and {linked}", "job": f"queue and {linked}"}
+    wait_for(lambda: not is_dispatched(JobsFolder(jobs_path())))
 
 
 def test_links_can_be_ignored(monkeypatch: pytest.MonkeyPatch, node: StandIn) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.cli.show.topology import render_topology, topology_to_json
+from andon.core.jobs.dispatch import QueuedJob, plan
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import choose, pick, rank
 from andon.core.topology.binding import binding, cpu_words, parse_cpus
@@ -127,6 +128,14 @@ def test_linked_devices_are_chosen_together(
     found = choose(spaces, wanted, {}, {}, rank(), weight)
     assert indices(found.chosen) == chosen
     assert (found.linked is not None) == (weight > 0 and count > 1)
+
+
+def test_a_job_gets_linked_devices_too() -> None:
+    devices = [one for one in box() if one.index in (0, 2, 4, 5, 6)]
+    wanted = replace(need(2), eligible=frozenset(one.uuid for one in devices))
+    for weight, uuids in ((0.2, ("GPU-4", "GPU-5")), (0.0, ("GPU-0", "GPU-2"))):
+        found = plan([QueuedJob(1, wanted, link_weight=weight)], capacities(devices), 0.0)
+        assert [one.uuids for one in found.starts] == [uuids]
 
 
 def test_a_weight_is_weighed_against_free_memory_and_never_against_a_preference() -> None:

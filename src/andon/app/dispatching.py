@@ -77,7 +77,10 @@ def open_taker(settings: Settings, kind: Kind) -> Taker:
         used = replace(used, simulate=kind[0], simulate_scenario=scenario)
     sampler = open_sampler(used)
     availability = open_availability(
-        used, lambda: sampler.once(hasty=True), simulated=kind is not None
+        used,
+        lambda: sampler.once(hasty=True),
+        simulated=kind is not None,
+        ask_places=sampler.ask_places,
     )
     return Taker(sampler, availability)
 

@@ -32,6 +32,7 @@ class QueuedJob:
     need: Need
     lasts_seconds: float | None = None
     order: Rank | None = None
+    link_weight: float = 0.0  # how much it counts that its devices are linked closely
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,8 @@ class _Round:
         if alike in self._hopeless:  # what stopped another one stops this one
             return None
         barred = self._barred(job.lasts_seconds)
-        group = pick(self._capacities, job.need, self._taken | barred, job.order)
+        taken = self._taken | barred
+        group = pick(self._capacities, job.need, taken, job.order, job.link_weight)
         if group:
             uuids = tuple(capacity.uuid for capacity in group)
             self._taken.update(uuids)

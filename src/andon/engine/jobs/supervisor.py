@@ -1,16 +1,16 @@
 """Runs one attempt of a job: claims it, starts its command, waits, and writes how it ended.
 
 It runs as a script, without andon, so that it is small and nothing of a later version touches a
-job that runs. Its standard input is a socket: the dispatcher sends what to do and the locked files
-of the lease. Without that it exits, and nothing has started.
+job that runs; it imports one module that lies beside it. Its standard input is a socket: the
+dispatcher sends what to do and the locked files of the lease. Without that it exits, and nothing
+has started.
 """
 
-# ruff: noqa: PTH103, PTH104, PTH108, PTH112, PTH118, PTH123
+# ruff: noqa: PTH103, PTH104, PTH108, PTH118, PTH120, PTH123
 # pathlib takes longer to import than all of this
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -23,27 +23,24 @@ from contextlib import suppress
 
 TYPE_CHECKING = False  # `typing` takes longer to import than the rest
 if TYPE_CHECKING:
-    from typing import Any
+    from andon.engine.jobs.supervised_work import (
+        HeldLease,
+        JobCommand,
+        Task,
+        boot_seconds,
+        start_ticks,
+        write_all,
+    )
+else:  # last on the path, so that nothing here hides a module of Python
+    sys.path.append(os.path.dirname(__file__))
+    from supervised_work import HeldLease, JobCommand, Task, boot_seconds, start_ticks, write_all
 
 CLAIM, OUTPUT, END = "claim", "output.log", "end.json"
 CHECK_SECONDS = 1.0  # how often the lease's end and the size of the output are looked at
-DRIFT_SECONDS = 2.0  # of a clock that is being adjusted
 END_BYTES = 4096  # reserved for the end, which must fit on a disk that has become full
 CLEAN_SECONDS = 60.0  # how long removing a container may take
 RETRY_SECONDS = 600.0  # how long writing the end is tried
-NOT_EXECUTABLE, NOT_FOUND = 126, 127
 FIRST_BYTES = 8  # of a message: its length
-Task = dict[str, "Any"]
-
-
-def boot_seconds() -> float:
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-def start_ticks(pid: int) -> int:
-    """When a process started, in ticks since boot."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[19])
 
 
 def host_kills() -> int:
@@ -78,11 +75,6 @@ def sync_folder(path: str) -> None:
     os.close(descriptor)
 
 
-def write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
-
-
 def note_in(path: str) -> Task | None:
     """A small file of the job, such as `cancelled`; None where there is none."""
     try:
@@ -93,127 +85,6 @@ def note_in(path: str) -> Task | None:
         return None
     except (OSError, ValueError):
         return {}
-
-
-class HeldLease:
-    """The locked file of the lease, and when it ends: a duration on a clock that is never set."""
-
-    def __init__(self, task: Task, descriptors: list[int]) -> None:
-        self.name = task["lease_file"]
-        self.file, self.folder = descriptors if len(descriptors) == 2 else (-1, -1)
-        self.deadline: float | None = None
-        self.shown = 0.0
-
-    def begin(self, seconds: float) -> None:
-        self.deadline = boot_seconds() + seconds
-        self.shown = self._time()
-
-    def _time(self) -> float:
-        return os.fstat(self.file).st_mtime if self.file >= 0 else 0.0
-
-    def add_work(self, pid: int, ticks: int) -> None:
-        """Say in the lease what runs on it; its time, which is its end, stays."""
-        if self.file < 0:
-            return
-        before = os.fstat(self.file).st_mtime_ns
-        line = json.dumps({"work": {"pid": pid, "started_ticks": ticks, "group": pid}}) + "\n"
-        with suppress(OSError):  # a full disk: the line is lost, not the lease
-            os.write(self.file, line.encode())
-        os.utime(self.file, ns=(before, before))
-
-    def follow(self) -> None:
-        """Its owner moves the end by changing the file's time; setting the clock does not."""
-        if self.deadline is None or self.file < 0:
-            return
-        wall, boot, shown = time.time(), boot_seconds(), self._time()
-        if shown != self.shown:
-            self.shown, self.deadline = shown, boot + (shown - wall)
-        right = wall + self.deadline - boot
-        if abs(right - self.shown) > DRIFT_SECONDS:
-            os.utime(self.file, (right, right))
-            self.shown = self._time()
-
-    def release(self) -> None:
-        """The file goes first: no valid lease is ever unlocked."""
-        if self.file < 0:
-            return
-        with suppress(OSError):
-            os.unlink(self.name, dir_fd=self.folder)
-        with suppress(OSError):
-            fcntl.flock(self.file, fcntl.LOCK_UN)
-        os.close(self.file)
-        os.close(self.folder)
-        self.file = self.folder = -1
-
-
-class JobCommand:
-    """The command of the job in a session of its own. It waits until it is told to go."""
-
-    def __init__(self, task: Task, output: int, lease: HeldLease, close: tuple[int, ...]) -> None:
-        self._task = task
-        self.failure: str | None = None
-        told, self._go = os.pipe()
-        self._failed, failed = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                for descriptor in (self._go, self._failed, *close):
-                    os.close(descriptor)
-                self._become(told, failed, output, lease)
-            finally:
-                os._exit(NOT_EXECUTABLE)
-        os.close(told)
-        os.close(failed)
-        self.ticks = start_ticks(self.pid)
-
-    def _become(self, told: int, failed: int, output: int, lease: HeldLease) -> None:
-        os.setsid()
-        if os.read(told, 1) != b"g":
-            os._exit(0)  # the supervisor died before it had claimed the attempt
-        task = self._task
-        try:
-            nothing = os.open(os.devnull, os.O_RDONLY)
-            os.dup2(nothing, 0)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
-            for descriptor in (lease.file, lease.folder):
-                if descriptor > 2:
-                    os.set_inheritable(descriptor, True)
-            for one in ("PIPE", "XFSZ", "TERM", "INT", "HUP"):
-                signal.signal(signal.Signals[f"SIG{one}"], signal.SIG_DFL)
-            signal.set_wakeup_fd(-1)
-            os.umask(task["umask"])
-            os.chdir(task["folder"])
-            os.execvpe(task["argv"][0], task["argv"], task["environment"])  # noqa: S606
-        except OSError as error:
-            missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-            where = task["argv"][0] if os.path.isdir(task["folder"]) else task["folder"]
-            words = f"{where}: {error.strerror}"
-            write_all(failed, words.encode(errors="replace")[:4000])
-            write_all(2, f"andon: {words}\n".encode(errors="replace"))
-            os._exit(NOT_FOUND if missing else NOT_EXECUTABLE)
-
-    def go(self) -> None:
-        """Start it; returns why it could not be started, or None."""
-        os.write(self._go, b"g")
-        os.close(self._go)
-        said = os.read(self._failed, 4096)
-        os.close(self._failed)
-        self.failure = said.decode(errors="replace") if said else None
-
-    def abandon(self) -> None:
-        os.close(self._go)
-        os.waitpid(self.pid, 0)
-
-    def send(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
-
-    def has_group(self) -> bool:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, 0)
-            return True
-        return False
 
 
 class Supervision:
@@ -233,6 +104,7 @@ class Supervision:
         self.claimed = -1
         self.end_draft = os.path.join(self.attempt, f".end.{os.getpid()}")
         self.log_bytes = task.get("log_bytes") or 0
+        self.left_out = self.note_bytes = 0
         self.checkpoint: list[float] | None = task.get("checkpoint")
         self.command: JobCommand
         self.is_claimed = False
@@ -408,6 +280,7 @@ class Supervision:
             said["message"] = self.command.failure
         data = json.dumps(said).encode()[:END_BYTES] + b"\n"
         self.clean()
+        self.shorten_output()
         written = self.write_end(data)
         self.lease.release()
         until = boot_seconds() + RETRY_SECONDS
@@ -479,12 +352,15 @@ class Supervision:
             return
         part = self.log_bytes // 4
         path = os.path.join(self.attempt, OUTPUT)
-        words = f"\n[andon: {size - 2 * part} bytes left out here: jobs.log_megabytes]\n"
         with suppress(OSError), open(path, "r+b", buffering=0) as file:
             file.seek(size - part)
             tail = file.read() or b""
+            left = os.fstat(self.output).st_size - part - len(tail)
             file.truncate(part)
-            write_all(self.output, words.encode() + tail)
+            self.left_out += left - self.note_bytes  # the note of an earlier time is left out, too
+            words = f"\n[andon: {self.left_out} bytes left out here: jobs.log_megabytes]\n".encode()
+            self.note_bytes = len(words)
+            write_all(self.output, words + tail)
 
 
 def main() -> int:

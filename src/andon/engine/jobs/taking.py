@@ -74,6 +74,9 @@ class Taker:
 
     def look(self, jobs: Sequence[JobFacts]) -> TakingRound:
         """Read the devices, and decide which of these jobs, in their order, start now."""
+        several = next((one for one in jobs if one.spec.request.most > 1), None)
+        if several is not None:
+            self.availability.prepare(several.spec.request)
         view = self.availability.view()
         if not view.snapshot.devices:
             raise no_gpu(view.snapshot.faults)
@@ -126,7 +129,8 @@ class Taker:
                 liked = preferred(view.snapshot.devices, request, self.availability.labels)
                 orders[request] = rank(liked, request.layout)
             lasts = lasts_seconds(facts.spec)
-            yield QueuedJob(facts.spec.number, need, lasts, orders[request])
+            links = self.availability.weights.links
+            yield QueuedJob(facts.spec.number, need, lasts, orders[request], links)
 
     def _need(
         self, request: DeviceRequest, spec: JobSpec, view: AvailabilityView

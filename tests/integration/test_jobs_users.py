@@ -1,0 +1,86 @@
+"""Jobs of several users of one machine, each with a dispatcher of its own on one lease book."""
+
+import pytest
+
+from tests.integration.machine import on_a_machine
+
+pytestmark = pytest.mark.timeout(180)
+FIRST, SECOND = 30001, 30002
+USERS = f"""
+export ANDON_JOBS_IDLE=1s ANDON_LEASE_DIR=/tmp/book
+book /tmp/book
+for uid in {FIRST} {SECOND}; do mkdir /tmp/state$uid; chown $uid /tmp/state$uid; done
+in_line() {{ test $(ls /tmp/book/tickets | grep -c ticket) = $1; }}
+submit() {{ uid=$1; shift; user $uid "$PYTHON" -P -c "$SUBMITS" "$@"; }}
+until_so() {{
+    for i in $(seq 1200); do eval "$1" && return; sleep 0.05; done
+    echo "never: $1"; false
+}}
+"""
+SUBMITS = """
+import os, sys, time
+from andon.app.jobs import Queue, submit
+from andon.engine.jobs.submitting import here_spec
+from andon.model.work import DeviceRequest
+devices, *names = sys.argv[1:]
+for name in names:
+    gate = "while ! test -e /tmp/gate; do sleep 0.05; done; " if name == "gate" else ""
+    command = ("sh", "-c", f"{gate}echo {os.getuid()} >> /tmp/order")
+    submit([here_spec(command, DeviceRequest(), name=name, simulate=int(devices), git=False)])
+queue, end = Queue(), time.monotonic() + 120
+while not all(one.state.is_settled for one in queue.standings.values()):
+    assert time.monotonic() < end, queue.standings
+    for one in queue.views():
+        if "policy.toml" in (one.reason or "") and names:
+            print(one.name, "waits:", one.reason, flush=True)
+            names = ()
+    time.sleep(0.1)
+    queue.refresh()
+print(os.getuid(), *(f"{one.name}:{one.state}" for one in queue.views()))
+"""
+
+
+def test_two_users_take_turns_on_one_device() -> None:
+    """Three jobs each; the first has submitted all of them before the second submits one."""
+    said = on_a_machine(
+        f"""{USERS}
+        umask 0; touch /tmp/order; umask 022
+        submit {FIRST} 1 gate a b c & first=$!
+        until_so 'in_line 1'
+        submit {SECOND} 1 a b c & second=$!
+        until_so 'in_line 2'
+        touch /tmp/gate
+        wait $first; wait $second
+        echo order: $(cat /tmp/order)
+        """,
+        SUBMITS=SUBMITS,
+    )
+    turns = " ".join([str(FIRST), *[f"{FIRST} {SECOND}"] * 3])
+    assert f"order: {turns}\n" in said, said
+    assert f"{SECOND} a:succeeded b:succeeded c:succeeded\n" in said, said
+
+
+def test_roots_policy_limits_what_another_user_gets() -> None:
+    """At most one GPU for the first, none waiting for the second."""
+    said = on_a_machine(
+        f"""{USERS}
+        umask 0; touch /tmp/order; umask 022
+        mkdir /etc/andon; POLICY=/etc/andon/policy.toml
+        printf 'max_gpus_per_user = 1\\n[users."{SECOND}"]\\nmax_queued = 0\\n' > $POLICY
+        submit {FIRST} 2 gate a > /tmp/first & first=$!
+        until_so 'grep -q policy.toml /tmp/first'
+        cli() {{ user $1 "$PYTHON" -P -m andon.cli "${{@:2}}" || echo "code $?"; }}
+        cli {FIRST} run -q --simulate 2 --gpus 2 -- true
+        cli {SECOND} submit --simulate 2 -- true
+        touch /tmp/gate
+        wait $first
+        cat /tmp/first
+        """,
+        SUBMITS=SUBMITS,
+    )
+    limit = "/etc/andon/policy.toml allows"
+    assert f"a waits: you hold 1 GPU, and {limit} you 1 GPU at a time\n" in said, said
+    assert f"{limit} {FIRST} 1 GPU at a time; 2 GPUs requested" in said, said
+    assert f"{limit} {SECOND}" in said, said
+    assert "code 125\ncode 4\n" in said, said  # of `andon run`, which leaves 4 to its command
+    assert f"{FIRST} gate:succeeded a:succeeded\n" in said, said
