@@ -1,12 +1,16 @@
 """What is imported when: by listing modules, not by a clock."""
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from andon.engine.jobs.folder import open_jobs_folder
+from andon.engine.jobs.starting import lock_dispatcher
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,6 +41,29 @@ def test_help_imports_only_click() -> None:
     found = modules("from andon.cli.main import run; run(['--help'])")
     assert not (HEAVY - {"click", "importlib.metadata"}) & found
     assert not any(name.startswith(("andon.engine", "andon.core", "andon.host")) for name in found)
+
+
+FOR_OTHER_COMMANDS = {
+    "andon.core.executing.order", "andon.core.processes.attribution", "andon.core.settings",
+    "andon.core.sharing.policy", "andon.engine.sampling", "andon.engine.sharing", "andon.host.kin",
+    "andon.leases", "andon.model.device", "andon.model.vendors", "andon.model.work", "shutil",
+}  # fmt: skip
+"""What `submit` and `jobs` need only in rare cases, such as where no dispatcher runs."""
+
+
+@pytest.mark.process
+def test_submit_and_jobs_import_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue with a job in it, whose dispatcher runs: what a person usually has."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = open_jobs_folder()
+    held = lock_dispatcher(folder)
+    assert held is not None
+    for words in (["submit", "--simulate", "1", "--", "true"], ["jobs"]):
+        found = modules(f"from andon.cli.main import run; assert run({words!r}) == 0")
+        names = HEAVY - {"click"} | FOR_OTHER_COMMANDS
+        heavy = {name for name in found if any(f"{name}.".startswith(f"{n}.") for n in names)}
+        assert heavy == set(), words
+    os.close(held)
 
 
 @pytest.mark.process

@@ -13,8 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.core.jobs.order import order_key
+from andon.core.jobs.states import standings
+from andon.engine.jobs import found_jobs
 from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.job_index import facts_from_row, index_rows, index_text
+from andon.engine.jobs.job_index import facts_from_row, index_text, indexed, read_index
 from andon.engine.jobs.scanning import Scanner
 from andon.errors import Gone, Unavailable
 from andon.model.job import (
@@ -80,20 +83,19 @@ def test_a_damaged_description_is_refused_and_never_fails_otherwise(data: st.Dat
 
 
 def test_the_index_keeps_everything_but_the_environment() -> None:
-    rows = index_rows(index_text({7: (123, WHOLE)}).encode())
-    assert rows.keys() == {7}
-    assert rows[7][0] == 123
-    assert facts_from_row(rows[7][1]) == WHOLE
+    rows = read_index(index_text({7: indexed(123, WHOLE)}).encode())
+    assert rows == {7: indexed(123, WHOLE)}
+    assert facts_from_row(rows[7].row) == WHOLE
 
 
 def test_a_damaged_index_counts_as_none() -> None:
-    text = index_text({7: (123, WHOLE)}).encode()
-    assert index_rows(text)
+    text = index_text({7: indexed(123, WHOLE)}).encode()
+    assert read_index(text)
     for place in range(0, len(text), 40):
         damaged = text[:place] + b"0" + text[place + 1 :]
         if damaged != text:
-            assert index_rows(damaged) == {}, place
-    assert index_rows(b"") == index_rows(b"{}\n[]") == index_rows(text[:-30]) == {}
+            assert read_index(damaged) == {}, place
+    assert read_index(b"") == read_index(b"{}\n[]") == read_index(text[:-30]) == {}
 
 
 @contextmanager
@@ -196,6 +198,31 @@ def test_a_second_scan_reads_only_what_changed(
     read.clear()
     assert Scanner(folder).scan().keys() == first.keys()
     assert read == [3]
+
+
+def test_jobs_of_the_index_are_decoded_when_they_are_asked_for(
+    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with aged(folder):
+        folder.submit(
+            [plain(), replace(plain(), request=DeviceRequest(priority=5)), plain(begin_at=AT)]
+        )
+        folder.note(1, "cancelled", JobNote(1, AT, "ada"))
+    scanner = Scanner(folder)
+    read = scanner.scan()
+    scanner.save(0)
+    decoded: list[str] = []
+
+    def noted(row: str) -> JobFacts | None:
+        decoded.append(row)
+        return facts_from_row(row)
+
+    monkeypatch.setattr(found_jobs, "facts_from_row", noted)
+    found = Scanner(folder).look()
+    assert found.standings(AT + 1) == standings(read.values(), AT + 1)
+    assert found.order_keys() == {number: order_key(facts) for number, facts in read.items()}
+    assert len(decoded) == 1  # the one that depends on the time
+    assert dict(found) == read
 
 
 def test_a_claim_that_comes_into_an_older_folder_is_seen(folder: JobsFolder) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from andon.core.jobs.naming import meant, one_meant, parse_array
 from andon.core.jobs.order import in_order, place_before, place_first, place_last
-from andon.core.jobs.states import Standing, has_work, standings
+from andon.core.jobs.states import Standing, has_work, lasting, standings
 from andon.core.jobs.waiting import insufficient, request_of, waited_seconds
 from andon.errors import Gone, Invalid
 from andon.model.job import (
@@ -193,6 +193,21 @@ def test_no_attempt_is_ever_started_twice(facts: JobFacts) -> None:
     found = standings([facts], AT)[1]
     if found.state is JobState.WAITING:
         assert found.attempt > len(facts.attempts)
+
+
+@given(st.lists(facts_of_any_job, max_size=6), st.booleans())
+def test_a_standing_that_lasts_can_be_kept_and_changes_nothing(
+    drawn: list[JobFacts], paused: bool
+) -> None:
+    jobs = {
+        n: replace(one, spec=replace(one.spec, number=n, after=(n - 1,) if n % 3 == 0 else ()))
+        for n, one in enumerate((job(), *drawn), start=1)
+    }
+    told = {n: kept for n, one in jobs.items() if (kept := lasting(one)) is not None}
+    left = [one for n, one in jobs.items() if n not in told]
+    whole = standings(jobs.values(), AT, paused)
+    assert 1 in told
+    assert list(standings(left, AT, paused, told).items()) == list(whole.items())
 
 
 @given(facts_of_any_job)

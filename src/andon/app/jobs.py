@@ -11,7 +11,7 @@ from andon.model.job.spec import JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick
     from andon.core.jobs.states import Standing
-    from andon.model.job import JobFacts, JobView
+    from andon.model.job import JobView
 
 
 class Queue:
@@ -22,25 +22,31 @@ class Queue:
 
         self.folder = folder or JobsFolder(jobs_path())
         self._scanner = Scanner(self.folder)
-        self.jobs: dict[int, JobFacts] = {}
+        self.jobs = self._scanner.look()
         self.standings: dict[int, Standing] = {}
         self.paused = False
-        self.refresh()
+        self._judge()
 
     def refresh(self) -> None:
         """Read what changed."""
-        from andon.core.jobs.states import standings
+        self.jobs = self._scanner.look()
+        self._judge()
 
-        self.jobs = self._scanner.scan()
+    def _judge(self) -> None:
         self.paused = self.folder.paused
-        self.standings = standings(self.jobs.values(), time.time(), self.paused)
+        self.standings = self.jobs.standings(time.time(), self.paused)
         self._scanner.save()
+
+    def in_order(self, numbers: Iterable[int]) -> list[int]:
+        """In the order in which they are to start."""
+        return sorted(numbers, key=self.jobs.order_keys().__getitem__)
 
     def views(self, only: Iterable[int] | None = None) -> "list[JobView]":
         """As they are shown, in the order of their numbers."""
-        from andon.core.jobs.views import views
+        from andon.core.jobs.views import positions, views
 
-        return views(list(self.jobs.values()), self.standings, self.folder.holdups(), only)
+        places = positions(self.jobs.order_keys(), self.standings)
+        return views(self.jobs, self.standings, places, self.folder.holdups(), only)
 
     def view(self, number: int) -> "JobView":
         """One job, with the variables that may be shown; Gone where there is none."""
@@ -70,15 +76,16 @@ def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
 
 def refuse_too_many(folder: JobsFolder, more: int) -> None:
     """Denied where root's policy lets no more of this user's jobs wait."""
+    from andon.host.policy_file import PATH, read_policy
+
+    if not PATH.exists():
+        return  # `submit` must be quick
     import os
 
     from andon.core.sharing.policy import check_queued
     from andon.host.kin import user_name
-    from andon.host.policy_file import PATH, read_policy
     from andon.model.job import JobState
 
-    if not PATH.exists():
-        return  # `submit` must be quick
     policy, uid = read_policy(), os.getuid()
     limits = policy.limits_of(user_name(uid), uid)
     if limits.max_queued is not None:

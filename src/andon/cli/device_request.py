@@ -21,7 +21,7 @@ from andon.core.sharing.requests import (
     rows,
 )
 from andon.errors import Unavailable
-from andon.model.work import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 
 if TYPE_CHECKING:
     from andon.engine.sampling.sampler import Sampler

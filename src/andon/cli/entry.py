@@ -17,7 +17,7 @@ SAMPLING_COMMANDS = frozenset(
 _ELSEWHERE = ("--url", "--simulate", "--replay", "--help", "-h", "--version")
 _VARIABLES = ("ANDON_SIMULATE", "ANDON_REPLAY", "_ANDON_COMPLETE")
 INTERRUPTED = 130
-FEWER_COLLECTIONS = 20_000  # new objects between two collections: imported modules are not garbage
+FEWER_COLLECTIONS = 50_000  # new objects between two collections: imported modules are not garbage
 
 
 def main() -> NoReturn:

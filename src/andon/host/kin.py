@@ -14,6 +14,8 @@ from pathlib import Path
 from andon.core.processes.attribution import belongs
 from andon.core.processes.proc_stat import ENDED, Stat, parse_stat
 from andon.core.sharing.holdings import Here
+from andon.host.inspection.account_names import account_name as account_name
+from andon.host.inspection.account_names import user_name as user_name
 from andon.host.system import boot_id
 from andon.kernel_files import parse_uid, read
 from andon.model.work import Kin, Owner
@@ -105,30 +107,6 @@ def myself(pid: int | None = None) -> Owner:
         pid_namespace=here().pid_namespace,
         container=where.container.id if where.container else None,
     )
-
-
-@lru_cache(maxsize=1024)
-def user_name(uid: int) -> str:
-    """The user's name, or the uid if there is none; cached, as a name service may be slow."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except (KeyError, OSError):
-        return str(uid)
-
-
-def account_name(uid: int) -> str | None:
-    """The name of an account as it is now; None where there is no such account.
-
-    Not cached: a uid may be given to another person while a server runs.
-    """
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except (KeyError, OSError, OverflowError):
-        return None
 
 
 def _kin(pid: int, containers: bool, root: str) -> Kin | None:

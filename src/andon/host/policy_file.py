@@ -3,10 +3,14 @@
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from andon.core.sharing.policy import NO_POLICY, POLICY_PATH, Policy, policy_from
+from andon.core.sharing.policy_path import POLICY_PATH
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.host.private_files import read_regular
+
+if TYPE_CHECKING:
+    from andon.core.sharing.policy import Policy
 
 PATH = Path(POLICY_PATH)
 ROOT = 0
@@ -14,8 +18,10 @@ LARGEST_BYTES = 1 << 20
 OVERFLOW_UID = 65534  # root's files in a user namespace that does not include root
 
 
-def read_policy() -> Policy:
+def read_policy() -> "Policy":
     """The limits in force; Unavailable where they cannot be known, so that nothing is granted."""
+    from andon.core.sharing.policy import NO_POLICY, policy_from
+
     path = PATH
     try:
         content = _content(path)
@@ -38,8 +44,10 @@ def read_policy() -> Policy:
         ) from wrong
 
 
-def policy_state() -> tuple[Policy, AndonError | None]:
+def policy_state() -> "tuple[Policy, AndonError | None]":
     """The limits in force, or why there are none to go by; for doctor."""
+    from andon.core.sharing.policy import NO_POLICY
+
     try:
         return read_policy(), None
     except AndonError as error:

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-MOST_PRIORITY = 1000
-"""In the queue; the least is its negative."""
+from andon.model.job.device_request import MOST_PRIORITY as MOST_PRIORITY
+from andon.model.job.device_request import DeviceRequest as DeviceRequest
+from andon.model.job.device_request import PlacementOrder as PlacementOrder
+
 MOST_BEHIND = 1_000_000
 """Jobs behind a ticket, as its owner says."""
 
@@ -23,13 +25,6 @@ class LeaseState(StrEnum):
     HELD = "held"
     ORPHANED = "orphaned"  # its holder exited but its job still runs: withheld, and reported
     UNREADABLE = "unreadable"  # held, but its content is unreadable: everything is withheld
-
-
-class PlacementOrder(StrEnum):
-    """Whether to take the emptiest devices first, or the fullest that suffice."""
-
-    SPREAD = "spread"
-    PACK = "pack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +104,6 @@ class Claim:
 
     def share_of(self, uuid: str) -> Share | None:
         return None if self.lease is None else self.lease.share_of(uuid)
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceRequest:
-    """A request for devices, as typed."""
-
-    least: int = 1
-    most: int = 1
-    memory_bytes: int | None = None
-    shared: bool = False
-    models: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    prefer: tuple[str, ...] = ()
-    layout: PlacementOrder = PlacementOrder.SPREAD
-    balanced: bool = True
-    even_if_used: bool = False
-    priority: int = 0
-    every: bool = False  # all eligible devices, however many and however different
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from andon.core.executing.pull_policy import PullPolicy as PullPolicy
 from andon.errors import Invalid
 from andon.model.device import Device
 from andon.model.vendors import MASKED
@@ -24,13 +24,6 @@ RESERVED_OPTIONS = {
 """Options of the engine that andon sets itself, and why."""
 UNLEASED = "free-"  # how the label of work without a lease begins
 MASKS = frozenset(name for vendor in MASKED for name in vendor.environment)
-
-
-class PullPolicy(StrEnum):
-    """When an image is fetched from its registry."""
-
-    NEVER = "never"
-    MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)

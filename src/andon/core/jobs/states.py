@@ -36,10 +36,15 @@ FIRST = Standing(JobState.WAITING)
 """A job without conditions that has not started."""
 
 
-def standings(jobs: Iterable[JobFacts], at: float, paused: bool = False) -> dict[int, Standing]:
+def standings(
+    jobs: Iterable[JobFacts],
+    at: float,
+    paused: bool = False,
+    told: Mapping[int, Standing] | None = None,
+) -> dict[int, Standing]:
     """Every job's standing. `jobs` come by their numbers: a job only waits for earlier ones, so one
-    pass is enough."""
-    out: dict[int, Standing] = {}
+    pass is enough. `told` are those of other jobs, as `lasting` said."""
+    out: dict[int, Standing] = dict(told or {})
     limited: list[JobFacts] = []
     for facts in jobs:
         if _is_plain(facts):
@@ -54,7 +59,15 @@ def standings(jobs: Iterable[JobFacts], at: float, paused: bool = False) -> dict
     _limit_arrays(limited, out)
     if paused:
         _pause(out)
-    return out
+    return {number: out[number] for number in sorted(out)} if told else out
+
+
+def lasting(facts: JobFacts) -> Standing | None:
+    """How a job stands where neither the time nor another job can change it; None elsewhere."""
+    if _is_plain(facts):
+        return FIRST
+    found = own_standing(facts, 0.0)
+    return found if found.state.is_settled else None
 
 
 def has_work(found: Iterable[Standing], paused: bool) -> bool:
@@ -68,10 +81,13 @@ def has_work(found: Iterable[Standing], paused: bool) -> bool:
 
 
 def _pause(out: dict[int, Standing]) -> None:
+    reason = "the queue is paused: andon jobs start"
+    paused: dict[int, Standing] = {}  # by attempt: most of a long queue stands alike
     for number, found in out.items():
         if found.is_ready:
-            reason = "the queue is paused: andon jobs start"
-            out[number] = Standing(JobState.WAITING, found.attempt, reason)
+            if found.attempt not in paused:
+                paused[found.attempt] = Standing(JobState.WAITING, found.attempt, reason)
+            out[number] = paused[found.attempt]
 
 
 def _is_plain(facts: JobFacts) -> bool:

@@ -1,38 +1,33 @@
 """A job as it is shown everywhere: its state with its reason, its place, and what it got."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from andon.core.jobs.order import waiting_in_order
+from andon.core.jobs.order import OrderKey
 from andon.core.jobs.states import Standing, is_running
 from andon.core.processes.redaction import is_secret_name, redact
 from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
-from andon.model.work import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 
 NO_DISPATCHER = "no dispatcher has looked at it yet"
 
 
 def views(
-    jobs: Sequence[JobFacts],
+    jobs: Mapping[int, JobFacts],
     known: Mapping[int, Standing],
+    places: Mapping[int, int],
     holdups: Mapping[int, Holdup],
     only: Iterable[int] | None = None,
 ) -> list[JobView]:
     """All of them, or `only` these numbers, in the order of their numbers."""
-    places = positions(jobs, known)
-    wanted = None if only is None else set(only)
-    shown = ((one.spec.number, one) for one in jobs)
-    return [
-        view_of(one, known[number], places.get(number), holdups.get(number))
-        for number, one in shown
-        if wanted is None or number in wanted
-    ]
+    wanted = jobs if only is None else sorted(set(only) & jobs.keys())
+    return [view_of(jobs[n], known[n], places.get(n), holdups.get(n)) for n in wanted]
 
 
-def positions(jobs: Iterable[JobFacts], known: Mapping[int, Standing]) -> dict[int, int]:
+def positions(keys: Mapping[int, OrderKey], known: Mapping[int, Standing]) -> dict[int, int]:
     """The place of each job among those that wait; the first is 1."""
-    return {
-        one.spec.number: place for place, one in enumerate(waiting_in_order(jobs, known), start=1)
-    }
+    waiting = [number for number, one in known.items() if one.state is JobState.WAITING]
+    waiting.sort(key=keys.__getitem__)
+    return {number: place for place, number in enumerate(waiting, start=1)}
 
 
 def view_of(

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from andon.core.sharing.policy_path import POLICY_PATH as POLICY_PATH
 from andon.errors import Denied, Invalid
 from andon.units import human_seconds, parse_seconds
 
-POLICY_PATH = "/etc/andon/policy.toml"
 UNLIMITED = "unlimited"
 MOST = 1_000_000  # of anything that is counted
 MOST_USERS = 10_000

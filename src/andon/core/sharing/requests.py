@@ -7,7 +7,7 @@ from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 from andon.errors import Invalid
-from andon.model.work import MOST_PRIORITY, DeviceRequest, PlacementOrder
+from andon.model.job.device_request import MOST_PRIORITY, DeviceRequest, PlacementOrder
 from andon.units import parse_bytes
 
 MOST_GPUS = 1024

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,8 @@ from andon.engine.jobs.folder import (
     is_number,
     write_whole,
 )
-from andon.engine.jobs.job_index import facts_from_row, index_rows, index_text
-from andon.host.kin import group_members, here, started_ticks
+from andon.engine.jobs.found_jobs import FoundJobs, KnownJob
+from andon.engine.jobs.job_index import IndexedJob, index_text, indexed, read_index
 from andon.host.private_files import read_regular
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobNote
 from andon.model.job import wire as job_wire
@@ -43,40 +42,31 @@ WORTH_INDEXING = 200  # folders that were read without a cache
 LARGEST_INDEX_BYTES = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A job as it was read, and its folder's time then."""
-
-    stamp: int
-    facts: JobFacts
-    final: bool  # no attempt is going on: only a new file in the folder can change it
-
-
 class Scanner:
     """The jobs in one folder. Not thread-safe."""
 
     def __init__(self, folder: JobsFolder, index: bool = True) -> None:
         self.folder = folder
         self.unread: dict[str, str] = {}  # files that were passed over, and why
-        self._known: dict[int, _Known] = {}
-        self._lazy = self._index() if index else {}
+        self._known = self._index() if index else {}
         self._read = 0  # folders that were read, not known
         self._unclaimed = False  # the job that was read last has an attempt without a claim
 
-    def scan(self) -> dict[int, JobFacts]:
-        """Every readable job by its number, in the order of numbers."""
-        now, found = time.time_ns(), dict[int, _Known]()
+    def look(self) -> FoundJobs:
+        """Every readable job by its number; those of the index are decoded when asked for."""
+        now, found = time.time_ns(), dict[int, KnownJob]()
         for number, stamp in self._folders():
-            known = self._known.get(number) or self._indexed(number)
-            if known is not None and known.stamp == stamp and known.final:
+            known = self._known.get(number)
+            if known is None or known.stamp != stamp or not known.final:
+                known = self._job(number, stamp, now)
+            if known is not None:
                 found[number] = known
-                continue
-            fresh = self._job(number, stamp, now)
-            if fresh is not None:
-                found[number] = fresh
         self._known = found
-        self._lazy = {}
-        return {number: known.facts for number, known in found.items()}
+        return FoundJobs(found, self.again)
+
+    def scan(self) -> dict[int, JobFacts]:
+        """The same, all decoded."""
+        return dict(self.look())
 
     def again(self, number: int) -> JobFacts | None:
         """One job, read now; None where it is gone."""
@@ -94,11 +84,12 @@ class Scanner:
         """Write the index where that spares others much reading."""
         if self._read < at_least:
             return
-        rows = {
-            number: (known.stamp, known.facts)
-            for number, known in self._known.items()
-            if known.final
-        }
+        rows = dict[int, IndexedJob]()
+        for number, known in self._known.items():
+            if known.final and known.indexed is None and known.facts is not None:
+                known.indexed = indexed(known.stamp, known.facts)
+            if known.final and known.indexed is not None:
+                rows[number] = known.indexed
         with suppress(OSError):
             write_whole(self.folder.path, INDEX, index_text(rows), sync=False)
             self._read = 0
@@ -116,20 +107,14 @@ class Scanner:
             return []
         return sorted(out)
 
-    def _indexed(self, number: int) -> _Known | None:
-        kept = self._lazy.get(number)
-        if kept is None:
-            return None
-        facts = facts_from_row(kept[1])
-        return None if facts is None else _Known(kept[0], facts, True)
-
-    def _index(self) -> dict[int, tuple[int, Any]]:
+    def _index(self) -> dict[int, KnownJob]:
         try:
-            return index_rows(read_regular(self.folder.path / INDEX, LARGEST_INDEX_BYTES))
+            rows = read_index(read_regular(self.folder.path / INDEX, LARGEST_INDEX_BYTES))
         except OSError:
             return {}
+        return {number: KnownJob(row.stamp, True, indexed=row) for number, row in rows.items()}
 
-    def _job(self, number: int, stamp: int, now: int) -> _Known | None:
+    def _job(self, number: int, stamp: int, now: int) -> KnownJob | None:
         folder = self.folder.job(number)
         self._read += 1
         self._unclaimed = False
@@ -143,7 +128,7 @@ class Scanner:
         last = facts.last
         settled = last is None or last.verdict is not None
         settled = settled and not self._unclaimed and abs(now - stamp) > RACY_NANOSECONDS
-        return _Known(stamp, facts, settled)
+        return KnownJob(stamp, settled, facts)
 
     def _facts(self, folder: Path, number: int) -> JobFacts:
         content = read_regular(folder / JOB, job_wire.LARGEST_JOB_BYTES)
@@ -219,6 +204,8 @@ def is_locked(descriptor: int) -> bool:
 
 def group_lives(claim: AttemptClaim) -> bool:
     """Whether a process of the command's group lives; it is the leader of its own session."""
+    from andon.host.kin import group_members, here, started_ticks  # not needed for most lists
+
     if claim.boot != here().boot or claim.group <= 1:
         return False
     started = started_ticks(claim.group)

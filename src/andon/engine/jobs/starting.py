@@ -1,14 +1,17 @@
-"""Starts the dispatcher of a folder of jobs where none runs."""
+"""Starts the dispatcher of a folder of jobs where none runs.
+
+Most submissions find one: what starts a process is imported only when it is needed.
+"""
 
 import fcntl
 import os
-import subprocess
-import threading
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from andon.engine.jobs.folder import LOCK, LOG, JobsFolder
-from andon.host.inspection.log_out import scope_prefix
-from andon.host.interpreter import module_command, module_environment
+
+if TYPE_CHECKING:
+    import subprocess
 
 MODULE = "andon.app.dispatching"
 LARGEST_LOG_BYTES = 1_000_000
@@ -57,12 +60,19 @@ def start_dispatcher(folder: JobsFolder) -> bool:
             os.close(lock)
     except OSError:
         return False  # the next command about jobs tries again
+    import threading
+
     # A process that goes on must not keep a zombie; one that ends leaves it to init.
     threading.Thread(target=started.wait, name="andon dispatcher", daemon=True).start()
     return True
 
 
 def _spawn(folder: JobsFolder, lock: int) -> "subprocess.Popen[bytes]":
+    import subprocess
+
+    from andon.host.inspection.log_out import scope_prefix
+    from andon.host.interpreter import module_command, module_environment
+
     log = open_log(folder)
     argv = module_command(MODULE, str(folder.path), str(lock))
     try:

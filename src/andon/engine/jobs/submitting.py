@@ -2,50 +2,22 @@
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
+from andon.engine.jobs.commit_question import CommitQuestion
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
+from andon.host.inspection.account_names import user_name
 from andon.kernel_files import read
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
-from andon.model.work import DeviceRequest
 
-GIT_SECONDS = 0.3
-_COMMIT = re.compile(rb"[0-9a-f]{40,64}\n")
 _MASK = re.compile("VISIBLE_DEVICES|DEVICE_ORDINAL|AFFINITY_MASK|SLURM_")
 """Names that may be masks; the table of all takes longer to import than this takes."""
 SHOWN = ("CUDA_VISIBLE_DEVICES", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV")
 """Variables that may be shown of any job."""
-
-
-class CommitQuestion:
-    """Asks for the commit of a folder beside other work."""
-
-    def __init__(self, folder: str) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        with suppress(OSError):
-            self._process = subprocess.Popen(
-                ["git", "--no-optional-locks", "rev-parse", "--verify", "HEAD"],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-
-    def answer(self) -> str | None:
-        """None where there is none, or it takes too long."""
-        if self._process is None:
-            return None
-        try:
-            said, _ = self._process.communicate(timeout=GIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return None
-        return said.decode().strip() if _COMMIT.fullmatch(said) else None
 
 
 def here_spec(
@@ -56,11 +28,15 @@ def here_spec(
     folder: str = "",
     environment: Mapping[str, str] | None = None,
     git: bool = True,
+    commit: CommitQuestion | None = None,
     **more: Any,
 ) -> JobSpec:
-    """A job of this process's user, folder and environment; `more` are fields of JobSpec."""
+    """A job of this process's user, folder and environment; `more` are fields of JobSpec.
+
+    `commit` is a question that was asked earlier.
+    """
     place = folder or _current_folder()
-    asked = CommitQuestion(place) if git else None
+    asked = CommitQuestion(place) if git and commit is None else commit
     variables = dict(os.environ if environment is None else environment)
     if request.least < 1:
         raise Invalid("a job needs at least one GPU", hint="request 1 GPU or more")
@@ -71,7 +47,7 @@ def here_spec(
         folder=place,
         request=request,
         submitted_at=time.time(),
-        user=_user(),
+        user=user_name(os.getuid()),
         umask=_umask(),
         environment=variables,
         shown=tuple(one for one in SHOWN if one in variables),
@@ -114,15 +90,6 @@ def _masks(variables: Mapping[str, str]) -> dict[str, str]:
     from andon.core.sampling.masks import VARIABLES
 
     return {name: variables[name] for name in VARIABLES if name in variables}
-
-
-def _user() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except (KeyError, OSError):
-        return str(os.getuid())
 
 
 def _boot() -> str | None:

@@ -1,7 +1,6 @@
 """Reads what a log-out does here: logind's settings, lingering, where this process stands."""
 
 import os
-import shutil
 from pathlib import Path
 
 from andon.core.jobs.log_out import (
@@ -13,8 +12,8 @@ from andon.core.jobs.log_out import (
     place_of_cgroup,
     wants_scope,
 )
+from andon.host.inspection.account_names import user_name
 from andon.host.inspection.files import names_in, read_text
-from andon.host.kin import user_name
 
 FOLDERS = ("etc/systemd", "run/systemd", "usr/local/lib/systemd", "usr/lib/systemd", "lib/systemd")
 """Where logind's settings lie; what lies in an earlier one hides a file of the same name."""
@@ -37,7 +36,7 @@ def read_log_out(root: Path = Path("/"), uid: int | None = None) -> LogOutFacts:
         lingering=(root / LINGERING / user).exists(),
         uid=uid,
         place=place_of_cgroup(read_text(root / "proc/self/cgroup")),
-        can_scope=shutil.which(RUNNER) is not None and _manager(root, uid).exists(),
+        can_scope=_manager(root, uid).exists() and _has_runner(),
     )
 
 
@@ -57,6 +56,12 @@ def scope_prefix(name: str, facts: LogOutFacts | None = None) -> tuple[str, ...]
 def log_out_line() -> str:
     """What `submit` says about a log-out."""
     return log_out_words(read_log_out())
+
+
+def _has_runner() -> bool:
+    import shutil
+
+    return shutil.which(RUNNER) is not None
 
 
 def _manager(root: Path, uid: int) -> Path:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from andon.model.work import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 
 JOB_SCHEMA = "andon.job/1"
 MOST_ARRAY = 10_000

@@ -7,6 +7,7 @@ from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
+from andon.model.job.device_request import MOST_PRIORITY, DeviceRequest, PlacementOrder
 from andon.model.job.spec import (
     GRACE_SECONDS,
     JOB_SCHEMA,
@@ -36,7 +37,6 @@ from andon.model.json_fields import (
     time_in,
     whole_in,
 )
-from andon.model.work import MOST_PRIORITY, DeviceRequest, PlacementOrder
 
 MOST_JOBS = 10_000_000
 """The largest number of a job."""

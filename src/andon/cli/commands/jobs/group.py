@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
@@ -79,6 +78,7 @@ def jobs(
     terminal = Terminal.of(choices)
     views = queue.views(numbers)
     if as_json:
+        from andon.cli.json_text import as_json_text
         from andon.model.job.wire import views_to_json
 
         terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
@@ -98,14 +98,11 @@ def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[in
         return (found, 0) if everything else (found[-MOST_WAITING:], len(found[:-MOST_WAITING]))
     if everything:
         return list(known), 0
-    from andon.core.jobs.order import in_order
-
-    active = [queue.jobs[n] for n, one in known.items() if not one.state.is_settled]
-    running = [f for f in active if known[f.spec.number].state is JobState.RUNNING]
-    waiting = in_order(f for f in active if known[f.spec.number].state is not JobState.RUNNING)
+    active = [n for n, one in known.items() if not one.state.is_settled]
+    running = [n for n in active if known[n].state is JobState.RUNNING]
+    waiting = queue.in_order(n for n in active if known[n].state is not JobState.RUNNING)
     ended = [n for n, one in known.items() if one.state.is_settled][-MOST_ENDED:]
-    shown = [f.spec.number for f in (*running, *waiting[:MOST_WAITING])]
-    return [*ended, *shown], max(0, len(waiting) - MOST_WAITING)
+    return [*ended, *running, *waiting[:MOST_WAITING]], max(0, len(waiting) - MOST_WAITING)
 
 
 def _show(queue: "Queue", views: "list[JobView]", left: int, terminal: Terminal) -> None:

@@ -17,6 +17,7 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
+    from andon.core.executing.order import ContainerOptions
     from andon.model.job.spec import Checkpoint, JobSpec
 
 MOST_RETRIES = 1000
@@ -115,7 +116,10 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
 
 def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
-    from andon.core.executing.options_wire import options_to_json
+    from andon.engine.jobs.commit_question import CommitQuestion
+
+    commit = CommitQuestion()
+    import andon.app.jobs  # noqa: F401 - needed below; imported while git looks for the commit
     from andon.engine.jobs.submitting import here_spec
     from andon.model.job.spec import GRACE_SECONDS, ArrayPlace, NotifyWhen
 
@@ -131,6 +135,7 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
     spec = here_spec(
         command,
         request_from(asked),
+        commit=commit,
         name=(asked["name"] or "")[:200],
         simulate=choices.simulate,
         for_seconds=asked["length"],
@@ -146,13 +151,21 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
         notify=None if asked["notify"] is None else NotifyWhen(asked["notify"]),
         unique=asked["unique"],
         tags=tuple(asked["tags"]),
-        container={} if image is None else options_to_json(image),
+        container=_container(image),
     )
     if not indices:
         return [spec]
     from dataclasses import replace
 
     return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
+
+
+def _container(image: "ContainerOptions | None") -> dict[str, object]:
+    if image is None:
+        return {}
+    from andon.core.executing.options_wire import options_to_json
+
+    return options_to_json(image)
 
 
 def _array(given: str | None) -> tuple[tuple[int, ...], int | None]:
@@ -189,8 +202,6 @@ def _same(spec: "JobSpec") -> str | None:
 
 
 def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
-    from andon.host.inspection.log_out import log_out_line
-
     terminal = Terminal.of(choices)
     if not terminal.live or made is None:
         terminal.show(f"{number}\n")
@@ -198,6 +209,8 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
         many = f" ({len(made)} jobs)" if len(made) > 1 else ""
         mark = "SIMULATED " if made[0].simulate is not None else ""
         terminal.show(f"{mark}job {number}{many}: {made[0].name}; andon logs {number} -f\n")
+        from andon.host.inspection.log_out import log_out_line
+
         notice(log_out_line(), choices)
     if made is not None and made[0].simulate is None and (why := _no_gpu()) is not None:
         notice(f"it waits: {why}; on simulated ones: andon submit --simulate 4 …", choices)

@@ -4,20 +4,14 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from andon.core.executing.order import (
-    ContainerMount,
-    ContainerOptions,
-    PullPolicy,
-    parse_mount,
-    refuse_options,
-)
+from andon.core.executing.pull_policy import PullPolicy
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # most commands name no image
+    from andon.core.executing.order import ContainerMount, ContainerOptions
     from andon.engine.running.contained import ContainedCommand
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,7 +60,7 @@ def container_options(command: F) -> F:
     return command
 
 
-def container_from(asked: dict[str, Any]) -> ContainerOptions | None:
+def container_from(asked: dict[str, Any]) -> "ContainerOptions | None":
     """Take the container's options out of `asked`; None where no image is named."""
     taken = {name: asked.pop(name, None) for name in _NAMES}
     image = taken.pop("image")
@@ -76,6 +70,8 @@ def container_from(asked: dict[str, Any]) -> ContainerOptions | None:
             option = "--mount" if name == "mounts" else f"--{name.replace('_', '-')}".rstrip("s")
             raise click.UsageError(f"{option} needs --image")
         return None
+    from andon.core.executing.order import ContainerOptions, refuse_options
+
     options = tuple(taken["container_options"] or ())
     refuse_options(options)
     return ContainerOptions(
@@ -87,7 +83,11 @@ def container_from(asked: dict[str, Any]) -> ContainerOptions | None:
     )
 
 
-def _mounts(texts: Sequence[str], model_folder: str | None) -> tuple[ContainerMount, ...]:
+def _mounts(texts: Sequence[str], model_folder: str | None) -> "tuple[ContainerMount, ...]":
+    from pathlib import Path
+
+    from andon.core.executing.order import ContainerMount, parse_mount
+
     folder = str(Path.cwd())
     found = [parse_mount(text, folder) for text in texts]
     if model_folder:
@@ -97,7 +97,7 @@ def _mounts(texts: Sequence[str], model_folder: str | None) -> tuple[ContainerMo
 
 
 def contained(
-    options: ContainerOptions | None, command: Sequence[str], interactive: bool = False
+    options: "ContainerOptions | None", command: Sequence[str], interactive: bool = False
 ) -> "ContainedCommand | None":
     """The command in its container, after checking that it can be made; None without an image."""
     if options is None:

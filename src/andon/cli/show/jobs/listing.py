@@ -7,7 +7,6 @@ from andon.cli.show.runs.cells import length, moment
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.job import JobState, JobView
-from andon.model.naming import title
 from andon.units import human_bytes, human_seconds
 
 STYLES = {
@@ -101,6 +100,8 @@ def render_job(view: JobView, now: float) -> list[Text]:
 
 
 def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
+    from andon.model.naming import title  # not for the list, which must be quick
+
     asked = f"{view.gpus} GPU{'' if view.gpus == '1' else 's'}"
     if view.memory_bytes is not None:
         asked += f" with {human_bytes(view.memory_bytes)}"

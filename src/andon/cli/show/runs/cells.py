@@ -3,27 +3,7 @@
 import time
 
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.model.run import RunState
 from andon.units import human_bytes, human_joules, measured_seconds
-
-STATE_STYLES = {
-    RunState.RUNNING: "bold green",
-    RunState.SUCCEEDED: "",
-    RunState.STOPPED: "yellow",
-    RunState.LOST: "yellow",
-    RunState.NOT_STARTED: "yellow",
-}
-STATE_WORDS = {
-    RunState.DEVICE_OUT_OF_MEMORY: "GPU out of memory",
-    RunState.HOST_OUT_OF_MEMORY: "out of memory",
-    RunState.SIGNAL: "killed",
-    RunState.TIMEOUT: "timed out",
-    RunState.NOT_STARTED: "not started",
-}
-
-
-def state_text(state: RunState) -> Text:
-    return say(STATE_WORDS.get(state) or str(state), STATE_STYLES.get(state, "red"))
 
 
 def unknown() -> Text:

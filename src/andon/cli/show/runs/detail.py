@@ -10,9 +10,9 @@ from andon.cli.show.runs.cells import (
     number,
     percent,
     size,
-    state_text,
     unknown,
 )
+from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.core.runs.fold import RunFold

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from andon.cli.show.runs.cells import moment, number, state_text
+from andon.cli.show.runs.cells import moment, number
+from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.core.runs.baselines import DriftLine, RunBaseline, other_devices

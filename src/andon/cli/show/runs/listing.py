@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from andon.cli.show.csv_rows import csv_line
-from andon.cli.show.runs.cells import joules, length, moment, percent, size, state_text, unknown
+from andon.cli.show.runs.cells import joules, length, moment, percent, size, unknown
+from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.core.runs.matching import devices_words

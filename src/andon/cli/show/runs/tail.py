@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from andon.cli.show.runs.cells import clock, length, number, size, state_text
+from andon.cli.show.runs.cells import clock, length, number, size
+from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.core.history.sparkline import sparkline

@@ -1,0 +1,55 @@
+"""Asks git for a commit while other work goes on; `submit` asks before it imports the rest."""
+
+import os
+import re
+import select
+import time
+
+GIT_SECONDS = 0.3
+_COMMIT = re.compile(rb"[0-9a-f]{40,64}\n")
+
+
+class CommitQuestion:
+    """Asks for the commit of a folder beside other work."""
+
+    def __init__(self, folder: str = ".") -> None:
+        self._pid: int | None = None
+        self._answer, asked = os.pipe()
+        try:
+            # Not subprocess, whose import takes longer than git does.
+            self._pid = os.posix_spawnp(
+                "git",
+                ["git", "-C", folder, "--no-optional-locks", "rev-parse", "--verify", "HEAD"],
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, asked, 1),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ],
+            )
+        except OSError:
+            os.close(self._answer)
+        finally:
+            os.close(asked)
+
+    def answer(self) -> str | None:
+        """None where there is none, or it takes too long."""
+        if self._pid is None:
+            return None
+        said, ended = b"", False
+        give_up = time.monotonic() + GIT_SECONDS
+        while not ended and self._has_more(give_up):
+            piece = os.read(self._answer, 4096)
+            said, ended = said + piece, not piece
+        os.close(self._answer)
+        if not ended:
+            import signal
+
+            os.kill(self._pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
+        os.waitpid(self._pid, 0)
+        self._pid = None
+        return said.decode().strip() if ended and _COMMIT.fullmatch(said) else None
+
+    def _has_more(self, give_up: float) -> bool:
+        left = max(0.0, give_up - time.monotonic())
+        return bool(select.select([self._answer], [], [], left)[0])

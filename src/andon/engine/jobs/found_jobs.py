@@ -1,0 +1,66 @@
+"""The jobs of a folder as a mapping; what the index kept of one is decoded when it is asked for."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from andon.core.jobs.order import OrderKey, order_key
+from andon.core.jobs.states import Standing, standings
+from andon.engine.jobs.job_index import IndexedJob, facts_from_row
+from andon.model.job import JobFacts
+
+
+@dataclass(slots=True)
+class KnownJob:
+    """A job as it was read or as the index has it, and its folder's time then."""
+
+    stamp: int
+    final: bool  # no attempt is going on: only a new file in the folder can change it
+    facts: JobFacts | None = None  # None: not decoded yet
+    indexed: IndexedJob | None = None
+
+
+class FoundJobs(Mapping[int, JobFacts]):
+    """Every readable job by its number, in the order of numbers."""
+
+    def __init__(
+        self, known: Mapping[int, KnownJob], read_again: Callable[[int], JobFacts | None]
+    ) -> None:
+        self._known = known
+        self._read_again = read_again
+
+    def __getitem__(self, number: int) -> JobFacts:
+        known = self._known[number]
+        if known.facts is None and known.indexed is not None:
+            known.facts = facts_from_row(known.indexed.row) or self._read_again(number)
+        if known.facts is None:
+            raise KeyError(number)
+        return known.facts
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._known
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def standings(self, at: float, paused: bool = False) -> dict[int, Standing]:
+        """How each stands; decodes only those that depend on the time or on other jobs."""
+        told: dict[int, Standing] = {}
+        open_: list[JobFacts] = []
+        for number, known in self._known.items():
+            if known.facts is None and known.indexed is not None and known.indexed.standing:
+                told[number] = known.indexed.standing
+            else:
+                open_.append(self[number])
+        return standings(open_, at, paused, told)
+
+    def order_keys(self) -> dict[int, OrderKey]:
+        """By number; the smallest comes first."""
+        return {
+            number: known.indexed.key
+            if known.facts is None and known.indexed is not None
+            else order_key(self[number])
+            for number, known in self._known.items()
+        }

@@ -1,0 +1,34 @@
+"""A request for devices; apart from leases, because `submit` must import little."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MOST_PRIORITY = 1000
+"""In the queue; the least is its negative."""
+
+
+class PlacementOrder(StrEnum):
+    """Whether to take the emptiest devices first, or the fullest that suffice."""
+
+    SPREAD = "spread"
+    PACK = "pack"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """A request for devices, as typed."""
+
+    least: int = 1
+    most: int = 1
+    memory_bytes: int | None = None
+    shared: bool = False
+    models: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    prefer: tuple[str, ...] = ()
+    layout: PlacementOrder = PlacementOrder.SPREAD
+    balanced: bool = True
+    even_if_used: bool = False
+    priority: int = 0
+    every: bool = False  # all eligible devices, however many and however different
