@@ -12,6 +12,7 @@ from andon.engine.sampling.sampler import Sampler
 from andon.model.device import Snapshot
 from tests.integration.conftest import PCI, andon, until
 from tests.integration.leasing import records
+from tests.integration.serving import serving
 from tests.standin import StandIn, hung, lost
 
 PYTHON = sys.executable
@@ -46,8 +47,17 @@ def test_a_box_with_two_switches_and_nvlink_is_shown(node: StandIn) -> None:
         {"kind": "nvlink", "devices": [one["uuid"] for one in found["devices"]]}
     ]
     assert {one["source"] for one in found["devices"]} == {"nvml"}
-    done = andon("devices", "--topology", "--url", "http://127.0.0.1:1")
-    assert (done.code, done.out) == (2, "")
+
+
+def test_a_server_tells_of_its_links_when_somebody_asks(node: StandIn, tmp_path: Path) -> None:
+    with serving(tmp_path / "state", "--no-history", simulate=None) as served:
+        assert topology_calls(node) == {}
+        first = andon("devices", "--topology", "--url", served.url)
+        assert first.code == 0, first.err
+        assert "NVLink: GPU 2, 3\nNVLink: GPU 4, 5\n" in first.out
+        again = andon("devices", "3", "--topology", "--json", "--url", served.url).json()
+        assert [one["numa_node"] for one in again["devices"]] == [0]
+        assert topology_calls(node)["nvmlDeviceGetTopologyCommonAncestor"] == 28, "asked once"
 
 
 def test_links_are_asked_for_once_and_only_where_they_matter(
