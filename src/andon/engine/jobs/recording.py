@@ -147,6 +147,7 @@ def begin_record(
     """The first line of a job's record; its process is the supervisor."""
     chosen = [capacity.status.device.uuid for capacity in grant.candidates.choice.chosen]
     params: dict[str, object] = {"job": spec.label, "attempt": attempt}
+    linked = grant.candidates.choice.linked
     begun = new_run(
         RunKind.JOB,
         spec.name,
@@ -156,7 +157,7 @@ def begin_record(
         command=redact(spec.argv),
         lease=grant.held.lease.id,
         waited_seconds=round(max(0.0, time.time() - spec.submitted_at), 3),
-        allocation_method="queue",
+        allocation_method="queue" if linked is None else f"queue and links: {linked}",
         world_size=len(chosen),
         params=params,
         tags=spec.tags,
