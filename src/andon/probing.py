@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import Any
 
 from andon import library
@@ -17,7 +18,7 @@ from andon.engine.functions.caller import CallOutcome, FunctionWorker
 from andon.engine.functions.carrying import carry_function
 from andon.engine.probing.prober import Prober
 from andon.engine.probing.shelf import keep
-from andon.errors import AndonError, Conflict, Denied, TimedOut, Unavailable
+from andon.errors import AndonError, Conflict, Denied, Invalid, TimedOut, Unavailable
 from andon.leasing import lease
 from andon.model.device import Snapshot
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
@@ -54,12 +55,16 @@ def probe(
 
     Each call happens in a process of its own, started and never forked, that sees only the devices
     of one lease; inside `andon run` they are those of the run. A number that the function returns
-    is kept as its throughput. An exception that is not about memory is raised here; `TimedOut` is
-    raised for a call that takes longer than `timeout` seconds, and `Conflict` where not even `low`
-    fits. Functions of notebooks and of `__main__` need `pip install 'andon[notebooks]'`.
+    is kept as its throughput. An exception that is not about GPU memory is raised here; `TimedOut`
+    is raised for a call that takes longer than `timeout` seconds, and `Conflict` where not even
+    `low` fits. Functions of notebooks and of `__main__` need `pip install 'andon[notebooks]'`.
     """
     begin_search(low, high)
     check_margin(margin)
+    if iscoroutinefunction(function):
+        raise Invalid(
+            f"{_title(function)} is asynchronous", hint="pass a function that runs it: asyncio.run"
+        )
     carry_function(function)  # what cannot be carried is reported before anything is reserved
     title = _title(function)
     limit = parse_seconds(timeout) if isinstance(timeout, str) else check_seconds(timeout)

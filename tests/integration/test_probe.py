@@ -196,10 +196,28 @@ for function, error in ((breaks_at_4, KeyError), (never_fits, Conflict)):
         probe(function)
     except error as raised:
         out[function.__name__] = str(raised)
-try:
-    probe(stops_at_20, low=3, high=2)
-except Invalid as refused:
-    out["refused"] = str(refused)
+class Model:  # as in a notebook: what __main__ has travels with the function
+    limit = 1
+
+    def step(self, size):
+        if size > self.limit:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def step(size):
+    Model().step(size)
+
+
+async def later(size):
+    return size
+
+
+out["in main"] = str(probe(step, high=2))
+for refused in ({"low": 3, "high": 2, "function": step}, {"function": later}):
+    try:
+        probe(**refused)
+    except Invalid as why:
+        out.setdefault("refused", []).append(str(why))
 print(json.dumps(out))
 """
 
@@ -222,6 +240,11 @@ def test_a_function_is_probed_in_spawned_children_and_what_it_raises_is_raised_h
     assert found["on"] == [2, "NVIDIA H200"]
     assert found["breaks_at_4"] == "'labels'"
     assert found["never_fits"].startswith("even the smallest size, 1, does not fit")
-    assert "above the largest" in found["refused"]
+    assert found["in main"] == (
+        "step on NVIDIA H200: 1 fits (2 does not), recommended 1 (10 % less)"
+    )
+    above, later = found["refused"]
+    assert "above the largest" in above
+    assert later == "__main__.later is asynchronous"
     assert entries() == []
     assert andon("probes", "best", "stops_at_20").out == "18\n"

@@ -14,6 +14,8 @@ from andon.engine.sampling.sampler import Sampler
 from andon.model.device import Snapshot
 from tests.integration.conftest import PCI, andon, until
 from tests.integration.leasing import records
+from tests.integration.queueing import cleaned, settle
+from tests.integration.serving import serving
 from tests.standin import StandIn, hung, lost
 from tests.support.waiting import wait_for
 
@@ -49,8 +51,17 @@ def test_a_box_with_two_switches_and_nvlink_is_shown(node: StandIn) -> None:
         {"kind": "nvlink", "devices": [one["uuid"] for one in found["devices"]]}
     ]
     assert {one["source"] for one in found["devices"]} == {"nvml"}
-    done = andon("devices", "--topology", "--url", "http://127.0.0.1:1")
-    assert (done.code, done.out) == (2, "")
+
+
+def test_a_server_tells_of_its_links_when_somebody_asks(node: StandIn, tmp_path: Path) -> None:
+    with serving(tmp_path / "state", "--no-history", simulate=None) as served:
+        assert topology_calls(node) == {}
+        first = andon("devices", "--topology", "--url", served.url)
+        assert first.code == 0, first.err
+        assert "NVLink: GPU 2, 3\nNVLink: GPU 4, 5\n" in first.out
+        again = andon("devices", "3", "--topology", "--json", "--url", served.url).json()
+        assert [one["numa_node"] for one in again["devices"]] == [0]
+        assert topology_calls(node)["nvmlDeviceGetTopologyCommonAncestor"] == 28, "asked once"
 
 
 def test_links_are_asked_for_once_and_only_where_they_matter(
@@ -141,6 +152,36 @@ def test_a_bound_command_runs_on_the_cpus_next_to_its_devices(
     assert event["data"]["reason"].startswith("bound to the CPUs")
     unbound = andon("run", "-d", "4", "--", PYTHON, "-c", script)
     assert json.loads(unbound.out) == sorted(os.sched_getaffinity(0))
+
+
+def test_jobs_and_workers_get_linked_devices_and_are_bound_too(
+    node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    node.write(StandIn.box(first_cpu=cpu, last_cpu=cpu))
+    script = "import os; print(sorted(os.sched_getaffinity(0)))"
+    leased = andon("lease", "-d", "1", "--bind", "--", PYTHON, "-c", script)
+    assert json.loads(leased.out) == [cpu], leased.err
+    mapped = andon("map", "-d", "2,6", "--bind", "--items", os.devnull, "--", "true")
+    assert (mapped.code, mapped.out) == (125, "")
+    items = tmp_path / "items"
+    items.write_text("a\nb\n")
+    mapped = andon("map", "-d", "6", "--bind", "--items", str(items), "--", PYTHON, "-c", script)
+    assert mapped.out.splitlines() == [str([cpu])] * 2, mapped.err
+    assert f"GPU 6: bound to the CPUs {cpu}, next to its devices, NUMA node 1" in mapped.err
+    for refused in (("map", "--cpu", "1", "--bind"), ("submit", "--image", "x", "--bind")):
+        assert "--bind" in andon(*refused, "--", "true").err
+    with cleaned(settle(monkeypatch, tmp_path)):
+        asked = ("submit", "--gpus", "2", "-d", "0,2,3,5", "--bind", "--wait", "--")
+        done = andon(*asked, PYTHON, "-c", script)
+        assert done.code == 0, done.err
+        assert json.loads(andon("logs", "1").out) == [cpu]
+    found = {record[0]["kind"]: record for record in records(tmp_path / "state")}
+    job = found["job"][0]
+    assert job["allocation_method"] == "queue and links: linked by NVLink (4 links)"
+    for record in (found["map"], found["job"]):
+        [event] = [line for line in record if line["event"] == "event"]
+        assert (event["name"], event["data"]["cpus"]) == ("bind", str(cpu))
 
 
 def test_a_command_that_cannot_be_bound_runs_and_says_why(node: StandIn) -> None:

@@ -28,7 +28,7 @@ from tests.support.web_parts import BEARER, Caller, Parts, served
 ROUTES = (
     "/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/processes", "/api/health", "/api/system",
     "/api/devices", "/api/processes", "/api/snapshot", "/api/snapshots", "/api/alerts",
-    "/api/leases", "/api/jobs", "/api/runs", "/api/nodes",
+    "/api/leases", "/api/jobs", "/api/runs", "/api/nodes", "/api/topology",
 )  # fmt: skip
 GOLDEN: dict[str, Callable[[Snapshot], wire.Json]] = {
     "gpu-summary": lambda s: payloads.gpu_summary(s, Settings()),

@@ -16,6 +16,7 @@ from andon.core.conditions.rulebook import Rulebook
 from andon.core.settings.resolution import Settings
 from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.bus import Bus, Subscription
+from andon.engine.sampling.placed_feed import PlacedFeed
 from andon.engine.sampling.sampler import Costs, Sampler
 from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.engine.sharing.availability import Availability
@@ -138,6 +139,7 @@ class Parts:
             remote_leases=self.lender,
             runs=runs or runs_of([]),
             jobs=one_job(folder / "jobs"),
+            placed=PlacedFeed(self.sampler, self.station).latest,
         )
         self.app: App = build(self.shop, rules, self.audit)
 

@@ -43,6 +43,7 @@ retry_oom = 1
 checkpoint = "USR1@90s"
 notify = "fail"
 unique = true
+bind = true
 simulate = 2
 tags = ["a", "b"]
 

@@ -44,7 +44,7 @@ FULL = JobSpec(
     AT, "ada", 0o077, {"A": "x\udc80", "TOKEN": "secret"}, ("A",), {"CUDA_VISIBLE_DEVICES": "1"}, 4,
     "idle", 3600.0, 0.0, 5.0, (1, 2), (3,), AT + 9, ArrayPlace(7, 0, 3, 1), 2, True, 1,
     Checkpoint("USR2", 1.5), NotifyWhen.FAIL, True, "boot", 12.5, "f" * 40, ("paper",),
-    {"image": "x"},
+    {"image": "x"}, True,
 )  # fmt: skip
 CLAIM = AttemptClaim(5, 6, "boot", 7, 8, AT, "k7qm2", ("GPU-1",), ("1",), "bcdfghjk", "/r", "vm")
 ENDED = AttemptFacts(

@@ -21,6 +21,8 @@ SAID = [
             "trying to allocate 68719476736 bytes."),
     ("TensorFlow", "tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM when "
                    "allocating tensor with shape[4096,4096,512] and type float"),
+    ("CuPy", "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes"),
+    ("SGLang", "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."),
     ("cuBLAS", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"),
     ("CUDA", "RuntimeError: CUDA error: out of memory"),
     ("CUDA", "CUDA_ERROR_OUT_OF_MEMORY: out of memory"),

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.cli.show.topology import render_topology, topology_to_json
+from andon.cli.show.topology import render_topology
 from andon.core.jobs.dispatch import QueuedJob, plan
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import choose, pick, rank
 from andon.core.topology.binding import binding, cpu_words, parse_cpus
 from andon.core.topology.links import LinkKind, group_words, link_between, linked_groups
+from andon.core.topology.wire import topology_to_json, with_places
 from andon.host.topology.pci_tree import read_place
 from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.topology.place import SWITCH, DevicePlace, place_from_json, place_to_json
@@ -134,7 +135,7 @@ def test_a_job_gets_linked_devices_too() -> None:
     devices = [one for one in box() if one.index in (0, 2, 4, 5, 6)]
     wanted = replace(need(2), eligible=frozenset(one.uuid for one in devices))
     for weight, uuids in ((0.2, ("GPU-4", "GPU-5")), (0.0, ("GPU-0", "GPU-2"))):
-        found = plan([QueuedJob(1, wanted, link_weight=weight)], capacities(devices), 0.0)
+        found = plan([QueuedJob(1, wanted)], capacities(devices), 0.0, link_weight=weight)
         assert [one.uuids for one in found.starts] == [uuids]
 
 
@@ -269,6 +270,12 @@ def test_the_matrix_has_a_legend_and_the_groups_in_words() -> None:
     found = topology_to_json(shown)
     assert (found["schema"], len(found["links"])) == ("andon.topology/1", 6)
     assert found["links"][0] == {"from": "GPU-0", "to": "GPU-1", "kind": "nvlink", "lanes": 4}
+    unplaced = replace(shown, devices=tuple(gpu(index) for index in (0, 1, 4, 5)))
+    again = with_places(unplaced, loads(dumps(found)))
+    assert [one.device.place for one in again.devices[:3]] == [
+        one.device.place for one in shown.devices
+    ]
+    assert again.devices[3] == unplaced.devices[3], "a device that came later has no place yet"
     whole = Snapshot("n", 1.0, devices=tuple(statuses))
     assert max(map(len, render_topology(whole, 80, color=False).splitlines())) <= 80
 

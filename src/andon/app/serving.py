@@ -20,6 +20,7 @@ from andon.app.sharing import (
 )
 from andon.core.access.policy import Rules, is_loopback
 from andon.core.settings.resolution import Settings
+from andon.engine.sampling.placed_feed import PlacedFeed
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.host.server import server_file
@@ -97,7 +98,10 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
             remote_leases,
             encrypted=loopback or place.certificate is not None,
         )
-        state = _app_state(feed, history, keys, watcher, remote_leases, leases, sign_in, runs, jobs)
+        placed = PlacedFeed(sampler, feed)
+        state = _app_state(
+            feed, placed, history, keys, watcher, remote_leases, leases, sign_in, runs, jobs
+        )
         built = _build(state, audit, rules)
 
         def ready() -> None:
@@ -128,6 +132,7 @@ def _linked(settings: Settings, url: str) -> Settings:
 
 def _app_state(
     feed: SnapshotFeed,
+    placed: PlacedFeed,
     history: ServerHistory,
     keys: Keys,
     watcher: "Watcher",
@@ -155,6 +160,7 @@ def _app_state(
         sign_in=sign_in,
         runs=runs,
         jobs=jobs,
+        placed=placed.latest,
     )
 
 

@@ -20,7 +20,7 @@ from andon.core.sharing.requests import (
     Size,
     rows,
 )
-from andon.errors import Unavailable
+from andon.errors import Invalid, Unavailable
 from andon.model.job.device_request import DeviceRequest
 
 if TYPE_CHECKING:
@@ -92,6 +92,15 @@ def bind_option(command: F) -> F:
     return click.option("--bind", is_flag=True, help="Run it on the CPUs next to its GPUs (NUMA).")(
         command
     )
+
+
+def refuse_bind(bind: bool, image: object) -> None:
+    """A container's CPUs are its engine's to set."""
+    if bind and image is not None:
+        raise Invalid(
+            "--bind is for commands outside of a container",
+            hint="for one inside: --container-option --cpuset-cpus=0-15",
+        )
 
 
 def for_option(help: str, required: bool = False) -> Callable[[F], F]:  # noqa: A002 - click's word

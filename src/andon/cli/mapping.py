@@ -31,6 +31,7 @@ from andon.core.mapping.scaling import ScalingStep, step_of
 from andon.core.mapping.template import CommandTemplate, template_of
 from andon.core.processes.redaction import redact
 from andon.core.runs.matching import RunQuery
+from andon.engine.mapping.bound_calls import bound_caller
 from andon.engine.mapping.calls import Caller, CommandCaller
 from andon.engine.mapping.earlier import earlier_outcomes
 from andon.engine.mapping.places import CpuPlaces, LeasedPlaces, WorkPlace, WorkPlaces, variables
@@ -66,6 +67,7 @@ class MapAsked:
     gpus_per_worker: int
     per_gpu: int
     cpu: int | None
+    bind: bool
     worker: bool
     per_call: int
     policy: MapPolicy
@@ -81,7 +83,7 @@ class MapAsked:
     def of(cls, command: tuple[str, ...], folder: Path | None, asked: dict[str, Any]) -> "MapAsked":
         own = {name: asked[name] for name in (
             "files", "items_file", "null", "jsonl", "gpus", "gpus_per_worker", "per_gpu", "cpu",
-            "worker", "per_call", "item_timeout", "keep_order", "resume", "name",
+            "bind", "worker", "per_call", "item_timeout", "keep_order", "resume", "name",
         )}  # fmt: skip
         found = cls(
             command=command,
@@ -108,6 +110,8 @@ class MapAsked:
             )
         if self.per_gpu > 1 and self.gpus_per_worker > 1:
             raise Invalid("--per-gpu and --gpus-per-worker cannot be combined")
+        if self.bind and self.cpu is not None:
+            raise Invalid("--bind needs GPUs: the workers of --cpu have none")
         if self.scaling and self.resume:
             raise Invalid("--scaling works on all items: leave --resume out")
 
@@ -127,6 +131,8 @@ def run_map(choices: Choices, asked: MapAsked, devices: dict[str, Any]) -> int:
             notice("nothing is left to do: all items have succeeded before", choices)
             return 0
     with sampling_ahead(choices) as sampler:
+        if asked.bind:
+            sampler.ask_places()
         maker = _Maker(choices, asked, devices, sampler, template, params)
         if asked.scaling:
             return maker.measure(items)
@@ -277,7 +283,12 @@ class _Maker:
             return recorder
 
         plan = MapPlan(items, self.asked.policy, self.asked.per_call)
-        return MapSession(plan, places, opened, self._caller, outputs, notify)
+
+        def caller(place: WorkPlace, recorder: RunRecorder) -> Caller:
+            found = self._caller(place, recorder)
+            return bound_caller(found, place, recorder, notify) if self.asked.bind else found
+
+        return MapSession(plan, places, opened, caller, outputs, notify)
 
     def _caller(self, place: WorkPlace, recorder: RunRecorder) -> Caller:
         env, descriptors = variables(place, told(recorder)), place.descriptors

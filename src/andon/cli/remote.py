@@ -155,14 +155,14 @@ class Remote:
     """Used in place of a sampler: one snapshot, or a session of them."""
 
     def __init__(self, server: Server, notify: Notify = lambda _text: None) -> None:
-        self._server, self._notify = server, notify
+        self.server, self._notify = server, notify
 
     def once(self, watched: bool = False) -> Snapshot:
-        return self._snapshot(self._server.get("/api/snapshot"))
+        return self._snapshot(self.server.get("/api/snapshot"))
 
     def past(self) -> list[Snapshot]:
         """The server's snapshots of the last minutes, oldest first; at least one."""
-        items = self._server.get("/api/snapshots").get("items")
+        items = self.server.get("/api/snapshots").get("items")
         found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
         return [self._snapshot(one) for one in found] or [self.once()]
 
@@ -170,7 +170,7 @@ class Remote:
         try:
             return checked_snapshot(wire_in.snapshot_from_json(payload))
         except Invalid as exc:
-            raise self._server.of_another_version(exc.reason) from exc
+            raise self.server.of_another_version(exc.reason) from exc
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> "Session":
         return Session(self, interval_seconds)
@@ -179,7 +179,7 @@ class Remote:
         """One snapshot, however long the server is down, which is reported."""
         texts = RetryTexts(
             lambda reason: f"{reason}; retrying",
-            lambda away: f"{self._server.url} is responding again after {away}",
+            lambda away: f"{self.server.url} is responding again after {away}",
         )
         retrying = Retrying(self._notify, texts, back_off=BACK_OFF)
         while True:

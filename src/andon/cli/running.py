@@ -1,7 +1,6 @@
 """Runs a command on devices, with its environment and its record; for `run` and `lease`."""
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,8 +18,8 @@ from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.runs.usage_words import end_words
 from andon.core.settings.inherited import simulation_variables
 from andon.core.sharing.launching import environment
-from andon.core.topology.binding import CpuBinding, binding, cpu_words
 from andon.engine.running.contained import ContainedCommand, follow_container
+from andon.engine.running.cpu_binding import bound_line, bound_to
 from andon.engine.running.facts import find_facts
 from andon.engine.running.header import new_run
 from andon.engine.running.identity import place_of, record_path, runs_folder
@@ -34,7 +33,6 @@ from andon.engine.sharing.granter import Grant
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
 from andon.host.memory.oom_kills import host_kills
-from andon.host.topology.affinity import allowed_cpus
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold, name_container_in
 from andon.leases.holders import LockTable, strangers
@@ -44,7 +42,7 @@ from andon.leases.release_notes import read_note
 from andon.model.device import Device, Snapshot
 from andon.model.naming import title
 from andon.model.release_note import ReleaseNote
-from andon.model.run import OutOfMemory, RunBegin, RunCandidate, RunEvent, RunKind, RunState
+from andon.model.run import OutOfMemory, RunBegin, RunCandidate, RunKind, RunState
 from andon.model.work import DeviceRequest, Lease
 from andon.units import MIB, human_seconds
 
@@ -165,7 +163,7 @@ class Running:
         image = None if self._contained is None else self._contained.options.image
         recorder.start(partial(find_facts, self._command, image=image))
         if bound is not None:
-            recorder.write(_bound_line(bound))
+            recorder.write(bound_line(bound))
             self._notify(bound.words)
         remember(recorder.path)
         if not self._interactive:  # `andon lease` has said so
@@ -324,16 +322,6 @@ class LeaseCheck:
             more = f"to extend it: andon lease extend {name} --for 1h"
             self._notify(f"lease {name} ends in {human_seconds(left)}; {more}")
         return None
-
-
-def bound_to(devices: Sequence[Device]) -> CpuBinding:
-    """The CPUs next to these devices that this process may use."""
-    return binding(devices, allowed_cpus())
-
-
-def _bound_line(bound: CpuBinding) -> RunEvent:
-    cpus = None if bound.cpus is None else cpu_words(bound.cpus)
-    return RunEvent(time.time(), "bind", {"cpus": cpus, "reason": bound.words})
 
 
 def _method(grant: Grant) -> str:

@@ -1,22 +1,14 @@
-"""How devices are linked: a matrix with a legend, groups in words, and JSON."""
+"""How devices are linked: a matrix with a legend, and groups in words."""
 
 from collections.abc import Mapping, Sequence
 
 from andon.cli.show.entries import unreal
 from andon.cli.show.text import Text, say
-from andon.core.topology.links import (
-    DeviceLink,
-    LinkedGroup,
-    LinkKind,
-    all_links,
-    linked_groups,
-)
-from andon.model import wire
+from andon.core.topology.links import DeviceLink, LinkKind, all_links, linked_groups
+from andon.core.topology.wire import boards_of
 from andon.model.device import Device, Snapshot
 from andon.model.naming import device_labels, title
-from andon.model.topology.place import place_to_json
 
-SCHEMA = "andon.topology/1"
 GAP = 2
 SHOWN = ("place", "numa_node", "cpus")
 CODES = {
@@ -44,11 +36,6 @@ GROUPS = {
     LinkKind.PCIE_SWITCH: "PCIe switch",
     LinkKind.NUMA_NODE: "one NUMA node",
 }
-
-
-def boards_of(snapshot: Snapshot) -> list[Device]:
-    """Partitions are where their boards are."""
-    return [one.device for one in snapshot.devices if one.device.parent is None]
 
 
 def render_topology(snapshot: Snapshot, width: int, color: bool) -> str:
@@ -132,32 +119,3 @@ def _unknown(
         f"unknown for {_names(list(dict.fromkeys(uuids)), labels)}: {why}"
         for why, uuids in reasons.items()
     ]
-
-
-def topology_to_json(snapshot: Snapshot) -> wire.Json:
-    devices, labels = boards_of(snapshot), device_labels(snapshot.devices)
-    links = all_links(devices)
-    return {
-        "schema": SCHEMA,
-        "node": snapshot.node,
-        "at": snapshot.at,
-        "simulated": snapshot.simulated,
-        "devices": [
-            {
-                "uuid": device.uuid,
-                "label": labels[device.uuid],
-                "pci": device.pci,
-                **place_to_json(device.place),
-            }
-            for device in devices
-        ],
-        "links": [
-            {"from": one, "to": other, "kind": str(link.kind), "lanes": link.lanes}
-            for (one, other), link in links.items()
-        ],
-        "groups": [_group(group) for group in linked_groups(devices)],
-    }
-
-
-def _group(group: LinkedGroup) -> wire.Json:
-    return {"kind": str(group.kind), "devices": list(group.uuids)}

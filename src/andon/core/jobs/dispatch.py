@@ -32,7 +32,6 @@ class QueuedJob:
     need: Need
     lasts_seconds: float | None = None
     order: Rank | None = None
-    link_weight: float = 0.0  # how much it counts that its devices are linked closely
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +72,14 @@ def plan(
     at: float,
     reserved: AbstractSet[str] = frozenset(),
     most_starts: int = MOST_STARTS,
+    link_weight: float = 0.0,
 ) -> DispatchPlan:
-    """`jobs` are in their order; `reserved` are devices that others ahead in the book's queue get.
+    """`jobs` are in their order; `reserved` are devices that others ahead in the book's queue get;
+    with a weight, several devices of one job are linked closely where that is known.
 
     Jobs with the same need and limit are alike, so that ten thousand of them cost little.
     """
-    round_ = _Round(capacities, at, reserved)
+    round_ = _Round(capacities, at, reserved, link_weight)
     starts: list[PlannedStart] = []
     shared = False
     for job in jobs:
@@ -99,9 +100,13 @@ class _Round:
     """One pass over the jobs."""
 
     def __init__(
-        self, capacities: Sequence[DeviceCapacity], at: float, reserved: AbstractSet[str]
+        self,
+        capacities: Sequence[DeviceCapacity],
+        at: float,
+        reserved: AbstractSet[str],
+        link_weight: float,
     ) -> None:
-        self._capacities, self._at = capacities, at
+        self._capacities, self._at, self._link_weight = capacities, at, link_weight
         self._taken = set(reserved)
         self._open = {c.uuid for c in capacities if not _is_whole(c)} - self._taken
         self.blocked: list[BlockedJob] = []
@@ -119,7 +124,7 @@ class _Round:
             return None
         barred = self._barred(job.lasts_seconds)
         taken = self._taken | barred
-        group = pick(self._capacities, job.need, taken, job.order, job.link_weight)
+        group = pick(self._capacities, job.need, taken, job.order, self._link_weight)
         if group:
             uuids = tuple(capacity.uuid for capacity in group)
             self._taken.update(uuids)

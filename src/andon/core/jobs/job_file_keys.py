@@ -32,6 +32,7 @@ class FileJob:
     folder: str = "."
     request: DeviceRequest = field(default_factory=DeviceRequest)
     for_seconds: float | None = None
+    bind: bool = False
     grace_seconds: float = GRACE_SECONDS
     timeout_seconds: float | None = None
     after: tuple[str, ...] = ()
@@ -167,6 +168,7 @@ KEYS: Mapping[str, tuple[str, Reader, str]] = {
     "command": ("command", _command, "a list of words, or a text for a shell; required"),
     "folder": ("folder", _folder, "where it runs; relative to the file"),
     "for": ("for_seconds", _duration, "its longest time"),
+    "bind": ("bind", flag_of, "run it on the CPUs next to its GPUs"),
     "grace": ("grace_seconds", _seconds, "between SIGTERM and SIGKILL"),
     "timeout": ("timeout_seconds", _duration, "its longest wait"),
     "after": ("after", words_of, "jobs that must have succeeded: numbers, or names in this file"),

@@ -21,6 +21,8 @@ PATTERNS = (
     ("PyTorch", r"torch\.(?:cuda\.)?OutOfMemoryError|(?:CUDA|HIP) out of memory\. Tried to"),
     ("JAX", r"RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)"),
     ("TensorFlow", r"OOM when allocating tensor|ResourceExhaustedError"),
+    ("CuPy", r"cupy[\w.]*\.OutOfMemoryError"),
+    ("SGLang", r"Not enough memory\. Please try .{0,40}--mem-fraction-static"),
     ("cuBLAS", r"CUBLAS_STATUS_ALLOC_FAILED"),
     ("cuDNN", r"CUDNN_STATUS_ALLOC_FAILED"),
     (

@@ -19,6 +19,7 @@ from andon.engine.jobs.recording import (
     start_recorder,
     tail_of,
 )
+from andon.engine.running.cpu_binding import bound_line, bound_to
 from andon.engine.running.recorder import SampleSource
 from andon.engine.running.variables import free_port
 from andon.engine.sharing.granter import Grant
@@ -52,6 +53,10 @@ class AttemptKeeper:
         if source is not None:
             recorder = start_recorder(begin, path, source, spec, self._facts)
             self._recorders[place] = JobRecorder(recorder, min(free, default=None))
+        devices = tuple(capacity.status.device for capacity in chosen)
+        bound = bound_to(devices) if spec.bind else None
+        if bound is not None and source is not None:
+            recorder.write(bound_line(bound))
         self._seen.add(place)
         port = free_port(frozenset(self._ports.values()))
         if port is not None:
@@ -60,12 +65,13 @@ class AttemptKeeper:
         uuids = [capacity.uuid for capacity in chosen]
         return Placed(
             held=grant.held,
-            chosen=tuple(capacity.status.device for capacity in chosen),
+            chosen=devices,
             everyone=tuple(status.device for status in snapshot.devices),
             labels=tuple(labels_of(snapshot, uuids)),
             run=begin.id,
             record=path,
             port=port,
+            cpus=None if bound is None else bound.cpus,
         )
 
     def discard(self, number: int, attempt: int) -> None:

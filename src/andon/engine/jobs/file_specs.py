@@ -58,6 +58,7 @@ def specs_of(
         environment={**os.environ, **job.environment},
         simulate=job.simulate if simulate is None else simulate,
         for_seconds=job.for_seconds,
+        bind=job.bind,
         grace_seconds=job.grace_seconds,
         timeout_seconds=job.timeout_seconds,
         after=_numbers(job.after, named, known),

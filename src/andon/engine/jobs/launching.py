@@ -43,6 +43,7 @@ class Placed:
     run: str
     record: Path
     port: int | None
+    cpus: frozenset[int] | None = None  # that its command is bound to
 
 
 class Supervisor:
@@ -168,6 +169,7 @@ def task_for(
         else None,
         "folder": spec.folder,
         "umask": spec.umask,
+        "cpus": None if placed.cpus is None else sorted(placed.cpus),
         "lease_file": placed.held.hold.name,
         "for_seconds": _lasts_seconds(spec, placed),
         "grace_seconds": spec.grace_seconds,

@@ -127,6 +127,9 @@ class JobCommand:
             for one in ("PIPE", "XFSZ", "TERM", "INT", "HUP"):
                 signal.signal(signal.Signals[f"SIG{one}"], signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
+            if task.get("cpus"):
+                with suppress(OSError):  # all of them were taken away meanwhile: it runs unbound
+                    os.sched_setaffinity(0, task["cpus"])
             os.umask(task["umask"])
             os.chdir(task["folder"])
             os.execvpe(task["argv"][0], task["argv"], task["environment"])  # noqa: S606

@@ -64,6 +64,7 @@ class Taker:
 
     def __init__(self, sampler: Sampler, availability: Availability) -> None:
         self.sampler, self.availability = sampler, availability
+        self._placed = False
         self._book = Book()
         self._granter = Granter(self._book, availability)
         self._tickets: dict[int, GrantAttempt] = {}
@@ -74,9 +75,7 @@ class Taker:
 
     def look(self, jobs: Sequence[JobFacts]) -> TakingRound:
         """Read the devices, and decide which of these jobs, in their order, start now."""
-        several = next((one for one in jobs if one.spec.request.most > 1), None)
-        if several is not None:
-            self.availability.prepare(several.spec.request)
+        self._ask_places(jobs)
         view = self.availability.view()
         if not view.snapshot.devices:
             raise no_gpu(view.snapshot.faults)
@@ -91,8 +90,18 @@ class Taker:
         self._turns = kept.since
         found = TakingRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
         queued = self._queued(jobs, view, found)
-        found.plan = plan(queued, spaces, at, kept.kept.keys())
+        links = self.availability.weights.links
+        found.plan = plan(queued, spaces, at, kept.kept.keys(), link_weight=links)
         return found
+
+    def _ask_places(self, jobs: Sequence[JobFacts]) -> None:
+        """Once, when the devices of a job, or its CPUs, depend on where devices are."""
+        links = self.availability.weights.links > 0
+        if not self._placed and any(
+            one.spec.bind or (links and one.spec.request.most > 1) for one in jobs
+        ):
+            self._placed = True
+            self.sampler.ask_places()
 
     def _own(self, line: Sequence[Ticket]) -> list[int]:
         own = self._own_tickets()
@@ -129,8 +138,7 @@ class Taker:
                 liked = preferred(view.snapshot.devices, request, self.availability.labels)
                 orders[request] = rank(liked, request.layout)
             lasts = lasts_seconds(facts.spec)
-            links = self.availability.weights.links
-            yield QueuedJob(facts.spec.number, need, lasts, orders[request], links)
+            yield QueuedJob(facts.spec.number, need, lasts, orders[request])
 
     def _need(
         self, request: DeviceRequest, spec: JobSpec, view: AvailabilityView

@@ -76,6 +76,7 @@ class JobSpec:
     git_commit: str | None = None
     tags: tuple[str, ...] = ()
     container: Mapping[str, object] = field(default_factory=dict)  # of an executor; empty: none
+    bind: bool = False  # on the CPUs next to its devices
 
     @property
     def label(self) -> str:

@@ -101,6 +101,7 @@ def spec_from_json(value: Json, environment: bool = True) -> JobSpec:
         simulate=some_whole_in(value, "simulate", MOST_GPUS),
         scenario=some_text_in(value, "scenario", NAME) or "",
         for_seconds=seconds_in(value, "for_seconds"),
+        bind=flag_in(value, "bind"),
         grace_seconds=_grace(value),
         timeout_seconds=seconds_in(value, "timeout_seconds"),
         after=_numbers(value, "after"),

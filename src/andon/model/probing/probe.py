@@ -75,3 +75,13 @@ class ProbeResult:
     memory_total_bytes: int | None = None
     simulated: bool = False
     complete: bool = False  # whether the search came to its end
+
+    def __str__(self) -> str:
+        """For `print` in a notebook, whose trials would fill a page."""
+        if self.largest is None:
+            return f"{self.name} on {self.model}: no size fits"
+        above = "" if self.too_large is None else f" ({self.too_large} does not)"
+        return (
+            f"{self.name} on {self.model}: {self.largest} fits{above}, "
+            f"recommended {self.recommended} ({self.margin_percent:g} % less)"
+        )

@@ -33,6 +33,7 @@ from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
+from andon.web.routes.topology import topology_routes
 from andon.web.server_history import METRICS, ServerHistory
 from andon.web.transport.auth import sight_in
 from andon.web.transport.keys import Keys
@@ -76,6 +77,8 @@ class AppState:
     jobs: "ServerJobs | None" = None
     queue: HistoryReader = field(default_factory=lambda: HistoryReader(what="job"))
     """For requests that read the folder of jobs."""
+    placed: Callable[[], Snapshot] | None = None
+    """The latest snapshot with the places of its devices, which may have to be asked for."""
 
     @property
     def features(self) -> dict[str, bool]:
@@ -135,6 +138,7 @@ def routes(state: AppState) -> APIRouter:
     alert_routes(router, state.feed, state.watcher, state.leases, state.remote_leases)
     lease_routes(router, state.feed, state.remote_leases, state.keys.owner.user)
     estimate_routes(router, state.feed, state.remote_leases)
+    topology_routes(router, state.placed or state.feed.latest, state.minutes)
     run_routes(router, state.runs, state.records)
     job_routes(router, state.jobs, state.queue, state.keys.owner.user)
     _later(router, state)

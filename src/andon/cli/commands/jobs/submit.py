@@ -11,7 +11,14 @@ from andon.cli.commands.share.container_options import (
     container_from,
     container_options,
 )
-from andon.cli.device_request import for_option, priority_option, request_from, request_options
+from andon.cli.device_request import (
+    bind_option,
+    for_option,
+    priority_option,
+    refuse_bind,
+    request_from,
+    request_options,
+)
 from andon.cli.options import chosen, duration, lasting, shared, whole
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
@@ -63,6 +70,7 @@ def checkpoint(text: str) -> "Checkpoint":
 )
 @priority_option
 @for_option("Stop the command after this time: 2h.")
+@bind_option
 @click.option("--grace", type=duration, metavar="TIME", help="From SIGTERM to SIGKILL [30s].")
 @click.option("--name", metavar="NAME", help="Name of the job and its run.")
 @click.option("--after", multiple=True, metavar="JOB,…", help="Start when these have succeeded.")
@@ -131,6 +139,7 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
     after, after_any = _numbers(asked["after"]), _numbers(asked["after_any"])
     grace = asked["grace"]
     image = container_from(asked)
+    refuse_bind(asked["bind"], image)
     contained(image, command)
     spec = here_spec(
         command,
@@ -139,6 +148,7 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
         name=(asked["name"] or "")[:200],
         simulate=choices.simulate,
         for_seconds=asked["length"],
+        bind=asked["bind"],
         grace_seconds=GRACE_SECONDS if grace is None else grace,
         timeout_seconds=asked["timeout"],
         after=after,

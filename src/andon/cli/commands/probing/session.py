@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from andon.cli.json_text import as_json_text
-from andon.cli.running import Attached, LeaseCheck, bound_to, command_name
+from andon.cli.running import Attached, LeaseCheck, command_name
 from andon.cli.show.probing.chart import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
 from andon.cli.terminal import Choices, Terminal, notice, write
@@ -17,6 +17,7 @@ from andon.core.sharing.launching import environment
 from andon.engine.probing.command_trials import CommandTrials, TrialLimits
 from andon.engine.probing.prober import NO_MATCH, NO_METRIC, ProbeOutcome, Prober
 from andon.engine.probing.shelf import keep
+from andon.engine.running.cpu_binding import bound_to
 from andon.engine.running.identity import LONGEST_NAME
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.granter import Grant

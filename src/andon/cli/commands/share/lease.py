@@ -15,8 +15,10 @@ from andon.cli.commands.share.container_options import (
 from andon.cli.commands.share.run import RunCommand
 from andon.cli.device_request import (
     availability_of,
+    bind_option,
     for_option,
     queue_options,
+    refuse_bind,
     request_from,
     request_options,
     wait_seconds,
@@ -52,10 +54,11 @@ class LeaseCommand(RunCommand):
 @request_options
 @queue_options
 @for_option("How long, e.g. 2h [default: while it runs].")
+@bind_option
 @container_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @shared
-def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
+def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: Any) -> int:
     """Reserve GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
 
     Without a command it starts your shell. Inside, andon run uses these devices. andon lease
@@ -65,6 +68,7 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
     from andon.engine.running.programs import CannotStart, find, shell
 
     choices, image = chosen(), container_from(asked)
+    refuse_bind(bind, image)
     request = request_from(asked)
     if request.most == 0:
         raise Invalid("a lease needs at least one device", hint="--gpus 1")
@@ -78,12 +82,20 @@ def lease(command: tuple[str, ...], length: float | None, **asked: Any) -> int:
             find(wanted)
         inside = contained(image, wanted, interactive=True)
         with sampling_ahead(choices) as sampler:
+            if bind:
+                sampler.ask_places()
             from andon.cli.running import Running
             from andon.engine.sharing.granter import Granter, Terms
             from andon.leases.book import Book
 
             running = Running(
-                choices, wanted, sampler, interactive=True, shell=not command, contained=inside
+                choices,
+                wanted,
+                sampler,
+                interactive=True,
+                shell=not command,
+                contained=inside,
+                bind=bind,
             )
             line = WaitingLine(choices)
             try:

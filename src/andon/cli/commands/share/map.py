@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from andon.cli.commands.share.run import OURS, RunCommand
-from andon.cli.device_request import queue_options, request_options_but
+from andon.cli.device_request import bind_option, queue_options, request_options_but
 from andon.cli.options import chosen, lasting, shared, whole
 from andon.cli.terminal import report
 from andon.errors import AndonError, Invalid
@@ -49,6 +49,7 @@ def _counts(text: str) -> tuple[int, ...]:
 )  # fmt: skip
 @request_options_but("gpus", "unbalanced")
 @queue_options
+@bind_option
 @click.option("--cpu", type=whole, metavar="N", help="N workers without a GPU.")
 @click.option("--worker", is_flag=True, help="CMD stays and answers items line by line.")
 @click.option("--per-call", type=whole, default=1, metavar="N", help="Items for each call of CMD.")

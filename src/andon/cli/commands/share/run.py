@@ -17,6 +17,7 @@ from andon.cli.device_request import (
     bind_option,
     for_option,
     queue_options,
+    refuse_bind,
     request_from,
     request_options,
     wait_seconds,
@@ -25,7 +26,7 @@ from andon.cli.options import chosen, shared, whole
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, notice, report
-from andon.errors import AndonError, Conflict, Invalid, Unavailable
+from andon.errors import AndonError, Conflict, Unavailable
 
 if TYPE_CHECKING:
     from andon.cli.running import Running
@@ -105,11 +106,7 @@ def run(
 
         try:
             image = container_from(asked)
-            if image is not None and bind:
-                raise Invalid(
-                    "--bind is for commands outside of a container",
-                    hint="for one inside: --container-option --cpuset-cpus=0-15",
-                )
+            refuse_bind(bind, image)
             if image is None:
                 find(command)
             inside = contained(image, command)

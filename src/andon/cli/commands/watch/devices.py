@@ -7,8 +7,8 @@ from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show.facts import devices_to_json, render_devices
 from andon.cli.snapshot_source import narrowed
-from andon.cli.terminal import Terminal
-from andon.errors import Invalid
+from andon.cli.terminal import Choices, Terminal
+from andon.model.device import Snapshot
 
 
 @click.command()
@@ -35,14 +35,11 @@ def devices(devices: list[str], as_json: bool, topology: bool) -> int:
 
 
 def _topology(devices: list[str], as_json: bool) -> int:
-    from andon.cli.show.topology import render_topology, topology_to_json
+    from andon.cli.show.topology import render_topology
+    from andon.core.topology.wire import topology_to_json
 
     choices = chosen()
-    if choices.url is not None:
-        raise Invalid("--topology is read on the machine itself, and cannot be combined with --url")
-    with snapshot_source.sampling(choices) as sampler:
-        sampler.ask_places()
-        snapshot = narrowed(sampler.once(hasty=True), devices)
+    snapshot = narrowed(_placed(choices), devices)
     terminal = Terminal.of(choices)
     if as_json:
         terminal.show(as_json_text(topology_to_json(snapshot), terminal.live))
@@ -51,3 +48,20 @@ def _topology(devices: list[str], as_json: bool) -> int:
     else:
         terminal.show(render_devices(snapshot, terminal.width, terminal.color))
     return exit_code(snapshot)
+
+
+def _placed(choices: Choices) -> Snapshot:
+    """This node's or a server's devices, with their places in the machine."""
+    if choices.url is None:
+        with snapshot_source.sampling(choices) as sampler:
+            sampler.ask_places()
+            return sampler.once(hasty=True)
+    from andon.core.topology.wire import with_places
+    from andon.model.json_fields import Wrong
+
+    remote = snapshot_source.server_of(choices, choices.url)
+    snapshot = remote.once()
+    try:
+        return with_places(snapshot, remote.server.get("/api/topology"))
+    except Wrong as exc:
+        raise remote.server.of_another_version(str(exc)) from exc

@@ -1,0 +1,42 @@
+"""Calls of a worker whose processes run on the CPUs next to its devices."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from andon.core.mapping.plan import MapUnit
+from andon.engine.mapping.calls import CallEnd, Caller
+from andon.engine.mapping.places import WorkPlace
+from andon.engine.running.cpu_binding import bound_line, bound_to
+from andon.engine.running.recorder import RunRecorder
+from andon.host.topology.affinity import on_cpus
+from andon.model.naming import title
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCaller:
+    """What a call starts inherits the CPUs of the worker's thread."""
+
+    caller: Caller
+    cpus: frozenset[int]
+
+    def call(self, unit: MapUnit) -> CallEnd:
+        with on_cpus(self.cpus):
+            return self.caller.call(unit)
+
+    def end(self, number: int) -> None:
+        self.caller.end(number)
+
+    def close(self) -> None:
+        self.caller.close()
+
+
+def bound_caller(
+    caller: Caller, place: WorkPlace, recorder: RunRecorder, notify: Callable[[str], None]
+) -> Caller:
+    """Bound as far as the CPUs are known; the record and one line say which, or why not."""
+    own = {device.uuid for device in place.devices}
+    statuses = () if place.snapshot is None else place.snapshot.devices
+    bound = bound_to([one.device for one in statuses if one.device.uuid in own])
+    recorder.write(bound_line(bound, place.label))
+    notify(f"{title(place.label)}: {bound.words}")
+    return caller if bound.cpus is None else BoundCaller(caller, bound.cpus)
