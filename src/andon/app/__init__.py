@@ -8,13 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from andon.app.alerts import (
-        open_alert_store,
-        open_notifiers,
-        open_watcher,
-        rulebook,
-        with_thresholds,
-    )
+    from andon.app.alerts import open_alert_store, open_notifiers, open_watcher
     from andon.app.history import (
         find_store,
         maintainer_of,
@@ -29,6 +23,7 @@ if TYPE_CHECKING:
     from andon.app.sampler import open_sampler, with_driver_versions
     from andon.app.settings import check_settings, config_path, load_settings
     from andon.app.sharing import open_availability, open_lease_tracker, refuse_ambiguous_names
+    from andon.app.thresholds import rulebook, with_thresholds
     from andon.host.server.state_folder import state_folder
 
 __all__ = [
@@ -74,13 +69,13 @@ _PLACES = {
     "open_watcher": "andon.app.alerts",
     "refuse_ambiguous_names": "andon.app.sharing",
     "retention_of": "andon.app.history",
-    "rulebook": "andon.app.alerts",
+    "rulebook": "andon.app.thresholds",
     "separate_history": "andon.app.history",
     "state_folder": "andon.host.server.state_folder",
     "store_files": "andon.app.history",
     "store_url": "andon.app.history",
     "with_driver_versions": "andon.app.sampler",
-    "with_thresholds": "andon.app.alerts",
+    "with_thresholds": "andon.app.thresholds",
 }
 """Each name, and the module that it is in."""
 

@@ -1,17 +1,17 @@
 """Alerts: their rules, their notifiers, their store and what watches for them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from andon.app.history import separate_history, store_kind, store_url
+from andon.app.thresholds import rulebook
 from andon.core.settings.resolution import Settings
 from andon.core.settings.store_url import MEMORY
 from andon.errors import AndonError, Invalid
 from andon.host.system import node_name
 
 if TYPE_CHECKING:  # not every command needs alerts and leases
-    from andon.core.conditions.rulebook import Rulebook
     from andon.core.notifying.messages import MessageContext
     from andon.core.sampling.self_checks import StoreStats
     from andon.core.settings.alerts import NotifierSettings
@@ -24,34 +24,6 @@ if TYPE_CHECKING:  # not every command needs alerts and leases
 def open_alert_store(settings: Settings) -> "AlertStore":
     """Where alerts are stored: beside the history."""
     return store_kind(settings).open_alerts(store_url(settings))
-
-
-def rulebook(settings: Settings) -> "Rulebook":
-    """The thresholds from the settings; a threshold that is off turns its rule off."""
-    from andon.core.conditions.catalogue import RULES_OF, thresholds
-    from andon.core.conditions.rulebook import Override, Rulebook
-
-    given = settings.alerts_figures
-    off = {RULES_OF[name] for name, figure in given if figure is None}
-    figures = {name: figure for name, figure in given if figure is not None}
-    overrides = [
-        Override(one.device, one.model, one.figures, frozenset(one.disabled_rules))
-        for one in settings.alerts_overrides
-    ]
-    in_force = thresholds(frozenset(off | set(settings.alerts_disabled_rules)), **figures)
-    return Rulebook(in_force, overrides, settings.alerts_renotify_seconds)
-
-
-def with_thresholds(settings: Settings, given: Mapping[str, object]) -> Settings:
-    """The settings with some thresholds of a caller's own; Invalid names every mistake."""
-    if not given:
-        return settings
-    from andon.core.settings.figures import flags_of
-    from andon.core.settings.resolution import resolve
-
-    own = resolve(None, {}, flags_of(given)).settings.alerts_figures
-    figures = {**dict(settings.alerts_figures), **dict(own)}
-    return replace(settings, alerts_figures=tuple(figures.items()))
 
 
 def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]":

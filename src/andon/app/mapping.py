@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from andon.app.alerts import rulebook
 from andon.app.runs import remember
+from andon.app.thresholds import rulebook
 from andon.core.processes.redaction import redact
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.settings.resolution import Settings

@@ -7,6 +7,7 @@ from andon.cli.terminal import Choices
 from andon.core.alerting.lamps import LampBoard, board
 from andon.core.alerting.standing import board_now
 from andon.errors import AndonError
+from andon.host.server.usual_server import may_be_running
 from andon.model.device import Snapshot
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class LampSource:
 def watching_server(choices: Choices) -> "FromServer | None":
     """The named server, or the trusted one on this machine; None if there is none."""
     if choices.url is None and (choices.simulate is not None or choices.replay is not None):
+        return None
+    if choices.url is None and not may_be_running():
         return None
     from andon.cli.alert_source import FromServer, source_of
 

@@ -1,6 +1,5 @@
 """The Textual application of `andon top`: keys and mouse in, changed lines out."""
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -10,10 +9,10 @@ from typing import Any, ClassVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
-from textual.drivers.linux_driver import LinuxDriver
 from textual.timer import Timer
 
 from andon.tui.canvas import Canvas
+from andon.tui.driver import TopDriver
 from andon.tui.ending import EndDialog, meant_process
 from andon.tui.histories import Histories
 from andon.tui.keys import action_of
@@ -41,15 +40,6 @@ DOUBLE_CLICK_SECONDS = 0.5
 LOOK_SECONDS = 0.25  # how soon the end of a signalled process is noticed
 
 
-class StandardOutput(LinuxDriver):
-    """Writes to standard output: standard error may be a file."""
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        if sys.__stdout__ is not None:
-            self._file = sys.__stdout__
-
-
 class TopApp(App[None]):
     """One canvas. Every key goes through the table of keys, none through Textual's own."""
 
@@ -68,7 +58,7 @@ class TopApp(App[None]):
         color: bool = True,
         ascii_only: bool = False,
     ) -> None:
-        super().__init__(driver_class=StandardOutput, ansi_color=True)
+        super().__init__(driver_class=TopDriver, ansi_color=True)
         self._feed = feed
         self._wanted = Wanted()
         self._side = side(self, self._wanted)

@@ -35,6 +35,8 @@ class Canvas(Widget):
         super().__init__()
         self._color = color
         self._lines: list[Text] = []
+        self._strips: list[Strip] = []
+        self._width = -1
         self.painted = 0  # lines painted so far, for the tests of what a sample costs
 
     @property
@@ -45,22 +47,33 @@ class Canvas(Widget):
         """Paint the lines that differ from those that are shown."""
         before, self._lines = self._lines, list(lines)
         width = self.size.width
+        if width != self._width or len(before) != len(lines):
+            self._width, self._strips = width, [self._strip(line) for line in lines]
+            self.refresh()
+            return
         changed = [
             y
-            for y, line in enumerate(self._lines)
-            if y >= len(before) or before[y].spans != line.spans
+            for y, (old, new) in enumerate(zip(before, lines, strict=True))
+            if old is not new and old.spans != new.spans
         ]
-        if len(before) > len(lines) or len(changed) == len(lines):
-            self.refresh()
-        elif changed:
+        for y in changed:
+            self._strips[y] = self._strip(lines[y])
+        if changed:
             self.refresh(*(Region(0, y, width, 1) for y in changed))
 
-    def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        if y >= len(self._lines):
-            return Strip.blank(width)
+    def _strip(self, line: Text) -> Strip:
         self.painted += 1
-        segments = [
-            Segment(text, _style(style, self._color)) for text, style in self._lines[y].spans
-        ]
-        return Strip(segments).adjust_cell_length(width)
+        width, color = self._width, self._color
+        segments = [Segment(text, _style(style, color)) for text, style in line.spans]
+        taken = line.width
+        if taken > width:
+            return Strip(segments, taken).crop(0, width)
+        if taken < width:
+            segments.append(Segment(" " * (width - taken), _style("", color)))
+        return Strip(segments, width)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """What `show` has made: a canvas has no style of its own that could change it."""
+        end = crop.y + crop.height
+        found = self._strips[crop.y : end] if crop.width == self._width else []
+        return found + [Strip.blank(crop.width)] * (crop.height - len(found))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 _LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)  # 0 to 4 dots from the bottom, in the left half of a cell
 _RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
@@ -32,21 +33,35 @@ def graph(
     across = values_across(width, ascii_only)
     shown = [None] * (across - len(values)) + list(values[-across:] if across else ())
     steps = 3 if ascii_only else _LEVELS
-    levels = [_level(value, top, height * steps) for value in shown]
-    draw = _ascii_row if ascii_only else _braille_row
-    return [draw(levels, (height - 1 - row) * steps) for row in range(height)]
+    levels = _levels(shown, top, height * steps)
+    if ascii_only:
+        return [_ascii_row(levels, (height - 1 - row) * steps) for row in range(height)]
+    columns = [
+        _column(left, right, height) for left, right in zip(levels[::2], levels[1::2], strict=True)
+    ]
+    return ["".join(row) for row in zip(*columns, strict=True)]
 
 
-def _level(value: float | None, top: float, most: int) -> int:
-    if value is None or not math.isfinite(value) or top <= 0:
-        return 0
-    return min(most, max(1, round(value / top * most)))
+def _levels(values: Values, top: float, most: int) -> list[int]:
+    """One loop without calls of our own: there are hundreds of values in every picture."""
+    if top <= 0:
+        return [0] * len(values)
+    scale, isfinite = most / top, math.isfinite
+    return [
+        0 if value is None or not isfinite(value) else min(most, max(1, round(value * scale)))
+        for value in values
+    ]
 
 
-def _braille_row(levels: Sequence[int], below: int) -> str:
-    most = below + _LEVELS
-    dots = [_LEVELS if level >= most else level - below if level > below else 0 for level in levels]
-    return "".join([_CELLS[left][right] for left, right in zip(dots[::2], dots[1::2], strict=True)])
+@lru_cache(maxsize=4096)  # most of a graph is what it was a second ago
+def _column(left: int, right: int, height: int) -> tuple[str, ...]:
+    """The cells of two values beside each other, from top to bottom."""
+    floors = [(height - 1 - row) * _LEVELS for row in range(height)]
+    return tuple(_CELLS[_dots(left, floor)][_dots(right, floor)] for floor in floors)
+
+
+def _dots(level: int, below: int) -> int:
+    return min(_LEVELS, max(0, level - below))
 
 
 def _ascii_row(levels: Sequence[int], below: int) -> str:

@@ -1,7 +1,7 @@
 """Every key of `andon top`: what it does, where it works, and its line in the help."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from andon.tui.state import TopState, TopView
 
@@ -105,20 +105,24 @@ def key_name(key: str) -> str:
     return _NAMES.get(key, key)
 
 
-def bindings_for(state: TopState) -> Iterator[KeyBinding]:
+def bindings_for(state: TopState) -> tuple[KeyBinding, ...]:
     """The keys that work here."""
-    for binding in KEYS:
-        if (binding.views is None or state.view in binding.views) and _is_there(binding, state):
-            yield binding
+    return _bindings(state.view, state.can_end, state.replayed)
 
 
-def _is_there(binding: KeyBinding, state: TopState) -> bool:
+@lru_cache(maxsize=64)
+def _bindings(view: TopView, can_end: bool, replayed: bool) -> tuple[KeyBinding, ...]:
+    return tuple(
+        binding
+        for binding in KEYS
+        if (binding.views is None or view in binding.views)
+        and _is_there(binding, can_end, replayed)
+    )
+
+
+def _is_there(binding: KeyBinding, can_end: bool, replayed: bool) -> bool:
     """Whether this session has it at all."""
-    missing = {
-        "ending": not state.can_end,
-        "replay": not state.replayed,
-    }
-    return not missing.get(binding.only, False)
+    return not {"ending": not can_end, "replay": not replayed}.get(binding.only, False)
 
 
 def action_of(state: TopState, key: str, character: str | None) -> str | None:
@@ -134,7 +138,7 @@ def help_groups(state: TopState) -> dict[str, list[tuple[str, str]]]:
     """Every key that this session has, by group: what the help shows."""
     found: dict[str, list[tuple[str, str]]] = {}
     for binding in KEYS:
-        if _is_there(binding, state):
+        if _is_there(binding, state.can_end, state.replayed):
             names = " ".join(key_name(key) for key in binding.keys)
             found.setdefault(binding.group, []).append((names, binding.help))
     return found

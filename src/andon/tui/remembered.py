@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -67,6 +66,8 @@ def choices_of(state: TopState) -> dict[str, Any]:
 
 def remember(state: TopState) -> None:
     """Written whole and renamed; a folder that cannot be written is no reason to fail."""
+    import tempfile  # at the end only: the first picture need not wait for it
+
     with suppress(OSError, AndonError):
         folder = open_state_folder()
         descriptor, draft = tempfile.mkstemp(dir=folder, prefix=".top-")

@@ -1,6 +1,7 @@
 """Renders one value in a table: its digits, unit and colour, and unknown values."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from andon.cli.show.entries import NamedDevice
 from andon.cli.show.text import UNKNOWN, Text, join, say
@@ -63,6 +64,11 @@ def bar(value: float | None, width: int, style: str) -> Text:
     if value is None or width < 1:
         return say(" " * width)
     halves = min(2 * width, max(round(value * 2 * width / 100), 1 if value > 0 else 0))
+    return _bar(halves, width, style)
+
+
+@lru_cache(maxsize=1024)
+def _bar(halves: int, width: int, style: str) -> Text:
     full = "━" * (halves // 2) + "╸" * (halves % 2)
     return say(full, style) + say("─" * (width - len(full)), "dim")
 

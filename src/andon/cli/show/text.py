@@ -126,6 +126,7 @@ class Text:
         return Text(tuple(kept))
 
 
+@lru_cache(maxsize=4096)  # a live table says the same words every second
 def say(text: str, style: str = "") -> Text:
     """A text in one style, made harmless."""
     return Text(((harmless(text), style),) if text else ())

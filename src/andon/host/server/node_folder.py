@@ -11,24 +11,14 @@ from pathlib import Path
 from andon.errors import Conflict, Denied
 from andon.host.folders import make_private
 from andon.host.kin import here
-from andon.host.machine_id import node_key
 from andon.host.private_files import open_regular
 from andon.host.server import server_file
-from andon.host.server.state_folder import (
-    NODES,
-    open_state_folder,
-    refuse_foreign,
-    state_folder,
-)
+from andon.host.server.state_folder import node_path as node_path
+from andon.host.server.state_folder import open_state_folder, refuse_foreign, state_folder
 
 HISTORY = "history.db"
 EARLIER = frozenset({HISTORY, "audit.jsonl", "audit.jsonl.1", "turns.json", server_file.NAME})
 _LOCK = ".lock"
-
-
-def node_path() -> Path:
-    """Where the folder is, whether it exists or not."""
-    return state_folder() / NODES / node_key()
 
 
 def node_folder() -> Path:

@@ -13,10 +13,10 @@ from andon.core.sharing.holdings import Here
 from andon.errors import Conflict, Denied
 from andon.host.kin import here, started_ticks
 from andon.host.private_files import PRIVATE_FILE, open_regular
-from andon.host.server.state_folder import is_own
+from andon.host.server.state_folder import SERVER_FILE, is_own
 from andon.host.system import node_name
 
-NAME = "server.json"
+NAME = SERVER_FILE
 LOCK = "server.lock"
 LONGEST_BYTES = 4096
 MOST_PIDS = 1 << 22

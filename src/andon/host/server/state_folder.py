@@ -9,12 +9,14 @@ from pathlib import Path
 
 from andon.errors import Denied, Unavailable
 from andon.host.folders import PRIVATE_FOLDER, expanded, make_private, others_may_write
+from andon.host.machine_id import node_key
 from andon.host.private_files import NotRegular, open_regular
 
 TOKEN = "token"  # noqa: S105 (a file's name)
 SHORTEST_TOKEN = 32
 NODES = "nodes"
 RUNS = "runs"
+SERVER_FILE = "server.json"
 _LONGEST_BYTES = 4096
 _ROOT = 0
 
@@ -23,6 +25,11 @@ def state_folder() -> Path:
     """Where this user's token and run files are; a relative XDG_STATE_HOME is ignored."""
     named = expanded(os.environ.get("XDG_STATE_HOME", ""))
     return (named if named.is_absolute() else expanded("~/.local/state")) / "andon"
+
+
+def node_path() -> Path:
+    """Where this machine's own state is, whether it exists or not."""
+    return state_folder() / NODES / node_key()
 
 
 def runs_folder() -> Path:

@@ -1,11 +1,15 @@
 """Where commands look for this machine's server: the usual port, or that of ANDON_PORT."""
 
 import os
+from pathlib import Path
 
 from andon.core.settings.usual_port import PORT_VARIABLE, USUAL_PORT
 from andon.errors import Invalid
+from andon.host.server.listeners import listeners
+from andon.host.server.state_folder import SERVER_FILE, node_path
 
 _HIGHEST_PORT = 65535
+_HOST = "127.0.0.1"
 
 
 def usual_port() -> int:
@@ -18,4 +22,10 @@ def usual_port() -> int:
 
 
 def usual_url() -> str:
-    return f"http://127.0.0.1:{usual_port()}"
+    return f"http://{_HOST}:{usual_port()}"
+
+
+def may_be_running(root: Path = Path("/")) -> bool:
+    """Whether this user's server wrote its address, or anyone listens on the usual port: where
+    neither is so, no request need be made, and nothing imported that makes one."""
+    return (node_path() / SERVER_FILE).exists() or bool(listeners(_HOST, usual_port(), root))

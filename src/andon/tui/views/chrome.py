@@ -1,7 +1,8 @@
 """What surrounds every view: the first line, the lines of alerts and leases, the line of keys."""
 
 import time
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import node_row
@@ -120,10 +121,11 @@ def _waiting(found: "LeaseList") -> Text:
 
 
 def _free(scene: Scene) -> Text:
+    verdicts = scene.verdicts
     free = [
         e.label
         for e in scene.entries
-        if (v := scene.verdicts.get(e.status.device.uuid)) and v.kind is VerdictKind.FREE
+        if (v := verdicts.get(e.status.device.uuid)) and v.kind is VerdictKind.FREE
     ]
     if not free:
         return say("free: ", "dim") + say("none")
@@ -132,16 +134,33 @@ def _free(scene: Scene) -> Text:
 
 def tabs(page: Page, frame: Frame) -> None:
     """The views by their keys; the one that is shown stands out."""
-    shown = frame.state.view
-    text = Text()
-    for binding in bindings_for(frame.state):
+    _add_marked(page, _tabs(bindings_for(frame.state), frame.state.view, frame.width))
+
+
+@lru_cache(maxsize=64)
+def _tabs(bindings: tuple[KeyBinding, ...], shown: TopView, width: int) -> "MarkedLine":
+    text, marks = Text(), []
+    for binding in bindings:
         view = binding.view
         if view is None:
             continue
         name = f" {key_name(binding.keys[0])} {view} "
-        page.mark(text.width, text.width + len(name), Hit("action", binding.action))
+        marks.append((text.width, text.width + len(name), Hit("action", binding.action)))
         text = text + say(name, "reverse" if view is shown else "dim")
-    page.add(text.fit(frame.width))
+    return MarkedLine(text.fit(width), tuple(marks))
+
+
+class MarkedLine(NamedTuple):
+    """A line that is the same in every picture, and what a click on its parts means."""
+
+    text: Text
+    marks: tuple[tuple[int, int, Hit], ...]
+
+
+def _add_marked(page: Page, line: MarkedLine) -> None:
+    for start, end, hit in line.marks:
+        page.mark(start, end, hit)
+    page.add(line.text)
 
 
 def bottom_line(page: Page, frame: Frame) -> None:
@@ -156,20 +175,21 @@ def bottom_line(page: Page, frame: Frame) -> None:
     elif state.notice is not None and state.notice.until > frame.now:
         page.add(say(state.notice.text, state.notice.style or "yellow").fit(width))
     else:
-        _keys(page, frame)
+        _add_marked(page, _keys(bindings_for(state), width))
 
 
-def _keys(page: Page, frame: Frame) -> None:
-    text = Text()
-    for binding in bindings_for(frame.state):
+@lru_cache(maxsize=64)
+def _keys(bindings: tuple[KeyBinding, ...], width: int) -> MarkedLine:
+    text, marks = Text(), []
+    for binding in bindings:
         if not binding.short or binding.view is not None:
             continue
         item = _item(binding)
-        if text.width + item.width + 1 > frame.width:
+        if text.width + item.width + 1 > width:
             break
-        page.mark(text.width, text.width + item.width, Hit("action", binding.action))
+        marks.append((text.width, text.width + item.width, Hit("action", binding.action)))
         text = text + item + say(" ")
-    page.add(text)
+    return MarkedLine(text, tuple(marks))
 
 
 def _item(binding: KeyBinding) -> Text:
