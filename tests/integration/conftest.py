@@ -83,6 +83,7 @@ def until(sampler: Sampler, holds: Callable[[Snapshot], bool], seconds: float = 
         snapshot = sampler.once()
         if holds(snapshot):
             return snapshot
+        time.sleep(0.02)  # what is waited for needs the cores, too
     raise AssertionError(f"it never came: {snapshot}")
 
 

@@ -30,7 +30,7 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
     end = time.monotonic() + READY_SECONDS
     while not holds():
         assert time.monotonic() < end, f"{what} never came"
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 @contextmanager

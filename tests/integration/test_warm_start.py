@@ -92,6 +92,26 @@ def test_a_forked_one_is_a_child_of_the_test_with_its_own_words_and_variables(
     assert process.returncode == 0, "watch ends so on Ctrl-C"
 
 
+def test_its_reader_is_forked_too_and_has_its_own_words_and_descriptors() -> None:
+    process = started(True, "run", "--simulate", "1", "--", "sh", "-c", "echo on; cat")
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout.readline() == "on\n"
+    tasks = [*Path(f"/proc/{process.pid}/task").iterdir()]
+    children = {pid for task in tasks for pid in (task / "children").read_text().split()}
+    words = {pid: Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1] for pid in children}
+    ((reader, arguments),) = [(p, w) for p, w in words.items() if "andon.reader" in w]
+    assert arguments[:5] == [sys.executable, "-P", "-m", "andon.reader", "sim"]
+    assert os.getsid(int(reader)) == int(reader)
+    numbers = {int(file.name) for file in Path(f"/proc/{reader}/fd").iterdir()}
+    assert {0, 1, 2, int(arguments[6])} <= numbers, "its pipes and the one of nudges"
+    assert not _sockets(int(reader))
+    maps = Path(f"/proc/{reader}/maps").read_text()
+    assert "_asyncio" in maps, "it was started, since a reader does not import this"
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (0, ""), err
+
+
 def test_one_that_is_killed_says_so_and_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     process = started(True, "watch", "--lines", "--simulate", "1")
     process.kill()
@@ -117,7 +137,7 @@ def _children() -> set[int]:
     [
         [sys.executable, "-c", "pass"],
         [sys.executable, "-I", "-m", "andon.cli", "--version"],
-        [sys.executable, "-m", "andon.reader"],
+        [sys.executable, "-m", "andon.version"],
         ["true"],
     ],
 )

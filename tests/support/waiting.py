@@ -5,13 +5,17 @@ from collections.abc import Callable
 
 import pytest
 
+PATIENCE = 1.2  # each pause is that much longer: to ask takes time away from what is waited for
+LONGEST_PAUSE_SECONDS = 0.05
+
 
 def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Ask again until it holds; that it never does is a failure."""
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, 0.002
     while not condition():
         assert time.monotonic() < end, "it never came"
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(pause * PATIENCE, LONGEST_PAUSE_SECONDS)
 
 
 def retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:

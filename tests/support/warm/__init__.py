@@ -1,10 +1,11 @@
 """Commands of the tests that are forked from an interpreter which has imported andon already.
 
 To start an interpreter and import andon takes longer than most commands. `Popen` here is
-`subprocess.Popen` in every respect, except that `python -m andon.cli …` is forked from a process
-that is kept for its environment. The first commands of an environment start cold, as for a person;
-so do all in a test that is marked `cold`, and whatever differs from a plain command in its
-interpreter, its user or its descriptors. A forked command is a child of the test like any other.
+`subprocess.Popen` in every respect, except that `python -m andon.cli …` (or `andon.reader`, and
+what else andon starts) is forked from a process that is kept for its environment. The first
+commands of an environment start cold, as for a person; so do all in a test that is marked `cold`,
+and whatever differs from a plain command in its interpreter, its user or its descriptors. A forked
+command is a child of the test like any other, and forks its own reader while it has one thread.
 """
 
 import ctypes
@@ -14,21 +15,19 @@ import socket
 import subprocess
 import sys
 import threading
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.warm.request import FLAGS, HEADER, Start
+from tests.support.warm.request import COMMAND, HEADER, Start, at_start, module_of, plain_start
 
 COLD_VARIABLE = "COLD_TESTS"  # set it to start every command cold
-MODULE = "andon.cli"
 COLD_STARTS = 2  # of an environment: an interpreter that is kept must be worth its own start
+OTHERS_WORTH = 0.25  # what the start of another process of andon costs, compared with a command
 MOST_KEPT = 4  # at once; the oldest is ended
 ROOT = str(Path(__file__).parents[3])
-# What an interpreter, its loader and its C library read only once, when they start.
-_AT_START = ("LD_", "PYTHON", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_")
 _SUBREAPER = 36
 _REPLY_BYTES = 64
 
@@ -68,16 +67,15 @@ class Warmth:
     def __init__(self) -> None:
         self.is_on = False
         self.forked = 0
-        self._asked: Counter[Key] = Counter()
+        self._asked: defaultdict[Key, float] = defaultdict(float)
         self._kept: dict[Key, _Kept] = {}
         self._lock = threading.Lock()
 
     def fork(self, start: Start, descriptors: Sequence[int]) -> int | None:
         """The command's pid; None if it is to start cold."""
-        environment = start["env"]
-        key = tuple(sorted(item for item in environment.items() if item[0].startswith(_AT_START)))
+        key = tuple(sorted(at_start(start["env"]).items()))
         with self._lock:
-            self._asked[key] += 1
+            self._asked[key] += 1.0 if module_of(start) == COMMAND else OTHERS_WORTH
             if not self.is_on or self._asked[key] <= COLD_STARTS:
                 return None
             if key not in self._kept:
@@ -103,50 +101,18 @@ class Popen(subprocess.Popen[Any]):
     """Forks what is a plain command of andon, and starts everything else."""
 
     def _execute_child(self, args: Any, *rest: Any) -> None:
-        # Of subprocess.Popen, in Python 3.11 to 3.13.
-        (executable, preexec_fn, close_fds, pass_fds, cwd, env, _, _, shell,
-         p2cread, _, _, c2pwrite, _, errwrite, restore_signals, gid, gids, uid, umask,
-         start_new_session, process_group) = rest  # fmt: skip
-        plain = (executable, preexec_fn, gid, gids, uid) == (None,) * 5 and not (shell or pass_fds)
-        words = None if isinstance(args, str | bytes | os.PathLike) else _words(args)
+        found = plain_start(args, rest)
         pid = None
-        if plain and close_fds and restore_signals and words is not None:
-            start = Start(
-                args=words,
-                env=_texts(os.environ if env is None else env),
-                cwd=str(Path.cwd() if cwd is None else os.fsdecode(cwd)),
-                umask=_umask() if umask < 0 else umask,
-                session=bool(start_new_session),
-                group=process_group,
-                parent=os.getpid(),
-            )
-            sys.audit("subprocess.Popen", words[0], words, cwd, env)
-            inherited = ((p2cread, 0), (c2pwrite, 1), (errwrite, 2))
-            pid = warmth.fork(start, [own if own >= 0 else ours for own, ours in inherited])
+        if found is not None:
+            start, descriptors = found
+            sys.audit("subprocess.Popen", start["args"][0], start["args"], rest[4], rest[5])
+            pid = warmth.fork(start, descriptors)
         if pid is None:
             super()._execute_child(args, *rest)  # type: ignore[misc]
             return
         self.pid = pid
         self._child_created = True
         self._close_pipe_fds(*rest[9:15])  # type: ignore[attr-defined]
-
-
-def _words(args: Sequence[Any]) -> list[str] | None:
-    """The words of a command of andon, None for any other."""
-    words = [os.fsdecode(word) for word in args]
-    flags = words[1 : words.index("-m")] if "-m" in words else [""]
-    is_ours = words[:1] == [sys.executable] and set(flags) <= FLAGS
-    return words if is_ours and words[len(flags) + 2 : len(flags) + 3] == [MODULE] else None
-
-
-def _texts(env: Mapping[Any, Any]) -> dict[str, str]:
-    return {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()}
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _become_subreaper(whether: bool) -> None:

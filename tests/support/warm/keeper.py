@@ -4,7 +4,10 @@ A command is forked twice: the one between ends at once, so that the command bec
 test, which waits for it as for any other.
 """
 
+import atexit
 import ctypes
+import fcntl
+import functools
 import gc
 import importlib
 import io
@@ -14,35 +17,47 @@ import pkgutil
 import runpy
 import signal
 import socket
+import subprocess
 import sys
+import threading
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, NoReturn
 
-from tests.support.warm.request import HEADER, Start
+from tests.support.warm.request import HEADER, MOST_DESCRIPTORS, Start, at_start, plain_start
 
-PRELOADED = ("andon.cli", "andon.app", "andon.web")
+PRELOADED = (
+    "andon.cli", "andon.app", "andon.backends", "andon.core", "andon.engine", "andon.executors",
+    "andon.host", "andon.leases", "andon.notifiers", "andon.stores",
+)  # fmt: skip
+PRELOADED_FOR = {"serve": "andon.web", "top": "andon.tui"}  # they take as long again as the rest
 _SET_MM, _MAP = 35, 14
 ROOT = str(Path(__file__).parents[3])
 _kept: list[object] = []
 
 
-def preload() -> None:
-    for name in PRELOADED:
-        package = importlib.import_module(name)
-        for found in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not found.name.endswith("__main__"):
-                with suppress(ImportError):  # of an optional library
-                    importlib.import_module(found.name)
+@functools.cache
+def preload(name: str) -> None:
+    package = importlib.import_module(name)
+    for found in pkgutil.walk_packages(package.__path__, f"{name}."):
+        if not found.name.endswith("__main__"):
+            with suppress(ImportError):  # of an optional library
+                importlib.import_module(found.name)
+    gc.collect()
+    gc.freeze()
 
 
 def next_command(connection: socket.socket) -> tuple[Start, list[int]]:
     """Returns in the process of a command alone; this one goes on until the test is gone."""
     while True:
-        header, descriptors, _, _ = socket.recv_fds(connection, HEADER.size, 3)
+        header, descriptors, _, _ = socket.recv_fds(connection, HEADER.size, MOST_DESCRIPTORS)
         if not header:
             os._exit(0)
         start: Start = json.loads(_read(connection, HEADER.unpack(header)[0]))
+        for word in PRELOADED_FOR.keys() & {*start["args"]}:
+            preload(PRELOADED_FOR[word])
         between = os.fork()
         if between:
             os.waitpid(between, 0)
@@ -64,9 +79,7 @@ def become(start: Start, descriptors: list[int]) -> None:
         os.setsid()
     if start["group"] >= 0:
         os.setpgid(0, start["group"])
-    for number, descriptor in enumerate(descriptors):
-        os.dup2(descriptor, number)
-        os.close(descriptor)
+    _place(descriptors, start["passed"])
     os.chdir(start["cwd"])
     os.umask(start["umask"])
     os.environ.clear()
@@ -74,12 +87,85 @@ def become(start: Start, descriptors: list[int]) -> None:
     flags = start["args"][1 : start["args"].index("-m")]
     sys.orig_argv[:] = start["args"]
     sys.argv[:] = start["args"][len(flags) + 2 :]
-    if ROOT not in start["env"].get("PYTHONPATH", "").split(os.pathsep):
+    if ROOT not in start["env"].get("PYTHONPATH", "").split(os.pathsep) and ROOT in sys.path:
         sys.path.remove(ROOT)
     if "-P" not in flags:
         sys.path.insert(0, start["cwd"])
     _show(start)
     _open_streams("-u" in flags)
+
+
+def _place(descriptors: list[int], passed: list[int]) -> None:
+    """The standard descriptors and those that are passed, each at its number, and no others."""
+    above = max([2, *passed]) + 1
+    high = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, above) for one in descriptors]
+    numbers = [0, 1, 2, *passed]
+    for descriptor, number in zip(high, numbers, strict=True):
+        os.dup2(descriptor, number)
+    for file in list(Path("/proc/self/fd").iterdir()):
+        if int(file.name) not in numbers:
+            with suppress(OSError):  # that of the listing
+                os.close(int(file.name))
+
+
+def run(start: Start, descriptors: list[int]) -> NoReturn:
+    """Be this command, and end as an interpreter does, without tidying up what was preloaded."""
+    try:
+        become(start, descriptors)
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    finally:
+        code = _exit_code(sys.exc_info()[1])
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        if code < 0:
+            signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        os._exit(code)
+
+
+def _exit_code(error: BaseException | None) -> int:
+    if error is None:
+        return 0
+    if not isinstance(error, SystemExit):
+        traceback.print_exception(error)
+        return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+    if isinstance(error.code, int | None):
+        return error.code or 0
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+class Popen(subprocess.Popen[Any]):
+    """Of a forked command: forks in turn what it starts of andon while it has a single thread."""
+
+    def _execute_child(self, args: Any, *rest: Any) -> None:
+        is_single = len(list(Path("/proc/self/task").iterdir())) == 1
+        found = plain_start(args, rest) if is_single else None
+        if found is None or at_start(found[0]["env"]) != at_start(os.environ):
+            super()._execute_child(args, *rest)  # type: ignore[misc]
+            return
+        self.pid = os.fork()
+        if not self.pid:
+            _forget_parent()
+            run(*found)
+        self._child_created = True
+        self._close_pipe_fds(*rest[9:15])  # type: ignore[attr-defined]
+
+
+def _forget_parent() -> None:
+    """What exec would leave behind; what the parent had open must not be flushed or closed here."""
+    _kept.append((sys.stdin, sys.stdout, sys.stderr))
+    gc.freeze()
+    atexit._clear()
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)) and number != signal.SIGINT:
+            signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _open_streams(unbuffered: bool) -> None:
@@ -143,13 +229,12 @@ def _read(connection: socket.socket, size: int) -> bytes:
 def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
-    preload()
-    gc.collect()
-    gc.freeze()
+    for name in PRELOADED:
+        preload(name)
     start, descriptors = next_command(connection)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    become(start, descriptors)
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    subprocess.Popen = Popen  # type: ignore[misc]
+    run(start, descriptors)
 
 
 if __name__ == "__main__":
