@@ -73,7 +73,7 @@ def read_index(content: bytes) -> dict[int, IndexedJob]:
         said = json.loads(head)
         if said["schema"] != INDEX_SCHEMA or said["fields"] != _shape():
             return {}
-        if said["checksum"] != zlib.crc32(memoryview(body)[:-1]):
+        if said["checksum"] != zlib.crc32(memoryview(body)[:-1]) or not body.endswith(b"\n"):
             return {}
         heads, *rows = body.decode().rstrip("\n").split("\n")
         return {
