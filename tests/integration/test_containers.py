@@ -13,15 +13,20 @@ from pathlib import Path
 
 import pytest
 
+from andon.app.jobs import Queue
 from andon.core.executing.order import ContainerOptions, Submitter, WorkOrder
+from andon.engine.jobs.folder import JobsFolder, jobs_path
 from andon.executors.engines import DockerExecutor
+from andon.host.kin import group_members
 from andon.leases.book import Book
+from andon.model.job import JobState
 from andon.ports import Executor
 from andon.testing.executor_contract import ExecutorContract
 from tests.conftest import need
 from tests.integration.conftest import Outcome, andon, is_alive
 from tests.integration.leasing import end_of, entries, held, records, running
 from tests.integration.parts import Docker, docker_engine, need_root
+from tests.integration.queueing import until_settled
 from tests.standin import StandIn, StandInProcess
 from tests.standin.node import StandInMig
 from tests.support.waiting import wait_for
@@ -388,6 +393,38 @@ def test_a_job_runs_in_a_container_and_cancelling_it_removes_the_container(
     wait_for(lambda: (containers(docker), held()) == ([], []), LONG_SECONDS)
     missing = run("submit", "--image", "missing", "--", "x")
     assert "there is no image 'missing'" in missing.err
+
+
+def test_a_job_whose_container_outlives_its_supervisor_gets_another_one(
+    docker: Docker, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First the supervisor alone is killed, then its successor together with its client."""
+    monkeypatch.setenv("ANDON_JOBS_IDLE", "1s")
+    script = "echo one; while ! test -e go; do sleep 0.1; done; echo two; exit 6"
+    options = ("--image", "tiny", NO_NETWORK, "--retry-lost")
+    number = int(run("submit", *options, "--", "sh", "-c", script).out)
+    folder = JobsFolder(jobs_path())
+    output = folder.output(number, 1)
+    wait_for(lambda: output.exists() and output.read_text() == "one\n", LONG_SECONDS)
+    pid, lease = first_pid(docker), held()
+    for both in (False, True):
+        claim = Queue(folder).jobs[number].attempts[0].claim
+        client = group_members({claim.group})[claim.group]
+        for one in (claim.pid, *(member.pid for member in client if both)):
+            os.kill(one, signal.SIGKILL)
+
+        def is_adopted(killed: int = claim.pid) -> bool:
+            last = Queue(folder).jobs[number].last
+            return last is not None and last.locked and last.claim.pid != killed
+
+        wait_for(is_adopted, LONG_SECONDS)
+        assert (is_alive(pid), held()) == (True, lease)
+    (work / "go").touch()
+    queue = until_settled(folder, LONG_SECONDS)
+    (view,) = queue.views([number])
+    assert (view.state, view.exit_code, view.attempts) == (JobState.FAILED, 6, 1)
+    assert output.read_text() == "one\ntwo\n"
+    wait_for(lambda: (containers(docker), held()) == ([], []), LONG_SECONDS)
 
 
 def _job(number: str) -> dict[str, object]:

@@ -141,10 +141,10 @@ def test_after_a_restart_of_the_machine_queued_jobs_are_queued_and_running_ones_
     boot.write_text("00000000-0000-4000-8000-00000000b007\n")
     once = f"echo on; test -e {tmp_path}/once && exit 0; touch {tmp_path}/once; exec sleep 600"
     with cleaned(settle(monkeypatch, tmp_path)) as folder:
-        commands = (("echo on; exec sleep 600", False), (once, True), ("true", False))
+        commands = {"echo on; exec sleep 600": False, once: True, "true": False}
         submit(
             here_spec(("sh", "-c", text), DeviceRequest(), simulate=2, git=False, retry_lost=again)
-            for text, again in commands
+            for text, again in commands.items()
         )
         outputs = [folder.output(number, 1) for number in (1, 2)]
         wait_for(lambda: all(one.exists() and one.read_text() for one in outputs), LONG)

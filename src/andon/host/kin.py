@@ -62,6 +62,13 @@ def group_members(groups: AbstractSet[int]) -> dict[int, tuple[Kin, ...]]:
     return {group: tuple(members) for group, members in found.items()}
 
 
+def session_members(session: int) -> tuple[Kin, ...]:
+    """The visible processes of a session that have not ended, from one pass over all processes."""
+    stats = ((pid, _stat(pid)) for pid in _pids())
+    found = (_kin(pid, False, "") for pid, stat in stats if stat and stat.session == session)
+    return tuple(kin for kin in found if kin is not None and not kin.ended)
+
+
 def container_members(containers: AbstractSet[str]) -> dict[str, tuple[Kin, ...]]:
     """The visible processes of these containers, from one pass over all processes."""
     found: dict[str, list[Kin]] = {}

@@ -10,6 +10,7 @@ from andon.core.jobs.order import in_order
 from andon.core.jobs.states import Standing, has_work, standings
 from andon.core.jobs.waiting import insufficient, waited_seconds
 from andon.engine.failure_log import FailureLog
+from andon.engine.jobs.adopting import ContainerAdopter
 from andon.engine.jobs.attempts import AttemptKeeper, Notifications
 from andon.engine.jobs.folder import EXPIRED, JobsFolder
 from andon.engine.jobs.launching import Supervisor, SupervisorPool, task_for
@@ -53,6 +54,7 @@ class _Starting:
     supervisor: Supervisor
     held: LeaseHold
     until: float
+    adopts: bool = False  # it takes over a container: the lease stays whatever it says
 
 
 def kind_of(spec: JobSpec) -> Kind:
@@ -75,6 +77,7 @@ class Dispatcher:
         self._pool = SupervisorPool()
         self._notifications = Notifications(notify)
         self._board = HoldupBoard(folder)
+        self._adopter = ContainerAdopter(folder, settings.log_bytes)
         self._takers: dict[Kind, Taker] = {}
         self._troubles: dict[Kind, tuple[float, str]] = {}
         self._starting: dict[int, _Starting] = {}
@@ -127,6 +130,7 @@ class Dispatcher:
             changed = True
         if changed:
             self._judge()
+        self._adopt_containers()
         if changed or self._is_look_due():
             self._dispatch()
         self._board.publish()
@@ -256,6 +260,30 @@ class Dispatcher:
         until = time.monotonic() + ANSWER_SECONDS
         self._starting[number] = _Starting(attempt, supervisor, grant.held, until)
 
+    def _adopt_containers(self) -> None:
+        """A new supervisor for each job whose container goes on without one."""
+        for number, found in self._known.items():
+            if found.state is not JobState.RUNNING or number in self._starting:
+                continue
+            facts = self._jobs[number]
+            attempt = self._adopter.needs(facts)
+            if attempt is None:
+                continue
+            supervisor = self._pool.take()
+            ready = self._adopter.prepare(facts, attempt, supervisor)
+            if ready is None:
+                self._pool.give(supervisor)
+                continue
+            held, task = ready
+            try:
+                supervisor.send(task, held)
+            except OSError:
+                supervisor.kill()
+                held.hold.close()
+                continue
+            until = time.monotonic() + ANSWER_SECONDS
+            self._starting[number] = _Starting(attempt.number, supervisor, held, until, True)
+
     def _answers(self) -> None:
         self._running = [one for one in self._running if not one.has_ended]
         self._pool.reap()
@@ -267,6 +295,9 @@ class Dispatcher:
             if said == "claimed":
                 one.held.hold.close()  # the supervisor's copy is the lease now
                 self._running.append(one.supervisor)
+            elif one.adopts:
+                one.supervisor.kill()
+                one.held.hold.close()  # the container goes on, and is adopted later
             else:
                 one.supervisor.kill()  # before the lease goes: it must not claim any more
                 one.held.release()

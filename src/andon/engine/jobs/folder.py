@@ -32,6 +32,7 @@ JOB, HELD, CANCELLED, AGAIN, EXPIRED, ORDER = (
     "job.json", "held", "cancelled", "again", "expired", "order",
 )  # fmt: skip
 CLAIM, OUTPUT, END, VERDICT = "claim", "output.log", "end.json", "verdict.json"
+CONTAINER, ADOPTED = "container", "adopted"
 SMALL_BYTES = 64 * 1024
 MOST_TRIES = 100_000
 _ATTEMPT = re.compile(r"attempt-([1-9]\d{0,6})", re.ASCII)

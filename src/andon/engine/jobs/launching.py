@@ -5,6 +5,7 @@ import select
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from andon.host.kin import myself, started_ticks
 from andon.host.system import node_name
 from andon.leases.hold import LeaseHold
 from andon.model.device import Device
-from andon.model.job import JobSpec
+from andon.model.job import AttemptFacts, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import Owner
 
@@ -156,11 +157,12 @@ def task_for(
     """What a supervisor is told."""
     checkpoint = spec.checkpoint
     contained = bool(spec.container)
+    own = str(folder.attempt(spec.number, attempt))
     return {
         "job": str(folder.job(spec.number)),
         "bell": str(folder.path / BELL),
         "attempt": attempt,
-        "argv": container_command(spec, placed) if contained else list(spec.argv),
+        "argv": container_command(spec, placed, own) if contained else list(spec.argv),
         "environment": client_environment(spec, placed)
         if contained
         else job_environment(spec, placed),
@@ -195,18 +197,36 @@ def task_for(
     }
 
 
+def adopting_task(
+    folder: JobsFolder, spec: JobSpec, attempt: AttemptFacts, held: LeaseHold, log_bytes: int
+) -> dict[str, Any]:
+    """What a supervisor is told that takes over an attempt in a container."""
+    claim, output = attempt.claim, folder.output(spec.number, attempt.number)
+    placed = Placed(held, (), (), (), claim.run or "", Path(claim.record or os.devnull), None)
+    written = output.stat().st_mtime if output.exists() else claim.at
+    follow = {"lease": held.lease.id, "image": spec.container.get("image"), "since": written}
+    until = held.lease.until
+    return {
+        **task_for(folder, spec, attempt.number, placed, log_bytes),
+        "adopt": claim.at,
+        "argv": module_command(CONTAINER_MODULE, "follow", job_wire.dumps(follow)),
+        "for_seconds": None if until is None else max(0.0, until - time.time()),
+    }
+
+
 def _lasts_seconds(spec: JobSpec, placed: Placed) -> float | None:
     """What was asked for, or what root's policy made of it."""
     lease = placed.held.lease
     return spec.for_seconds if lease.until is None else lease.until - lease.since
 
 
-def container_command(spec: JobSpec, placed: Placed) -> list[str]:
+def container_command(spec: JobSpec, placed: Placed, attempt: str) -> list[str]:
     """The command that runs the job's own in a container."""
     task = {
         "container": dict(spec.container),
         "command": list(spec.argv),
         "lease": placed.held.lease.id,
+        "attempt": attempt,
         "devices": [
             {"uuid": one.uuid, "index": one.index, "vendor": one.vendor, "pci": one.pci}
             for one in placed.chosen

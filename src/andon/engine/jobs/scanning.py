@@ -9,13 +9,17 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from andon.engine.jobs.container_files import container_lives
 from andon.engine.jobs.folder import (
+    ADOPTED,
     AGAIN,
     CANCELLED,
     CLAIM,
+    CONTAINER,
     END,
     EXPIRED,
     HELD,
@@ -39,6 +43,7 @@ from andon.model.json_fields import Wrong
 RACY_NANOSECONDS = 2_000_000_000
 """A folder that changed this recently may change again without its time showing it."""
 WORTH_INDEXING = 200  # folders that were read without a cache
+CONTAINER_SECONDS = 1.0
 LARGEST_INDEX_BYTES = 256 * 1024 * 1024
 
 
@@ -51,6 +56,7 @@ class Scanner:
         self._known = self._index() if index else {}
         self._read = 0  # folders that were read, not known
         self._unclaimed = False  # the job that was read last has an attempt without a claim
+        self._containers: dict[Path, tuple[float, bool]] = {}  # until when each is believed
 
     def look(self) -> FoundJobs:
         """Every readable job by its number; those of the index are decoded when asked for."""
@@ -169,8 +175,22 @@ class Scanner:
         # After the lock: a supervisor writes the end before it gives up the claim.
         end = self._small(folder, END, job_wire.end_from_json)
         verdict = self._small(folder, VERDICT, job_wire.verdict_from_json)
-        alive = end is None and not locked and group_lives(claim)
+        alive = False
+        if end is None and verdict is None:
+            claim = self._small(folder, ADOPTED, partial(job_wire.adopted, claim)) or claim
+            alive = not locked and (group_lives(claim) or self._container_lives(folder, claim))
         return AttemptFacts(number, claim, locked, alive, end, verdict)
+
+    def _container_lives(self, folder: Path, claim: AttemptClaim) -> bool:
+        """Asked once a second at most: it looks at all processes."""
+        if not (folder / CONTAINER).exists():
+            return False
+        now = time.monotonic()
+        due, lives = self._containers.get(folder, (0.0, False))
+        if now >= due:
+            lives = container_lives(folder, claim)
+            self._containers[folder] = (now + CONTAINER_SECONDS, lives)
+        return lives
 
     def _note(self, folder: Path, name: str) -> JobNote | None:
         found: JobNote | None = self._small(folder, name, job_wire.note_from_json)

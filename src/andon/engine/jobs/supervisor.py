@@ -11,6 +11,7 @@ has started.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -35,7 +36,8 @@ else:  # last on the path, so that nothing here hides a module of Python
     sys.path.append(os.path.dirname(__file__))
     from supervised_work import HeldLease, JobCommand, Task, boot_seconds, start_ticks, write_all
 
-CLAIM, OUTPUT, END = "claim", "output.log", "end.json"
+CLAIM, OUTPUT, END, ADOPTED = "claim", "output.log", "end.json", "adopted"
+LOCK_TRIES, LOCK_SECONDS = 100, 0.02  # whoever looks whether a claim is locked has it for a moment
 CHECK_SECONDS = 1.0  # how often the lease's end and the size of the output are looked at
 END_BYTES = 4096  # reserved for the end, which must fit on a disk that has become full
 CLEAN_SECONDS = 60.0  # how long removing a container may take
@@ -114,24 +116,14 @@ class Supervision:
     def claim(self) -> JobCommand:
         """Publish a locked and complete claim under a name that only one can have."""
         os.makedirs(self.attempt, mode=0o700, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self.output = os.open(os.path.join(self.attempt, OUTPUT), flags, 0o600)
+        self.open_output()
         draft = os.path.join(self.attempt, f".claim.{os.getpid()}")
         self.claimed = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         command = None
         try:
             fcntl.flock(self.claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.reserve_end()
-            close = (self.claimed, self.channel.fileno())
-            command = JobCommand(self.task, self.output, self.lease, close)
-            said = {
-                **self.task["claim"],
-                "pid": os.getpid(),
-                "start_ticks": start_ticks(os.getpid()),
-                "group": command.pid,
-                "group_ticks": command.ticks,
-                "at": time.time(),
-            }
+            command = self.prepare()
+            said = {**self.task["claim"], **self.processes(command), "at": time.time()}
             write_all(self.claimed, json.dumps(said).encode() + b"\n")
             os.fsync(self.claimed)
             os.link(draft, os.path.join(self.attempt, CLAIM))
@@ -145,9 +137,49 @@ class Supervision:
         sync_folder(self.job)
         return command
 
-    def reserve_end(self) -> None:
+    def take_over(self) -> JobCommand:
+        """Lock the claim of a supervisor that was killed, and say who has taken its place."""
+        self.open_output()
+        self.claimed = os.open(os.path.join(self.attempt, CLAIM), os.O_RDWR)
+        for _ in range(LOCK_TRIES):
+            with suppress(BlockingIOError):
+                fcntl.flock(self.claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(LOCK_SECONDS)
+        else:
+            raise FileExistsError(errno.EEXIST, "another supervisor has it")
+        if os.access(os.path.join(self.attempt, END), os.F_OK):
+            raise FileExistsError(errno.EEXIST, "it has ended")
+        command = self.prepare()
+        try:
+            draft = os.path.join(self.attempt, f".{ADOPTED}.{os.getpid()}")
+            with open(draft, "wb") as file:
+                file.write(json.dumps(self.processes(command)).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(draft, os.path.join(self.attempt, ADOPTED))
+        except BaseException:
+            command.abandon()
+            raise
+        return command
+
+    def open_output(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self.output = os.open(os.path.join(self.attempt, OUTPUT), flags, 0o600)
+
+    def prepare(self) -> JobCommand:
         with open(self.end_draft, "wb") as file:
             file.write(b" " * END_BYTES)
+        close = (self.claimed, self.channel.fileno())
+        return JobCommand(self.task, self.output, self.lease, close)
+
+    def processes(self, command: JobCommand) -> Task:
+        return {
+            "pid": os.getpid(),
+            "start_ticks": start_ticks(os.getpid()),
+            "group": command.pid,
+            "group_ticks": command.ticks,
+        }
 
     # Running.
 
@@ -159,10 +191,14 @@ class Supervision:
         signal.signal(signal.SIGTERM, self.ask)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        command = self.claim()
+        since = self.task.get("adopt")  # when the attempt began that another one had claimed
+        command = self.claim() if since is None else self.take_over()
         self.command, self.is_claimed = command, True
         self.answer("claimed")
         kills, self.started, self.began = host_kills(), time.time(), boot_seconds()
+        if since is not None:
+            self.began -= max(0.0, self.started - since)
+            self.started = since
         if self.is_cancelled():  # after the claim: whoever cancels looks at the claim afterwards
             command.abandon()
             self.reason = "cancelled"

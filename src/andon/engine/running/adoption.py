@@ -13,7 +13,7 @@ from andon.errors import Conflict, Gone, Invalid
 from andon.host.kin import myself
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
-from andon.model.work import BookEntry, Lease
+from andon.model.work import BookEntry, Lease, Owner
 from andon.ports import Executor
 
 
@@ -36,11 +36,16 @@ def adopt(book: Book, executor: Executor, name: str, uid: int) -> AdoptedWork:
             f"no container of lease {found.id} is running", hint="its devices are released by then"
         )
     since = time.time()
+    return AdoptedWork(hold_again(book, found.id, uid, myself()), work, executor, since)
+
+
+def hold_again(book: Book, name: str, uid: int, owner: Owner) -> LeaseHold:
+    """An orphaned lease of this user under the same id, for another holder."""
     with book.locked():
-        lease, entry = _orphan(book.entries(), found.id, uid)
-        held = book.write_lease(replace(lease, owner=myself(), work=None))
+        lease, entry = _orphan(book.entries(), name, uid)
+        held = book.write_lease(replace(lease, owner=owner, work=None))
         book.sweep([entry])
-    return AdoptedWork(held, work, executor, since)
+    return held
 
 
 def _orphan(entries: Sequence[BookEntry], name: str, uid: int) -> tuple[Lease, BookEntry]:

@@ -1,6 +1,7 @@
 """JSON of the files in the folders of jobs, and of jobs as they are shown; all untrusted."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from andon.model.job.facts import (
@@ -67,6 +68,17 @@ def claim_from_json(value: Json) -> AttemptClaim:
         run=some_text_in(value, "run", NAME),
         record=some_text_in(value, "record"),
         node=some_text_in(value, "node", NAME),
+    )
+
+
+def adopted(claim: AttemptClaim, value: Json) -> AttemptClaim:
+    """The claim of an attempt that another supervisor has taken over."""
+    return replace(
+        claim,
+        pid=whole_in(value, "pid", MOST_PID),
+        started_ticks=whole_in(value, "start_ticks", _COUNT),
+        group=whole_in(value, "group", MOST_PID),
+        group_ticks=whole_in(value, "group_ticks", _COUNT),
     )
 
 

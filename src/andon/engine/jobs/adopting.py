@@ -1,0 +1,82 @@
+"""Gives a new supervisor to a job in a container whose supervisor was killed.
+
+The container goes on without both its supervisor and its client. The new supervisor locks the same
+claim, holds the same lease again, passes the container's output and writes its exit code.
+"""
+
+import logging
+import os
+import signal
+import time
+from typing import Any
+
+from andon.engine.jobs.acts import signal_process
+from andon.engine.jobs.container_files import container_lives
+from andon.engine.jobs.folder import JobsFolder
+from andon.engine.jobs.launching import Supervisor, adopting_task
+from andon.engine.running.adoption import hold_again
+from andon.errors import AndonError
+from andon.host.kin import session_members
+from andon.leases.book import Book
+from andon.leases.hold import LeaseHold
+from andon.model.job import AttemptClaim, AttemptFacts, JobFacts
+
+log = logging.getLogger("andon.jobs")
+RETRY_SECONDS = 5.0
+
+
+class ContainerAdopter:
+    """Decides which attempts need a new supervisor, and prepares what it is sent."""
+
+    def __init__(self, folder: JobsFolder, log_bytes: int) -> None:
+        self._folder, self._log_bytes = folder, log_bytes
+        self._due: dict[int, float] = {}
+
+    def needs(self, facts: JobFacts) -> AttemptFacts | None:
+        """The attempt of a job that goes on in a container without a supervisor.
+
+        A client that is left is ended: only a child's exit code can be known.
+        """
+        last = facts.last
+        if last is None or last.locked or not last.alive or not facts.spec.container:
+            return None
+        number, now = facts.spec.number, time.monotonic()
+        if now < self._due.get(number, 0.0):
+            return None
+        self._due[number] = now + RETRY_SECONDS
+        if not container_lives(self._folder.attempt(number, last.number), last.claim):
+            return None  # it is being made, or has ended and is being removed
+        if self._ends_client(last.claim):
+            self._due[number] = 0.0  # adopted in the next round, when the lock of the lease is free
+            return None
+        return last
+
+    def _ends_client(self, claim: AttemptClaim) -> bool:
+        """Whether a process of the command's session was left: it would write the output, too."""
+        left = [
+            one
+            for one in session_members(claim.group)
+            if one.uid == os.getuid() and one.started_ticks >= claim.group_ticks
+        ]
+        for one in left:
+            signal_process(one.pid, one.started_ticks, signal.SIGKILL)
+        return bool(left)
+
+    def prepare(
+        self, facts: JobFacts, attempt: AttemptFacts, supervisor: Supervisor
+    ) -> tuple[LeaseHold, dict[str, Any]] | None:
+        """The lease, held for this supervisor, and what to send; None where it is not to be had."""
+        number = facts.spec.number
+        try:
+            name = attempt.claim.lease or ""
+            held = hold_again(Book(), name, os.getuid(), supervisor.owner())
+        except AndonError as error:
+            log.warning("job %s: its container has no supervisor: %s", number, error.reason)
+            return None
+        try:
+            spec = self._folder.spec(number)
+        except AndonError:
+            held.hold.close()
+            raise
+        log.info("job %s: a new supervisor takes over its container", facts.spec.label)
+        return held, adopting_task(self._folder, spec, attempt, held, self._log_bytes)

@@ -1,0 +1,31 @@
+"""Which container an attempt of a job runs in, and whether it lives: its processes are neither in
+the session of the command nor below the supervisor."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from andon.engine.jobs.folder import CONTAINER, SMALL_BYTES, write_whole
+from andon.host.kin import container_members, here
+from andon.host.private_files import read_regular
+from andon.model.job import AttemptClaim
+
+
+def write_container(attempt: Path, identity: str) -> None:
+    """Before it starts."""
+    write_whole(attempt, CONTAINER, f"{identity}\n")
+
+
+def container_of(attempt: Path) -> str | None:
+    with suppress(OSError, UnicodeDecodeError):
+        return read_regular(attempt / CONTAINER, SMALL_BYTES).decode("ascii").strip() or None
+    return None
+
+
+def container_lives(attempt: Path, claim: AttemptClaim) -> bool:
+    """Whether a process of its container lives; asks every process of the machine."""
+    if claim.boot != here().boot:
+        return False
+    identity = container_of(attempt)
+    if identity is None:
+        return False
+    return any(not one.ended for one in container_members({identity}).get(identity, ()))
