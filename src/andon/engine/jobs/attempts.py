@@ -116,7 +116,9 @@ class AttemptKeeper:
             self._ports.pop(place, None)
         folder = self._folder.attempt(number, attempt.number)
         try:
-            write_whole(folder, VERDICT, job_wire.dumps(job_wire.verdict_to_json(verdict)))
+            text = job_wire.dumps(job_wire.verdict_to_json(verdict))
+            # Not synced: after a crash of the machine the next dispatcher judges again.
+            write_whole(folder, VERDICT, text, sync=False)
             self._unwritten.pop(place, None)
         except OSError as exc:  # a full disk: kept here until there is room
             if place not in self._unwritten:

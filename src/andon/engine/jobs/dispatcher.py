@@ -287,10 +287,12 @@ class Dispatcher:
     def _answers(self) -> None:
         self._running = [one for one in self._running if not one.has_ended]
         self._pool.reap()
+        answered = False
         for number, one in list(self._starting.items()):
             said = one.supervisor.answer()
             if said is None and time.monotonic() < one.until:
                 continue
+            answered = True
             del self._starting[number]
             if said == "claimed":
                 one.held.hold.close()  # the supervisor's copy is the lease now
@@ -305,6 +307,7 @@ class Dispatcher:
             fresh = self._scanner.again(number)
             if fresh is not None:
                 self._jobs[number] = fresh
+        if answered:
             self._judge()
 
     def _failed_start(self, number: int, attempt: int, said: str | None) -> None:

@@ -18,7 +18,7 @@ from andon.engine.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.engine.jobs.starting import MODULE
 from andon.engine.running.variables import defaults
 from andon.host.inspection.log_out import scope_prefix
-from andon.host.interpreter import module_command, module_environment, script_command
+from andon.host.interpreter import code_command, module_command, module_environment
 from andon.host.kin import myself, started_ticks
 from andon.host.system import node_name
 from andon.leases.hold import LeaseHold
@@ -27,9 +27,12 @@ from andon.model.job import AttemptFacts, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import Owner
 
-SCRIPT = Path(__file__).with_name("supervisor.py")
+SUPERVISE = "import sys; sys.path.append(sys.argv[1]); import supervisor as s; sys.exit(s.main())"
+"""Imported and not run as a script, which Python would compile at each start; last on the path, so
+that nothing beside it hides a module of Python."""
 JOB_VARIABLE, INDEX_VARIABLE, RECORD_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX", "ANDON_RECORD"
 CONTAINER_MODULE = "andon.app.container_job"
+FOLDER = str(Path(__file__).parent)
 MOST_SPARE = 4  # supervisors that wait for a job
 
 
@@ -52,9 +55,10 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._channel, theirs = socket.socketpair()
+        command = code_command(SUPERVISE, FOLDER)
         try:
             self._process = subprocess.Popen(
-                [*scope_prefix(f"andon-job-{os.urandom(6).hex()}"), *script_command(SCRIPT)],
+                [*scope_prefix(f"andon-job-{os.urandom(6).hex()}"), *command],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 cwd="/",

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
-import signal
 import time
-from contextlib import suppress
 
 TYPE_CHECKING = False  # `typing` takes longer to import than the rest
 if TYPE_CHECKING:
+    import signal
+    from contextlib import suppress
     from typing import Any
+
+    from andon.engine.jobs.quick_parts import dumps
+else:
+    from quick_parts import dumps, signal, suppress
 
 DRIFT_SECONDS = 2.0  # of a clock that is being adjusted
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
@@ -61,7 +64,7 @@ class HeldLease:
         if self.file < 0:
             return
         before = os.fstat(self.file).st_mtime_ns
-        line = json.dumps({"work": {"pid": pid, "started_ticks": ticks, "group": pid}}) + "\n"
+        line = dumps({"work": {"pid": pid, "started_ticks": ticks, "group": pid}}) + "\n"
         with suppress(OSError):  # a full disk: the line is lost, not the lease
             os.write(self.file, line.encode())
         os.utime(self.file, ns=(before, before))
@@ -125,7 +128,7 @@ class JobCommand:
                 if descriptor > 2:
                     os.set_inheritable(descriptor, True)
             for one in ("PIPE", "XFSZ", "TERM", "INT", "HUP"):
-                signal.signal(signal.Signals[f"SIG{one}"], signal.SIG_DFL)
+                signal.signal(getattr(signal, f"SIG{one}"), signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
             if task.get("cpus"):
                 with suppress(OSError):  # all of them were taken away meanwhile: it runs unbound

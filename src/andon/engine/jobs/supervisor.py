@@ -1,29 +1,29 @@
 """Runs one attempt of a job: claims it, starts its command, waits, and writes how it ended.
 
-It runs as a script, without andon, so that it is small and nothing of a later version touches a
-job that runs; it imports one module that lies beside it. Its standard input is a socket: the
+It runs by itself, without andon, so that it is small and nothing of a later version touches a job
+that runs; it imports two modules that lie beside it. Its standard input is a socket: the
 dispatcher sends what to do and the locked files of the lease. Without that it exits, and nothing
 has started.
 """
 
-# ruff: noqa: PTH103, PTH104, PTH108, PTH118, PTH120, PTH123
+# ruff: noqa: PTH103, PTH104, PTH108, PTH118, PTH123
 # pathlib takes longer to import than all of this
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import select
-import signal
-import socket
-import sys
 import time
-from contextlib import suppress
 
 TYPE_CHECKING = False  # `typing` takes longer to import than the rest
 if TYPE_CHECKING:
+    import signal
+    import socket
+    from contextlib import suppress
+
+    from andon.engine.jobs.quick_parts import dumps, loads, receive_descriptors
     from andon.engine.jobs.supervised_work import (
         HeldLease,
         JobCommand,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         start_ticks,
         write_all,
     )
-else:  # last on the path, so that nothing here hides a module of Python
-    sys.path.append(os.path.dirname(__file__))
+else:  # from beside this file, which is last on the path
+    from quick_parts import dumps, loads, receive_descriptors, signal, socket, suppress
     from supervised_work import HeldLease, JobCommand, Task, boot_seconds, start_ticks, write_all
 
 CLAIM, OUTPUT, END, ADOPTED = "claim", "output.log", "end.json", "adopted"
@@ -56,13 +56,13 @@ def host_kills() -> int:
 
 def receive(channel: socket.socket) -> tuple[Task | None, list[int]]:
     """The task, and the descriptors of the lease; None where the dispatcher has gone."""
-    data, descriptors, _, _ = socket.recv_fds(channel, 65536, 2)
+    data, descriptors = receive_descriptors(channel, 65536, 2)
     while data and (len(data) < FIRST_BYTES or _lacks(data)):
         piece = channel.recv(65536)
         if not piece:
             return None, descriptors
         data += piece
-    return (json.loads(data[FIRST_BYTES:]), descriptors) if data else (None, descriptors)
+    return (loads(data[FIRST_BYTES:]), descriptors) if data else (None, descriptors)
 
 
 def _lacks(data: bytes) -> bool:
@@ -81,7 +81,7 @@ def note_in(path: str) -> Task | None:
     """A small file of the job, such as `cancelled`; None where there is none."""
     try:
         with open(path, "rb") as file:
-            said = json.loads(file.read(65536))
+            said = loads(file.read(65536))
         return said if isinstance(said, dict) else {}
     except FileNotFoundError:
         return None
@@ -124,7 +124,7 @@ class Supervision:
             fcntl.flock(self.claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
             command = self.prepare()
             said = {**self.task["claim"], **self.processes(command), "at": time.time()}
-            write_all(self.claimed, json.dumps(said).encode() + b"\n")
+            write_all(self.claimed, dumps(said).encode() + b"\n")
             os.fsync(self.claimed)
             os.link(draft, os.path.join(self.attempt, CLAIM))
         except BaseException:
@@ -154,7 +154,7 @@ class Supervision:
         try:
             draft = os.path.join(self.attempt, f".{ADOPTED}.{os.getpid()}")
             with open(draft, "wb") as file:
-                file.write(json.dumps(self.processes(command)).encode() + b"\n")
+                file.write(dumps(self.processes(command)).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
             os.rename(draft, os.path.join(self.attempt, ADOPTED))
@@ -314,7 +314,7 @@ class Supervision:
             said["exit_code"] = code if code >= 0 else 128 - code
             said["signal"] = -code if code < 0 else None
             said["message"] = self.command.failure
-        data = json.dumps(said).encode()[:END_BYTES] + b"\n"
+        data = dumps(said).encode()[:END_BYTES] + b"\n"
         self.clean()
         self.shorten_output()
         written = self.write_end(data)
@@ -415,7 +415,3 @@ def main() -> int:
         supervisor.answer(f"failed {error.strerror or error}")
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What a supervisor uses instead of modules of Python that take longer to import than it runs.
+
+`json`, `socket`, `signal` and `contextlib` are thin layers over modules in C. What they add, such
+as enumerations, costs more than starting the interpreter, for each job.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False  # `typing` takes longer to import than the rest
+if TYPE_CHECKING:
+    import signal as signal
+    import socket
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any
+
+    encode_basestring_ascii: Callable[[str], str]
+    make_scanner: Callable[[object], Callable[[str, int], tuple[Any, int]]] | None
+else:
+    import _signal as signal  # noqa: F401 - for those who import it from here
+    import _socket as socket
+
+    try:
+        from _json import encode_basestring_ascii, make_scanner
+    except ImportError:  # another Python than CPython
+        make_scanner = None
+
+
+class suppress:  # noqa: N801 - as contextlib has it
+    """Ignores exceptions of these kinds."""
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: object, trace: TracebackType | None
+    ) -> bool:
+        return kind is not None and issubclass(kind, self._kinds)
+
+
+class _Plain:
+    """What the scanner of `json` asks its decoder for."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int, parse_constant = float, int, float
+    memo: dict[str, str] = {}  # noqa: RUF012 - cleared by the scanner itself
+
+
+def loads(content: bytes) -> Any:
+    """JSON as andon writes it, which begins with its value; ValueError for anything else."""
+    if make_scanner is None:
+        import json
+
+        return json.loads(content)
+    text = content.decode()
+    try:
+        value, end = make_scanner(_Plain)(text, 0)
+    except StopIteration:
+        raise ValueError("not JSON") from None
+    if text[end:].strip():
+        raise ValueError("more than one value")
+    return value
+
+
+def dumps(value: Any) -> str:
+    """JSON of plain values, in ASCII."""
+    if make_scanner is None:
+        import json
+
+        return json.dumps(value)
+    if isinstance(value, str):
+        return encode_basestring_ascii(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, dict):
+        pairs = (f"{dumps(str(name))}: {dumps(one)}" for name, one in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(dumps, value))}]"
+    return repr(value)
+
+
+def receive_descriptors(channel: socket.socket, size: int, most: int) -> tuple[bytes, list[int]]:
+    """The first part of a message, and the descriptors that came with it."""
+    data, others, _, _ = channel.recvmsg(size, socket.CMSG_SPACE(most * 4))
+    found: list[int] = []
+    for level, kind, content in others:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            parts = (content[at : at + 4] for at in range(0, len(content) // 4 * 4, 4))
+            found += [int.from_bytes(part, sys.byteorder) for part in parts]
+    return data, found
