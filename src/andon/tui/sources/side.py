@@ -16,19 +16,18 @@ from andon.errors import AndonError
 from andon.model.device import Process, Snapshot
 from andon.tui.scene import EnvironmentSeen
 from andon.tui.sources.feed import Feed
+from andon.tui.sources.leases import LeaseReader
 from andon.tui.sources.past import PastReader
 from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopView
 
 if TYPE_CHECKING:
-    from andon.engine.sharing.availability import Availability
     from andon.host.processes import ProcessTable
     from andon.host.procfs import ProcessCounters
-    from andon.model.lease_list import LeaseList
     from andon.tui.sources.jobs import JobReader
 
 SHOWN_RUNS = 200
-EVERY_SECONDS = {"leases": 3.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
+EVERY_SECONDS = {"leases": 1.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
                  "jobs": 2.0, "past": 0.2, "environment": 0.2}  # fmt: skip
 NO_LEASES = "a recording has no leases"
 JOBS_THERE = "the jobs of a server are on its board; here: andon jobs"
@@ -63,7 +62,7 @@ class Side:
         self._snapshot: Snapshot | None = None
         self._table: ProcessTable | None = None
         self._counters: tuple[float, Mapping[int, ProcessCounters]] | None = None
-        self._availability: Availability | None = None
+        self._leases = LeaseReader(self._settings, feed)
         self._jobs: JobReader | None = None
         self.past = PastReader(choices, feed)
         self._thread = threading.Thread(target=self._run, name="side", daemon=True)
@@ -133,28 +132,10 @@ class Side:
             self._tell({"notes": {"leases": NO_LEASES}}, False)
             return
         first = "leases_read" not in self._wanted.done
-        self._wanted.done["leases_read"] = 0.0
-        shown = first or self._wanted.view in (TopView.LEASES, TopView.USERS)
-        self._tell({"leases": self._leases(snapshot)}, shown)
-
-    def _leases(self, snapshot: Snapshot) -> "LeaseList":
-        source = self._feed.source
-        if isinstance(source, ServerSnapshots):
-            from andon.cli.commands.share.leases import there
-
-            return there(source.server)
-        from andon.app import open_availability
-        from andon.engine.sharing.lease_listing import listing, read_listing
-        from andon.engine.sharing.releaser import asker
-        from andon.leases.book import Book
-
-        if self._availability is None:
-            broken = dict if snapshot.simulated else None
-            self._availability = open_availability(
-                self._settings, lambda: snapshot, simulated=True, broken=broken
-            )
-        view = self._availability.view_of(snapshot)
-        return listing(read_listing(self._availability, view, Book(make=False)), asker())
+        looked_at = self._wanted.view in (TopView.LEASES, TopView.USERS)
+        if (found := self._leases.read(snapshot, looked_at)) is not None:
+            self._wanted.done["leases_read"] = 0.0
+            self._tell({"leases": found}, first or looked_at)
 
     def _read_alerts(self, snapshot: Snapshot) -> None:
         from andon.cli.alert_source import FromServer
