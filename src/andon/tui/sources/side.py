@@ -64,6 +64,7 @@ class Side:
         self._counters: tuple[float, Mapping[int, ProcessCounters]] | None = None
         self._leases = LeaseReader(self._settings, feed)
         self._jobs: JobReader | None = None
+        self._has_more = False  # devices whose past is not read yet
         self.past = PastReader(choices, feed)
         self._thread = threading.Thread(target=self._run, name="side", daemon=True)
 
@@ -98,7 +99,7 @@ class Side:
                     self._do(name, snapshot)
             with self._woken:
                 if not self._closed:
-                    self._woken.wait(1.0)
+                    self._woken.wait(EVERY_SECONDS["past"] if self._has_more else 1.0)
 
     def _due(self) -> list[str]:
         now, wanted = time.monotonic(), self._wanted
@@ -216,6 +217,7 @@ class Side:
         wanted = self._wanted
         uuids = [status.device.uuid for status in snapshot.devices]
         found = self.past.next(uuids, wanted.device, wanted.span_seconds, snapshot.at)
+        self._has_more = bool(found)
         if found:
             self._tell({"past": found}, True)
 
