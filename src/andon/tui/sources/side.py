@@ -22,6 +22,7 @@ from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopView
 
 if TYPE_CHECKING:
+    from andon.cli.remote import Server
     from andon.host.processes import ProcessTable
     from andon.host.procfs import ProcessCounters
     from andon.tui.sources.jobs import JobReader
@@ -30,8 +31,6 @@ SHOWN_RUNS = 200
 EVERY_SECONDS = {"leases": 1.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
                  "jobs": 2.0, "past": 0.2, "environment": 0.2}  # fmt: skip
 NO_LEASES = "a recording has no leases"
-JOBS_THERE = "the jobs of a server are on its board; here: andon jobs"
-RUNS_THERE = "the runs of a server are on its board; here: andon runs"
 
 
 @dataclass(slots=True)
@@ -189,11 +188,15 @@ class Side:
         self._tell({"why": found, "why_device": uuid}, True)
 
     def _read_runs(self, snapshot: Snapshot) -> None:
-        if self._choices.url is not None:
-            self._tell({"runs": (), "notes": {"runs": RUNS_THERE}}, True)
+        from andon.core.runs.matching import RunQuery
+
+        if (server := self._server()) is not None:
+            from andon.cli.commands.runs.of_server import RemoteRuns
+
+            there = RemoteRuns(server).find(RunQuery(limit=SHOWN_RUNS))
+            self._tell({"runs": tuple(there)}, True)
             return
         from andon.app.runs import open_run_finder
-        from andon.core.runs.matching import RunQuery
 
         finder = open_run_finder()
         try:
@@ -204,14 +207,20 @@ class Side:
         self._tell({"runs": rows}, True)
 
     def _read_jobs(self, snapshot: Snapshot) -> None:
-        if self._choices.url is not None:
-            self._tell({"jobs": (), "notes": {"jobs": JOBS_THERE}}, True)
+        from andon.tui.sources.jobs import JobReader, jobs_there
+
+        if (server := self._server()) is not None:
+            self._tell({"jobs": jobs_there(server)}, True)
             return
         if self._jobs is None:
-            from andon.tui.sources.jobs import JobReader
-
             self._jobs = JobReader()
         self._tell({"jobs": self._jobs.read()}, True)
+
+    def _server(self) -> "Server | None":
+        """The server of another machine; runs and jobs of this one are this user's own files."""
+        source = self._feed.source
+        named = self._choices.url is not None and isinstance(source, ServerSnapshots)
+        return source.server if named and isinstance(source, ServerSnapshots) else None
 
     def _read_past(self, snapshot: Snapshot) -> None:
         wanted = self._wanted
