@@ -17,8 +17,8 @@ from andon.errors import Conflict, Denied
 from andon.host import system
 from andon.host.kin import here
 from andon.host.machine_id import node_key
-from andon.host.server import node_folder as node_folders
 from andon.host.server import server_file
+from andon.host.server import state_folder as state_folders
 from andon.host.server.node_folder import node_folder, node_path, open_node_folder
 from andon.host.server.state_folder import is_own, own_token
 from andon.stores.sqlite import SqliteStore
@@ -33,7 +33,7 @@ ID, OTHER = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba987654321
 @pytest.fixture
 def above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(node_folders, "node_key", lambda: ID[:12])
+    monkeypatch.setattr(state_folders, "node_key", lambda: ID[:12])
     return tmp_path / "andon"
 
 
@@ -53,7 +53,7 @@ def names(folder: Path) -> set[str]:
 
 
 def on(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
-    monkeypatch.setattr(node_folders, "node_key", lambda: machine[:12])
+    monkeypatch.setattr(state_folders, "node_key", lambda: machine[:12])
 
 
 def recorded(path: Path) -> int:

@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from andon.cli.terminal import Choices
+from andon.core.history.series import tick_of
 from andon.core.processes.environment import shown_environment
 from andon.host.environment import parse_environment
+from andon.host.server.state_folder import HISTORY, node_path
 from andon.model.device import Process, Snapshot
+from andon.stores.sqlite import SqliteStore
+from andon.tui.histories import METRICS
 from andon.tui.remembered import NAME, choices_of, remember, remembered, with_choices
+from andon.tui.sources.feed import Tick
+from andon.tui.sources.past import EarlyPast, PastPoints
 from andon.tui.sources.snapshots import Player, filled
 from andon.tui.state import ProcessChoice, TopState
 from andon.tui.users import user_lines
@@ -141,3 +148,40 @@ def test_a_recording_is_paused_and_stepped_both_ways(tmp_path: Path) -> None:
     assert "r.jsonl" in player.place()
     assert json.loads(path.read_text().splitlines()[0])["node"] == first.node
     player.close()
+
+
+class OneTick:
+    """A feed with one snapshot, of this node or of a server."""
+
+    def __init__(self, snapshot: Snapshot, is_server: bool = False) -> None:
+        self.snapshot, self.is_server = snapshot, is_server
+
+    def first(self, seconds: float) -> Tick:
+        return Tick(self.snapshot)
+
+
+def test_the_first_picture_has_the_graphs_of_the_history_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    now = office()
+    uuids = [status.device.uuid for status in now.devices]
+
+    def early(choices: Choices | None = None, is_server: bool = False) -> PastPoints:
+        feed = OneTick(now, is_server)
+        return EarlyPast(choices or Choices(), feed, 300.0).points(60.0)  # type: ignore[arg-type]
+
+    assert early() == {}, "nothing has been recorded"
+    node_path().mkdir(parents=True, mode=0o700)
+    store = SqliteStore(node_path() / HISTORY)
+    ticks = [tick_of(replace(now, at=now.at - back)) for back in range(300, 0, -5)]
+    store.write(ticks, (), [status.device for status in now.devices])
+    store.close()
+    found = early()
+    assert set(found) == {(uuids[0], metric) for metric in METRICS} | {
+        (uuid, METRICS[0]) for uuid in uuids
+    }
+    busy = [point for point in found[uuids[0], METRICS[0]] if point.value is not None]
+    assert {point.value for point in busy} == {87.0}
+    assert max(p.at for p in busy) - min(p.at for p in busy) > 280
+    assert (early(Choices(simulate=2)), early(is_server=True)) == ({}, {})

@@ -1,13 +1,16 @@
 """Where a command looks for this machine's server, and that tests look elsewhere."""
 
 import os
+import socket
+from pathlib import Path
 
 import pytest
 
 from andon.cli.main import run
 from andon.core.settings.usual_port import USUAL_PORT
 from andon.errors import Invalid
-from andon.host.server.usual_server import usual_port, usual_url
+from andon.host.server.state_folder import SERVER_FILE, node_path
+from andon.host.server.usual_server import may_be_running, usual_port, usual_url
 
 
 def test_it_is_the_usual_port_unless_a_variable_names_another(
@@ -35,6 +38,22 @@ def test_what_is_no_port_is_refused(
         usual_port()
     assert run(["open", "--print"]) == 2
     assert "not a port" in capsys.readouterr().err
+
+
+def test_a_server_is_asked_only_where_one_may_be_running(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("ANDON_PORT", str(listening.getsockname()[1]))
+        assert not may_be_running(), "no one listens yet, and no server wrote its address"
+        listening.listen()
+        assert may_be_running()
+    assert not may_be_running()
+    node_path().mkdir(parents=True)
+    (node_path() / SERVER_FILE).touch()
+    assert may_be_running()
 
 
 def test_no_test_asks_a_server_of_this_machine() -> None:

@@ -14,6 +14,7 @@ from andon.core.processes.ending import (
     EndAsker,
     EndLease,
     EndTarget,
+    EndWhole,
     barred_pid,
     descendants,
     is_same_start,
@@ -29,10 +30,12 @@ from andon.host.ending.handles import ProcessHandle
 from andon.host.kin import here, read_kin, uid_of
 from andon.model.device import FaultCode, Process, Snapshot, State
 from andon.model.naming import device_labels
-from andon.model.work import Claim, LeaseState
+from andon.model.work import Claim, Kin, LeaseState
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from andon.model.job import AttemptClaim
 
 LONGEST_USER = 64
 SIGTERM = signal.SIGTERM
@@ -58,7 +61,7 @@ class Ending:
         self._asker = EndAsker(os.getuid(), ancestry(os.getpid()))
         self._uses = _uses_of(snapshot)
         self._no_devices = () if _is_complete(snapshot) else None
-        self._claims = _claims()
+        self._claims, self._jobs = _claims(), _running_jobs()
         self._family = parents()
         self.tree = tree
         self.refused: tuple[AndonError, ...] = ()
@@ -143,6 +146,8 @@ class Ending:
             )
         uses = [u for u in self._uses.get(handle.pid, ()) if _is_use(u[1], known.facts.started)]
         sizes = [process.memory_bytes for _, process in uses]
+        kin = read_kin([handle.pid]).get(handle.pid)
+        lease = self._lease_of(kin, next((p.lease for _, p in uses if p.lease), None))
         return EndTarget(
             handle.pid,
             known.facts.user,
@@ -153,16 +158,23 @@ class Ending:
             kernel_thread=known.kernel_thread,
             memory_bytes=None if None in sizes else sum(size or 0 for size in sizes),
             devices=tuple(dict.fromkeys(label for label, _ in uses)) or self._no_devices,
-            lease=self._lease_of(handle.pid, next((p.lease for _, p in uses if p.lease), None)),
-            job=known.job,
+            lease=lease,
+            job=self._job_of(kin, lease) or known.job,
             container=known.container,
             children=tuple((c, short_name(c)) for c, _ in descendants(handle.pid, self._family)),
             depth=depth,
         )
 
-    def _lease_of(self, pid: int, named: str | None) -> EndLease | None:
+    def _job_of(self, kin: Kin | None, lease: EndLease | None) -> str | None:
+        """This user's job that holds the lease, or whose command this process belongs to."""
+        for label, claim in self._jobs:
+            by_lease = lease is not None and claim.lease == lease.id
+            if by_lease or (kin is not None and claim.group in (kin.group, kin.session)):
+                return f"job:{label}"
+        return None
+
+    def _lease_of(self, kin: Kin | None, named: str | None) -> EndLease | None:
         """The lease that the snapshot says, or whose holder or command this process is."""
-        kin = read_kin([pid]).get(pid)
         for claim in self._claims:
             lease = claim.lease
             if lease is None:
@@ -227,3 +239,47 @@ def _claims() -> tuple[Claim, ...]:
         return ()
     state = LeaseState.HELD
     return tuple(Claim(e.lease, state, e.uid, e.user, e.file) for e in entries if e.locked)
+
+
+def _running_jobs() -> "tuple[tuple[str, AttemptClaim], ...]":
+    """This user's jobs that run, by their labels; none where they cannot be read."""
+    from andon.engine.jobs.folder import jobs_path
+
+    if not jobs_path().is_dir():
+        return ()
+    from andon.app.jobs import Queue
+    from andon.core.jobs.states import is_running
+
+    try:
+        jobs = Queue().jobs.values()
+    except (AndonError, OSError):
+        return ()
+    last = [(facts.spec.label, facts.last) for facts in jobs]
+    return tuple((label, one.claim) for label, one in last if one is not None and is_running(one))
+
+
+def end_whole(whole: EndWhole) -> str:
+    """Cancel the job or release the lease; what was done, in words."""
+    if whole.kind == "lease":
+        from andon.engine.sharing import releaser
+        from andon.leases.book import Book
+
+        return f"released lease {releaser.release(Book(make=False), whole.id).id}"
+    return _cancel(whole.id)
+
+
+def _cancel(label: str) -> str:
+    """One job, without waiting for its end; what came of it, in words."""
+    from andon.app.jobs import Queue, wake
+    from andon.core.jobs.naming import one_meant
+    from andon.engine.jobs import acts
+
+    queue = Queue()
+    number = one_meant(label, queue.jobs)
+    outcome = acts.cancel(queue.folder, queue.jobs[number], queue.standings[number])
+    wake(queue.folder)
+    words = {
+        acts.CancelOutcome.ENDED: "has ended already",
+        acts.CancelOutcome.STOPPING: "is cancelled: its command was asked to end",
+    }
+    return f"job {label} {words.get(outcome, 'cancelled')}"

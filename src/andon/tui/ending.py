@@ -34,6 +34,7 @@ class EndPhase(StrEnum):
     WAITING = "waiting"  # signalled with SIGTERM
     OFFERING = "offering"  # it still runs: SIGKILL is offered
     KILLING = "killing"
+    INSTEAD = "instead"  # its job is being cancelled, or its lease released
 
 
 class EndDialog:
@@ -52,6 +53,7 @@ class EndDialog:
         self._refused: tuple[AndonError, ...] = ()
         self._began = time.monotonic()
         self._closed = False
+        self._said: str | None = None  # what became of the job or lease
         threading.Thread(target=self._open, args=(snapshot,), name="ending", daemon=True).start()
 
     def _open(self, snapshot: Snapshot) -> None:
@@ -102,29 +104,31 @@ class EndDialog:
             return words.question(self._ending.targets, signal.SIGTERM)
         if self.phase is EndPhase.OFFERING:
             return words.kill_question(self._ending.targets)
+        if self.phase is EndPhase.INSTEAD:
+            return "asking it to end…"
         name = "SIGKILL" if self.phase is EndPhase.KILLING else "SIGTERM"
         return f"{name} sent; waiting for it to end…"
 
     def _keys(self) -> str:
         if self.phase in (EndPhase.ASKING, EndPhase.OFFERING):
-            release = f"  r release lease {self._lease()} instead" if self._lease() else ""
-            return f" y yes{release}  any other key: no"
+            whole = self._whole()
+            instead = "" if whole is None else f"  {whole.key} {whole} instead"
+            return f" y yes{instead}  any other key: no"
         return " Esc closes"
 
-    def _lease(self) -> str | None:
-        """The lease that may be released instead, while nothing was signalled."""
-        if self._ending is None or self.phase is not EndPhase.ASKING:
-            return None
-        leases = (target.lease for target in self._ending.targets)
-        return next((one.id for one in leases if one is not None and one.releasable), None)
+    def _whole(self) -> words.EndWhole | None:
+        """The job or lease that may be ended instead, while nothing was signalled."""
+        asking = self._ending is not None and self.phase is EndPhase.ASKING
+        return words.offered(self._ending.targets) if asking and self._ending else None
 
     # What is done.
 
     def press(self, key: str) -> None:
         if self.phase is EndPhase.ASKING and key in ("y", "Y"):
             self._send(signal.SIGTERM, EndPhase.WAITING)
-        elif self.phase is EndPhase.ASKING and key == "r" and (lease := self._lease()):
-            self._release(lease)
+        elif (whole := self._whole()) is not None and key == whole.key:
+            self.phase = EndPhase.INSTEAD
+            threading.Thread(target=self._end_whole, args=(whole,), daemon=True).start()
         elif self.phase is EndPhase.OFFERING and key in ("y", "Y"):
             self._send(signal.SIGKILL, EndPhase.KILLING)
         elif self.phase in (EndPhase.ASKING, EndPhase.OFFERING):
@@ -145,19 +149,21 @@ class EndDialog:
         else:
             self.phase, self._began = phase, time.monotonic()
 
-    def _release(self, lease: str) -> None:
-        from andon.engine.sharing import releaser
-        from andon.leases.book import Book
+    def _end_whole(self, whole: words.EndWhole) -> None:
+        """In a thread: a queue of many jobs takes a moment to read."""
+        from andon.app.ending import end_whole
 
         try:
-            released = releaser.release(Book(make=False), lease).id
-        except AndonError as error:
-            self._refused, self.phase = (error,), EndPhase.REFUSED
-        else:
-            self.end(f"released lease {released}")
+            self._said = end_whole(whole)
+        except (AndonError, OSError) as error:
+            failed = error if isinstance(error, AndonError) else AndonError(str(error))
+            self._refused, self.phase = (failed,), EndPhase.REFUSED
 
     def look(self) -> None:
         """Whether it has ended: asked again and again, and never waited for."""
+        if self._said is not None:
+            self.end(self._said)
+            return
         if self._ending is None or self.phase not in (EndPhase.WAITING, EndPhase.KILLING):
             return
         number = signal.SIGKILL if self.phase is EndPhase.KILLING else signal.SIGTERM

@@ -10,6 +10,7 @@ from andon.cli.snapshot_source import chosen_uuids, only
 from andon.cli.terminal import Choices, notice
 from andon.tui.histories import Histories
 from andon.tui.sources.feed import Feed, Tick
+from andon.tui.sources.past import EarlyPast
 from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopState
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from andon.tui.scene import Scene
     from andon.tui.terminal import TerminalGuard
 
+PAST_SECONDS = 0.3  # a disk may hang
 FIRST_SECONDS = 0.4  # a driver may hang: then the screen says so, and keys work
 
 
@@ -26,6 +28,7 @@ def run(
     """Until the person quits; the exit code."""
     feed = Feed(choices, state.interval_seconds)
     feed.start()
+    early = EarlyPast(choices, feed, state.span_seconds)
     # Imported while the reader opens the driver.
     from andon.tui.page import Frame
     from andon.tui.scene import Scene, with_snapshot
@@ -45,6 +48,8 @@ def run(
             )
             _fill(histories, feed)
             histories.add(first.snapshot)
+            for (uuid, metric), points in early.points(PAST_SECONDS).items():
+                histories.add_past(uuid, metric, points)
         columns, rows = os.get_terminal_size()
         frame = Frame(scene, state, histories, columns, rows, ascii_only, time.time())
         guard.paint(compose(frame).lines, color)

@@ -56,7 +56,7 @@ _NOTHING = Text()
 
 def draw(columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int) -> list[Text]:
     """A heading and one line per row, none wider than `width`."""
-    chosen = _chosen([_Measured(column, rows) for column in columns], width)
+    chosen = _chosen(columns, rows, width)
     sizes = _sizes(chosen, width)
     lines = [_line(chosen, sizes, place, row, width) for place, row in enumerate(rows)]
     return [heading([one.column for one in chosen], sizes, width), *lines]
@@ -66,19 +66,23 @@ def choose(
     columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int
 ) -> list[TableColumn[R]]:
     """The columns that fit, chosen by rank, in their original order."""
-    return [one.column for one in _chosen([_Measured(c, rows) for c in columns], width)]
+    return [one.column for one in _chosen(columns, rows, width)]
 
 
-def _chosen(columns: Sequence[_Measured[R]], width: int) -> list[_Measured[R]]:
-    taken: list[_Measured[R]] = []
-    room = width + (columns[0].column.gap if columns else 0)  # the first column has no gap
-    for one in sorted(columns, key=lambda c: c.column.rank):
+def _chosen(
+    columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int
+) -> list[_Measured[R]]:
+    """The most important first: those that do not fit need not be measured."""
+    taken: dict[int, _Measured[R]] = {}
+    room = width + (columns[0].gap if columns else 0)  # the first column has no gap
+    for place in sorted(range(len(columns)), key=lambda place: columns[place].rank):
+        one = _Measured(columns[place], rows)
         need = one.least + one.column.gap
         if taken and need > room:
             break  # a less important column is not shown just because it is narrow
-        taken.append(one)
+        taken[place] = one
         room -= need
-    return [one for one in columns if one in taken]
+    return [taken[place] for place in sorted(taken)]
 
 
 def heading(columns: Sequence[TableColumn[R]], sizes: Sequence[int], width: int) -> Text:

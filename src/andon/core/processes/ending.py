@@ -54,6 +54,19 @@ class EndTarget:
     depth: int = 0  # of a descendant that is ended with the process above it
 
 
+@dataclass(frozen=True, slots=True)
+class EndWhole:
+    """What a process is a part of, and what can be done to all of it instead."""
+
+    key: str  # that chooses it
+    verb: str
+    kind: str
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.kind} {self.id}"
+
+
 def parse_pids(words: Sequence[str]) -> tuple[int, ...]:
     """The pids as typed; Invalid names every one that is no single process's number."""
     mistakes = tuple(filter(None, map(_mistake, words)))
@@ -142,6 +155,21 @@ def instead(target: EndTarget) -> tuple[str, str] | None:
         words = f"pid {target.pid} runs under lease {lease.id} of {lease.user}"
         return words, f"andon release {lease.id}"
     return None
+
+
+def offered(targets: Sequence[EndTarget]) -> EndWhole | None:
+    """The job to cancel or the lease to release instead, where all that is meant is one."""
+    found = dict.fromkeys(filter(None, map(_whole, targets)))
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _whole(target: EndTarget) -> EndWhole | None:
+    """A job before its lease: released, it would be tried again."""
+    kind, _, name = (target.job or "").partition(":")
+    if kind == "job":
+        return EndWhole("c", "cancel", "job", name)
+    lease = target.lease
+    return EndWhole("r", "release", "lease", lease.id) if lease and lease.releasable else None
 
 
 def line_of(target: EndTarget) -> str:

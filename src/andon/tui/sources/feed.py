@@ -20,6 +20,7 @@ from andon.model.device import Snapshot
 from andon.tui.sources.snapshots import (
     OwnSampler,
     Player,
+    ServerReturn,
     ServerSnapshots,
     SnapshotSource,
     open_source,
@@ -71,6 +72,7 @@ class Feed:
         self._waiting: deque[Tick] = deque(maxlen=8)
         self._first = threading.Event()
         self._told_away = False
+        self._return: ServerReturn | None = None
 
     @property
     def rulebook(self) -> "Rulebook":
@@ -110,12 +112,16 @@ class Feed:
 
     def close(self) -> None:
         self._closed = True
+        if self._return is not None:
+            self._return.close()
         self.source.close()
 
     # The thread.
 
     def _run(self) -> None:
         while not self._closed:
+            if self._return is not None and (server := self._return.found) is not None:
+                self._come_back(server)
             try:
                 snapshot = self.source.get()
             except AndonError as error:
@@ -150,12 +156,19 @@ class Feed:
             self.source.close()
             self.shared.alerts = None
             self.source = OwnSampler(settings_of(self._choices), self._interval)
+            self._return = ServerReturn(self._choices, self._interval)
             self._give(Tick(notice=words))
             return
         if not self._told_away:
             self._told_away = True
             self._give(Tick(notice=f"{error.reason}; retrying"))
         time.sleep(RETRY_SECONDS)
+
+    def _come_back(self, server: ServerSnapshots) -> None:
+        """The server answers again: one sampler for all who watch."""
+        self.source.close()
+        server.pace(self._interval)
+        self.source, self._return, self._told_away = server, None, True
 
     def _give(self, tick: Tick) -> None:
         with self._handing:

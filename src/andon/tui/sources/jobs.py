@@ -1,7 +1,14 @@
-"""This user's jobs on this machine, for their view."""
+"""Jobs for their view: this user's on this machine, or those that a server shows."""
 
-from andon.app.jobs import Queue
+from typing import TYPE_CHECKING
+
 from andon.model.job import JobView
+
+if TYPE_CHECKING:
+    from andon.app.jobs import Queue
+    from andon.cli.remote import Server
+
+SHOWN_JOBS = 200
 
 
 class JobReader:
@@ -12,11 +19,25 @@ class JobReader:
 
     def read(self) -> tuple[JobView, ...]:
         """Those that run or wait first, then the latest that ended."""
+        from andon.app.jobs import Queue
+
         if self._queue is None:
             self._queue = Queue()
         else:
             self._queue.refresh()
         return tuple(sorted(self._queue.views(), key=_order))
+
+
+def jobs_there(server: "Server") -> tuple[JobView, ...]:
+    """In the same order; what is hidden from this user is not in them."""
+    from andon.model.job.view_wire import view_from_json
+    from andon.model.json_fields import Wrong, each_in
+
+    page = server.get("/api/jobs", limit=SHOWN_JOBS)
+    try:
+        return tuple(sorted(each_in(page, "jobs", view_from_json), key=_order))
+    except Wrong as exc:
+        raise server.of_another_version(f"a job is not as expected: {exc}") from exc
 
 
 def _order(view: JobView) -> tuple[bool, int]:

@@ -1,20 +1,23 @@
 """The readings from before top began: what a server remembers, or the history on disk."""
 
+import threading
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
+from andon.host.server.state_folder import HISTORY, node_path
 from andon.model.device import Snapshot
 from andon.tui.histories import METRICS, Point
 from andon.tui.sources.feed import Feed
-from andon.tui.sources.snapshots import ServerSnapshots
 
 if TYPE_CHECKING:
     from andon.cli.past_source import Past
 
 POINTS = 240
+FIRST_SECONDS = 10.0  # a history is read beside what is shown meanwhile
 PastPoints = dict[tuple[str, str], list[Point]]
 
 
@@ -42,16 +45,6 @@ class PastReader:
         """Another span is shown: all of it is read again."""
         self._read.clear()
 
-    def remembered(self) -> list[Snapshot]:
-        """The last minutes, as a server has them in memory: enough for a first picture."""
-        source = self._feed.source
-        if not isinstance(source, ServerSnapshots):
-            return []
-        try:
-            return source.past()
-        except AndonError:
-            return []
-
     def _open(self) -> bool:
         """Simulated devices and recordings have no past here."""
         if not self._opened:
@@ -69,14 +62,63 @@ class PastReader:
 
     def _points(self, uuid: str, since: float, until: float) -> PastPoints:
         assert self._past is not None
-        found: PastPoints = {}
-        for metric in METRICS:
-            try:
-                buckets = self._past.history(uuid, metric, since, until, POINTS)
-            except AndonError:
-                buckets = ()
-            found[uuid, metric] = [
-                Point((one.since + one.until) / 2, one.mean, one.until - one.since)
-                for one in buckets
-            ]
-        return found
+        return {
+            (uuid, metric): points_of(self._past, uuid, metric, since, until) for metric in METRICS
+        }
+
+
+def points_of(past: "Past", uuid: str, metric: str, since: float, until: float) -> list[Point]:
+    try:
+        buckets = past.history(uuid, metric, since, until, POINTS)
+    except AndonError:
+        return []
+    return [Point((one.since + one.until) / 2, one.mean, one.until - one.since) for one in buckets]
+
+
+class EarlyPast:
+    """What the history on disk knows, for the first picture: read in a thread, because a disk may
+    hang. Where nothing has been recorded, not even a module is imported."""
+
+    def __init__(self, choices: Choices, feed: Feed, span_seconds: float) -> None:
+        self._choices, self._feed, self._span = choices, feed, span_seconds
+        self._found: PastPoints = {}
+        self._done = threading.Event()
+        if self._is_recorded():
+            threading.Thread(target=self._run, name="early past", daemon=True).start()
+        else:
+            self._done.set()
+
+    def points(self, seconds: float) -> PastPoints:
+        """All that was read in this time; the rest comes later, by PastReader."""
+        self._done.wait(seconds)
+        return dict(self._found)
+
+    def _is_recorded(self) -> bool:
+        """By this user on this machine: a server's memory is read elsewhere."""
+        settings = settings_of(self._choices)
+        if self._choices.url is not None or settings.simulate or settings.replay:
+            return False
+        named = bool(settings.history_store) or (node_path() / HISTORY).exists()
+        return named and not self._feed.is_server
+
+    def _run(self) -> None:
+        from andon import app
+
+        try:
+            store = app.find_store(settings_of(self._choices))
+            first = self._feed.first(FIRST_SECONDS)
+            if store is not None and first is not None and first.snapshot is not None:
+                self._read(store, first.snapshot)
+        except (AndonError, OSError):
+            pass  # a history that cannot be read is reported by its own commands
+        finally:
+            self._done.set()
+
+    def _read(self, store: "Past", snapshot: Snapshot) -> None:
+        """The graphs of the first device, then the trends of all."""
+        uuids, since = [s.device.uuid for s in snapshot.devices], snapshot.at - self._span
+        wanted = [(uuid, metric) for uuid in uuids[:1] for metric in METRICS]
+        wanted += [(uuid, METRICS[0]) for uuid in uuids[1:]]
+        with closing(store):
+            for uuid, metric in wanted:
+                self._found[uuid, metric] = points_of(store, uuid, metric, since, snapshot.at)

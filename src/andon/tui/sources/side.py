@@ -16,23 +16,21 @@ from andon.errors import AndonError
 from andon.model.device import Process, Snapshot
 from andon.tui.scene import EnvironmentSeen
 from andon.tui.sources.feed import Feed
+from andon.tui.sources.leases import LeaseReader
 from andon.tui.sources.past import PastReader
 from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopView
 
 if TYPE_CHECKING:
-    from andon.engine.sharing.availability import Availability
+    from andon.cli.remote import Server
     from andon.host.processes import ProcessTable
     from andon.host.procfs import ProcessCounters
-    from andon.model.lease_list import LeaseList
     from andon.tui.sources.jobs import JobReader
 
 SHOWN_RUNS = 200
-EVERY_SECONDS = {"leases": 3.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
+EVERY_SECONDS = {"leases": 1.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
                  "jobs": 2.0, "past": 0.2, "environment": 0.2}  # fmt: skip
 NO_LEASES = "a recording has no leases"
-JOBS_THERE = "the jobs of a server are on its board; here: andon jobs"
-RUNS_THERE = "the runs of a server are on its board; here: andon runs"
 
 
 @dataclass(slots=True)
@@ -63,8 +61,9 @@ class Side:
         self._snapshot: Snapshot | None = None
         self._table: ProcessTable | None = None
         self._counters: tuple[float, Mapping[int, ProcessCounters]] | None = None
-        self._availability: Availability | None = None
+        self._leases = LeaseReader(self._settings, feed)
         self._jobs: JobReader | None = None
+        self._has_more = False  # devices whose past is not read yet
         self.past = PastReader(choices, feed)
         self._thread = threading.Thread(target=self._run, name="side", daemon=True)
 
@@ -99,7 +98,7 @@ class Side:
                     self._do(name, snapshot)
             with self._woken:
                 if not self._closed:
-                    self._woken.wait(1.0)
+                    self._woken.wait(EVERY_SECONDS["past"] if self._has_more else 1.0)
 
     def _due(self) -> list[str]:
         now, wanted = time.monotonic(), self._wanted
@@ -133,28 +132,10 @@ class Side:
             self._tell({"notes": {"leases": NO_LEASES}}, False)
             return
         first = "leases_read" not in self._wanted.done
-        self._wanted.done["leases_read"] = 0.0
-        shown = first or self._wanted.view in (TopView.LEASES, TopView.USERS)
-        self._tell({"leases": self._leases(snapshot)}, shown)
-
-    def _leases(self, snapshot: Snapshot) -> "LeaseList":
-        source = self._feed.source
-        if isinstance(source, ServerSnapshots):
-            from andon.cli.commands.share.leases import there
-
-            return there(source.server)
-        from andon.app import open_availability
-        from andon.engine.sharing.lease_listing import listing, read_listing
-        from andon.engine.sharing.releaser import asker
-        from andon.leases.book import Book
-
-        if self._availability is None:
-            broken = dict if snapshot.simulated else None
-            self._availability = open_availability(
-                self._settings, lambda: snapshot, simulated=True, broken=broken
-            )
-        view = self._availability.view_of(snapshot)
-        return listing(read_listing(self._availability, view, Book(make=False)), asker())
+        looked_at = self._wanted.view in (TopView.LEASES, TopView.USERS)
+        if (found := self._leases.read(snapshot, looked_at)) is not None:
+            self._wanted.done["leases_read"] = 0.0
+            self._tell({"leases": found}, first or looked_at)
 
     def _read_alerts(self, snapshot: Snapshot) -> None:
         from andon.cli.alert_source import FromServer
@@ -207,11 +188,15 @@ class Side:
         self._tell({"why": found, "why_device": uuid}, True)
 
     def _read_runs(self, snapshot: Snapshot) -> None:
-        if self._choices.url is not None:
-            self._tell({"runs": (), "notes": {"runs": RUNS_THERE}}, True)
+        from andon.core.runs.matching import RunQuery
+
+        if (server := self._server()) is not None:
+            from andon.cli.commands.runs.of_server import RemoteRuns
+
+            there = RemoteRuns(server).find(RunQuery(limit=SHOWN_RUNS))
+            self._tell({"runs": tuple(there)}, True)
             return
         from andon.app.runs import open_run_finder
-        from andon.core.runs.matching import RunQuery
 
         finder = open_run_finder()
         try:
@@ -222,19 +207,26 @@ class Side:
         self._tell({"runs": rows}, True)
 
     def _read_jobs(self, snapshot: Snapshot) -> None:
-        if self._choices.url is not None:
-            self._tell({"jobs": (), "notes": {"jobs": JOBS_THERE}}, True)
+        from andon.tui.sources.jobs import JobReader, jobs_there
+
+        if (server := self._server()) is not None:
+            self._tell({"jobs": jobs_there(server)}, True)
             return
         if self._jobs is None:
-            from andon.tui.sources.jobs import JobReader
-
             self._jobs = JobReader()
         self._tell({"jobs": self._jobs.read()}, True)
+
+    def _server(self) -> "Server | None":
+        """The server of another machine; runs and jobs of this one are this user's own files."""
+        source = self._feed.source
+        named = self._choices.url is not None and isinstance(source, ServerSnapshots)
+        return source.server if named and isinstance(source, ServerSnapshots) else None
 
     def _read_past(self, snapshot: Snapshot) -> None:
         wanted = self._wanted
         uuids = [status.device.uuid for status in snapshot.devices]
         found = self.past.next(uuids, wanted.device, wanted.span_seconds, snapshot.at)
+        self._has_more = bool(found)
         if found:
             self._tell({"past": found}, True)
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -11,6 +11,7 @@ from andon import app
 from andon.cli.snapshot_source import settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
+from andon.host.server.usual_server import may_be_running
 from andon.model.device import Process, Snapshot
 from andon.units import human_seconds
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
     from andon.host.processes import ProcessTable
 
+RETURN_SECONDS = 3.0  # between two looks for a server that went away
 WAIT_SECONDS = 0.5  # how long a source may block before it is asked again
 
 
@@ -239,3 +241,23 @@ def _server_here(
         return None if source.remembered[-1].simulated else source
     except AndonError:
         return None
+
+
+class ServerReturn:
+    """Looks in a thread whether this machine's server is there again: a request may take long."""
+
+    def __init__(self, choices: Choices, interval_seconds: float) -> None:
+        self.found: ServerSnapshots | None = None
+        self._choices, self._interval = choices, interval_seconds
+        self._closed = threading.Event()
+        threading.Thread(target=self._run, name="server return", daemon=True).start()
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _run(self) -> None:
+        settings = settings_of(self._choices)
+        while self.found is None and not self._closed.wait(RETURN_SECONDS):
+            with suppress(AndonError):
+                if may_be_running():
+                    self.found = _server_here(self._choices, settings, self._interval)

@@ -28,7 +28,8 @@ LAST = "last"
 class RemoteRuns:
     """Asks for pages of the list, and gets a record when it is read; the server says who may."""
 
-    def __init__(self, server: "Server", context: click.Context) -> None:
+    def __init__(self, server: "Server", context: click.Context | None = None) -> None:
+        """`context` is that of a command which reads records: with it they are deleted."""
         self._server, self._context = server, context
         self._folder: Path | None = None
 
@@ -68,6 +69,7 @@ class RemoteRuns:
         """Its record in a temporary file, until the command ends."""
         if self._folder is None:
             made = tempfile.TemporaryDirectory(prefix="andon-")
+            assert self._context is not None
             self._context.call_on_close(made.cleanup)
             self._folder = Path(made.name)
         path = self._folder / f"{row.id}.jsonl"

@@ -19,6 +19,7 @@ from andon.core.processes.ending import (
     line_of,
     not_ended,
     nothing_left,
+    offered,
     parse_pids,
     parse_signal,
     question,
@@ -119,11 +120,15 @@ def _end(
     ending: "Ending", number: "signal.Signals", yes: bool, choices: Choices
 ) -> tuple[AndonError, ...]:
     """Show, ask, signal, wait; what went wrong."""
+    from andon.app.ending import end_whole
+
     terminal = Terminal.of(choices)
     _show(ending, terminal)
     answer = "y" if yes else _answer(ending, number)
-    if answer == "r":
-        return _release(ending, terminal)
+    whole = offered(ending.targets)
+    if whole is not None and answer == whole.key:
+        terminal.say(say(end_whole(whole)))
+        return ()
     if answer != "y":
         notice("nothing was ended", choices)
         return ()
@@ -151,25 +156,10 @@ def _show(ending: "Ending", terminal: Terminal) -> None:
 
 
 def _answer(ending: "Ending", number: "signal.Signals") -> str:
-    """`y`, `r` to release the lease instead, or `n`."""
-    leases = _releasable(ending)
-    shown = f"[y/N/r: release lease {leases[0]} instead]" if len(leases) == 1 else "[y/N]"
-    word = _prompt(f"{question(ending.targets, number)} {shown} ")
-    return word if word != "r" or len(leases) == 1 else "n"
-
-
-def _releasable(ending: "Ending") -> list[str]:
-    leases = [target.lease for target in ending.targets if target.lease is not None]
-    return list(dict.fromkeys(lease.id for lease in leases if lease.releasable))
-
-
-def _release(ending: "Ending", terminal: Terminal) -> tuple[AndonError, ...]:
-    from andon.engine.sharing import releaser
-    from andon.leases.book import Book
-
-    ended = releaser.release(Book(make=False), _releasable(ending)[0])
-    terminal.say(say(f"released lease {ended.id}"))
-    return ()
+    """The first letter: `y`, or that of the job or lease to end instead; else a no."""
+    whole = offered(ending.targets)
+    shown = "[y/N]" if whole is None else f"[y/N/{whole.key}: {whole} instead]"
+    return _prompt(f"{question(ending.targets, number)} {shown} ")
 
 
 def _yes(text: str) -> bool:
