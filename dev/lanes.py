@@ -1,7 +1,7 @@
 """Runs all tests in parallel lanes, each of which takes portions of the modules until all are done.
 
-Every module is found by its name, and the longest portion is taken first, so that no lane idles at
-the end. More lanes than cores: integration tests mostly wait, while units and browsers compute.
+Every module is found by its name, and the longest portions are taken first, so that no lane idles
+at the end. More lanes than cores: integration tests mostly wait, while units and browsers compute.
 What fails beside the others is run again alone, and named: it passes only if it passes then. So is
 a portion that did not end by itself. The last line is the sum over all lanes.
 """
@@ -30,25 +30,31 @@ PATIENCE_SECONDS = 30.0  # from Ctrl-C until it is killed
 SLOWEST_TESTS, LONGEST_MODULES = 10, 24
 ENDED_BY_ITSELF = (0, 1, 5)  # all passed, some failed, none was there
 
-# Small modules share a portion, because every start of pytest takes more than a second.
-PORTION_SECONDS = 40.0
+# Every portion starts pytest and the interpreters from which it forks commands, which takes three
+# seconds of CPU: the first portions are long, and the last ones short.
+SHORTEST_PORTION_SECONDS = 40.0
+ROUNDS = 2  # how many portions as long as the next one each lane could still take
 # Hints for the order alone, as a run prints them; what is not listed is guessed by its size.
 SECONDS: dict[str, float] = {
-    "integration/test_board_leases.py": 80, "integration/test_board_pages.py": 50,
-    "integration/test_board_alerts.py": 50, "integration/test_clock_steps.py": 50,
-    "integration/test_book_neighbours.py": 50, "integration/test_lease_invariants.py": 50,
-    "integration/test_board_charts.py": 45, "integration/test_board_live.py": 45,
-    "integration/test_board_survival.py": 45, "integration/test_sign_in.py": 45,
-    "integration/test_driver_unreadable.py": 40, "integration/test_serve_schema.py": 40,
-    "integration/test_board_runs.py": 40, "integration/test_serve_impostor.py": 40,
-    "fuzz/test_fuzz_bodies.py": 35, "fuzz/test_fuzz_books.py": 35,
-    "fuzz/test_fuzz_documents.py": 35, "fuzz/test_fuzz_packets.py": 35,
-    "fuzz/test_fuzz_settings.py": 35, "integration/test_serve_leases.py": 30,
-    "integration/test_cli_process.py": 30, "integration/test_exporter_rules.py": 30,
-    "integration/test_serve.py": 25, "integration/test_board_access.py": 25,
-    "unit/test_timelines.py": 30, "contract/test_stores.py": 20,
+    "integration/test_board_leases.py": 199, "integration/test_board_pages.py": 193,
+    "integration/test_board_live.py": 127, "integration/test_board_charts.py": 96,
+    "integration/test_board_survival.py": 79, "integration/test_board_runs.py": 76,
+    "integration/test_board_alerts.py": 68, "integration/test_board_access.py": 60,
+    "integration/test_job_storm.py": 80, "integration/test_clock_steps.py": 60,
+    "integration/test_book_neighbours.py": 80, "integration/test_containers.py": 70,
+    "integration/test_serve_jobs.py": 40, "integration/test_serve_impostor.py": 50,
+    "integration/test_serve_lease_alerts.py": 60, "integration/test_sign_in.py": 80,
+    "integration/test_serve_leases.py": 50, "integration/test_top.py": 70,
+    "integration/test_lease_invariants.py": 60, "integration/test_image.py": 60,
+    "integration/test_serve_live_attacks.py": 60, "integration/test_driver_unreadable.py": 50,
+    "integration/test_serve_strangers.py": 40, "integration/test_serve_schema.py": 50,
+    "integration/test_serve_leases_trouble.py": 40, "integration/test_watching.py": 30,
+    "integration/test_log_out.py": 50, "integration/test_history_size.py": 20,
+    "fuzz/test_fuzz_bodies.py": 10, "fuzz/test_fuzz_books.py": 15,
+    "fuzz/test_fuzz_documents.py": 10, "fuzz/test_fuzz_packets.py": 15,
+    "fuzz/test_fuzz_settings.py": 20, "unit/test_timelines.py": 60, "contract/test_stores.py": 20,
 }  # fmt: skip
-LINES_A_SECOND = {"unit": 150.0, "contract": 150.0, "integration": 25.0}
+LINES_A_SECOND = {"unit": 150.0, "contract": 150.0, "integration": 15.0}
 
 
 def modules(named: Sequence[str]) -> list[str]:
@@ -65,17 +71,21 @@ def guess_seconds(module: str) -> float:
 
 
 def portions(found: Iterable[str]) -> list[list[str]]:
-    """Modules of one suite each, the longest first."""
-    open_: list[tuple[float, str, list[str]]] = []
-    for seconds, module in sorted(((guess_seconds(m), m) for m in found), reverse=True):
-        suite = module.split("/")[1]
-        for place, (filled, of, names) in enumerate(open_):
-            if of == suite and filled + seconds <= PORTION_SECONDS:
-                open_[place] = (filled + seconds, of, [*names, module])
-                break
-        else:
-            open_.append((seconds, suite, [module]))
-    return [names for _, _, names in sorted(open_, key=lambda one: -one[0])]
+    """Modules of one suite each, the longest first; the later a portion, the shorter it is."""
+    suites: dict[str, list[tuple[float, str]]] = {}
+    for module in found:
+        suites.setdefault(module.split("/")[1], []).append((guess_seconds(module), module))
+    left = sum(seconds for suite in suites.values() for seconds, _ in suite)
+    made: list[list[str]] = []
+    for suite in sorted(suites.values(), key=lambda one: -sum(seconds for seconds, _ in one)):
+        room = 0.0
+        for seconds, module in sorted(suite, reverse=True):
+            if seconds > room:
+                made.append([])
+                room = max(SHORTEST_PORTION_SECONDS, left / (ROUNDS * len(LANES)))
+            made[-1].append(module)
+            room, left = room - seconds, left - seconds
+    return made
 
 
 @dataclass

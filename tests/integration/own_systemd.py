@@ -67,7 +67,7 @@ Type=oneshot
 ExecStart=/bin/bash /srv/script
 StandardOutput=file:/srv/said
 StandardError=file:/srv/said
-TimeoutStartSec=120
+TimeoutStartSec=160
 ExecStopPost=/bin/touch /srv/done
 X
 exec chroot $R env -i container=test PATH=$PATH {SYSTEMD} --unit=test.target --show-status=no \
@@ -79,7 +79,7 @@ useradd -m dora
 PYTHON=%(python)s
 export PYTHONPATH=%(source)s
 login() { su - dora -c "export PYTHONPATH=$PYTHONPATH PYTHON=$PYTHON; $*"; }
-soon() { for i in $(seq 300); do "$@" > /dev/null 2>&1 && return; sleep 0.1; done; "$@"; }
+soon() { for i in $(seq 300); do "$@" > /dev/null 2>&1 && return; sleep 0.2; done; "$@"; }
 """
 
 
@@ -111,7 +111,7 @@ def in_a_systemd(script: str, folder: Path, logind: str = "") -> str:
         stderr=subprocess.STDOUT,
     )
     try:
-        wait_for(lambda: (folder / "done").exists() or process.poll() is not None, 150.0)
+        wait_for(lambda: (folder / "done").exists() or process.poll() is not None, 170.0)
     finally:
         process.send_signal(signal.SIGKILL)  # its systemd goes with it
         output = process.communicate()[0].decode(errors="replace")

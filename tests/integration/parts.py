@@ -179,6 +179,8 @@ class Slurm:
         try:
             wait_until(told.exists, "the job")
             job, pid = told.read_text().split()
+            # In the middle of exec it has neither words nor variables.
+            wait_until(lambda: b"600" in Path(f"/proc/{pid}/cmdline").read_bytes(), "its command")
             yield job, int(pid)
         finally:  # a job outlives the daemon that started it
             self("scancel", "--user=root")

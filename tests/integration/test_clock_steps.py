@@ -24,7 +24,7 @@ from tests.standin import StandIn
 from tests.support.wall_clock import WallClock
 
 HOUR, DAY = 3600, 86_400
-STEPS = [HOUR, -HOUR, DAY, -DAY]
+STEPS = [DAY, -DAY]  # longer than whatever lasts here
 PYTHON = sys.executable
 
 

@@ -6,23 +6,26 @@ import pytest
 
 from tests.integration.own_systemd import in_a_systemd
 
+pytestmark = pytest.mark.timeout(300)  # a systemd starts and ends, on a machine that may be busy
 KILLS = "KillUserProcesses=yes\nKillExcludeUsers=root"
 START = r"""
 cat > /tmp/start.py <<'X'
-import os, subprocess, sys
+import subprocess, time
 from andon.host.inspection.log_out import log_out_line, read_log_out, scope_prefix
 facts = read_log_out()
 print("facts", facts.kills, facts.lingering, facts.place.value, facts.can_scope)
 print("says", log_out_line())
 prefix = scope_prefix("andon-job-1")
 print("scope", bool(prefix))
-subprocess.Popen([*prefix, "sleep", "4242"], start_new_session=True,
-                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-for _ in range(300):
+job = subprocess.Popen([*prefix, "sleep", "4242"], start_new_session=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+while job.poll() is None:  # until it runs: systemd may take its time
     found = subprocess.run(["pgrep", "-f", "^[^ ]*sleep 4242$"], stdout=subprocess.DEVNULL)
     if found.returncode == 0:
         break
-    import time; time.sleep(0.1)
+    time.sleep(0.2)
+else:
+    print("it did not start:", job.returncode)
 X
 alive() { pgrep -f '^[^ ]*sleep 4242$' > /dev/null; }
 gone() { ! alive; }

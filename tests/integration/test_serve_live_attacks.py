@@ -56,8 +56,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @contextmanager
 def logging_server(state: Path, log: Path, *wrapped: str, simulate: int = 2) -> Iterator[Served]:
-    shell = ("sh", "-c", f'exec "$0" "$@" 2>"{log}"', *wrapped)
-    with serving(state, "--no-history", simulate=simulate, wrapped=shell) as served:
+    with (
+        log.open("wb") as errors,
+        serving(state, "--no-history", simulate=simulate, wrapped=wrapped, errors=errors) as served,
+    ):
         yield served
 
 

@@ -25,7 +25,7 @@ from tests.support.warm.request import COMMAND, HEADER, Start, at_start, module_
 
 COLD_VARIABLE = "COLD_TESTS"  # set it to start every command cold
 COLD_STARTS = 2  # of an environment: an interpreter that is kept must be worth its own start
-OTHERS_WORTH = 0.25  # what the start of another process of andon costs, compared with a command
+SERVERS_WORTH, OTHERS_WORTH = 1.5, 0.25  # a start of them, compared with that of a command
 MOST_KEPT = 4  # at once; the oldest is ended
 ROOT = str(Path(__file__).parents[3])
 _SUBREAPER = 36
@@ -75,7 +75,7 @@ class Warmth:
         """The command's pid; None if it is to start cold."""
         key = tuple(sorted(at_start(start["env"]).items()))
         with self._lock:
-            self._asked[key] += 1.0 if module_of(start) == COMMAND else OTHERS_WORTH
+            self._asked[key] += _worth(start)
             if not self.is_on or self._asked[key] <= COLD_STARTS:
                 return None
             if key not in self._kept:
@@ -92,6 +92,12 @@ class Warmth:
         for kept in self._kept.values():
             kept.end()
         self._kept.clear()
+
+
+def _worth(start: Start) -> float:
+    if module_of(start) != COMMAND:
+        return OTHERS_WORTH
+    return SERVERS_WORTH if "serve" in start["args"] else 1.0
 
 
 warmth = Warmth()

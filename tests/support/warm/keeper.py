@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -32,7 +33,14 @@ PRELOADED = (
     "andon.cli", "andon.app", "andon.backends", "andon.core", "andon.engine", "andon.executors",
     "andon.host", "andon.leases", "andon.notifiers", "andon.stores",
 )  # fmt: skip
-PRELOADED_FOR = {"serve": "andon.web", "top": "andon.tui"}  # they take as long again as the rest
+# They take as long again as the rest.
+PRELOADED_FOR = {
+    "serve": (
+        "andon.web", "andon.exporter", "uvicorn.lifespan.on", "uvicorn.loops.asyncio",
+        "uvicorn.protocols.websockets.wsproto_impl", "pydantic.v1",
+    ),
+    "top": ("andon.tui",),
+}  # fmt: skip
 _SET_MM, _MAP = 35, 14
 ROOT = str(Path(__file__).parents[3])
 _kept: list[object] = []
@@ -40,13 +48,21 @@ _kept: list[object] = []
 
 @functools.cache
 def preload(name: str) -> None:
-    package = importlib.import_module(name)
-    for found in pkgutil.walk_packages(package.__path__, f"{name}."):
+    with suppress(ImportError):  # of an optional library
+        importlib.import_module(name)
+    within = getattr(sys.modules.get(name), "__path__", None) if name.startswith("andon.") else None
+    for found in pkgutil.iter_modules(within or (), f"{name}."):
         if not found.name.endswith("__main__"):
-            with suppress(ImportError):  # of an optional library
-                importlib.import_module(found.name)
-    gc.collect()
-    gc.freeze()
+            preload(found.name)
+
+
+def preload_all(names: Iterable[str]) -> None:
+    before = len(sys.modules)
+    for name in names:
+        preload(name)
+    if len(sys.modules) > before:
+        gc.collect()
+        gc.freeze()
 
 
 def next_command(connection: socket.socket) -> tuple[Start, list[int]]:
@@ -56,8 +72,7 @@ def next_command(connection: socket.socket) -> tuple[Start, list[int]]:
         if not header:
             os._exit(0)
         start: Start = json.loads(_read(connection, HEADER.unpack(header)[0]))
-        for word in PRELOADED_FOR.keys() & {*start["args"]}:
-            preload(PRELOADED_FOR[word])
+        preload_all(name for w in {*start["args"]} for name in PRELOADED_FOR.get(w, ()))
         between = os.fork()
         if between:
             os.waitpid(between, 0)
@@ -229,8 +244,7 @@ def _read(connection: socket.socket, size: int) -> bytes:
 def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
-    for name in PRELOADED:
-        preload(name)
+    preload_all(PRELOADED)
     start, descriptors = next_command(connection)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     subprocess.Popen = Popen  # type: ignore[misc]

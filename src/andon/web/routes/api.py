@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, Field
 
 from andon.core.access.roles import BLIND, Sight
 from andon.core.history.series import HOST, HOST_METRICS
@@ -22,6 +21,7 @@ from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.naming import FORMS, device_named
 from andon.web.answers import payloads
+from andon.web.answers.description import PROBLEMS
 from andon.web.answers.health import HealthPart, health
 from andon.web.answers.sights import all_seen_by, narrowed, seen_by
 from andon.web.answers.single_flight import SingleFlight
@@ -93,25 +93,9 @@ class AppState:
         }
 
 
-class Problem(BaseModel):
-    """What went wrong, and what to do."""
-
-    kind: str
-    reason: str
-    hint: str
-    details: list[str] | None = Field(
-        default=None, description="one sentence each, for example per device"
-    )
-
-
-class Problems(BaseModel):
-    """The format of every error."""
-
-    error: Problem
-
-
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problems, "description": text}
+    # By reference: FastAPI would make a model of its own for every error of every route.
+    status: {"description": text, "content": {"application/json": {"schema": PROBLEMS}}}
     for status, text in {
         400: "The request is malformed.",
         401: "The key is missing or wrong.",
