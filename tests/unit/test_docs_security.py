@@ -1,6 +1,5 @@
 """The page on security is held against the code: its tests, commands and findings exist."""
 
-import ast
 import re
 
 import pytest
@@ -20,9 +19,9 @@ ATTACKERS = (
 
 @rows(("path", "name"), MARKS, ids=[f"{p}::{n}" for p, n in MARKS])
 def test_a_test_that_the_page_names_exists(path: str, name: str) -> None:
-    tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
-    tests = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assert any(test.startswith("test_") for test in tests)
+    text = (REPOSITORY / path).read_text(encoding="utf-8")
+    tests = set(re.findall(r"^def (test_\w+)", text, re.MULTILINE))
+    assert tests
     assert not name or name in tests
 
 

@@ -3,24 +3,21 @@
 import re
 from pathlib import Path
 
-import andon
 from andon.core.sampling import idleness
 from andon.core.selftest.load import choose
 from andon.model.band import Band, band
 from tests.support.snapshots import farm, h200
-
-SOURCE = Path(andon.__file__).parent
+from tests.support.sources import sources
 
 
 def test_no_other_module_says_how_low_idle_is() -> None:
     defined = re.compile(
-        r"^\s*_?(?:IDLE|ZERO|BARELY|SCHEDULABLE)\w*\s*(?::[^=\n]*)?=", re.MULTILINE
+        r"^[ \t]*_?(?:IDLE|ZERO|BARELY|SCHEDULABLE)\w*\s*(?::[^=\n]*)?=", re.MULTILINE
     )
     compared = re.compile(r"utilization_percent (?:==|<=|>|<) \d")
-    for path in SOURCE.rglob("*.py"):
-        if path.name == "idleness.py":
+    for path, text in sources().items():
+        if path.endswith("/idleness.py"):
             continue
-        text = path.read_text()
         named = [one for one in defined.findall(text) if "PERCENT" in one]
         assert (named, compared.findall(text)) == ([], []), path
 

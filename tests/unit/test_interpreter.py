@@ -12,9 +12,8 @@ import pytest
 from andon.engine.running.scribe import open_new
 from andon.host.folders import make_private
 from andon.host.interpreter import module_command, script_command
-from tests.conftest import REPOSITORY
+from tests.support.sources import sources
 
-SOURCE = REPOSITORY / "src" / "andon"
 STARTS_PYTHON = {"host/interpreter.py"}
 READS_ITS_PATH = {"host/inspection/library.py"}
 MAKES_FOLDERS = {
@@ -28,11 +27,10 @@ MAKES_FOLDERS = {
 
 def places_of(attribute: str) -> Iterator[str]:
     """The modules that use an attribute of this name, as in `sys.executable` or `path.mkdir`."""
-    for path in SOURCE.rglob("*.py"):
-        text = path.read_text("utf-8")
-        for node in ast.walk(ast.parse(text)) if attribute in text else ():
+    for path, text in sources().items():
+        for node in ast.walk(ast.parse(text)) if f".{attribute}" in text else ():
             if isinstance(node, ast.Attribute) and node.attr == attribute:
-                yield path.relative_to(SOURCE).as_posix()
+                yield path
 
 
 def test_python_is_started_in_one_place_only() -> None:

@@ -9,10 +9,9 @@ from andon.core.access.server_proof import PATH
 from andon.errors import Denied, Unavailable
 from andon.host.server import calls
 from andon.host.server.calls import FAILURES, Answer, Asked, CallLimits, Target, Token, Trust, call
-from tests.conftest import REPOSITORY
 from tests.support.proving import TOKEN, Proving, proving
+from tests.support.sources import sources
 
-SOURCE = REPOSITORY / "src" / "andon"
 BEARER = f"Bearer {TOKEN}"
 OWN, NAMED = Token(TOKEN), Token(TOKEN, own=False)
 
@@ -148,11 +147,9 @@ def test_no_other_module_sends_a_token() -> None:
         r"|from urllib import .*\brequest\b|socketio\.(?:Async)?(?:Simple)?Client\b"
     )
     bearer = re.compile(r"f[\"']Bearer ")
-    texts = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
-    names = {path: path.relative_to(SOURCE).as_posix() for path in texts}
-    assert {names[path] for path, text in texts.items() if speaks.search(text)} == {
+    assert {path for path, text in sources().items() if speaks.search(text)} == {
         "host/server/calls.py", "host/containers.py", "notifiers/alertmanager.py",
     }  # fmt: skip
-    assert {names[path] for path, text in texts.items() if bearer.search(text)} == {
+    assert {path for path, text in sources().items() if bearer.search(text)} == {
         "host/server/calls.py"
     }

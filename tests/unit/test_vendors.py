@@ -16,8 +16,8 @@ from andon.model import vendors
 from andon.model.device import Device
 from andon.model.vendors import MASKED, VENDORS, MaskEntry, MaskVariable, VendorRow, vendor_of
 from andon.registry import BACKENDS, load
+from tests.support.sources import sources
 
-SOURCE = Path(vendors.__file__).parents[1]
 OWN = (
     "model/vendors.py",
     "backends/",  # a vendor's own code
@@ -38,10 +38,10 @@ NEW = VendorRow(
 def literals(words: list[str]) -> list[str]:
     pattern = re.compile("|".join(f'"{re.escape(word)}"' for word in words))
     return [
-        f"{path.relative_to(SOURCE)}: {found}"
-        for path in sorted(SOURCE.rglob("*.py"))
-        if not str(path.relative_to(SOURCE)).startswith(OWN)
-        for found in pattern.findall(path.read_text())
+        f"{path}: {found}"
+        for path, text in sources().items()
+        if not path.startswith(OWN)
+        for found in pattern.findall(text)
     ]
 
 
