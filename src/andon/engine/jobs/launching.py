@@ -15,6 +15,7 @@ from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.sharing.launching import environment as device_environment
 from andon.engine.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.engine.jobs.starting import MODULE
+from andon.engine.running.container_task import clean_command, task_command
 from andon.engine.running.variables import defaults
 from andon.host.inspection.log_out import scope_prefix
 from andon.host.interpreter import module_command, module_environment, script_command
@@ -28,7 +29,6 @@ from andon.model.work import Owner
 
 SCRIPT = Path(__file__).with_name("supervisor.py")
 JOB_VARIABLE, INDEX_VARIABLE, RECORD_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX", "ANDON_RECORD"
-CONTAINER_MODULE = "andon.app.container_job"
 MOST_SPARE = 4  # supervisors that wait for a job
 
 
@@ -163,9 +163,7 @@ def task_for(
         "environment": client_environment(spec, placed)
         if contained
         else job_environment(spec, placed),
-        "clean": module_command(CONTAINER_MODULE, "clean", placed.held.lease.id)
-        if contained
-        else None,
+        "clean": clean_command(placed.held.lease.id) if contained else None,
         "folder": spec.folder,
         "umask": spec.umask,
         "lease_file": placed.held.hold.name,
@@ -201,17 +199,8 @@ def _lasts_seconds(spec: JobSpec, placed: Placed) -> float | None:
 
 def container_command(spec: JobSpec, placed: Placed) -> list[str]:
     """The command that runs the job's own in a container."""
-    task = {
-        "container": dict(spec.container),
-        "command": list(spec.argv),
-        "lease": placed.held.lease.id,
-        "devices": [
-            {"uuid": one.uuid, "index": one.index, "vendor": one.vendor, "pci": one.pci}
-            for one in placed.chosen
-        ],
-        "environment": {**defaults({}, placed.port), **_told(spec, placed, inside=True)},
-    }
-    return module_command(CONTAINER_MODULE, "run", job_wire.dumps(task))
+    told = {**defaults({}, placed.port), **_told(spec, placed, inside=True)}
+    return task_command(spec.container, placed.held.lease.id, placed.chosen, told, spec.argv)
 
 
 def client_environment(spec: JobSpec, placed: Placed) -> dict[str, str]:

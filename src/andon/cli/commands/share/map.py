@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from andon.cli.commands.share.container_options import container_from, container_options
 from andon.cli.commands.share.run import OURS, RunCommand
 from andon.cli.device_request import queue_options, request_options_but
 from andon.cli.options import chosen, lasting, shared, whole
@@ -65,6 +66,7 @@ def _counts(text: str) -> tuple[int, ...]:
 @click.option(
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
+@container_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 @shared
 def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> int:
@@ -87,7 +89,8 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
         from andon.cli.mapping import MapAsked, run_map
 
         folder = None if telemetry_dir is None else Path(telemetry_dir)
-        return run_map(choices, MapAsked.of(command, folder, asked), asked)
+        image = container_from(asked)
+        return run_map(choices, MapAsked.of(command, folder, asked, image), asked)
     except AndonError as error:
         report(error)
         return OURS
