@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.history import Target
 
 PLAIN_MS, WORKER_MS = 30.0, 1.0
+LISTED = "ITEMS"  # stands for the file with the items
 ECHO = (
     "import sys\n"
     "for line in sys.stdin:\n"
@@ -29,36 +30,39 @@ def main() -> None:
             "XDG_STATE_HOME": folder, "ANDON_LEASE_DIR": f"{folder}/book",
             "ANDON_SIMULATE_SCENARIO": "idle",
         }  # fmt: skip
-        plain = [_map(Path(folder), count, asked.items, "true") for count in (1, 2, 4)]
-        worker = _map(Path(folder), 1, asked.worker_items, sys.executable, "-c", ECHO, worker=True)
-        for count, found in zip((1, 2, 4), plain, strict=True):
+        plain = []
+        for count in (1, 2, 4):  # in turns, so that both see the same machine
+            plain.append(_map(Path(folder), count, asked.items, "true"))
             beside = _parallel(Path(folder), count, asked.items)
-            other = "not installed" if beside is None else f"{beside:.2f} ms"
-            print(f"{count} workers, plain: {found:.2f} ms an item; GNU parallel {other}")
+            other = "is not installed" if beside is None else f"{beside:.2f} ms"
+            print(f"{count} workers, plain: {plain[-1]:.2f} ms an item; GNU parallel {other}")
+        worker = _map(Path(folder), 1, asked.worker_items, sys.executable, "-c", ECHO, worker=True)
         print(Target("one worker with plain commands, ms an item", plain[0], PLAIN_MS))
         print(Target("one worker with --worker, ms an item", worker, WORKER_MS))
 
 
 def _map(folder: Path, workers: int, items: int, *command: str, worker: bool = False) -> float:
-    """Without the start: the difference between many items and one."""
-    seconds = []
-    for count in (1, items):
-        listed = folder / "items.txt"
-        listed.write_text("".join(f"{number}\n" for number in range(count)))
-        words = ["map", "--simulate", str(workers), "--items", str(listed), "-q"]
-        words += ["--worker"] if worker else []
-        seconds.append(_timed([sys.executable, "-m", "andon", *words, "--", *command]))
-    return 1000 * (seconds[1] - seconds[0]) / (items - 1)
+    words = [sys.executable, "-m", "andon", "map", "--simulate", str(workers), "-q"]
+    words += ["--worker"] if worker else []
+    return _an_item(folder, items, [*words, "--items", LISTED, "--", *command])
 
 
 def _parallel(folder: Path, workers: int, items: int) -> float | None:
     program = shutil.which("parallel")
     if program is None:
         return None
-    listed = folder / "items.txt"
-    listed.write_text("".join(f"{number}\n" for number in range(items)))
-    command = [program, "--will-cite", "-j", str(workers), "-a", str(listed), "true"]
-    return 1000 * _timed(command) / items
+    command = [program, "--will-cite", "-j", str(workers), "-a", LISTED, "true"]
+    return _an_item(folder, items, command)
+
+
+def _an_item(folder: Path, items: int, command: list[str]) -> float:
+    """Without the start: the difference between many items and one."""
+    seconds = []
+    for count in (1, items):
+        listed = folder / "items.txt"
+        listed.write_text("".join(f"{number}\n" for number in range(count)))
+        seconds.append(_timed([str(listed) if word == LISTED else word for word in command]))
+    return 1000 * (seconds[1] - seconds[0]) / (items - 1)
 
 
 def _timed(command: list[str]) -> float:

@@ -14,6 +14,9 @@ import pytest
 from andon.app import load_settings, open_sampler
 from andon.engine.sampling.sampler import Sampler
 from andon.model.device import Snapshot, State
+from tests.conftest import need
+from tests.integration.contained import work_folder
+from tests.integration.parts import Docker, docker_engine, need_root
 from tests.standin import StandIn
 
 PCI = (
@@ -70,6 +73,24 @@ def sampler() -> Iterator[Sampler]:
     """The real thing, over whatever the environment says."""
     with open_sampler(load_settings({}).settings) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
+    """A real engine with one small image."""
+    need("dockerd", "docker", "busybox")
+    need_root()
+    with docker_engine(tmp_path_factory.mktemp("docker")) as engine:
+        yield engine
+
+
+@pytest.fixture
+def work(
+    docker: Docker, node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A folder to work in, on a node of eight GPUs with a container engine."""
+    with work_folder(docker, tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 def states(snapshot: Snapshot) -> list[State]:

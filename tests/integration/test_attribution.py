@@ -17,7 +17,6 @@ from tests.integration.conftest import andon
 from tests.integration.parts import (
     Docker,
     Slurm,
-    docker_engine,
     need_root,
     remove_cgroups,
     slurm_cluster,
@@ -26,14 +25,6 @@ from tests.integration.parts import (
 from tests.standin import StandIn, StandInProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-@pytest.fixture(scope="module")
-def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
-    need("dockerd", "docker", "busybox")
-    need_root()
-    with docker_engine(tmp_path_factory.mktemp("docker")) as engine:
-        yield engine
 
 
 @pytest.fixture(params=["proctrack/cgroup", "proctrack/linuxproc"], scope="module")

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,10 +22,10 @@ from andon.leases.book import Book
 from andon.model.job import JobState
 from andon.ports import Executor
 from andon.testing.executor_contract import ExecutorContract
-from tests.conftest import need
 from tests.integration.conftest import Outcome, andon, is_alive
+from tests.integration.contained import LONG_SECONDS, NO_NETWORK, containers, first_pid
 from tests.integration.leasing import end_of, entries, held, records, running
-from tests.integration.parts import Docker, docker_engine, need_root
+from tests.integration.parts import Docker
 from tests.integration.queueing import until_settled
 from tests.standin import StandIn, StandInProcess
 from tests.standin.node import StandInMig
@@ -35,36 +35,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="containers of Linux"),
     pytest.mark.timeout(300),  # several commands and containers one after the other
 ]
-NO_NETWORK = "--container-option=--network=none"
-LONG_SECONDS = 90.0
 ALICE = 65_533
-
-
-@pytest.fixture(scope="module")
-def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
-    need("dockerd", "docker", "busybox")
-    need_root()
-    with docker_engine(tmp_path_factory.mktemp("docker")) as engine:
-        yield engine
-
-
-@pytest.fixture
-def work(
-    docker: Docker, node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
-    """A folder to work in, on a node of eight GPUs with a container engine."""
-    folder, homes = tmp_path / "work", tmp_path / "homes"
-    folder.mkdir()
-    homes.mkdir()
-    homes.chmod(0o1777)
-    monkeypatch.setenv("TMPDIR", str(homes))
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{docker.socket}")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    yield folder
-    for left in docker("ps", "--all", "--quiet").split():
-        docker("rm", "--force", left)
 
 
 def in_image(*words: str) -> tuple[str, ...]:
@@ -74,24 +45,6 @@ def in_image(*words: str) -> tuple[str, ...]:
 
 def run(*words: str) -> Outcome:
     return andon(*words, timeout_seconds=LONG_SECONDS)
-
-
-def containers(docker: Docker) -> list[str]:
-    return docker("ps", "--all", "--no-trunc", "--quiet").split()
-
-
-def first_pid(docker: Docker) -> int:
-    """The host's pid of the one container's first process, once it runs."""
-    found: list[int] = []
-
-    def runs() -> bool:
-        with suppress(AssertionError):  # it may be gone between the two questions
-            ids = docker("ps", "--quiet").split()
-            found[:] = [int(docker("inspect", "--format", "{{.State.Pid}}", i)) for i in ids]
-        return bool(found and found[0])
-
-    wait_for(runs, LONG_SECONDS)
-    return found[0]
 
 
 class TestDockerExecutor(ExecutorContract):
@@ -249,10 +202,13 @@ def test_host_memory_is_told_from_device_memory(docker: Docker, work: Path) -> N
 def test_what_fails_leaves_nothing_and_says_one_sentence(
     docker: Docker, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (work / "items").write_text("a\n")
+    items = ("--items", "items", "--")
     rows = [
         (in_image(), ("nosuch",), 127, "nosuch: command not found in the image tiny"),
         (in_image(), ("/tmp",), 126, "not executable in the image tiny"),
         (("run", "--image", "missing", "--"), ("x",), 125, "there is no image 'missing'"),
+        (("map", "--image", "missing", *items), ("x",), 125, "there is no image 'missing'"),
         (in_image("--mount", "nowhere"), ("x",), 125, "there is no folder"),
         (in_image("--container-option=--frob"), ("x",), 125, "docker has no option --frob"),
         (in_image("--container-user", "nosuchuser"), ("id",), 125, "has no user nosuchuser"),
@@ -267,8 +223,8 @@ def test_what_fails_leaves_nothing_and_says_one_sentence(
     assert wrong == []
     monkeypatch.setenv("DOCKER_HOST", f"unix://{work}/nothing.sock")
     monkeypatch.setenv("ANDON_LEASE_DIR", str(work.parent / "unused"))
-    away = run(*in_image(), "x")
-    assert (away.code, "the Docker engine is not running" in away.err) == (125, True), away
+    for away in (run(*in_image(), "x"), run("map", "--image", "tiny", *items, "x")):
+        assert (away.code, "the Docker engine is not running" in away.err) == (125, True), away
     with monkeypatch.context() as poor:
         poor.setenv("PATH", "/nonexistent")
         none = run(*in_image(), "x")

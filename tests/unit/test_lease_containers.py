@@ -16,6 +16,7 @@ from andon.core.sharing.holdings import (
 from andon.core.sharing.rights import Asker, barred
 from andon.errors import Unavailable
 from andon.leases.hold import append_container
+from andon.leases.rejoin import shorten
 from andon.model import wire, work_wire
 from andon.model.device import Process
 from andon.model.work import Claim, LeaseState
@@ -93,3 +94,23 @@ def test_a_container_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "lease").write_text("")
     with (tmp_path / "lease").open("rb") as closed_to_writing, pytest.raises(Unavailable):
         append_container(closed_to_writing.fileno(), ID)
+
+
+def test_a_lease_that_names_a_container_per_item_stays_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers take 256 containers: it is written again, and is held by the same process."""
+    book = a_book(tmp_path, monkeypatch)
+    with book.locked():
+        held = book.write_lease(lease(0))
+    for number in range(600):
+        shorten(held.hold, book)
+        held.hold.name_container(f"{number:064d}")
+        (found,) = book.entries() if number % 100 == 99 else (None,)
+        if found is not None:
+            assert found.locked
+            assert found.lease is not None
+            assert (found.lease.id, found.lease.containers[-1]) == ("k7qm2", f"{number:064d}")
+    assert held.hold.is_in_book
+    held.release()
+    assert book.entries() == []

@@ -1,13 +1,15 @@
-"""`python -m andon.app.container_job run JSON | follow JSON | clean LEASE`: a job in a container.
+"""`python -m andon.app.container_job run JSON CMD… | follow JSON | clean LEASE`: in a container.
 
-The supervisor of a job runs it in the place of the command. It makes the container, writes it into
-the job's lease and folder, starts it, passes its output and ends with its exit code. If it is
-killed, the supervisor calls it again to remove the container before the lease is released; if the
-supervisor was killed, the next one calls it to follow the container that goes on.
+The supervisor of a job and the workers of a map run it in the place of the command. It makes the
+container, writes it into the lease and the job's folder, starts it, passes its output and ends with
+its exit code. If it is killed, whoever started it removes the container before the lease is
+released; if the supervisor of a job was killed, the next one calls it to follow the container that
+goes on.
 """
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,7 +18,7 @@ from typing import Any
 
 from andon.app.executing import open_engine
 from andon.core.executing.options_wire import options_from_json
-from andon.core.executing.order import ContainerOptions
+from andon.core.executing.order import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
 from andon.engine.jobs.container_files import write_container
 from andon.engine.running.contained import ContainedCommand, follow_container
 from andon.engine.running.launcher import Launcher
@@ -30,36 +32,68 @@ from andon.model.device import Device
 OURS = 125
 
 
-def run(task: Mapping[str, Any]) -> int:
+class SignalsKept:
+    """Signals that ask this process to end: none may end it between two steps with an engine, or a
+    container would be left behind."""
+
+    def __init__(self) -> None:
+        self._received: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda received, frame: self._received.append(received))
+
+    @property
+    def code(self) -> int | None:
+        """The exit code if one came."""
+        return 128 + self._received[0] if self._received else None
+
+    def reason(self) -> str | None:
+        """For one that came while the container was being started."""
+        return "asked to end" if self._received else None
+
+
+def run(task: Mapping[str, Any], command: Sequence[str]) -> int:
     """The exit code of the command, or ours where it could not be started."""
+    kept = SignalsKept()
     contained = ContainedCommand(
-        open_engine(), options_from_json(task["container"]), task["command"]
+        open_engine(),
+        options_from_json(task["container"]),
+        command,
+        stdin=task["stdin"],
+        sweeps=task["sweep"],
     )
     devices = [Device(d["uuid"], d["index"], d["vendor"], "", d["pci"]) for d in task["devices"]]
-    name = partial(_name, task["lease"], Path(task["attempt"]))
+    name = partial(_name, task["lease"], task["attempt"])
     contained.create(task["lease"], devices, task["environment"], name)
-    return _followed(contained)
+    if kept.code is not None:
+        contained.clean()
+        return kept.code
+    return _followed(contained, kept)
 
 
 def follow(task: Mapping[str, Any]) -> int:
     """The same for a container that another process started, from what was last written on."""
+    kept = SignalsKept()
     engine = open_engine()
     work = next(iter(engine.find(task["lease"])), None)
     if work is None:
         raise Gone(f"the container of lease {task['lease']} is gone")
     contained = ContainedCommand(engine, ContainerOptions(str(task["image"])), ())
     contained.adopt(work)
-    return _followed(contained, contained.follow(task["since"]))
+    return _followed(contained, kept, contained.follow(task["since"]))
 
 
-def _followed(contained: ContainedCommand, command: Sequence[str] | None = None) -> int:
-    end, _ = follow_container(
+def _followed(
+    contained: ContainedCommand, kept: SignalsKept, command: Sequence[str] | None = None
+) -> int:
+    end, killed = follow_container(
         contained,
         lambda client: Launcher(client, os.environ, elsewhere=contained.send).run(
-            lambda: None, _say
+            kept.reason, _say
         ),
         command,
     )
+    if killed:
+        _say(HOST_MEMORY_WORDS)
     return end.code
 
 
@@ -71,10 +105,13 @@ def clean(lease: str) -> int:
     return 0
 
 
-def _name(lease: str, attempt: Path, container: str) -> None:
+def _name(lease: str, attempt: str | None, container: str) -> None:
+    if lease.startswith(UNLEASED):
+        return
     path, found, _ = Book(make=False).find(lease, os.getuid())
     name_container_in(path / LEASES / found.name, container)
-    write_container(attempt, container)
+    if attempt is not None:
+        write_container(Path(attempt), container)
 
 
 def _say(text: str) -> None:
@@ -85,7 +122,9 @@ def main(words: Sequence[str]) -> int:
     try:
         if words[0] == "clean":
             return clean(words[1])
-        return (follow if words[0] == "follow" else run)(json.loads(words[1]))
+        if words[0] == "follow":
+            return follow(json.loads(words[1]))
+        return run(json.loads(words[1]), words[2:])
     except CannotStart as error:
         _say(error.reason)
         return error.code

@@ -35,6 +35,7 @@ class MapRecord:
     variables: Mapping[str, str]
     params: Mapping[str, Any] = field(default_factory=dict)
     folder: Path | None = None
+    image: str | None = None
 
     def open(self, places: Sequence[WorkPlace]) -> RunRecorder:
         """Begin the record with the first devices; others may join."""
@@ -61,7 +62,7 @@ class MapRecord:
             book=lambda: rulebook(self.settings),
         )
         facts = list(self.words) or None
-        recorder.start(lambda write: find_facts(facts, write))
+        recorder.start(lambda write: find_facts(facts, write, image=self.image))
         remember(path)
         return recorder
 

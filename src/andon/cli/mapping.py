@@ -12,12 +12,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from andon.app.mapping import MapRecord, told
+from andon.cli.commands.share.container_options import contained
 from andon.cli.device_request import availability_of, request_from, wait_seconds
 from andon.cli.show.mapping.screen import MapScreen
 from andon.cli.show.mapping.words import scaling_lines, summary_words, where
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
+from andon.core.executing.order import ContainerOptions
 from andon.core.mapping.items import (
     MapItem,
     items_from_json,
@@ -33,12 +35,14 @@ from andon.core.processes.redaction import redact
 from andon.core.runs.matching import RunQuery
 from andon.engine.mapping.bound_calls import bound_caller
 from andon.engine.mapping.calls import Caller, CommandCaller
+from andon.engine.mapping.contained_calls import MapContainers
 from andon.engine.mapping.earlier import earlier_outcomes
 from andon.engine.mapping.places import CpuPlaces, LeasedPlaces, WorkPlace, WorkPlaces, variables
 from andon.engine.mapping.session import ItemOutputs, MapResult, MapSession
 from andon.engine.mapping.worker_calls import WorkerCaller
 from andon.engine.running.programs import find
 from andon.engine.running.recorder import RunRecorder
+from andon.engine.running.variables import defaults, free_port
 from andon.engine.sharing.granter import Terms
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.model.run import ItemState, RunKind, RunRow, RunState
@@ -46,8 +50,10 @@ from andon.model.run import ItemState, RunKind, RunRow, RunState
 if TYPE_CHECKING:
     from andon.core.mapping.plan import MapUnit
     from andon.engine.mapping.calls import CallEnd
+    from andon.engine.running.contained import ContainedCommand
     from andon.engine.sampling.sampler import Sampler
 
+Notify = Callable[[str], None]
 MOST_ITEMS_BYTES = 1 << 30
 INTERRUPTED, TERMINATED = 130, 143
 MOST_MAPS_SEARCHED = 500
@@ -78,9 +84,16 @@ class MapAsked:
     scaling: tuple[int, ...]
     name: str | None
     folder: Path | None
+    image: ContainerOptions | None = None
 
     @classmethod
-    def of(cls, command: tuple[str, ...], folder: Path | None, asked: dict[str, Any]) -> "MapAsked":
+    def of(
+        cls,
+        command: tuple[str, ...],
+        folder: Path | None,
+        asked: dict[str, Any],
+        image: ContainerOptions | None = None,
+    ) -> "MapAsked":
         own = {name: asked[name] for name in (
             "files", "items_file", "null", "jsonl", "gpus", "gpus_per_worker", "per_gpu", "cpu",
             "bind", "worker", "per_call", "item_timeout", "keep_order", "resume", "name",
@@ -91,10 +104,16 @@ class MapAsked:
             redo=Redo(asked["redo"] or Redo.UNDONE),
             scaling=asked["scaling"] or (),
             folder=folder,
+            image=image,
             **own,
         )
         found._refuse_nonsense(asked)
         return found
+
+    @property
+    def digest(self) -> str:
+        """The same for the same command in the same image."""
+        return digest(self.command if self.image is None else (self.image.image, *self.command))
 
     def _refuse_nonsense(self, asked: dict[str, Any]) -> None:
         if self.files and self.items_file:
@@ -122,9 +141,10 @@ def run_map(choices: Choices, asked: MapAsked, devices: dict[str, Any]) -> int:
     if not items:
         raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
     template = template_of(asked.command, items, 1 if asked.worker else asked.per_call)
-    if "{" not in asked.command[0]:
+    inside = contained(asked.image, asked.command)
+    if inside is None and "{" not in asked.command[0]:
         find(asked.command)
-    params: dict[str, Any] = {DIGEST: digest(asked.command), "items": len(items)}
+    params: dict[str, Any] = {DIGEST: asked.digest, "items": len(items)}
     if asked.resume:
         items, params[RESUMES] = _left_of(asked, items)
         if not items:
@@ -133,10 +153,12 @@ def run_map(choices: Choices, asked: MapAsked, devices: dict[str, Any]) -> int:
     with sampling_ahead(choices) as sampler:
         if asked.bind:
             sampler.ask_places()
-        maker = _Maker(choices, asked, devices, sampler, template, params)
-        if asked.scaling:
-            return maker.measure(items)
-        return maker.work(items)
+        maker = _Maker(choices, asked, devices, sampler, template, params, inside)
+        try:
+            return maker.measure(items) if asked.scaling else maker.work(items)
+        finally:
+            if inside is not None:
+                inside.clean()
 
 
 def read_items(asked: MapAsked) -> tuple[MapItem, ...]:
@@ -185,7 +207,7 @@ def _left_of(asked: MapAsked, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem
     """The items that are left of an earlier map, and its id."""
     from andon.cli.commands.runs.opened import finding
 
-    command = digest(asked.command)
+    command = asked.digest
     with finding() as finder:
         if asked.resume == LAST:
             finder.refresh()
@@ -215,6 +237,7 @@ class _Maker:
     sampler: "Sampler"
     template: CommandTemplate
     params: dict[str, Any]
+    inside: "ContainedCommand | None" = None
 
     def work(self, items: Sequence[MapItem]) -> int:
         screen = MapScreen(self.choices, self.asked.keep_order)
@@ -258,7 +281,7 @@ class _Maker:
         items: Sequence[MapItem],
         places: WorkPlaces,
         outputs: ItemOutputs,
-        notify: Callable[[str], None],
+        notify: Notify,
     ) -> MapSession:
         settings = settings_of(self.choices)
         record = MapRecord(
@@ -271,6 +294,7 @@ class _Maker:
             os.environ,
             self.params,
             self.asked.folder,
+            None if self.asked.image is None else self.asked.image.image,
         )
 
         def opened(found: Sequence[WorkPlace]) -> RunRecorder:
@@ -285,24 +309,27 @@ class _Maker:
         plan = MapPlan(items, self.asked.policy, self.asked.per_call)
 
         def caller(place: WorkPlace, recorder: RunRecorder) -> Caller:
-            found = self._caller(place, recorder)
+            found = self._caller(place, recorder, notify)
             return bound_caller(found, place, recorder, notify) if self.asked.bind else found
 
         return MapSession(plan, places, opened, caller, outputs, notify)
 
-    def _caller(self, place: WorkPlace, recorder: RunRecorder) -> Caller:
-        env, descriptors = variables(place, told(recorder)), place.descriptors
-        limit = self.asked.item_timeout
-        if self.asked.worker:
-            command = self.template.words
-            return WorkerCaller(
-                [word.replace("{gpu}", place.label) for word in command], env, descriptors, limit
-            )
+    def _caller(self, place: WorkPlace, recorder: RunRecorder, notify: Notify) -> Caller:
+        env, limit = variables(place, told(recorder)), self.asked.item_timeout
+        stays = [word.replace("{gpu}", place.label) for word in self.template.words]
 
         def words(unit: "MapUnit") -> Sequence[str]:
             return self.template.command(unit.items, place.label)
 
-        return CommandCaller(words, env, descriptors, limit)
+        if self.inside is not None:
+            made = MapContainers(self.inside.executor, self.inside.options, notify)
+            inside = {**defaults({}, free_port()), **told(recorder)}
+            if self.asked.worker:
+                return made.per_worker(place, inside, stays, limit)
+            return made.per_item(place, inside, words, limit)
+        if self.asked.worker:
+            return WorkerCaller(stays, env, place.descriptors, limit)
+        return CommandCaller(words, env, place.descriptors, limit)
 
     def _places(self, workers: int | None) -> WorkPlaces:
         asked = self.asked

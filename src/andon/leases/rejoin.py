@@ -1,4 +1,4 @@
-"""A held lease whose file was removed from the book: reported, and written again."""
+"""A held lease that is written again: its file was removed from the book, or has grown long."""
 
 import os
 import time
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from andon.errors import AndonError, Conflict, Gone, Invalid
+from andon.leases import files
 from andon.leases.book import Book
 from andon.leases.files import LARGEST_BYTES
 from andon.leases.hold import Hold
@@ -14,6 +15,7 @@ from andon.model.work import BookEntry, Lease
 
 RETRY_SECONDS = 10.0
 QUIET_SECONDS = 60.0  # between two reports of the same lease
+SHORTEN_BYTES = 16 * 1024  # about 200 containers; fewer than MOST_CONTAINERS of work_wire
 
 
 class Presence:
@@ -60,6 +62,19 @@ def rejoin(hold: Hold, lease: Lease, book: Book | None = None) -> None:
     with book.locked():
         _refuse_taken(lease, book.entries())
         hold.replace_with(book.write_lease(lease).hold)
+
+
+def shorten(hold: Hold, book: Book | None = None) -> None:
+    """Write a lease again that has named many containers, with the last of them alone: the others
+    have ended, and readers take only so many. The new lock belongs to this process."""
+    if os.fstat(hold.descriptor).st_size < SHORTEN_BYTES:
+        return
+    lease = lease_of(hold)
+    book = book or Book()
+    with book.locked():
+        made = book.write_lease(replace(lease, containers=lease.containers[-1:])).hold
+        files.remove(hold.folder, hold.name)
+        hold.replace_with(made)
 
 
 def lease_of(hold: Hold) -> Lease:

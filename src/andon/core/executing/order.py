@@ -22,6 +22,7 @@ RESERVED_OPTIONS = {
     "-t": "use andon lease for a terminal in the container",
 }
 """Options of the engine that andon sets itself, and why."""
+HOST_MEMORY_WORDS = "killed by the kernel: the container ran out of host memory (OOMKilled)"
 UNLEASED = "free-"  # how the label of work without a lease begins
 MASKS = frozenset(name for vendor in MASKED for name in vendor.environment)
 

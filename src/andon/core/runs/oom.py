@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from andon.core.executing.order import HOST_MEMORY_WORDS
 from andon.model.naming import title
 from andon.model.run import OutOfMemory, RunState
 from andon.units import human_bytes
@@ -103,8 +104,7 @@ def verdict(
     if ended_for is not None:
         return Verdict(RunState.TIMEOUT, ended_for)
     if container_killed:
-        words = "killed by the kernel: the container ran out of host memory (OOMKilled)"
-        return Verdict(RunState.HOST_OUT_OF_MEMORY, words)
+        return Verdict(RunState.HOST_OUT_OF_MEMORY, HOST_MEMORY_WORDS)
     said = complaint(tail)
     if said is not None:
         return Verdict(RunState.DEVICE_OUT_OF_MEMORY, _device_words(*said, strains), said[0])

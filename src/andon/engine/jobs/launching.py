@@ -16,6 +16,7 @@ from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.sharing.launching import environment as device_environment
 from andon.engine.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.engine.jobs.starting import MODULE
+from andon.engine.running.container_task import clean_command, follow_command, task_command
 from andon.engine.running.variables import defaults
 from andon.host.inspection.log_out import scope_prefix
 from andon.host.interpreter import code_command, module_command, module_environment
@@ -31,7 +32,6 @@ SUPERVISE = "import sys; sys.path.append(sys.argv[1]); import supervisor as s; s
 """Imported and not run as a script, which Python would compile at each start; last on the path, so
 that nothing beside it hides a module of Python."""
 JOB_VARIABLE, INDEX_VARIABLE, RECORD_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX", "ANDON_RECORD"
-CONTAINER_MODULE = "andon.app.container_job"
 FOLDER = str(Path(__file__).parent)
 MOST_SPARE = 4  # supervisors that wait for a job
 
@@ -170,9 +170,7 @@ def task_for(
         "environment": client_environment(spec, placed)
         if contained
         else job_environment(spec, placed),
-        "clean": module_command(CONTAINER_MODULE, "clean", placed.held.lease.id)
-        if contained
-        else None,
+        "clean": clean_command(placed.held.lease.id) if contained else None,
         "folder": spec.folder,
         "umask": spec.umask,
         "cpus": None if placed.cpus is None else sorted(placed.cpus),
@@ -208,12 +206,11 @@ def adopting_task(
     claim, output = attempt.claim, folder.output(spec.number, attempt.number)
     placed = Placed(held, (), (), (), claim.run or "", Path(claim.record or os.devnull), None)
     written = output.stat().st_mtime if output.exists() else claim.at
-    follow = {"lease": held.lease.id, "image": spec.container.get("image"), "since": written}
     until = held.lease.until
     return {
         **task_for(folder, spec, attempt.number, placed, log_bytes),
         "adopt": claim.at,
-        "argv": module_command(CONTAINER_MODULE, "follow", job_wire.dumps(follow)),
+        "argv": follow_command(held.lease.id, spec.container.get("image"), written),
         "for_seconds": None if until is None else max(0.0, until - time.time()),
     }
 
@@ -226,18 +223,9 @@ def _lasts_seconds(spec: JobSpec, placed: Placed) -> float | None:
 
 def container_command(spec: JobSpec, placed: Placed, attempt: str) -> list[str]:
     """The command that runs the job's own in a container."""
-    task = {
-        "container": dict(spec.container),
-        "command": list(spec.argv),
-        "lease": placed.held.lease.id,
-        "attempt": attempt,
-        "devices": [
-            {"uuid": one.uuid, "index": one.index, "vendor": one.vendor, "pci": one.pci}
-            for one in placed.chosen
-        ],
-        "environment": {**defaults({}, placed.port), **_told(spec, placed, inside=True)},
-    }
-    return module_command(CONTAINER_MODULE, "run", job_wire.dumps(task))
+    told = {**defaults({}, placed.port), **_told(spec, placed, inside=True)}
+    lease = placed.held.lease.id
+    return task_command(spec.container, lease, placed.chosen, told, spec.argv, attempt=attempt)
 
 
 def client_environment(spec: JobSpec, placed: Placed) -> dict[str, str]:

@@ -92,11 +92,12 @@ class CommandCaller:
         self,
         command: Callable[[MapUnit], Sequence[str]],
         environment: Mapping[str, str],
-        descriptors: Sequence[int] = (),
+        descriptors: Callable[[], Sequence[int]] = tuple,
         timeout_seconds: float | None = None,
     ) -> None:
+        """`descriptors` are the locks that the command inherits: a lease may be written again."""
         self._command, self._environment = command, dict(environment)
-        self._descriptors, self._timeout = tuple(descriptors), timeout_seconds
+        self._descriptors, self._timeout = descriptors, timeout_seconds
         self._current = CallGroup()
 
     def call(self, unit: MapUnit) -> CallEnd:
@@ -109,7 +110,7 @@ class CommandCaller:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
-                pass_fds=self._descriptors,
+                pass_fds=self._descriptors(),
                 process_group=0,
             )
         except (OSError, ValueError) as exc:  # ValueError: a NUL in an argument
@@ -138,7 +139,7 @@ class CallGroup:
     """The process that runs now, and its group."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may interrupt the thread that has it
         self._process: subprocess.Popen[bytes] | None = None
         self._asked = False
 

@@ -1,11 +1,13 @@
 """Where the workers of a map work: each has a lease of its own, or no device at all."""
 
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from andon.core.executing.order import UNLEASED
 from andon.core.mapping.template import NO_GPU
 from andon.core.runs.sampled import run_devices
 from andon.core.sharing.launching import NO_DEVICE, environment
@@ -13,9 +15,9 @@ from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
-from andon.leases.rejoin import Presence
+from andon.leases.rejoin import Presence, shorten
 from andon.leases.release_notes import read_note
-from andon.model.device import Snapshot
+from andon.model.device import Device, Snapshot
 from andon.model.run import RunDevice
 from andon.model.work import DeviceRequest
 
@@ -35,17 +37,36 @@ class WorkPlace:
     give_back: Callable[[], None] | None = None  # where the lease is held elsewhere
     leaving: str | None = None  # why its lease ends before the items do
     _presence: Presence | None = None
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def descriptors(self) -> tuple[int, ...]:
+        """The lock of its lease."""
+        return () if self.held is None else self.held.hold.descriptors
 
     @property
-    def descriptors(self) -> tuple[int, ...]:
-        return () if self.held is None else self.held.hold.descriptors
+    def work_label(self) -> str:
+        """What containers are found by: the id of the lease."""
+        return UNLEASED + os.urandom(4).hex() if self.held is None else self.held.lease.id
+
+    def whole_devices(self) -> list[Device]:
+        """Its devices with all that is known of them, in their order."""
+        known = () if self.snapshot is None else self.snapshot.devices
+        found = {status.device.uuid: status.device for status in known}
+        return [found[device.uuid] for device in self.devices]
+
+    def make_room(self) -> None:
+        """Before a further container is named in its lease."""
+        if self.held is not None:
+            with self._writing:
+                shorten(self.held.hold)
 
     def check(self, notify: Callable[[str], None]) -> None:
         """About once a second: whether the lease is still in the book, and still ours."""
         if self.held is None or self.leaving is not None:
             return
         self._presence = self._presence or Presence(self.held.hold, notify)
-        self._presence.check()
+        with self._writing:
+            self._presence.check()
         left = self.held.left_seconds()
         if left is not None and left <= 0:
             self.leaving = f"lease {self.held.lease.id} expired"

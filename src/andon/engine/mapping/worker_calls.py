@@ -6,7 +6,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 from andon.core.mapping.items import MapItem
@@ -34,11 +34,11 @@ class WorkerCaller:
         self,
         command: Sequence[str],
         environment: Mapping[str, str],
-        descriptors: Sequence[int] = (),
+        descriptors: Callable[[], Sequence[int]] = tuple,
         timeout_seconds: float | None = None,
     ) -> None:
         self._command, self._environment = list(command), dict(environment)
-        self._descriptors, self._timeout = tuple(descriptors), timeout_seconds
+        self._descriptors, self._timeout = descriptors, timeout_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
         self._read_errors = 0
@@ -98,7 +98,7 @@ class WorkerCaller:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
-                pass_fds=self._descriptors,
+                pass_fds=self._descriptors(),
                 process_group=0,
                 bufsize=0,
             )

@@ -37,8 +37,10 @@ class ContainedCommand:
         command: Sequence[str],
         stdin: bool = False,
         terminal: bool = False,
+        sweeps: bool = True,
     ) -> None:
-        self._executor, self.options = executor, options
+        """`sweeps`: what killed supervisors left behind is removed with it at the end."""
+        self.executor, self.options, self._sweeps = executor, options, sweeps
         self._order = WorkOrder(
             tuple(command),
             str(Path.cwd()),
@@ -53,7 +55,7 @@ class ContainedCommand:
 
     def check(self) -> None:
         """Raise what is missing before a device is claimed: the engine, the image, a folder."""
-        self._executor.check(self._order)
+        self.executor.check(self._order)
 
     def create(
         self,
@@ -71,8 +73,8 @@ class ContainedCommand:
             device_files=render_nodes(devices),
             environment=dict(environment),
         )
-        self._executor.check(order)
-        self._work = self._executor.create(order)
+        self.executor.check(order)
+        self._work = self.executor.create(order)
         try:
             name(self._work.id)
         except BaseException:
@@ -86,24 +88,24 @@ class ContainedCommand:
     def client(self) -> Sequence[str]:
         """Start it, where that needs no terminal; the command that passes its output."""
         try:
-            return self._executor.client(self._created())
+            return self.executor.client(self._created())
         except AndonError as error:
             raise _translated(error) from error
 
     def follow(self, since: float | None = None) -> Sequence[str]:
         """A command that passes its output from this time on, or from now on."""
-        return self._executor.follow(self._created(), time.time() if since is None else since)
+        return self.executor.follow(self._created(), time.time() if since is None else since)
 
     def send(self, number: int) -> None:
-        self._executor.send(self._created(), number)
+        self.executor.send(self._created(), number)
 
     def is_running(self) -> bool:
         """Whether it goes on although its client has ended."""
-        return self._executor.ended(self._created()) is None
+        return self.executor.ended(self._created()) is None
 
     def finished(self, client: CommandEnd) -> tuple[CommandEnd, bool]:
         """How the command ended, by the engine's word; and whether host memory ran out."""
-        end = self._executor.ended(self._created())
+        end = self.executor.ended(self._created())
         if end is None:
             raise Conflict("the container is still running")
         if end.error:
@@ -117,13 +119,9 @@ class ContainedCommand:
         """Kill and remove the container, and those of supervisors that were killed."""
         if self._work is not None:
             work, self._work = self._work, None
-            self._executor.clean(work)
-        if isinstance(self._executor, Sweeping):
-            with suppress(AndonError):
-                entries = Book(make=False).entries()
-                living = frozenset(entry.lease.id for entry in entries if entry.lease is not None)
-                for left in self._executor.leftovers(living):
-                    self._executor.clean(left)
+            self.executor.clean(work)
+        if self._sweeps:
+            sweep(self.executor)
 
     def _created(self) -> CreatedWork:
         if self._work is None:
@@ -131,8 +129,8 @@ class ContainedCommand:
         return self._work
 
     def _not_started(self, end: WorkEnd) -> AndonError:
-        if isinstance(self._executor, Explaining):
-            return _translated(self._executor.not_started(self._created(), end.error))
+        if isinstance(self.executor, Explaining):
+            return _translated(self.executor.not_started(self._created(), end.error))
         return Conflict(f"the command could not be started: {end.error}")
 
 
@@ -153,6 +151,16 @@ def follow_container(
         return contained.finished(end)
     finally:
         contained.clean()
+
+
+def sweep(executor: Executor) -> None:
+    """Remove what supervisors that were killed left behind: no lease names it any more."""
+    if isinstance(executor, Sweeping):
+        with suppress(AndonError):
+            entries = Book(make=False).entries()
+            living = frozenset(entry.lease.id for entry in entries if entry.lease is not None)
+            for left in executor.leftovers(living):
+                executor.clean(left)
 
 
 def half_of_memory() -> int | None:

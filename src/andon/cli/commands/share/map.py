@@ -5,8 +5,9 @@ from typing import Any
 
 import click
 
+from andon.cli.commands.share.container_options import container_from, container_options
 from andon.cli.commands.share.run import OURS, RunCommand
-from andon.cli.device_request import bind_option, queue_options, request_options_but
+from andon.cli.device_request import bind_option, queue_options, refuse_bind, request_options_but
 from andon.cli.options import chosen, lasting, shared, whole
 from andon.cli.terminal import report
 from andon.errors import AndonError, Invalid
@@ -66,6 +67,7 @@ def _counts(text: str) -> tuple[int, ...]:
 @click.option(
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
+@container_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 @shared
 def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> int:
@@ -88,7 +90,9 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
         from andon.cli.mapping import MapAsked, run_map
 
         folder = None if telemetry_dir is None else Path(telemetry_dir)
-        return run_map(choices, MapAsked.of(command, folder, asked), asked)
+        image = container_from(asked)
+        refuse_bind(asked["bind"], image)
+        return run_map(choices, MapAsked.of(command, folder, asked, image), asked)
     except AndonError as error:
         report(error)
         return OURS

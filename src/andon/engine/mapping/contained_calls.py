@@ -1,0 +1,119 @@
+"""The calls of a map in containers: one for each item, or one for a worker that stays.
+
+Each is made, followed and removed by a process of its own (`app/container_job.py`), which outlives
+a killed map: the container ends with its item, and nothing is left behind.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from andon.core.executing.options_wire import options_to_json
+from andon.core.executing.order import ContainerOptions
+from andon.core.mapping.plan import MapUnit
+from andon.engine.mapping.calls import CallEnd, Caller, CommandCaller
+from andon.engine.mapping.places import WorkPlace
+from andon.engine.mapping.worker_calls import WorkerCaller
+from andon.engine.running.container_task import task_command
+from andon.errors import AndonError
+from andon.host.interpreter import module_environment
+from andon.ports import Executor
+
+GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL, where a lease was released
+
+
+@dataclass(frozen=True, slots=True)
+class MapContainers:
+    """How the containers of a map are made; all of them from one image."""
+
+    executor: Executor
+    options: ContainerOptions
+    notify: Callable[[str], None]
+
+    def per_item(
+        self,
+        place: WorkPlace,
+        told: Mapping[str, str],
+        words: Callable[[MapUnit], Sequence[str]],
+        timeout_seconds: float | None,
+    ) -> "ContainedCaller":
+        """A container for each call."""
+        label = place.work_label
+
+        def command(unit: MapUnit) -> Sequence[str]:
+            return self._task(place, label, told, words(unit))
+
+        inner = CommandCaller(command, module_environment(), place.descriptors, timeout_seconds)
+        return ContainedCaller(inner, self, place, label)
+
+    def per_worker(
+        self,
+        place: WorkPlace,
+        told: Mapping[str, str],
+        words: Sequence[str],
+        timeout_seconds: float | None,
+    ) -> "ContainedCaller":
+        """A container that stays and reads its items from its standard input."""
+        label = place.work_label
+        command = self._task(place, label, told, words, stdin=True)
+        inner = WorkerCaller(command, module_environment(), place.descriptors, timeout_seconds)
+        return ContainedCaller(inner, self, place, label)
+
+    def _task(
+        self,
+        place: WorkPlace,
+        label: str,
+        told: Mapping[str, str],
+        words: Sequence[str],
+        stdin: bool = False,
+    ) -> list[str]:
+        options = options_to_json(self.options)
+        devices = place.whole_devices()
+        return task_command(options, label, devices, told, words, stdin=stdin, sweep=False)
+
+    def clean(self, label: str) -> None:
+        """Remove what a killed process left of its container."""
+        try:
+            for work in self.executor.find(label):
+                self.executor.clean(work)
+        except AndonError as error:
+            self.notify(f"a container may be left behind: {error.reason}")
+
+
+class ContainedCaller:
+    """The calls of one worker; what a failed one leaves of its container is removed."""
+
+    def __init__(
+        self, inner: Caller, containers: MapContainers, place: WorkPlace, label: str
+    ) -> None:
+        self._inner, self._containers = inner, containers
+        self._place, self._label = place, label
+        self._asked_at: float | None = None
+        self._killed = False
+
+    def call(self, unit: MapUnit) -> CallEnd:
+        self._place.make_room()
+        self._asked_at, self._killed = None, False
+        end = self._inner.call(unit)
+        if not end.ok:
+            self._containers.clean(self._label)
+        return end
+
+    def end(self, number: int) -> None:
+        """The process that follows a container passes the first request on and kills it at the
+        second; it is killed itself only if that does not help, since it removes the container."""
+        now = time.monotonic()
+        if number == signal.SIGKILL:
+            if self._killed:
+                self._inner.end(signal.SIGKILL)
+            self._killed = True
+            self._inner.end(signal.SIGINT)
+            self._inner.end(signal.SIGTERM)
+        elif self._asked_at is None or now - self._asked_at >= GRACE_SECONDS:
+            self._asked_at = now
+            self._inner.end(number)
+
+    def close(self) -> None:
+        self._inner.close()
+        self._containers.clean(self._label)

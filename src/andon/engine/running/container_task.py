@@ -1,0 +1,52 @@
+"""The command that runs another one in a container, as a process that outlives who started it.
+
+It makes the container, writes it into the lease, starts and follows it, and removes it at the end,
+whether or not the job or the map that wanted it is still there.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from andon.host.interpreter import module_command
+from andon.model.device import Device
+
+MODULE = "andon.app.container_job"
+
+
+def task_command(
+    container: Mapping[str, object],
+    label: str,
+    devices: Sequence[Device],
+    environment: Mapping[str, str],
+    command: Sequence[str],
+    stdin: bool = False,
+    sweep: bool = True,
+    attempt: str | None = None,
+) -> list[str]:
+    """`label` is the id of the lease. `stdin` passes this process's input on; without `sweep`,
+    what other supervisors left behind stays; the folder of a job's attempt is told the container.
+    """
+    task = {
+        "container": dict(container),
+        "lease": label,
+        "devices": [
+            {"uuid": one.uuid, "index": one.index, "vendor": one.vendor, "pci": one.pci}
+            for one in devices
+        ],
+        "environment": dict(environment),
+        "stdin": stdin,
+        "sweep": sweep,
+        "attempt": attempt,
+    }
+    return module_command(MODULE, "run", json.dumps(task), *command)
+
+
+def follow_command(label: str, image: object, since: float) -> list[str]:
+    """Goes on with the container of a lease, from what it wrote at this time on."""
+    task = {"lease": label, "image": image, "since": since}
+    return module_command(MODULE, "follow", json.dumps(task))
+
+
+def clean_command(label: str) -> list[str]:
+    """Removes what is left of the containers of a lease."""
+    return module_command(MODULE, "clean", label)
