@@ -22,42 +22,45 @@ import os, sys, time
 from andon.app.jobs import Queue, submit
 from andon.engine.jobs.submitting import here_spec
 from andon.model.work import DeviceRequest
-devices, *names = sys.argv[1:]
-for name in names:
+for word in sys.argv[1:]:  # NAME:GPUS[:DEVICE]
+    name, count, *device = word.split(":")
     gate = "while ! test -e /tmp/gate; do sleep 0.05; done; " if name == "gate" else ""
     command = ("sh", "-c", f"{gate}echo {os.getuid()} >> /tmp/order")
-    submit([here_spec(command, DeviceRequest(), name=name, simulate=int(devices), git=False)])
+    request = DeviceRequest(int(count), int(count), devices=tuple(device))
+    submit([here_spec(command, request, name=name, simulate=2, git=False)])
+limited = False
 queue, end = Queue(), time.monotonic() + 120
 while not all(one.state.is_settled for one in queue.standings.values()):
     assert time.monotonic() < end, queue.standings
     for one in queue.views():
-        if "policy.toml" in (one.reason or "") and names:
+        if "policy.toml" in (one.reason or "") and not limited:
             print(one.name, "waits:", one.reason, flush=True)
-            names = ()
+            limited = True
     time.sleep(0.1)
     queue.refresh()
 print(os.getuid(), *(f"{one.name}:{one.state}" for one in queue.views()))
 """
 
 
-def test_two_users_take_turns_on_one_device() -> None:
-    """Three jobs each; the first has submitted all of them before the second submits one."""
+def test_two_users_take_turns_on_the_same_devices() -> None:
+    """The first has submitted all of its jobs, and has a ticket for each, before the second comes:
+    they do not go one after the other all the same."""
     said = on_a_machine(
         f"""{USERS}
         umask 0; touch /tmp/order; umask 022
-        submit {FIRST} 1 gate a b c & first=$!
-        until_so 'in_line 1'
-        submit {SECOND} 1 a b c & second=$!
-        until_so 'in_line 2'
+        submit {FIRST} gate:2 a:2 b:1:0 c:1:1 & first=$!
+        until_so 'in_line 3'
+        submit {SECOND} x:2 y:2 & second=$!
+        until_so 'in_line 4'
         touch /tmp/gate
         wait $first; wait $second
         echo order: $(cat /tmp/order)
         """,
         SUBMITS=SUBMITS,
     )
-    turns = " ".join([str(FIRST), *[f"{FIRST} {SECOND}"] * 3])
+    turns = f"{FIRST} {FIRST} {SECOND} {FIRST} {SECOND} {FIRST}"
     assert f"order: {turns}\n" in said, said
-    assert f"{SECOND} a:succeeded b:succeeded c:succeeded\n" in said, said
+    assert f"{SECOND} x:succeeded y:succeeded\n" in said, said
 
 
 def test_roots_policy_limits_what_another_user_gets() -> None:
@@ -67,7 +70,7 @@ def test_roots_policy_limits_what_another_user_gets() -> None:
         umask 0; touch /tmp/order; umask 022
         mkdir /etc/andon; POLICY=/etc/andon/policy.toml
         printf 'max_gpus_per_user = 1\\n[users."{SECOND}"]\\nmax_queued = 0\\n' > $POLICY
-        submit {FIRST} 2 gate a > /tmp/first & first=$!
+        submit {FIRST} gate:1 a:1 > /tmp/first & first=$!
         until_so 'grep -q policy.toml /tmp/first'
         cli() {{ user $1 "$PYTHON" -P -m andon.cli "${{@:2}}" || echo "code $?"; }}
         cli {FIRST} run -q --simulate 2 --gpus 2 -- true

@@ -225,6 +225,28 @@ def test_jobs_of_the_index_are_decoded_when_they_are_asked_for(
     assert dict(found) == read
 
 
+def test_who_takes_over_an_attempt_is_its_supervisor_until_it_has_ended(folder: JobsFolder) -> None:
+    folder.submit([plain()])
+    attempt = folder.job(1) / "attempt-1"
+    attempt.mkdir()
+    (attempt / "claim").write_text(job_wire.dumps(job_wire.claim_to_json(CLAIM)))
+    (attempt / "container").write_text("c" * 64 + "\n")  # of an earlier boot: it does not live
+    scanner, adopted = Scanner(folder, index=False), attempt / "adopted"
+    for text, claim in (
+        ('{"pid": 15, "start_ticks": 16, "group": 17', CLAIM),  # torn
+        (
+            '{"pid": 15, "start_ticks": 16, "group": 17, "group_ticks": 18}',
+            replace(CLAIM, pid=15, started_ticks=16, group=17, group_ticks=18),
+        ),
+    ):
+        adopted.write_text(text)
+        assert scanner.again(1) == JobFacts(plain(1), attempts=(AttemptFacts(1, claim),))
+    assert list(scanner.unread) == [str(adopted)]
+    end = AttemptEnd(EndReason.EXITED, AT, AT + 1, 1.0, 0)
+    (attempt / "end.json").write_text(job_wire.dumps(job_wire.end_to_json(end)))
+    assert scanner.again(1) == JobFacts(plain(1), attempts=(AttemptFacts(1, CLAIM, end=end),))
+
+
 def test_a_claim_that_comes_into_an_older_folder_is_seen(folder: JobsFolder) -> None:
     """On a full disk the folder of an attempt can be made, and its claim only later."""
     folder.submit([plain()])

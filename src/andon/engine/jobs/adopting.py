@@ -65,18 +65,13 @@ class ContainerAdopter:
     def prepare(
         self, facts: JobFacts, attempt: AttemptFacts, supervisor: Supervisor
     ) -> tuple[LeaseHold, dict[str, Any]] | None:
-        """The lease, held for this supervisor, and what to send; None where it is not to be had."""
+        """The lease, held for this supervisor, and what to send it; None where that failed."""
         number = facts.spec.number
         try:
-            name = attempt.claim.lease or ""
+            spec, name = self._folder.spec(number), attempt.claim.lease or ""
             held = hold_again(Book(), name, os.getuid(), supervisor.owner())
         except AndonError as error:
             log.warning("job %s: its container has no supervisor: %s", number, error.reason)
             return None
-        try:
-            spec = self._folder.spec(number)
-        except AndonError:
-            held.hold.close()
-            raise
         log.info("job %s: a new supervisor takes over its container", facts.spec.label)
         return held, adopting_task(self._folder, spec, attempt, held, self._log_bytes)

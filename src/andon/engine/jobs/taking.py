@@ -210,6 +210,13 @@ class Taker:
             self._tickets.pop(number, None)
         return step if isinstance(step, Grant) else _words(step, exact)
 
+    def give_way(self, started: int, jobs: Mapping[int, JobFacts]) -> None:
+        """After a start it is the turn of others who wait: the tickets of jobs behind it, which may
+        be older than theirs, go to the end of the line. One ahead of it keeps its place."""
+        places = {number: place for place, number in enumerate(jobs)}
+        for number in [n for n in self._tickets if places.get(n, 0) > places[started]]:
+            self._granter.leave(self._tickets.pop(number))
+
     def stand_in_line(self, jobs: Mapping[int, JobFacts], found: TakingRound) -> None:
         """Tickets for the first that wait; each also says why its job waits."""
         first = [one for one in found.plan.blocked if one.hoped][:MOST_TICKETS]
