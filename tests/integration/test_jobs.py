@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +87,6 @@ def _played(folder: JobsFolder, place: Path) -> Queue:
     saves = "trap 'echo saved; exit 0' USR1; sleep 30 & wait"
     oom = "echo 'RESOURCE_EXHAUSTED: Out of memory while trying to allocate 5 bytes'; exit 1"
     until_shorter = "while test $(stat -Lc %s /proc/$$/fd/1) -gt 1000000; do sleep 0.1; done"
-    nowhere = here_spec(("/nonexistent/program",), DeviceRequest(), name="missing", simulate=4)
     submit(
         [
             shell(once, name="again", retries=2, notify=NotifyWhen.END),
