@@ -1,6 +1,7 @@
 """Job files: what they ask for in three formats, and every mistake by path and line."""
 
 import json
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.app.jobs import Queue, same_as
-from andon.cli.commands.jobs.submit import is_job_file
+from andon.cli.commands.jobs.submit import is_job_file, submit
+from andon.cli.commands.share import container_options
+from andon.cli.main import cli
 from andon.compat.estimates import estimate_gpu_requirements
 from andon.core.executing.options_wire import options_from_json
 from andon.core.executing.order import ContainerOptions
@@ -18,6 +21,7 @@ from andon.core.jobs.file_lines import json_lines, shown_path, toml_lines
 from andon.core.jobs.job_file import jobs_in
 from andon.core.jobs.job_file_keys import KEYS, REQUEST_KEYS, FileJob
 from andon.core.jobs.older_file import is_older, older_jobs_in
+from andon.core.sharing.requests import RequestOptions, rows
 from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
 from andon.engine.jobs.folder import open_jobs_folder
 from andon.engine.jobs.job_files import read_job_file
@@ -377,3 +381,29 @@ def test_an_image_of_a_file_is_the_container_of_its_job(tmp_path: Path) -> None:
 def test_the_page_documents_every_key() -> None:
     missing = [key for key in (*KEYS, *REQUEST_KEYS) if f"| `{key}` |" not in PAGE]
     assert missing == []
+
+
+def test_the_examples_of_the_page_are_job_files(tmp_path: Path) -> None:
+    found = {}
+    for number, (kind, text) in enumerate(re.findall(r"```(toml|json)\n(.*?)```", PAGE, re.S)):
+        path = tmp_path / f"{number}.{kind}"
+        path.write_text(text)
+        found[number] = read_job_file(str(path))
+    assert [len(jobs) for jobs in found.values()] == [1, 2, 6]
+    assert found[0][0].environment == {"WANDB_MODE": "offline"}
+    assert (found[1][1].after, found[1][1].request.least) == (("prepare",), 4)
+    words = " ".join(found[2][0].command)
+    assert words in " ".join(PAGE.split()), "the first of the six commands stands on the page"
+
+
+def test_the_page_about_jobs_documents_every_option_of_submit() -> None:
+    """Those of `andon run` and of containers are explained on other pages."""
+    page = (REPOSITORY / "docs" / "jobs.md").read_text(encoding="utf-8")
+    elsewhere = {*(row.name for row in rows(RequestOptions)), *container_options._NAMES}
+    own = {one for one in submit.params if one.name not in elsewhere - {"priority"}}
+    shared = {name for one in cli.params for name in one.opts}
+    named = {name for one in own for name in one.opts if name.startswith("--")} - shared
+    assert {"--for", "--array", "--unique", "--priority"} <= named
+    assert [name for name in sorted(named) if f"`{name}" not in page] == []
+    for link in ("job-files.md", "policy.md", "runs.md", "notifiers.md"):
+        assert f"]({link}" in page
