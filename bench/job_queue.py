@@ -1,12 +1,11 @@
-"""The queue: `python -m bench.queue` submits, starts and lists jobs on simulated devices.
+"""The queue: `python -m bench.job_queue` submits, starts and lists jobs on simulated devices.
 
-Beside it gflow, in the same run, where its commands are on PATH.
+Beside it gflow, in the same run, where its commands are on PATH (`bench.queue_beside`).
 """
 
 import argparse
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -25,15 +24,18 @@ from andon.model.job import JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest, Need
 from bench.history import Target
+from bench.queue_beside import beside_gflow
 
 MANY, DEVICES = 10_000, 8
 SUBMIT_SECONDS, LIST_SECONDS, NEXT_SECONDS, STARTS_PER_SECOND = 0.15, 0.5, 0.05, 20.0
-GFLOW = ("gbatch", "gqueue", "gflowd")
 
 
 def main() -> None:
     options = _options()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        if options.only_beside:
+            beside_gflow(Path(folder), options.jobs)
+            return
         _settle(Path(folder) / "one")
         alone = _submits(options.rounds)
         rate = _starts(options.jobs)
@@ -43,7 +45,7 @@ def main() -> None:
         listed = _measured("andon jobs", options.rounds, "jobs")
         (jobs.path / "index.json").unlink(missing_ok=True)
         _measured("andon jobs, without an index", 1, "jobs", first=False)
-    _beside_gflow(options.jobs)
+        beside_gflow(Path(folder), options.jobs)
     print(Target("andon submit, seconds", alone, SUBMIT_SECONDS))
     print(Target(f"next start among {options.many}, seconds", chosen, NEXT_SECONDS))
     print(Target(f"andon jobs with {options.many} jobs, seconds", listed, LIST_SECONDS))
@@ -144,27 +146,11 @@ def _timed(*words: str) -> tuple[float, float]:
     return time.monotonic() - began, cpu
 
 
-def _beside_gflow(count: int) -> None:
-    """Its daemon must run with its own settings; only what a person does is measured."""
-    missing = [name for name in GFLOW if shutil.which(name) is None]
-    if missing:
-        print(f"gflow is not installed ({', '.join(missing)} not on PATH): no comparison")
-        return
-    walls = []
-    for _ in range(min(count, 10)):
-        began = time.monotonic()
-        done = subprocess.run(["gbatch", "true"], capture_output=True, text=True)
-        walls.append(time.monotonic() - began)
-        if done.returncode:
-            print(f"gflow: gbatch failed: {done.stderr.strip()[:200]} (is its daemon running?)")
-            return
-    print(f"gflow gbatch: {statistics.median(walls):.3f} s")
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="how often each command is run")
     parser.add_argument("--jobs", type=int, default=40, help="jobs that are started")
+    parser.add_argument("--only-beside", action="store_true", help="only the comparison")
     parser.add_argument("--many", type=int, default=MANY, help="jobs that wait in the long queue")
     return parser.parse_args()
 

@@ -16,7 +16,7 @@ from andon.engine.jobs import acts
 from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.submitting import here_spec
 from andon.host.kin import started_ticks
-from andon.model.job import ArrayPlace, AttemptClaim, Checkpoint, JobState, JobView
+from andon.model.job import ArrayPlace, AttemptClaim, Checkpoint, JobState, JobView, NotifyWhen
 from andon.model.work import DeviceRequest, PlacementOrder
 from tests.integration.conftest import andon
 from tests.integration.queueing import (
@@ -25,6 +25,7 @@ from tests.integration.queueing import (
     settle,
     until_settled,
 )
+from tests.support.listening import listener
 from tests.support.waiting import wait_for
 
 LONG = 50.0
@@ -39,8 +40,8 @@ def shell(text: str, **more: Any) -> Any:
 class Done:
     """Jobs that have ended, by their names."""
 
-    def __init__(self, queue: Queue, place: Path) -> None:
-        self.queue, self.place = queue, place
+    def __init__(self, queue: Queue, place: Path, heard: list[str]) -> None:
+        self.queue, self.place, self.heard = queue, place, heard
         self.views = {view.name: view for view in queue.views()}
 
     def output(self, name: str, attempt: int = 1) -> str:
@@ -58,8 +59,12 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
     with pytest.MonkeyPatch.context() as patch:
         folder = settle(patch, place)
         patch.setenv("ANDON_JOBS_LOG_MEGABYTES", "1")
-        with cleaned(folder):
-            yield Done(_played(folder, place), place)
+        patch.setenv("ANDON_CONFIG", str(place / "config.toml"))
+        with listener() as hook, cleaned(folder):
+            url = f"json://127.0.0.1:{hook.server_address[1]}/"
+            notifier = f'[[alerts.notifier]]\nname = "hook"\nkind = "apprise"\nurl = "{url}"\n'
+            (place / "config.toml").write_text(notifier)
+            yield Done(_played(folder, place), place, hook.heard)
 
 
 def _played(folder: JobsFolder, place: Path) -> Queue:
@@ -84,12 +89,18 @@ def _played(folder: JobsFolder, place: Path) -> Queue:
     until_shorter = "while test $(stat -Lc %s /proc/$$/fd/1) -gt 1000000; do sleep 0.1; done"
     submit(
         [
-            shell(once, name="again", retries=2),
+            shell(once, name="again", retries=2, notify=NotifyWhen.END),
             shell(stubborn, name="late", for_seconds=0.5, grace_seconds=0.5),
             shell(saves, name="saves", for_seconds=60.0, checkpoint=Checkpoint("USR1", 59.5)),
-            here_spec(("/nonexistent/program",), DeviceRequest(), name="missing", simulate=4),
+            here_spec(
+                ("/nonexistent/program",),
+                DeviceRequest(),
+                name="missing",
+                simulate=4,
+                notify=NotifyWhen.FAIL,
+            ),
             shell(f"seq 250000; {until_shorter}; echo end", name="long output"),
-            shell("seq 400000", name="quick output"),
+            shell("seq 400000", name="quick output", notify=NotifyWhen.FAIL),
             shell(oom, name="oom", retry_oom=1),
             shell("true", name="too many", request=DeviceRequest(5, 5), timeout_seconds=0.5),
             shell("true", name="cancelled"),
@@ -121,6 +132,19 @@ def _commit(folder: Path, text: str) -> None:
     (folder / "file").write_text(text)
     _git(folder, "add", "file")
     _git(folder, "commit", "-q", "-m", text)
+
+
+def test_a_webhook_is_told_of_those_whose_submitter_wanted_it(done: Done) -> None:
+    """One that ended well after a retry, once, and one that failed; not one that ended well and
+    would be told only of a failure."""
+    wait_for(lambda: len(done.heard) >= 2, LONG)
+    said = sorted((json.loads(body) for body in done.heard), key=lambda one: one["type"])
+    again, missing = (done.views[name] for name in ("again", "missing"))
+    assert [one["type"] for one in said] == ["info", "warning"]
+    assert f"Job {again.label} (again) succeeded after " in said[0]["message"]
+    assert f"Job {missing.label} (missing) failed" in said[1]["message"]
+    assert f"andon logs {missing.label}" in said[1]["message"]
+    assert "simulated" in said[1]["title"].lower()
 
 
 def test_every_job_ends_as_it_should(done: Done) -> None:

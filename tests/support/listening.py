@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -43,8 +44,9 @@ class Listening(ThreadingHTTPServer):
         self.manner = manner
 
 
-@pytest.fixture
-def listening() -> Iterator[Listening]:
+@contextmanager
+def listener() -> Iterator[Listening]:
+    """Such a server, for as long as the context lasts."""
     server = Listening()
     thread = threading.Thread(target=server.serve_forever, args=(0.002,), daemon=True)
     thread.start()
@@ -53,3 +55,9 @@ def listening() -> Iterator[Listening]:
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def listening() -> Iterator[Listening]:
+    with listener() as server:
+        yield server

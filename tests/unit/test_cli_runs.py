@@ -13,7 +13,8 @@ import pytest
 from pyarrow import parquet
 
 from andon.app.runs import runs_folder
-from andon.cli.commands.runs.group import COMMANDS, RunsGroup, runs
+from andon.cli.command_group import CommandGroup
+from andon.cli.commands.runs.group import COMMANDS, runs
 from andon.cli.commands.runs.opened import complete_run
 from andon.cli.main import run
 from andon.cli.show.runs.detail import RunShown, render_run
@@ -484,7 +485,7 @@ def test_every_command_of_the_group_is_there_and_has_help(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert isinstance(runs, RunsGroup)
+    assert isinstance(runs, CommandGroup)
     for name in COMMANDS:
         assert runs.get_command(click.Context(runs), name) is not None
         assert run(["runs", name, "--help"]) == 0

@@ -1,6 +1,7 @@
 """Job files: what they ask for in three formats, and every mistake by path and line."""
 
 import json
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -9,16 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.cli.commands.jobs.submit import is_job_file
+from andon.app.jobs import Queue, same_as
+from andon.cli.commands.jobs.submit import is_job_file, submit
+from andon.cli.commands.share import container_options
+from andon.cli.main import cli
+from andon.compat.estimates import estimate_gpu_requirements
+from andon.core.executing.options_wire import options_from_json
+from andon.core.executing.order import ContainerOptions
 from andon.core.jobs.file_lines import json_lines, shown_path, toml_lines
 from andon.core.jobs.job_file import jobs_in
 from andon.core.jobs.job_file_keys import KEYS, REQUEST_KEYS, FileJob
 from andon.core.jobs.older_file import is_older, older_jobs_in
-from andon.core.jobs.older_need import table_need
+from andon.core.sharing.requests import RequestOptions, rows
+from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
+from andon.engine.jobs.folder import open_jobs_folder
 from andon.engine.jobs.job_files import read_job_file
 from andon.errors import Invalid, Unavailable
-from andon.model.job import Checkpoint, NotifyWhen
-from andon.units import GIB
+from andon.model.job import Checkpoint, JobNote, NotifyWhen
+from andon.units import GIB, MIB
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "job-files.md").read_text(encoding="utf-8")
@@ -287,8 +296,6 @@ def test_the_older_form_with_more() -> None:
     assert {(job.for_seconds, job.request.least) for job in jobs} == {(3600.0, 2)}
     docker = {**OLDER, "deployment_mode": "docker", "runtime_image_tag": "v1"}
     assert {job.image for job in older_jobs_in(docker, "old.json", {})} == {"sglang:v1"}
-    wanted = older_jobs_in(OLDER, "old.json", {}, lambda model, parameters: (7, 5))
-    assert {job.request.least for job in wanted} == {7}, "the estimate can be exchanged"
 
 
 @pytest.mark.parametrize(
@@ -310,18 +317,94 @@ def test_mistakes_in_the_older_form(change: dict[str, object], says: str) -> Non
     assert says in "\n".join((wrong.value.reason, *wrong.value.mistakes))
 
 
-def test_the_kept_table() -> None:
-    rows = {
-        ("llama-3-70b", 4): (4, 20_000),
-        ("llama-2-13b-chat", 1): (1, 12_000),
-        ("Qwen2.5-7B-Instruct", 2): (2, 12_000),
-        ("gpt2", 1): (1, 8_000),
-        ("mistral-22b", 1): (1, 8_000),
-    }
-    assert {key: table_need(key[0], {"tp-size": key[1]}) for key in rows} == rows
-    assert table_need("x", {"tp_size": 2, "pp": 2, "dp": 3, "cp": 2}) == (12, 8_000)
+def test_the_need_of_the_older_form_is_that_of_the_kept_function() -> None:
+    """Sizes that the earlier systems did not know are estimated."""
+    models = ("llama-3-70b", "llama-2-13b-chat", "Qwen2.5-7B-Instruct", "gpt2", "mistral-22b")
+    for model in models:
+        document = {"model": {"id_or_path": model}, "parameters": {"tp_size": [1, 2], "dp": 3}}
+        found = [one.request for one in older_jobs_in(document, "old.json", {})]
+        for request, size in zip(found, (1, 2), strict=True):
+            asked = {"model": {"name": model}, "parameters": {"tp-size": size, "dp-size": 3}}
+            gpus, memory = estimate_gpu_requirements(asked)
+            assert (request.least, request.memory_bytes) == (gpus, memory * MIB), (model, size)
+    assert found[0].memory_bytes is not None
+    assert found[0].memory_bytes > 40_000 * MIB  # 22 billion parameters in 16 bits
+
+
+UNIQUE = {
+    "once.toml": """
+[[job]]
+name = "prepare"
+command = "make data"
+unique = true
+[[job]]
+name = "train"
+command = "make"
+after = "prepare"
+""",
+    "once.json": json.dumps(
+        {
+            "job": [
+                {"name": "prepare", "command": "make data", "unique": True},
+                {"name": "train", "command": "make", "after": "prepare"},
+            ]
+        }
+    ),
+}
+
+
+@pytest.mark.process  # git
+def test_a_unique_job_of_a_file_is_queued_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = open_jobs_folder()
+    queue = JobQueue(lambda: Queue().jobs, folder.submit, same_as)
+    made = []
+    for name, text in UNIQUE.items():
+        path = tmp_path / name
+        path.write_text(text)
+        made.append(queue_all(read_job_file(str(path)), tmp_path, queue))
+    assert [[one.is_new for one in jobs] for jobs in made] == [[True, True], [False, True]]
+    assert [one.spec.number for jobs in made for one in jobs] == [1, 2, 1, 3]
+    assert made[1][1].spec.after == (1,), "the one that was there already"
+    folder.note(1, "cancelled", JobNote(1, 1.0))
+    assert queue_all(read_job_file(str(path)), tmp_path, queue)[0].is_new, "it has ended"
+
+
+@pytest.mark.process  # git
+def test_an_image_of_a_file_is_the_container_of_its_job(tmp_path: Path) -> None:
+    jobs = jobs_in({"command": "x", "image": "trainer:1"}, "f", {})
+    (spec,) = specs_of(jobs[0], tmp_path, {}, dict)
+    assert options_from_json(spec.container) == ContainerOptions("trainer:1")
 
 
 def test_the_page_documents_every_key() -> None:
     missing = [key for key in (*KEYS, *REQUEST_KEYS) if f"| `{key}` |" not in PAGE]
     assert missing == []
+
+
+def test_the_examples_of_the_page_are_job_files(tmp_path: Path) -> None:
+    found = {}
+    for number, (kind, text) in enumerate(re.findall(r"```(toml|json)\n(.*?)```", PAGE, re.S)):
+        path = tmp_path / f"{number}.{kind}"
+        path.write_text(text)
+        found[number] = read_job_file(str(path))
+    assert [len(jobs) for jobs in found.values()] == [1, 2, 6]
+    assert found[0][0].environment == {"WANDB_MODE": "offline"}
+    assert (found[1][1].after, found[1][1].request.least) == (("prepare",), 4)
+    words = " ".join(found[2][0].command)
+    assert words in " ".join(PAGE.split()), "the first of the six commands stands on the page"
+
+
+def test_the_page_about_jobs_documents_every_option_of_submit() -> None:
+    """Those of `andon run` and of containers are explained on other pages."""
+    page = (REPOSITORY / "docs" / "jobs.md").read_text(encoding="utf-8")
+    elsewhere = {*(row.name for row in rows(RequestOptions)), *container_options._NAMES}
+    own = {one for one in submit.params if one.name not in elsewhere - {"priority"}}
+    shared = {name for one in cli.params for name in one.opts}
+    named = {name for one in own for name in one.opts if name.startswith("--")} - shared
+    assert {"--for", "--array", "--unique", "--priority"} <= named
+    assert [name for name in sorted(named) if f"`{name}" not in page] == []
+    for link in ("job-files.md", "policy.md", "runs.md", "notifiers.md"):
+        assert f"]({link}" in page

@@ -74,6 +74,17 @@ def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
     return made
 
 
+def same_as(spec: JobSpec) -> JobSpec | None:
+    """A job with the same name, command and folder that waits or runs."""
+    from andon.core.jobs.naming import is_same
+
+    queue = Queue()
+    for number, found in queue.standings.items():
+        if not found.state.is_settled and is_same(queue.jobs[number].spec, spec):
+            return queue.jobs[number].spec
+    return None
+
+
 def refuse_too_many(folder: JobsFolder, more: int) -> None:
     """Denied where root's policy lets no more of this user's jobs wait."""
     from andon.host.policy_file import PATH, read_policy

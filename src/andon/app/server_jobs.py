@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from andon.app.jobs import Queue, refuse_too_many, submit, wake
+from andon.app.jobs import Queue, refuse_too_many, same_as, submit, wake
 from andon.core.settings.resolution import Settings
 
 if TYPE_CHECKING:
@@ -61,14 +61,15 @@ def submit_document(document: Mapping[str, Any]) -> Sequence[int]:
     """Queue what a job file's document describes; the numbers of its jobs."""
     from andon.core.jobs.job_file import jobs_in
     from andon.core.jobs.older_file import is_older, older_jobs_in
-    from andon.engine.jobs.file_specs import queue_all, specs_of
+    from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
     from andon.engine.jobs.folder import open_jobs_folder
 
     read = older_jobs_in if is_older(document) else jobs_in
     jobs, home = read(dict(document), REQUEST, {}), Path.home()
     count = sum(len(specs_of(job, home, {}, _known)) for job in jobs)
     refuse_too_many(open_jobs_folder(), count)
-    return [one.number for one in queue_all(jobs, home, _known, submit)]
+    queue = JobQueue(_known, submit, same_as)
+    return [one.spec.number for one in queue_all(jobs, home, queue)]
 
 
 def _known() -> "Mapping[int, JobFacts]":

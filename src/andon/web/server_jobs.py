@@ -130,6 +130,8 @@ class ServerJobs:
                     self._wake()
             elif again or time.monotonic() - self._read >= FRESH_SECONDS:
                 self._queue.refresh()
+            else:
+                return self._queue
         except OSError as exc:
             reason = f"the jobs cannot be read: {exc.strerror}"
             raise Unavailable(reason, hint="check the state folder: andon doctor") from exc

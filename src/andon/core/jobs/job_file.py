@@ -106,6 +106,9 @@ def _job(
         values[KEYS[key][0]] = read
     if "command" not in own and "command" not in common:
         mistakes.add(place, 'there is no command: write command = ["python", "train.py"]')
+    if values.get("checkpoint") is not None and values.get("for_seconds") is None:
+        where = (*place, "checkpoint") if "checkpoint" in own else ("checkpoint",)
+        mistakes.add(where, "needs for: its signal comes before that ends")
     request = _request(asked, own, place, mistakes)
     return FileJob(**values, request=request)
 

@@ -180,7 +180,11 @@ KEYS: Mapping[str, tuple[str, Reader, str]] = {
     "retry_oom": ("retry_oom", _whole(0, MOST_RETRIES), "with more memory, when it ran out"),
     "checkpoint": ("checkpoint", _checkpoint, "a signal before its end: USR1@60s"),
     "notify": ("notify", _notify, "end or fail"),
-    "unique": ("unique", flag_of, "not while a job of this name waits or runs"),
+    "unique": (
+        "unique",
+        flag_of,
+        "not while a job with the same name, command and folder waits or runs",
+    ),
     "simulate": ("simulate", _whole(1, 64), "this many simulated devices instead of real ones"),
     "image": ("image", _text, "a container image to run it in"),
     "tags": ("tags", words_of, "of its run"),

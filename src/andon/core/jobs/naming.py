@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from andon.errors import Gone, Invalid
-from andon.model.job import MOST_ARRAY, ArrayPlace, JobFacts
+from andon.model.job import MOST_ARRAY, ArrayPlace, JobFacts, JobSpec
 from andon.model.job.spec_wire import MOST_JOBS
 
 LAST = "@"
@@ -76,3 +76,8 @@ def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
     if limit == 0:
         raise Invalid(f"{text[:40]!r} lets no job run at once", hint="use %1 or more")
     return tuple(range(first, last + 1)), limit
+
+
+def is_same(one: JobSpec, other: JobSpec) -> bool:
+    """Whether they are one job to people, for `unique`: name, command and folder."""
+    return (one.name, one.argv, one.folder) == (other.name, other.argv, other.folder)

@@ -5,10 +5,10 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from andon.core.estimate.task_need import task_need
 from andon.core.jobs.file_lines import KeyPath, Lines
 from andon.core.jobs.job_file import Mistakes, jobs_in
 from andon.core.jobs.job_file_keys import FileJob
-from andon.core.jobs.older_need import Parameters, table_need
 
 MOST_COMBINATIONS = 10_000
 RUNTIMES: Mapping[str, Callable[[str], tuple[str, ...]]] = {
@@ -19,17 +19,14 @@ RUNTIMES: Mapping[str, Callable[[str], tuple[str, ...]]] = {
 UNUSED = frozenset({"description", "benchmark", "optimization", "slo", "runtime_image_tag"})
 """Keys of the older form that say nothing about how a job runs."""
 OWN = frozenset({"model", "parameters", "deployment_mode", "base_runtime", "task_name"})
-NeedOf = Callable[[str, Parameters], tuple[int, int]]
-"""The number of GPUs and the MiB of each, for a model with these parameters."""
+Parameters = Mapping[str, str | int | float | bool]
 
 
 def is_older(document: object) -> bool:
     return isinstance(document, Mapping) and isinstance(document.get("model"), Mapping)
 
 
-def older_jobs_in(
-    document: Mapping[str, Any], path: str, lines: Lines, need_of: NeedOf = table_need
-) -> tuple[FileJob, ...]:
+def older_jobs_in(document: Mapping[str, Any], path: str, lines: Lines) -> tuple[FileJob, ...]:
     """Its jobs; keys of the newer form are understood beside those of the older one."""
     mistakes = Mistakes(path, lines)
     model = _model(document, mistakes)
@@ -42,12 +39,12 @@ def older_jobs_in(
     name = document.get("name") or document.get("task_name") or model.rstrip("/").split("/")[-1]
     jobs = []
     for parameters in combinations:
-        gpus, memory = need_of(model, parameters)
+        need = task_need({"model": model, "parameters": parameters})
         words = [*command, *(word for one in parameters.items() for word in _option(*one))]
         jobs.append(
             {
-                **({"gpus": gpus} if "gpus" not in plain else {}),
-                **({"memory": f"{memory}MiB"} if "memory" not in plain else {}),
+                **({"gpus": need.gpus} if "gpus" not in plain else {}),
+                **({"memory": f"{need.memory_mib}MiB"} if "memory" not in plain else {}),
                 **({"image": image} if image else {}),
                 "name": name,
                 "command": words,

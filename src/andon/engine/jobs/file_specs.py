@@ -3,15 +3,17 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from andon.core.executing.options_wire import options_to_json
+from andon.core.executing.order import ContainerOptions
 from andon.core.jobs.job_file import is_job_word
 from andon.core.jobs.job_file_keys import FileJob
 from andon.core.jobs.naming import meant, parse_array
 from andon.engine.jobs.begin_times import begin_at
 from andon.engine.jobs.submitting import here_spec
-from andon.errors import Invalid, Unavailable
+from andon.errors import Invalid
 from andon.model.job import JobFacts
 from andon.model.job.spec import ArrayPlace, JobSpec
 
@@ -19,37 +21,44 @@ Known = Callable[[], Mapping[int, JobFacts]]
 """The jobs that are queued already; read only where a job names others."""
 
 
+@dataclass(frozen=True, slots=True)
+class JobQueue:
+    """The queue that the jobs of a file go to."""
+
+    known: Known
+    submit: Callable[[Sequence[JobSpec]], Sequence[JobSpec]]
+    same: Callable[[JobSpec], JobSpec | None]  # a job like this one that waits or runs
+
+
+@dataclass(frozen=True, slots=True)
+class FiledJob:
+    """What came of one job of a file: its first element, or the job that was there already."""
+
+    spec: JobSpec
+    is_new: bool = True
+
+
 def queue_all(
-    jobs: Sequence[FileJob],
-    base: Path,
-    known: Known,
-    queue: Callable[[Sequence[JobSpec]], Sequence[JobSpec]],
-    simulate: int | None = None,
-) -> list[JobSpec]:
-    """Queue them one after the other, as a later one may name an earlier one; the first of each."""
+    jobs: Sequence[FileJob], base: Path, queue: JobQueue, simulate: int | None = None
+) -> list[FiledJob]:
+    """Queue them one after the other, as a later one may name an earlier one."""
     named: dict[str, int] = {}
-    firsts: list[JobSpec] = []
+    out: list[FiledJob] = []
     for job in jobs:
-        made = queue(specs_of(job, base, named, known, simulate))
-        named[job.name] = made[0].number
-        firsts.append(made[0])
-    return firsts
+        specs = specs_of(job, base, named, queue.known, simulate)
+        same = queue.same(specs[0]) if job.unique else None
+        out.append(FiledJob(queue.submit(specs)[0]) if same is None else FiledJob(same, False))
+        named[job.name] = out[-1].spec.number
+    return out
 
 
 def specs_of(
     job: FileJob, base: Path, named: Mapping[str, int], known: Known, simulate: int | None = None
 ) -> list[JobSpec]:
     """One job, or one for each index of an array."""
-    if job.image:
-        raise Unavailable(
-            f"a job in a container image ({job.image}) cannot be run by this andon yet",
-            hint="leave out image and deployment_mode, and name a command",
-        )
     place = base / Path(job.folder).expanduser()
     if not place.is_dir():
         raise Invalid(f"{place} is not a folder", hint="folder is relative to the job file")
-    if job.checkpoint is not None and job.for_seconds is None:
-        raise Invalid("checkpoint needs for: its signal comes before that ends")
     spec = here_spec(
         job.command,
         job.request,
@@ -71,6 +80,7 @@ def specs_of(
         notify=job.notify,
         unique=job.unique,
         tags=job.tags,
+        container=options_to_json(ContainerOptions(job.image)) if job.image else {},
     )
     if not job.array:
         return [spec]

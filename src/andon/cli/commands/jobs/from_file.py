@@ -18,27 +18,31 @@ def submit_file(
     choices: Choices, path: str, asked: Mapping[str, Any], *, dry_run: bool, wait: bool
 ) -> int:
     """Queue them one after the other: a later one may name an earlier one in `after`."""
-    from andon.engine.jobs.file_specs import queue_all, specs_of
+    from andon.cli.commands.jobs.submit import say_same
+    from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
     from andon.engine.jobs.job_files import read_job_file
 
     _refuse_options(asked)
     jobs = read_job_file(path)
     base, simulate = Path(path).resolve().parent, choices.simulate
     checked = [specs_of(job, base, {}, _known, simulate) for job in jobs]
+    _check_images(jobs)
     if dry_run:
         from andon.cli.commands.jobs.submit import show_dry
 
         for specs in checked:
             show_dry(specs)
         return 0
-    from andon.app.jobs import refuse_too_many
-    from andon.app.jobs import submit as queue
+    from andon.app.jobs import refuse_too_many, same_as, submit
     from andon.engine.jobs.folder import open_jobs_folder
 
     refuse_too_many(open_jobs_folder(), sum(map(len, checked)))
-    made = queue_all(jobs, base, _known, queue, simulate)
-    labels = [one.label.partition("_")[0] for one in made]
-    _say(choices, labels, jobs)
+    made = queue_all(jobs, base, JobQueue(_known, submit, same_as), simulate)
+    labels = [one.spec.label.partition("_")[0] for one in made]
+    _say(choices, labels, [one.spec.name for one in made])
+    for filed in made:
+        if not filed.is_new:
+            say_same(choices, filed.spec.label)
     return _waited(choices, labels) if wait else 0
 
 
@@ -61,7 +65,16 @@ def _refuse_options(asked: Mapping[str, Any]) -> None:
         raise Invalid(f"{option} cannot stand beside a job file", hint="write it into the file")
 
 
-def _say(choices: Choices, labels: Sequence[str], jobs: "Sequence[FileJob]") -> None:
+def _check_images(jobs: "Sequence[FileJob]") -> None:
+    """Whether containers can be started here; each image once."""
+    from andon.cli.commands.share.container_options import contained
+    from andon.core.executing.order import ContainerOptions
+
+    for image, command in {job.image: job.command for job in jobs if job.image}.items():
+        contained(ContainerOptions(image), command)
+
+
+def _say(choices: Choices, labels: Sequence[str], names: Sequence[str]) -> None:
     terminal = Terminal.of(choices)
     if not terminal.live:
         terminal.show("".join(f"{label}\n" for label in labels))
@@ -69,8 +82,8 @@ def _say(choices: Choices, labels: Sequence[str], jobs: "Sequence[FileJob]") -> 
     from andon.cli.terminal import notice
     from andon.host.inspection.log_out import log_out_line
 
-    for label, job in zip(labels, jobs, strict=True):
-        terminal.show(f"job {label}: {job.name or job.command[0]}\n")
+    for label, name in zip(labels, names, strict=True):
+        terminal.show(f"job {label}: {name}\n")
     notice(log_out_line(), choices)
 
 

@@ -1,11 +1,11 @@
 """`andon jobs`: lists jobs; its commands act on them."""
 
 import time
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
+from andon.cli.command_group import CommandGroup
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
@@ -31,25 +31,12 @@ COMMANDS = {
 """Name → module and attribute in this folder, and its line in the overview."""
 
 
-class JobsGroup(click.Group):
-    """Imports a command only when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        found: click.Command = getattr(import_module(f"{__package__}.{module}"), attribute)
-        return found
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-
-@click.group(cls=JobsGroup, invoke_without_command=True)
+@click.group(
+    cls=CommandGroup,
+    package=__package__,
+    commands=COMMANDS,
+    invoke_without_command=True,
+)
 @click.option("--all", "everything", is_flag=True, help="All that wait, and all that have ended.")
 @click.option(
     "--state",

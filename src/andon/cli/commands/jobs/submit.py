@@ -110,14 +110,14 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
     if dry_run:
         show_dry(specs)
         return 0
-    same = _same(specs[0]) if asked["unique"] else None
-    if same is not None:
-        notice(f"job {same} is the same; nothing was queued", choices)
-        _say(choices, same, None)
-        return wait_for_end(choices, same) if wait else 0
-    from andon.app.jobs import submit as queue
+    from andon.app import jobs
 
-    made = queue(specs)
+    same = jobs.same_as(specs[0]) if asked["unique"] else None
+    if same is not None:
+        say_same(choices, same.label)
+        _say(choices, same.label, None)
+        return wait_for_end(choices, same.label) if wait else 0
+    made = jobs.submit(specs)
     number = made[0].label.partition("_")[0]
     _say(choices, number, made)
     return wait_for_end(choices, number) if wait else 0
@@ -198,17 +198,8 @@ def _numbers(given: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(number for word in words for number in meant(word, jobs)))
 
 
-def _same(spec: "JobSpec") -> str | None:
-    """The number of a job with the same name, command and folder that waits or runs."""
-    from andon.app.jobs import Queue
-
-    queue = Queue()
-    for number, facts in queue.jobs.items():
-        other = facts.spec
-        same = (other.name, other.argv, other.folder) == (spec.name, spec.argv, spec.folder)
-        if same and not queue.standings[number].state.is_settled:
-            return other.label
-    return None
+def say_same(choices: Choices, label: str) -> None:
+    notice(f"job {label} is the same; nothing was queued", choices)
 
 
 def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:

@@ -1,10 +1,10 @@
 """`andon runs`: lists runs; its commands read and mark them."""
 
 import time
-from importlib import import_module
 
 import click
 
+from andon.cli.command_group import CommandGroup
 from andon.cli.commands.runs.opened import reading
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
@@ -30,24 +30,6 @@ COMMANDS = {
 """Name → module and attribute in this folder, and its line in the overview."""
 
 
-class RunsGroup(click.Group):
-    """Imports a command only when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        found: click.Command = getattr(import_module(f"{__package__}.{module}"), attribute)
-        return found
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-
 def count(text: str | int) -> int:
     """The type of -n: 0 is all."""
     given = str(text)
@@ -56,7 +38,12 @@ def count(text: str | int) -> int:
     raise click.BadParameter(f"{given[:40]!r} is not a whole number from 0 to {MOST}")
 
 
-@click.group(cls=RunsGroup, invoke_without_command=True)
+@click.group(
+    cls=CommandGroup,
+    package=__package__,
+    commands=COMMANDS,
+    invoke_without_command=True,
+)
 @click.option("--since", type=moment, metavar="WHEN", help="Only those that began since: 7d.")
 @click.option("--name", metavar="NAME", help="Only runs of this name; * and ? stand for any.")
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")

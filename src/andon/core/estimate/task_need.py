@@ -1,0 +1,77 @@
+"""How many GPUs a task needs and how much memory on each, by the kept rule and the estimator."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from andon.core.estimate.estimating import need_of_model
+from andon.core.estimate.names import BILLION, name_facts, parameters_in_name
+from andon.core.estimate.options import (
+    MODEL_WORDS,
+    EstimateOptions,
+    option_named,
+    option_value,
+    spelled,
+)
+from andon.errors import Invalid
+from andon.units import MIB
+
+LEAST_MIB = 8000
+TABLE_MIB = {65 * BILLION: 20000, 70 * BILLION: 20000, 7 * BILLION: 12000, 13 * BILLION: 12000}
+"""What the earlier systems asked for; sizes that are not listed are estimated."""
+
+
+class TaskNeed(NamedTuple):
+    """The number of GPUs, the MiB that each must have free, and what could not be used for it."""
+
+    model: str
+    gpus: int
+    memory_mib: int
+    notes: tuple[str, ...]
+
+
+def task_need(task: Mapping[str, Any]) -> TaskNeed:
+    """Of `{"model": {"id_or_path": "llama-3-70b"}, "parameters": {"tp-size": [1, 2, 4]}}`: of a
+    list the largest counts, and every spelling of a size is known."""
+    notes: list[str] = []
+    name = _model(task)
+    options = _options(task.get("parameters"), notes)
+    gpus = options.tp * options.pp * max(options.dp, options.dcp, options.cp)
+    memory = _memory_mib(name, options, notes)
+    return TaskNeed(name, gpus, memory, tuple(notes))
+
+
+def _model(task: Mapping[str, Any]) -> str:
+    found: object = task.get("model")
+    if isinstance(found, Mapping):
+        words = {spelled(str(key)): value for key, value in found.items()}
+        names = ("name", *sorted(MODEL_WORDS))
+        found = next((words[word] for word in names if isinstance(words.get(word), str)), "")
+    return found if isinstance(found, str) else ""
+
+
+def _options(parameters: object, notes: list[str]) -> EstimateOptions:
+    """What can be read; what cannot is noted and left at its default."""
+    given: dict[str, Any] = {}
+    for word, value in parameters.items() if isinstance(parameters, Mapping) else ():
+        row = option_named(str(word))
+        if row is None or value is None:
+            continue
+        try:
+            given[row.name] = option_value(row, value)
+        except Invalid as error:
+            notes.append(f"{error.reason}; it is left out")
+    return EstimateOptions(**given)
+
+
+def _memory_mib(name: str, options: EstimateOptions, notes: list[str]) -> int:
+    count = parameters_in_name(name)
+    if count is None:
+        return LEAST_MIB
+    if count in TABLE_MIB:
+        return TABLE_MIB[count]
+    try:
+        need = need_of_model(name_facts(name), options)
+    except Invalid as error:
+        notes.append(f"{error.reason}; {LEAST_MIB} MB are assumed")
+        return LEAST_MIB
+    return max(LEAST_MIB, -(-need.minimum_bytes // MIB))
