@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EstimateFit } from "../src/api/types";
-import { fitParts, optionsOf, requestOf } from "../src/lib/estimating";
+import { fitParts, optionsOf, parameterText, requestOf } from "../src/lib/estimating";
 
 const FIT: EstimateFit = {
   uuid: "GPU-0", label: "0", name: "x", now: true, empty: true, needed_bytes: 25, claim_bytes: null,
@@ -24,4 +24,8 @@ test("a bar has what is taken, then what is needed, and never more than the GPU"
   assert.deepEqual(fitParts({ ...FIT, needed_bytes: 900 }), { taken: 50, needed: 50 });
   assert.equal(fitParts({ ...FIT, free_bytes: null }), null);
   assert.equal(fitParts({ ...FIT, total_bytes: null }), null);
+});
+
+test("parameters are counted in billions or millions", () => {
+  assert.deepEqual([8_030_000_000, 70_000_000_000, 596_000_000, 65_536].map(parameterText), ["8.03 B", "70 B", "596 M", "65536"]);
 });

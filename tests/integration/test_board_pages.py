@@ -231,6 +231,8 @@ def test_a_device_has_charts_reasons_processes_and_facts(seen: Window, home: Ser
            ).to_be_visible()  # fmt: skip
     missing = seen.page.get_by_role("heading", name=re.compile(r"^\d+ values? missing$"))
     expect(missing).to_be_visible()
+    energy = seen.page.locator("dl.facts > div").filter(has_text="energy since the driver was")
+    expect(energy).to_have_text(re.compile(r"^energy since the driver was loaded\d+\.\d\d kWh$"))
 
 
 def test_charts_move_and_change_their_range(seen: Window, home: Served) -> None:

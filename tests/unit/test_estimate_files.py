@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from andon.core.estimate.estimating import estimate
+from andon.core.estimate.options import EstimateOptions
 from andon.core.estimate.safetensors import MOST_HEADER_BYTES
 from andon.core.estimate.shape import EstimateConfidence, FactSource
+from andon.core.estimate.wire import estimate_to_json
 from andon.errors import AndonError
 from andon.host.models import model_facts
 from tests.support.model_configs import CONFIGS
@@ -93,6 +96,8 @@ def test_the_cache_on_disk_is_found_by_name(tmp_path: Path) -> None:
     ):  # fmt: skip
         found = model_facts("org/My-8B", environment)
         assert (found.weights_bytes, found.name, found.where) == (2000, "org/My-8B", "")
+    by_path = model_facts(str(folder), {})
+    assert (by_path.weights_bytes, by_path.name) == (2000, "org/My-8B")
     other = model_facts("org/Other-8B", {"HF_HOME": str(tmp_path)})
     assert (other.source, other.parameters) == (FactSource.NAME, 8_000_000_000)
 
@@ -104,12 +109,43 @@ def test_a_gguf_file_tells_its_shape_and_its_size(tmp_path: Path) -> None:
     assert (found.shape.layers, found.shape.kv_heads, found.shape.vocab) == (2, 2, 10)
     long = gguf().replace(b"GGUF", b"GGUF", 1) + b"\0" * (2 << 20)
     assert model_facts(str(write(tmp_path / "l.gguf", long)), {}).weights_bytes == 1440
+    both = model_facts(str(tmp_path), {})
+    assert (both.name, both.notes[-1]) == ("l", f"{tmp_path} has 1 more .gguf file: name the one")
+
+
+def test_a_gguf_model_in_parts_is_counted_whole(tmp_path: Path) -> None:
+    for number in (1, 2):
+        write(tmp_path / f"m-0000{number}-of-00003.gguf", gguf())
+    partly = model_facts(str(tmp_path / "m-00002-of-00003.gguf"), {})
+    assert (partly.weights_bytes, partly.confidence) == (2880, EstimateConfidence.LOW)
+    assert "1 of 3 parts are missing" in partly.notes[-1]
+    write(tmp_path / "m-00003-of-00003.gguf", gguf())
+    whole = model_facts(str(tmp_path), {})
+    assert (whole.name, whole.weights_bytes, whole.parameters, whole.notes) == ("m", 4320, 7680, ())
+    assert whole.confidence is EstimateConfidence.HIGH
+
+
+def test_an_adapter_is_not_taken_for_its_model(tmp_path: Path) -> None:
+    write(tmp_path / "adapter_config.json", {"base_model_name_or_path": "org/My-8B"})
+    write(tmp_path / "adapter_model.safetensors", tensors(5))
+    with pytest.raises(AndonError, match="is an adapter of org/My-8B") as found:
+        model_facts(str(tmp_path), {})
+    assert found.value.hint.startswith("andon estimate org/My-8B")
 
 
 def test_weights_without_a_config_are_still_exact(tmp_path: Path) -> None:
     found = model_facts(str(write(tmp_path / "x.safetensors", tensors(500))), {})
     assert (found.weights_bytes, found.shape) == (2000, None)
-    assert "no config.json" in found.notes[0]
+    assert found.notes[0] == "x.safetensors is not complete: it has 0 of 2,000 bytes of its tensors"
+    assert "no config.json" in found.notes[1]
+    value = estimate_to_json(estimate(found, EstimateOptions()))["per_gpu"]
+    assert (value["weights_bytes"], value["kv_bytes"], value["activations_bytes"]) == (
+        2000,
+        None,
+        None,
+    )
+    whole = write(tmp_path / "y.safetensors", tensors(500) + b"\0" * 2000)
+    assert not any("complete" in note for note in model_facts(str(whole), {}).notes)
 
 
 def _broken() -> dict[str, tuple[bytes, str]]:
@@ -184,7 +220,6 @@ def test_an_index_may_not_leave_its_folder(tmp_path: Path) -> None:
 
 
 def test_the_bytes_of_packed_files_are_divided_as_the_shape_says(tmp_path: Path) -> None:
-    from andon.core.estimate.options import EstimateOptions
     from andon.core.estimate.serving import model_weights_bytes
 
     write(tmp_path / "config.json", CONFIGS["Qwen2.5-7B-AWQ"])

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from andon.core.estimate.command_line import file_options, in_words, understood
+from andon.core.estimate.command_line import (
+    file_options,
+    in_words,
+    is_container,
+    own_command,
+    understood,
+)
 from andon.core.estimate.names import name_facts, parameters_in_name
 from andon.core.estimate.options import (
     EstimateOptions,
@@ -109,7 +115,7 @@ def test_of_a_list_the_largest_counts() -> None:
 
 WRONG: list[dict[str, object]] = [
     {"tp": 0}, {"tp": -1}, {"tp": "two"}, {"tp": 1.5}, {"tp": True}, {"tp": 10**9}, {"tp": []},
-    {"tp": 10**5000},
+    {"tp": 10**5000}, {"context": 10**5000}, {"context": -2},
     {"tp": {}}, {"utilization": 0}, {"utilization": "nan"}, {"utilization": 2}, {"engine": "zip"},
     {"zero": 4}, {"precision": 3}, {"eager": "maybe"}, {"context": "1e400"},
     {"batch": None, "tp": ""},
@@ -139,6 +145,10 @@ COMMANDS: list[tuple[str, str, dict[str, object]]] = [
     ("trtllm-serve M --tp_size 4 --max_batch_size 16 --kv_cache_free_gpu_memory_fraction 0.85",
      "trtllm", {"tp": 4, "requests": 16, "utilization": 0.85}),
     ("trtllm-serve serve M --max_seq_len 4096", "trtllm", {"context": 4096}),
+    ("A=b nohup uv run vllm serve M --max-model-len -1 --tp [1,2]", "vllm", {"tp": 2}),
+    ("docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.9 --model M -tp 2", "vllm", {"tp": 2}),
+    ("podman run --ipc=host lmsysorg/sglang python3 -m sglang.launch_server --model-path M",
+     "sglang", {}),
 ]  # fmt: skip
 
 
@@ -149,6 +159,14 @@ def test_command_lines_of_servers_are_understood() -> None:
         if (found.engine, found.model, dict(found.given)) != (engine, "M", given):
             wrong.append((line, found))
     assert wrong == []
+
+
+def test_the_command_to_type_is_the_servers_own() -> None:
+    typed = ["andon", "run", "--gpus", "2", "--", "vllm", "serve", "M"]
+    assert own_command(typed) == ("vllm", "serve", "M")
+    assert own_command(["vllm", "serve"]) == ("vllm", "serve")
+    assert is_container(["/usr/bin/docker", "run", "x"])
+    assert not is_container(["docker", "ps"])
 
 
 def test_what_was_understood_is_said_in_one_line() -> None:
@@ -182,6 +200,7 @@ def test_any_other_command_is_one_sentence() -> None:
         "python -m",
         "vllm bench",
         "python -m torch.run",
+        "docker run ubuntu ls",
     ):
         with pytest.raises(Invalid, match="starts no server that andon knows"):
             understood(line.split())

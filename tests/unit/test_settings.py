@@ -1,5 +1,6 @@
 """Settings: who beats whom, and every mistake at once, each with its place."""
 
+import re
 import subprocess
 import sys
 from dataclasses import fields, replace
@@ -19,6 +20,7 @@ from andon.core.settings.resolution import (
     resolve,
 )
 from andon.errors import Invalid
+from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 
 FILE = "andon.toml"
@@ -197,7 +199,15 @@ def test_an_empty_tuple_is_a_flag_that_was_not_given() -> None:
 
 
 def test_variables_of_other_parts_are_no_mistake() -> None:
-    assert resolve(None, dict.fromkeys(OTHERS, "x") | {"HOME": "x"}, {}).settings == Settings()
+    found = resolve(None, dict.fromkeys(OTHERS, "x") | {"HOME": "x"}, {})
+    assert (found.settings, found.warnings) == (Settings(), ())
+
+
+def test_every_variable_that_andon_names_is_known_to_it() -> None:
+    """Those that it sets for commands, too: a command may run andon."""
+    source = "".join(path.read_text() for path in (REPOSITORY / "src/andon").rglob("*.py"))
+    named = set(re.findall(r'"(ANDON_[A-Z_]*[A-Z])"', source))
+    assert named - {field.variable for field in every_field()} - OTHERS == set()
 
 
 @rows(

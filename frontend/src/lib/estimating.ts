@@ -24,3 +24,9 @@ export function fitParts(fit: EstimateFit): { taken: number; needed: number } | 
   const needed = Math.min(100 - taken, (100 * fit.needed_bytes) / fit.total_bytes);
   return { taken, needed };
 }
+
+/** `8.03 B`, `596 M`, `65536`, as the command line writes it. */
+export function parameterText(count: number): string {
+  if (count >= 1e9) return `${Number((count / 1e9).toPrecision(3))} B`;
+  return count >= 1e6 ? `${Number((count / 1e6).toPrecision(3))} M` : String(count);
+}

@@ -2,7 +2,7 @@
 import { type FormEvent, type ReactNode, useState } from "react";
 import { Problem, send } from "../api/client";
 import type { Estimate, EstimateFit } from "../api/types";
-import { fitParts, optionsOf, requestOf } from "../lib/estimating";
+import { fitParts, optionsOf, parameterText, requestOf } from "../lib/estimating";
 import { count, gib } from "../lib/format";
 import { Command } from "../parts/Command";
 import { Trouble } from "../parts/Notice";
@@ -97,7 +97,7 @@ function Answer({ found }: { found: Estimate }) {
     <div role="status" className="estimated">
       <h2>{found.verdict}</h2>
       <p className="dim">
-        {found.model}{found.parameters !== null && `, ${(found.parameters / 1e9).toPrecision(3)} B parameters`}{found.format && `, ${found.format}`}; known from {found.source}, {found.confidence} confidence
+        {found.model}{found.parameters !== null && `, ${parameterText(found.parameters)} parameters`}{found.format && `, ${found.format}`}; known from {found.source}, {found.confidence} confidence
       </p>
       {refused && refused.nearest.length > 0 && <p>The nearest that work: {refused.nearest.map((size) => `${refused.option} ${size}`).join(" or ")}</p>}
       {found.per_gpu && (
@@ -110,6 +110,7 @@ function Answer({ found }: { found: Estimate }) {
       )}
       {found.smallest.empty && <p>Smallest that fits{found.smallest.now ? " now" : " when the GPUs are empty"}: {count((found.smallest.now ?? found.smallest.empty).world_size, "GPU")}</p>}
       <ul className="fits">{found.fits.map((fit) => <FitRow key={fit.uuid} fit={fit} />)}</ul>
+      {found.fits.length > 0 && <p className="dim">Hatched: memory in use now. In colour: what the model needs of the rest.</p>}
       {found.notes.map((note) => <p key={note} className="dim">{note}</p>)}
       {found.run && <p><Command text={found.run} /></p>}
     </div>

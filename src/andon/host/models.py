@@ -11,7 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from andon.core.estimate.config_json import config_facts
-from andon.core.estimate.gguf import READ_BYTES, HeaderGoesOn, gguf_facts
+from andon.core.estimate.gguf import (
+    READ_BYTES,
+    GgufHeader,
+    HeaderGoesOn,
+    gguf_facts,
+    gguf_header,
+)
 from andon.core.estimate.names import name_facts
 from andon.core.estimate.safetensors import (
     LENGTH_BYTES,
@@ -26,12 +32,15 @@ from andon.errors import AndonError, Denied, Gone, Invalid
 from andon.host.private_files import open_regular, read_regular
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
+ADAPTER = "adapter_config.json"
 SAFETENSORS, GGUF = ".safetensors", ".gguf"
 MOST_JSON_BYTES = 64 * 1024 * 1024
 MOST_CONFIG_BYTES = 1024 * 1024
 MOST_FILES = 2000
+MOST_NOTES = 3
 MOST_HEADERS_BYTES = 256 * 1024 * 1024  # of one model together
 _PATH_SIGN = re.compile(r"^[./~]|\\|\.(json|safetensors|gguf)$|/.*/")
+_PART = re.compile(r"(?P<name>.+)-\d{5}-of-(?P<count>\d{5})", re.ASCII)
 _CACHE_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 
 
@@ -84,6 +93,8 @@ def _file_facts(path: Path) -> ModelFacts:
 
 def folder_facts(folder: Path) -> ModelFacts:
     """A folder as models are published: config.json, and weights in one or more files."""
+    if (folder / ADAPTER).exists() and not (folder / CONFIG).exists():
+        raise _adapter(folder / ADAPTER)
     files = sorted(_listed(folder, SAFETENSORS))
     if (folder / INDEX).exists():
         return _indexed(folder)
@@ -93,15 +104,45 @@ def folder_facts(folder: Path) -> ModelFacts:
         return replace(_config(folder / CONFIG), where=str(folder))
     packed = sorted(_listed(folder, GGUF))
     if packed:
-        return _gguf(packed[0])
+        return _one_of(packed)
+    if (snapshot := _newest_snapshot(folder)) is not None:
+        name = folder.name.removeprefix("models--").replace("--", "/")
+        return replace(folder_facts(snapshot), name=name)
     raise Gone(f"{folder} holds no model", hint="config.json, .safetensors or .gguf files")
+
+
+def _one_of(files: list[Path]) -> ModelFacts:
+    """The first model of a folder with several, which are mostly packings of the same."""
+    facts = _gguf(files[0])
+    match = _PART.fullmatch(files[0].stem)
+    own = f"{match['name']}-" if match else files[0].name
+    others = sum(not file.name.startswith(own) for file in files)
+    if not others:
+        return facts
+    note = f"{files[0].parent} has {others} more {GGUF} file{'s' * (others > 1)}: name the one"
+    return replace(facts, notes=(*facts.notes, note))
+
+
+def _adapter(path: Path) -> AndonError:
+    """An adapter has little of the model that it belongs to."""
+    about = _json(path, MOST_CONFIG_BYTES)
+    said = about.get("base_model_name_or_path") if isinstance(about, dict) else None
+    base = said[:80] if isinstance(said, str) and said.isprintable() else ""
+    return Invalid(
+        f"{path.parent} is an adapter{' of ' * bool(base)}{base}, and not the model itself",
+        hint=f"andon estimate {base or 'MODEL'}; the adapter takes little beside it",
+    )
 
 
 def cached_folder(name: str, environment: Mapping[str, str]) -> Path | None:
     """The newest snapshot of a model in the Hugging Face cache."""
     if not _CACHE_NAME.fullmatch(name):
         return None
-    folder = _cache(environment) / ("models--" + name.replace("/", "--"))
+    return _newest_snapshot(_cache(environment) / ("models--" + name.replace("/", "--")))
+
+
+def _newest_snapshot(folder: Path) -> Path | None:
+    """Of a folder as the cache has them; None where it is none."""
     snapshots = folder / "snapshots"
     try:
         main = read_regular(folder / "refs" / "main", 200, follow=True).decode("ascii").strip()
@@ -184,16 +225,22 @@ def _indexed(folder: Path) -> ModelFacts:
 
 
 def _with_weights(about: ModelFacts | None, files: list[Path], name: str, where: str) -> ModelFacts:
-    held, read = list[StoredTensors](), 0
+    held, read, cut = list[StoredTensors](), 0, list[str]()
     for file in files[:MOST_FILES]:
-        tensors, length = _header(file)
+        tensors, length, present = _header(file)
         held.append(tensors)
         read += length
+        if present < tensors.size_bytes:
+            cut.append(
+                f"{file.name} is not complete: it has {present:,} of {tensors.size_bytes:,} bytes "
+                "of its tensors"
+            )
         if read > MOST_HEADERS_BYTES:
             raise Invalid(f"{where}: the headers have more than {MOST_HEADERS_BYTES} bytes")
     whole = together(held)
     source = FactSource.SAFETENSORS
-    return _joined(about, whole.size_bytes, whole.parameters, source, name, where, ())
+    notes = tuple(cut[:MOST_NOTES])
+    return _joined(about, whole.size_bytes, whole.parameters, source, name, where, notes)
 
 
 def _joined(
@@ -223,21 +270,42 @@ def _joined(
     )
 
 
-def _header(path: Path) -> tuple[StoredTensors, int]:
+def _header(path: Path) -> tuple[StoredTensors, int, int]:
+    """Its tensors, the length of its header, and how many bytes stand after it."""
     with os.fdopen(open_regular(path, follow=True), "rb") as file:
         length = header_length(file.read(LENGTH_BYTES), str(path))
-        return parse_header(file.read(length), length, str(path)), length
+        tensors = parse_header(file.read(length), length, str(path))
+        return tensors, length, os.fstat(file.fileno()).st_size - LENGTH_BYTES - length
 
 
 def _gguf(path: Path) -> ModelFacts:
+    """One file, or all parts of a model that was split: `-00001-of-00003.gguf`."""
+    match = _PART.fullmatch(path.stem)
+    if match is None:
+        return gguf_facts([_gguf_header(path)], path.stem, str(path))
+    count = int(match["count"])
+    if not 1 <= count <= MOST_FILES:
+        raise Invalid(f"{path} says that the model has {count} parts")
+    parts = [
+        path.with_name(f"{match['name']}-{number:05}-of-{count:05}{GGUF}")
+        for number in range(1, count + 1)
+    ]
+    there = [part for part in parts if part.exists()]
+    facts = gguf_facts([_gguf_header(part) for part in there], match["name"], str(there[0]))
+    if there == parts:
+        return facts
+    note = f"{count - len(there)} of {count} parts are missing: the model is larger than this"
+    return replace(facts, confidence=EstimateConfidence.LOW, notes=(*facts.notes, note))
+
+
+def _gguf_header(path: Path) -> GgufHeader:
     with os.fdopen(open_regular(path, follow=True), "rb") as file:
         content = b""
         for most in READ_BYTES[:-1]:
             content += file.read(most - len(content))
             try:
-                return gguf_facts(content, path.stem, str(path), is_whole=len(content) < most)
+                return gguf_header(content, str(path), is_whole=len(content) < most)
             except HeaderGoesOn:
                 continue
         content += file.read(READ_BYTES[-1] - len(content))
-    is_whole = len(content) < READ_BYTES[-1]
-    return gguf_facts(content, path.stem, str(path), is_whole=is_whole)
+    return gguf_header(content, str(path), is_whole=len(content) < READ_BYTES[-1])

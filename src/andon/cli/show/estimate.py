@@ -50,8 +50,16 @@ def _title(found: Estimate) -> str:
         return f"{facts.name} on {count}"
     known = [stored_as(facts, found.options).label]
     if facts.parameters is not None:
-        known.insert(0, f"{facts.parameters / 1e9:.3g} B parameters")
+        known.insert(0, f"{parameters_text(facts.parameters)} parameters")
     return f"{facts.name} ({', '.join(known)}), {TITLES[found.options.engine]} on {count}"
+
+
+def parameters_text(count: int) -> str:
+    """`8.03 B`, `596 M`, `65,536`."""
+    for unit, size in (("B", 10**9), ("M", 10**6)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:,}"
 
 
 def _answer(found: Estimate, width: int) -> list[Text]:
@@ -66,7 +74,9 @@ def _answer(found: Estimate, width: int) -> list[Text]:
 
 
 def _numbers(found: Estimate) -> Iterator[Text]:
-    rows = [] if found.need is None else _estimated(found, found.need)
+    rows: list[tuple[str, int | None, str]] = []
+    if found.need is not None:
+        rows = _estimated(found, found.need)
     learned = found.learned
     if learned is not None:
         runs = f"{learned.runs} earlier run{'s' * (learned.runs != 1)} of this command"
@@ -74,34 +84,47 @@ def _numbers(found: Estimate) -> Iterator[Text]:
     yield say("")
     for name, size, said in rows:
         style = "bold" if name in ("minimum", "measured") else ""
-        head = say(name.ljust(_LABEL), "dim") + say(human_bytes(size).rjust(10), style)
+        number = "unknown" if size is None else human_bytes(size)
+        head = say(name.ljust(_LABEL), "dim") + say(number.rjust(10), style)
         yield head + say(f"  {said}" if said else "", "dim")
 
 
-def _estimated(found: Estimate, need: GpuNeed) -> list[tuple[str, int, str]]:
-    trains = found.options.engine is ServingEngine.TRAINING
-    rows = [("weights", need.weights_bytes, _origin(found, "weights"))]
+def _estimated(found: Estimate, need: GpuNeed) -> list[tuple[str, int | None, str]]:
+    """What depends on the shape is unknown without it."""
+    trains, shaped = found.options.engine is ServingEngine.TRAINING, found.facts.shape is not None
+    rows: list[tuple[str, int | None, str]] = [
+        ("weights", need.weights_bytes, _origin(found, "weights"))
+    ]
     if trains:
         rows += [
             ("gradients", need.gradients_bytes, ""),
             ("optimizer", need.optimizer_bytes, str(found.options.optimizer)),
         ]
+    elif shaped:
+        said = f"{_requests(found)}; {found.sources['kv'].source}"
+        rows.append(("KV cache", need.kv_bytes, said))
     else:
-        rows.append(
-            ("KV cache", need.kv_bytes, f"{_requests(found)}; {found.sources['kv'].source}")
-        )
+        rows.append(("KV cache", None, "the model's shape is not known"))
     batch = f"{found.options.batch} x {need.context:,} tokens; "
     peak = batch + "the peak of a step" if trains else _origin(found, "activations")
     rows += [
-        ("activations", need.activations_bytes, peak),
+        ("activations", need.activations_bytes, peak)
+        if shaped
+        else ("activations", None, "the model's shape is not known"),
         ("overhead", need.overhead_bytes, _overhead(found)),
-        ("minimum", need.minimum_bytes, "" if trains else "one request of full length"),
+        ("minimum", need.minimum_bytes, _minimum(trains, shaped)),
         ("comfortable", need.comfortable_bytes, "10 % to spare"),
     ]
     if found.claim_bytes is not None:
         said = f"what the server takes of GPU {found.claimed_of} when it starts"
         rows.append(("claim", found.claim_bytes, said))
     return rows
+
+
+def _minimum(trains: bool, shaped: bool) -> str:
+    if not shaped:
+        return "without what is unknown"
+    return "" if trains else "one request of full length"
 
 
 def _overhead(found: Estimate) -> str:

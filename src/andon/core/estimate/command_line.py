@@ -10,6 +10,7 @@ from andon.core.estimate.options import (
     EstimateOption,
     EstimateOptions,
     ServingEngine,
+    is_left_open,
     option_named,
     option_value,
     spelled,
@@ -31,6 +32,7 @@ _PROGRAMS = {
     ("python", "-m", "vllm.entrypoints.api_server"): ServingEngine.VLLM,
     ("python", "-m", "tensorrt_llm.commands.serve"): ServingEngine.TRTLLM,
 }
+_LAUNCHERS = frozenset({"nohup", "exec", "time", "setsid", "sudo"})
 _SHORT = {"q": "quantization", "tp": "tp", "pp": "pp", "dp": "dp", "dcp": "dcp", "pcp": "pcp"}
 _FLAGS = {"ep": "enable-expert-parallel"}  # vLLM's -ep is not --ep
 _MOST_SHOWN = 6
@@ -55,7 +57,8 @@ class ServerCommand:
 
 def understood(words: Sequence[str]) -> ServerCommand:
     """The server that a command line starts; Invalid, with one sentence, for any other."""
-    variables, rest = _without_variables(list(words))
+    variables, rest = _without_variables(_without_launchers(list(words)))
+    rest = _without_launchers(rest)
     engine, count = _engine(rest)
     if engine is None:
         shown = " ".join(words[:_MOST_SHOWN])[:80]
@@ -65,6 +68,45 @@ def understood(words: Sequence[str]) -> ServerCommand:
             "andon estimate MODEL",
         )
     return _read(engine, rest[count:], variables)
+
+
+def own_command(words: Sequence[str]) -> tuple[str, ...]:
+    """Without an `andon run --gpus 2 --` in front."""
+    if words and words[0].rpartition("/")[2] == "andon" and "--" in words:
+        return tuple(words[words.index("--") + 1 :])
+    return tuple(words)
+
+
+def is_container(words: Sequence[str]) -> bool:
+    """Whether it starts a container: `andon run` would not limit its GPUs."""
+    return [word.rpartition("/")[2] for word in words[:2]] in (["docker", "run"], ["podman", "run"])
+
+
+def _without_launchers(words: list[str]) -> list[str]:
+    """Without what only starts the server: `nohup`, `uv run`, and a container whose image or
+    command says which server it is."""
+    while words:
+        name = words[0].rpartition("/")[2]
+        if name in _LAUNCHERS:
+            words = words[1:]
+        elif name in ("uv", "poetry", "pixi") and words[1:2] == ["run"]:
+            words = words[2:]
+        elif is_container(words):
+            return _contained(words[2:]) or words
+        else:
+            break
+    return words
+
+
+def _contained(words: list[str]) -> list[str] | None:
+    """The server that a container starts; None where none is recognised."""
+    for place, word in enumerate(words):
+        image = word.rpartition("/")[2].partition(":")[0]
+        if image == "vllm-openai":  # what follows are the arguments of its server
+            return ["vllm", "serve", *words[place + 1 :]]
+        if _engine(words[place : place + 3])[0] is not None:
+            return words[place:]
+    return None
 
 
 def _without_variables(words: list[str]) -> tuple[tuple[str, ...], list[str]]:
@@ -112,7 +154,7 @@ def _read(engine: ServingEngine, words: Sequence[str], variables: tuple[str, ...
             named["config"] = value
         elif row is None:
             unused.append(name)
-        elif value.lower() != "auto":
+        elif value.lower() != "auto" and not is_left_open(row, value):
             given[row.name] = _value(row, name, value)
     model, config = named.get("model"), named.get("config")
     return ServerCommand(engine, model, given, tuple(dict.fromkeys(unused)), config, variables)
@@ -148,8 +190,12 @@ def file_options(text: str) -> tuple[dict[str, Any], str | None]:
         row = option_named(name)
         if name in MODEL_WORDS:
             model = value
-        elif row is not None and value.lower() not in ("auto", "null", "~"):
-            given[row.name] = option_value(row, value.strip("[]"))
+        elif (
+            row is not None
+            and value.lower() not in ("auto", "null", "~")
+            and not is_left_open(row, value)
+        ):
+            given[row.name] = option_value(row, value)
     return given, model
 
 

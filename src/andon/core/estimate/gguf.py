@@ -1,7 +1,7 @@
 """The header of a GGUF file (llama.cpp): the model's shape and the size of its tensors."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,17 @@ class _Listed:
     first: Any
 
 
-def gguf_facts(content: bytes, name: str, where: str, *, is_whole: bool) -> ModelFacts:
+@dataclass(frozen=True, slots=True)
+class GgufHeader:
+    """What one file says; of a model in several files, only the first has all fields."""
+
+    fields: Mapping[str, object]
+    size_bytes: int
+    elements: int
+    has_head: bool  # of its own, rather than the embeddings'
+
+
+def gguf_header(content: bytes, where: str, *, is_whole: bool) -> GgufHeader:
     """What the first bytes of a GGUF file say."""
     cursor = _Cursor(content, where, is_whole)
     if cursor.take(len(MAGIC)) != MAGIC:
@@ -110,8 +120,15 @@ def gguf_facts(content: bytes, name: str, where: str, *, is_whole: bool) -> Mode
     for _ in range(fields):
         key = cursor.text()
         table[key] = cursor.value(cursor.number("<I"))
-    size, elements, has_head = _tensors(cursor, tensors)
-    shape, notes = _shape(table, is_tied=not has_head)
+    return GgufHeader(table, *_tensors(cursor, tensors))
+
+
+def gguf_facts(parts: Sequence[GgufHeader], name: str, where: str) -> ModelFacts:
+    """The model whose files have these headers, in their order."""
+    size = sum(part.size_bytes for part in parts)
+    elements = sum(part.elements for part in parts)
+    has_head = any(part.has_head for part in parts)
+    shape, notes = _shape(parts[0].fields, is_tied=not has_head)
     bits = size * BITS_PER_BYTE / elements if elements else 16.0
     stored = packed("GGUF", round(bits, 2)) if bits < 15 else plain()
     return ModelFacts(

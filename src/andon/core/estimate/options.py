@@ -266,6 +266,14 @@ def option_named(word: str) -> EstimateOption | None:
     return _spellings().get(spelled(word))
 
 
+def is_left_open(row: EstimateOption, value: object) -> bool:
+    """Whether a number is left to the engine: `auto`, or -1 as some write it."""
+    if row.kind not in (int, float) or row.default is not None:
+        return False
+    word = value.strip().lower() if isinstance(value, str) else value
+    return word in ("auto", "-1", -1)
+
+
 def options_of(given: Mapping[str, Any]) -> EstimateOptions:
     """Options by any of their names, each a value or a list; unknown names are left out.
 
@@ -274,7 +282,7 @@ def options_of(given: Mapping[str, Any]) -> EstimateOptions:
     found: dict[str, Any] = {}
     for word, value in given.items():
         row = option_named(str(word))
-        if row is not None and value is not None:
+        if row is not None and value is not None and not is_left_open(row, value):
             found[row.name] = option_value(row, value)
     return EstimateOptions(**found)
 
@@ -290,7 +298,8 @@ def option_value(row: EstimateOption, value: object) -> Any:
 
 def _each(value: object) -> Iterable[object]:
     if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
+        parts = value.strip().removeprefix("[").removesuffix("]").split(",")
+        return [part.strip() for part in parts if part.strip()]
     if isinstance(value, Sequence):
         return value
     return (value,)

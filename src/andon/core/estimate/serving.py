@@ -93,12 +93,13 @@ def serving_need(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
     """What one GPU of the group needs."""
     shape, assumed = facts.shape, list[str]()
     context = options.context or (shape.context if shape else None)
+    request = 0
     if context is None:
         context = ASSUMED_CONTEXT
-        assumed.append(f"{context} tokens of context are assumed")
-    request = 0
+        if shape is not None:
+            assumed.append(f"{context} tokens of context are assumed")
     if shape is None:
-        assumed.append("the KV cache is not known without the model's shape, and is left out")
+        assumed.append("KV cache and activations are not known without the model's shape")
     else:
         request = _request_bytes(shape, context, options, facts)
     return GpuNeed(

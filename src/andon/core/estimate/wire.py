@@ -58,11 +58,11 @@ def _per_gpu(found: Estimate) -> Json | None:
     need = found.need
     if need is None:
         return None
-    trains = found.options.engine is ServingEngine.TRAINING
+    trains, shaped = found.options.engine is ServingEngine.TRAINING, found.facts.shape is not None
     return {
         "weights_bytes": need.weights_bytes,
-        "kv_bytes": need.kv_bytes,
-        "activations_bytes": need.activations_bytes,
+        "kv_bytes": need.kv_bytes if shaped and not trains else None,
+        "activations_bytes": need.activations_bytes if shaped else None,
         "overhead_bytes": need.overhead_bytes,
         "gradients_bytes": need.gradients_bytes if trains else None,
         "optimizer_bytes": need.optimizer_bytes if trains else None,

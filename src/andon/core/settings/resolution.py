@@ -26,15 +26,21 @@ __all__ = [
 
 OTHERS = frozenset(
     {
+        "ANDON_ARRAY_INDEX",
         "ANDON_BUILD_BOARD",
         "ANDON_CONFIG",
+        "ANDON_JOB",
         "ANDON_LEASE",
         "ANDON_LEASE_DIR",
         PORT_VARIABLE,
+        "ANDON_RECORD",
+        "ANDON_RUN",
         "ANDON_TOKEN",
+        "ANDON_WORK",
     }
 )
-"""Variables of other parts of andon, which are not settings."""
+"""Variables of other parts of andon, which are not settings; some are set for commands that it
+runs, and a command may run andon again."""
 
 
 @dataclass(frozen=True, slots=True)

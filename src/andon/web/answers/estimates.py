@@ -91,8 +91,8 @@ class EstimatedGpu:
     """What one GPU of the group holds."""
 
     weights_bytes: Bytes
-    kv_bytes: int
-    activations_bytes: int
+    kv_bytes: Annotated[int | None, Doc("null in training, and if the shape is not known")]
+    activations_bytes: Annotated[int | None, Doc("null if the shape is not known")]
     overhead_bytes: int
     gradients_bytes: Annotated[int | None, Doc("only in training")]
     optimizer_bytes: int | None

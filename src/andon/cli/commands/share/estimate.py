@@ -15,6 +15,7 @@ from andon.core.estimate.options import (
     EstimateOption,
     EstimateOptions,
     estimate_options,
+    is_left_open,
     option_named,
     option_value,
 )
@@ -81,11 +82,12 @@ def estimate(model: str | None, as_json: bool, **given: Any) -> int:
     """
     from andon.cli.show.estimate import render_estimate
     from andon.core.estimate import estimating
+    from andon.core.estimate.command_line import is_container, own_command
     from andon.core.estimate.wire import estimate_to_json
     from andon.host.models import model_facts
 
     choices, terminal = chosen(), Terminal.of(chosen())
-    words: Sequence[str] = click.get_current_context().meta.get(_COMMAND, ())
+    words = own_command(click.get_current_context().meta.get(_COMMAND, ()))
     learned = _learned(words, choices) if words else None
     understood: str | None = None
     try:
@@ -98,7 +100,8 @@ def estimate(model: str | None, as_json: bool, **given: Any) -> int:
         found = estimating.measured(learned, rooms, words)
     else:
         snapshot, rooms = _rooms(choices)
-        found = estimating.estimate(facts, options, rooms, learned, words)
+        typed = () if is_container(words) else words
+        found = estimating.estimate(facts, options, rooms, learned, typed)
     if as_json:
         value = {**estimate_to_json(found), "understood": understood}
         terminal.show(as_json_text(value, terminal.live))
@@ -114,8 +117,11 @@ def _typed(given: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for row in estimate_options():
         value = given[row.name]
-        if value not in (None, (), False):
-            found[row.name] = option_value(row, ",".join(value) if row.kind is not bool else value)
+        if value in (None, (), False):
+            continue
+        text = value if row.kind is bool else ",".join(value)
+        if not is_left_open(row, text):
+            found[row.name] = option_value(row, text)
     return found
 
 

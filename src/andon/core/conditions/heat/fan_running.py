@@ -3,6 +3,7 @@
 from andon.core.conditions.condition import Condition, Subject
 from andon.core.evidence.measures import (
     measured,
+    slowdown_margin_celsius,
     temperature_fall_celsius,
     utilization_max_percent,
 )
@@ -13,6 +14,7 @@ from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 
 COOL_CELSIUS = 50
 FALL_CELSIUS = 3  # cooling down by this much explains the fan
+HOT_MARGIN_CELSIUS = 5  # below its slowdown temperature: no fan speed is normal there
 RUNS_PERCENT = 25
 LOUD_PERCENT = 36  # some cards idle at a third
 LOAD_PERCENT = 30
@@ -21,6 +23,7 @@ FAN = ReasonKind("fan", "heat or load explains the fan", 14, mild=6)
 """Milder: it is not loud."""
 FAN_IDLE = ReasonKind("fan_idle", "the fan runs although the device is idle and cool", 24)
 NORMAL = "Nothing to do: this is normal. Less load or a lower power limit makes it quieter."
+TOO_HOT = "The fan does what it can: see to the heat first, then it becomes quieter."
 SET_BY_HAND = "Check for a fan speed set by hand in the driver settings or the firmware."
 
 
@@ -35,7 +38,9 @@ def explain_fan(view: View) -> Reason | None:
     worker = view.worker()
     more = [view.read("utilization_percent"), view.read("power_watts"), *view.who(worker)]
     mild = not view.at_least("fan_percent", ASKED_PERCENT)
-    return conclude(FAN, LIKELY, text, more, worker, NORMAL, mild=mild)
+    margin = slowdown_margin_celsius(view)
+    hot = margin is not None and margin <= HOT_MARGIN_CELSIUS
+    return conclude(FAN, LIKELY, text, more, worker, TOO_HOT if hot else NORMAL, mild=mild)
 
 
 def explain_fan_idle(view: View) -> Reason | None:
