@@ -287,7 +287,7 @@ def test_a_node_without_devices_and_one_with_many(terminal: Tmux, driver: StandI
     ]  # fmt: skip
     driver.write(many)
     terminal.type("clear", "Enter")
-    begin(terminal, sign="400 processes")
+    begin(terminal, "-s pid", sign="400 processes")
     assert "of 64" in terminal.screen()
     terminal.type("Tab", "End")
     wait_for(lambda: str(first + 399) in terminal.screen(), LONG)
@@ -298,12 +298,10 @@ def test_a_node_without_devices_and_one_with_many(terminal: Tmux, driver: StandI
 
 
 def test_the_job_of_a_process_is_cancelled_instead(
-    terminal: Tmux, place: Path, driver: StandIn, library: Path, monkeypatch: pytest.MonkeyPatch
+    terminal: Tmux, place: Path, driver: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in driver.environment(library).items():
-        monkeypatch.setenv(name, value)
     with cleaned(settle(monkeypatch, place)) as folder:
-        submit([here_spec((sys.executable, "-c", PATIENT), DeviceRequest(), name="patient")])
+        submit([here_spec((sys.executable, "-c", PATIENT), DeviceRequest(), simulate=1)])
 
         def pid() -> int | None:
             return Queue(folder).views()[0].pid
