@@ -1,6 +1,7 @@
 """`andon top` in a real terminal: a tmux window over the stand-in's node and real processes."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,8 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from andon.app.jobs import Queue, submit
+from andon.engine.jobs.submitting import here_spec
+from andon.model.job import JobState
+from andon.model.work import DeviceRequest
 from tests.integration.conftest import andon
-from tests.integration.serving import serving
+from tests.integration.queueing import cleaned, settle, states
+from tests.integration.serving import Served, serving
 from tests.standin import StandIn, hung
 from tests.standin.node import StandInProcess
 from tests.support.tmux import Tmux
@@ -25,6 +31,8 @@ pytestmark = [
     pytest.mark.timeout(180),
 ]
 LONG = 60.0
+VIEW_SIGNS = {"2": "0 processes", "3": "alert", "4": "no leases", "5": "no jobs", "6": "no runs",
+              "7": "no one uses", "1": "MODEL"}  # fmt: skip
 STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('x', flush=True)\n"
 STUBBORN += "while True: time.sleep(1)"
 PATIENT = "import time; print('x', flush=True); time.sleep(600)"
@@ -223,14 +231,92 @@ def test_with_readonly_there_is_no_such_key(terminal: Tmux, driver: StandIn) -> 
         wait_for(lambda: "rc 0 $" in terminal.screen(), LONG)
 
 
-def test_keys_are_answered_while_a_device_hangs(terminal: Tmux, driver: StandIn) -> None:
-    begin(terminal, "-i 200ms")
+def test_keys_are_answered_while_a_driver_or_a_device_hangs(
+    terminal: Tmux, driver: StandIn
+) -> None:
+    driver.set_faults(hung())
+    begin(terminal, "-i 200ms", sign="has not responded")
+    terminal.type("h")
+    wait_for(lambda: "devices and processes" in terminal.screen(), LONG)
+    terminal.type("h")
+    wait_for(lambda: "has not responded" in terminal.screen(), LONG)  # it hangs still
     driver.set_faults(hung(device=3))
+    wait_for(lambda: "H200" in terminal.screen(), LONG)
     wait_for(lambda: "not responding" in terminal.screen(), LONG)
     terminal.type("4")
     wait_for(lambda: "no leases" in terminal.screen(), LONG)
+    terminal.type("1")
+    wait_for(lambda: "not responding" in terminal.screen(), LONG)
     terminal.type("q")
     wait_for(lambda: "rc 0 $" in terminal.screen(), LONG)
+
+
+def test_only_the_terminals_own_sixteen_colours_are_used(terminal: Tmux, place: Path) -> None:
+    """So that it fits a light palette as well as a dark one, and a terminal with no others."""
+    raw = place / "raw"
+    terminal("pipe-pane", "-t", "w", "-o", f"cat > {raw}")
+    terminal.type("unset COLORTERM; export TERM=screen; clear", "Enter")
+    begin(terminal, "-i 200ms")
+    for view, sign in VIEW_SIGNS.items():
+        terminal.type(view)
+        wait_for(partial(_shows, terminal, sign), LONG)
+    terminal.type("1", "q")
+    wait_for(lambda: "rc 0 $" in terminal.screen(), LONG)
+    terminal("pipe-pane", "-t", "w")
+    terminal.type("export TERM=tmux-256color", "Enter")
+    painted = re.findall(r"\x1b\[([0-9;]*)m", raw.read_text(errors="replace"))
+    codes = {int(code or 0) for found in painted for code in found.split(";")}
+    assert {1, 2, 7, 32} <= codes, "bold, dim, reverse and green"
+    assert codes <= {0, 1, 2, 7, 31, 32, 33, 36, 39, 49}
+
+
+def _shows(terminal: Tmux, sign: str) -> bool:
+    return sign in terminal.screen()
+
+
+def test_a_node_without_devices_and_one_with_many(terminal: Tmux, driver: StandIn) -> None:
+    driver.write([])
+    begin(terminal, sign="no process is using a GPU")
+    terminal.type("q")
+    wait_for(lambda: "rc 0 $" in terminal.screen(), LONG)
+    first = 4_000_000  # above every pid of this machine
+    many = [
+        replace(device, processes=tuple(StandInProcess(first + pid, 1 << 20)
+                                        for pid in range(index, 400, 64)))
+        for index, device in enumerate(StandIn.devices(64))
+    ]  # fmt: skip
+    driver.write(many)
+    terminal.type("clear", "Enter")
+    begin(terminal, "-s pid", sign="400 processes")
+    assert "of 64" in terminal.screen()
+    terminal.type("Tab", "End")
+    wait_for(lambda: str(first + 399) in terminal.screen(), LONG)
+    terminal.type("Tab", "End")
+    wait_for(lambda: "–64 of 64" in terminal.screen(), LONG)
+    terminal.type("q")
+    wait_for(lambda: "rc 0 $" in terminal.screen(), LONG)
+
+
+def test_the_job_of_a_process_is_cancelled_instead(
+    terminal: Tmux, place: Path, driver: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cleaned(settle(monkeypatch, place)) as folder:
+        submit([here_spec((sys.executable, "-c", PATIENT), DeviceRequest(), simulate=1)])
+
+        def pid() -> int | None:
+            return Queue(folder).views()[0].pid
+
+        wait_for(lambda: pid() is not None, LONG)
+        uses(driver, pid() or 0)
+        begin(terminal, "-i 200ms", sign=str(pid()))
+        terminal.type("2", "k")
+        wait_for(lambda: "c cancel job 1 instead" in terminal.screen(), LONG)
+        assert "belongs to job 1; to end all of it: andon cancel 1" in terminal.screen()
+        terminal.type("c")
+        wait_for(lambda: "job 1 is cancelled" in terminal.screen(), LONG)
+        wait_for(lambda: states(folder) == {1: JobState.CANCELLED}, LONG)
+        terminal.type("q")
+        wait_for(lambda: "rc 0 $" in terminal.screen(), LONG)
 
 
 def test_without_colours_and_in_ascii(terminal: Tmux) -> None:
@@ -271,8 +357,29 @@ def test_a_server_is_used_and_when_it_goes_away_top_reads_for_itself(
         assert "H200" in terminal.screen()
     wait_for(lambda: "reading the devices directly from now on" in terminal.screen(), LONG)
     wait_for(lambda: served.url not in terminal.screen().splitlines()[0], LONG)
-    terminal.type("q")
-    wait_for(lambda: "rc 0 $" in terminal.screen(), LONG)
+    with serving(place / "state", simulate=None) as again:
+        wait_for(lambda: again.url in terminal.screen().splitlines()[0], LONG)
+        terminal.type("q")
+        wait_for(lambda: "rc 0 $" in terminal.screen(), LONG)
+        _jobs_and_runs_of(again, terminal, place, monkeypatch)
+
+
+def _jobs_and_runs_of(
+    served: Served, terminal: Tmux, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --url they are those that the server shows."""
+    with cleaned(settle(monkeypatch, place)) as folder:
+        folder.pause()
+        submit([here_spec(("true",), DeviceRequest(), name="a-job-there")])
+        assert andon("run", "--simulate", "1", "--name", "a-run-there", "--", "true").code == 0
+        terminal.type("clear", "Enter")
+        begin(terminal, f"--url {served.url}", sign=served.url)
+        terminal.type("5")
+        wait_for(lambda: "a-job-there" in terminal.screen(), LONG)
+        terminal.type("6")
+        wait_for(lambda: "a-run-there" in terminal.screen(), LONG)
+        terminal.type("q")
+        wait_for(lambda: "rc 0 $" in terminal.screen(), LONG)
 
 
 def test_without_a_terminal_it_is_one_line_and_a_usage_error() -> None:

@@ -83,7 +83,8 @@ def played(
 
 
 def shown(app: TopApp) -> str:
-    return "\n".join(line.plain for line in app.canvas.lines)
+    """What Textual is given to paint."""
+    return "\n".join(strip.text for strip in app.canvas.render_lines(app.canvas.region))
 
 
 PRESSED = {"slash": "slash", "plus": "plus", "<": "less_than_sign", ">": "greater_than_sign"}

@@ -14,7 +14,14 @@ from andon.host.server.state_folder import HISTORY, node_path
 from andon.model.device import Process, Snapshot
 from andon.stores.sqlite import SqliteStore
 from andon.tui.histories import METRICS
-from andon.tui.remembered import NAME, choices_of, remember, remembered, with_choices
+from andon.tui.remembered import (
+    NAME,
+    choices_of,
+    remember,
+    remembered,
+    with_choices,
+    without_options,
+)
 from andon.tui.sources.feed import Tick
 from andon.tui.sources.past import EarlyPast, PastPoints
 from andon.tui.sources.snapshots import Player, filled
@@ -42,6 +49,15 @@ def test_what_was_chosen_is_there_the_next_time(
     file = tmp_path / "andon" / NAME
     assert file.stat().st_mode & 0o077 == 0
     assert [one.name for one in file.parent.iterdir()] == [NAME], "no draft is left"
+
+
+def test_an_option_applies_once() -> None:
+    begun = replace(CHOSEN, processes=replace(CHOSEN.processes, sort="user", reverse=False))
+    begun = replace(begun, interval_seconds=0.5)
+    assert without_options(begun, begun, CHOSEN) == CHOSEN
+    resorted = replace(begun, graphs=True, processes=replace(begun.processes, sort="cpu"))
+    found = without_options(resorted, begun, CHOSEN)
+    assert (found.processes.sort, found.interval_seconds, found.graphs) == ("cpu", 2.0, True)
 
 
 def test_a_file_of_another_version_or_none_at_all_changes_nothing(

@@ -48,7 +48,8 @@ class Canvas(Widget):
         before, self._lines = self._lines, list(lines)
         width = self.size.width
         if width != self._width or len(before) != len(lines):
-            self._width, self._strips = width, [self._strip(line) for line in lines]
+            self._width = width
+            self._strips = [self._strip(line) for line in lines]
             self.refresh()
             return
         changed = [

@@ -57,7 +57,7 @@ def top(
     from andon.tui.opening import run
     from andon.tui.remembered import remembered
 
-    state = remembered(TopState(interval_seconds=settings.interval_seconds))
+    kept = state = remembered(TopState(interval_seconds=settings.interval_seconds))
     processes = replace(state.processes, user=user)
     if sort is not None:
         processes = replace(processes, sort=sort, reverse=False)
@@ -69,7 +69,7 @@ def top(
         replayed=bool(settings.replay) and choices.url is None,
     )
     color = in_color(choices.color or "auto", sys.stdout)
-    return run(choices, state, devices, color, ascii_only or _is_ascii())
+    return run(choices, state, kept, devices, color, ascii_only or _is_ascii())
 
 
 def _refuse_what_cannot_work(interval: float | None) -> None:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from andon.cli.snapshot_source import chosen_uuids, only
 from andon.cli.terminal import Choices, notice
 from andon.tui.histories import Histories
+from andon.tui.remembered import remember, without_options
 from andon.tui.sources.feed import Feed, Tick
 from andon.tui.sources.past import EarlyPast
 from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopState
 
 if TYPE_CHECKING:
+    from andon.tui.app import TopApp
     from andon.tui.scene import Scene
     from andon.tui.terminal import TerminalGuard
 
@@ -23,9 +25,14 @@ FIRST_SECONDS = 0.4  # a driver may hang: then the screen says so, and keys work
 
 
 def run(
-    choices: Choices, state: TopState, devices: list[str], color: bool, ascii_only: bool
+    choices: Choices,
+    state: TopState,
+    kept: TopState,
+    devices: list[str],
+    color: bool,
+    ascii_only: bool,
 ) -> int:
-    """Until the person quits; the exit code."""
+    """Until the person quits; the exit code. `kept` is what was remembered, without options."""
     feed = Feed(choices, state.interval_seconds)
     feed.start()
     early = EarlyPast(choices, feed, state.span_seconds)
@@ -53,7 +60,9 @@ def run(
         columns, rows = os.get_terminal_size()
         frame = Frame(scene, state, histories, columns, rows, ascii_only, time.time())
         guard.paint(compose(frame).lines, color)
-        return _run_app(choices, feed, guard, state, scene, histories, color, ascii_only)
+        app = _run_app(choices, feed, guard, state, scene, histories, color, ascii_only)
+        remember(without_options(app.state, state, kept))
+        return _reported(guard.failure or app.failure)
     finally:
         feed.close()
         guard.close()
@@ -86,12 +95,10 @@ def _run_app(
     histories: Histories,
     color: bool,
     ascii_only: bool,
-) -> int:
+) -> "TopApp":
     from andon.host.kin import user_name
     from andon.tui.app import TopApp
-    from andon.tui.remembered import remember
     from andon.tui.sources.side import Side
-    from andon.tui.terminal import failure_words
 
     app = TopApp(
         feed,
@@ -106,9 +113,13 @@ def _run_app(
     gc.freeze()  # modules are no garbage: no collection need look at them again
     app.run()
     guard.leave()
-    remember(app.state)
-    failure = guard.failure or app.failure
-    if failure is not None:
-        notice(failure_words(failure))
-        return 1
-    return 0
+    return app
+
+
+def _reported(failure: BaseException | None) -> int:
+    if failure is None:
+        return 0
+    from andon.tui.terminal import failure_words
+
+    notice(failure_words(failure))
+    return 1

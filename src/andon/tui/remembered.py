@@ -64,6 +64,17 @@ def choices_of(state: TopState) -> dict[str, Any]:
     }
 
 
+def without_options(state: TopState, begun: TopState, kept: TopState) -> TopState:
+    """What to remember of a session: what an option set, and no key has changed since, applied
+    once."""
+    if state.interval_seconds == begun.interval_seconds:
+        state = replace(state, interval_seconds=kept.interval_seconds)
+    now, then, before = state.processes, begun.processes, kept.processes
+    if (now.sort, now.reverse) == (then.sort, then.reverse):
+        now = replace(now, sort=before.sort, reverse=before.reverse)
+    return replace(state, processes=now)
+
+
 def remember(state: TopState) -> None:
     """Written whole and renamed; a folder that cannot be written is no reason to fail."""
     import tempfile  # at the end only: the first picture need not wait for it
