@@ -42,6 +42,7 @@ user() {
     uid=$1; shift
     setpriv --reuid $uid --regid $uid --clear-groups env XDG_STATE_HOME=/tmp/state$uid "$@"
 }
+forked() { PYTHONPATH=$PYTHONPATH:$TESTS "$PYTHON" -P -c "$FORKED" 2>&1; }
 take() { user $1 "$PYTHON" -P -m andon.cli run -q --simulate 8 --no-wait -- true; }
 hold() {  # a lease of another user's that is held until the script ends
     user $1 "$PYTHON" -P -m andon.cli run --simulate 2 -- sleep 600 &
@@ -52,6 +53,27 @@ book() {
     mkdir -p $1/leases $1/tickets $1/cordons
     chmod 755 $1 $1/cordons; chmod 1777 $1/leases $1/tickets
 }
+"""
+# Lines of a user's number and a command of andon; each is forked from one interpreter.
+FORKED = """
+import os, shlex, subprocess, sys
+from tests.support.warm import keeper
+keeper.preload_all(keeper.PRELOADED)
+subprocess.Popen = keeper.Popen
+for line in sys.stdin:
+    uid, *words = shlex.split(line)
+    sys.stdout.flush()
+    if not (pid := os.fork()):
+        os.setgroups([])
+        os.setgid(int(uid))
+        os.setuid(int(uid))
+        command = [sys.executable, "-P", "-m", "andon.cli", *words]
+        env = {**os.environ, "XDG_STATE_HOME": f"/tmp/state{uid}"}
+        keeper.run(
+            dict(args=command, env=env, cwd="/", umask=0o022, session=False, group=-1, parent=0,
+                 passed=[]), [0, 1, 2]
+        )
+    print("exited", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 LOOPBACK = r"""
 "$PYTHON" -c 'import fcntl, socket, struct
@@ -73,7 +95,8 @@ def hidden_folders() -> str:
 
 def on_a_machine(script: str, network: bool = False, **programs: str) -> str:
     """Run a shell script as root of such a machine; what it printed. Programs are Python, started
-    by `user UID "$PYTHON" -P -c "$NAME"`. With a network of its own every port is free."""
+    by `user UID "$PYTHON" -P -c "$NAME"`; `forked` runs a list of commands in a cheap way. With a
+    network of its own every port is free."""
     if os.geteuid() != 0:
         pytest.skip("other users and mounts need root")
     need("unshare", "setpriv", "mount")
@@ -91,7 +114,9 @@ def on_a_machine(script: str, network: bool = False, **programs: str) -> str:
             "CLOSED": closed_folders(),
             "HIDDEN": hidden_folders(),
             "SCRIPT": PREPARE + (LOOPBACK if network else "") + script,
+            "FORKED": FORKED,
             "PYTHON": sys.executable,
+            "TESTS": str(REPOSITORY),
             "PYTHONPATH": str(REPOSITORY / "src"),
         },
     )
