@@ -17,6 +17,8 @@ from tests.integration.conftest import andon
 from tests.integration.serving import READY_SECONDS, Served
 
 AXE = REPOSITORY / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+COLOUR_RULES = ("color-contrast", "link-in-text-block")
+GROUND = "getComputedStyle(document.documentElement).backgroundColor"
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -72,15 +74,16 @@ def sign_in(page: Page, served: Served) -> None:
     expect(page.get_by_text("signed in")).to_be_visible()
 
 
-def violations(page: Page) -> list[str]:
-    """What axe finds wrong with the page as it is; one line each. While something fades in, its
-    colours are not yet those that stay: what is found counts if it is found again."""
+def violations(page: Page, *only: str) -> list[str]:
+    """What axe finds wrong with the page as it is, or by the rules named; one line each. While
+    something fades in, its colours are not yet those that stay: what is found counts if it is
+    found again."""
     if page.evaluate("typeof axe === 'undefined'"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     found: list[dict[str, Any]] = []
     for _ in range(3):
-        run = "axe.run(document, {resultTypes: ['violations']})"
-        found = page.evaluate(run)["violations"]
+        run = "options => axe.run(document, {resultTypes: ['violations'], ...options})"
+        found = page.evaluate(run, {"runOnly": list(only)} if only else {})["violations"]
         if not found:
             break
         page.wait_for_function("document.getAnimations().every(one => one.playState !== 'running')")
@@ -88,6 +91,28 @@ def violations(page: Page) -> list[str]:
         f"{rule['id']}: {rule['help']}: {[node['html'][:160] for node in rule['nodes'][:3]]}"
         for rule in found
     ]
+
+
+def violations_in_both_themes(page: Page) -> list[str]:
+    """The same for a page in the light theme, and what its colours do in the dark one."""
+    light, found = page.evaluate(GROUND), violations(page)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"light => {GROUND} !== light", arg=light)
+    found += [f"dark: {one}" for one in violations(page, *COLOUR_RULES)]
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function(f"light => {GROUND} === light", arg=light)
+    return found
+
+
+def drawn(page: Page) -> None:
+    """Until the page shows what it was last asked for: two frames are laid out."""
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def sideways(page: Page) -> int:
+    """By how many pixels the page is wider than its window."""
+    found: int = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    return found
 
 
 def tiles(page: Page) -> Any:

@@ -17,7 +17,15 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from andon.leases.book import Book
 from andon.units import GIB
-from tests.integration.board import opened, serving_node, sign_in, tiles, uuids, violations
+from tests.integration.board import (
+    opened,
+    serving_node,
+    sign_in,
+    tiles,
+    uuids,
+    violations,
+    violations_in_both_themes,
+)
 from tests.integration.browser import Window, chromium
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, kill, line, running, soon, work_pid
@@ -92,18 +100,14 @@ def rows(page: Page) -> Locator:
     return page.locator("li.lease")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_where_nobody_holds_one_the_page_teaches(
-    browser: Browser, home: Served, scheme: str
-) -> None:
-    with opened(browser, color_scheme=scheme) as seen:
-        seen.page.goto(home.url)
-        seen.page.get_by_role("link", name="Leases").click()
-        expect(seen.page.get_by_role("heading", name="No leases")).to_be_visible()
-        for text in ("andon run -- python train.py", "andon lease --gpus 1 --for 2h"):
-            expect(seen.page.get_by_role("button", name=f"copy: {text}")).to_be_visible()
-        assert violations(seen.page) == []
-        assert seen.complaints == []
+def test_where_nobody_holds_one_the_page_teaches(seen: Window, home: Served) -> None:
+    seen.page.goto(home.url)
+    seen.page.get_by_role("link", name="Leases").click()
+    expect(seen.page.get_by_role("heading", name="No leases")).to_be_visible()
+    for text in ("andon run -- python train.py", "andon lease --gpus 1 --for 2h"):
+        expect(seen.page.get_by_role("button", name=f"copy: {text}")).to_be_visible()
+    assert violations_in_both_themes(seen.page) == []
+    assert seen.complaints == []
 
 
 def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Path) -> None:
@@ -117,13 +121,11 @@ def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Pat
         assert violations(seen.page) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_lease_says_who_what_and_until_when(browser: Browser, home: Served, scheme: str) -> None:
+def test_a_lease_says_who_what_and_until_when(seen: Window, home: Served) -> None:
     shared = ("--shared", "--memory", "2GiB", "--devices", "1")
     with (
         running("lease", *SIMULATED, "--gpus", "1", "--devices", "0", "--for", "2h", *WORK) as one,
         running("run", *SIMULATED, *shared, *WORK) as two,
-        opened(browser, color_scheme=scheme) as seen,
     ):
         assert (line(one), line(two)) == ("started", "started")
         sign_in(seen.page, home)
@@ -140,7 +142,7 @@ def test_a_lease_says_who_what_and_until_when(browser: Browser, home: Served, sc
         expect(other).to_contain_text("of 2.0 GiB reserved")
         expect(other).to_contain_text("its command ends")
         expect(other.get_by_role("button", name="Extend", exact=True)).to_have_count(0)
-        assert violations(seen.page) == []
+        assert violations_in_both_themes(seen.page) == []
         assert seen.complaints == []
 
 

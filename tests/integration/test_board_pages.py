@@ -6,9 +6,19 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
-from tests.integration.board import opened, sign_in, tiles, uuids, violations
+from tests.integration.board import (
+    GROUND,
+    drawn,
+    opened,
+    sideways,
+    sign_in,
+    tiles,
+    uuids,
+    violations,
+    violations_in_both_themes,
+)
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving
 
@@ -38,41 +48,63 @@ def seen(browser: Browser) -> Iterator[Window]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def readers_window(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+@pytest.fixture
+def reader(readers_window: Window) -> Window:
+    """One window for the tests that only look and never sign in: a page is loaded once for all of
+    them, and each goes where it looks. What an earlier test complained about is not repeated."""
+    readers_window.complaints.clear()
+    return readers_window
+
+
 def board(page: Page, served: Served) -> None:
-    page.goto(served.url)
+    page.goto(f"{served.url}/#/")
     expect(tiles(page)).to_have_count(DEVICES)
 
 
-def test_every_device_has_a_lamp_with_a_shape_and_a_word(seen: Window, home: Served) -> None:
-    board(seen.page, home)
-    expect(seen.page.locator("li.tile.red")).to_have_count(1)
-    expect(seen.page.locator("li.tile.grey")).to_have_count(1)
+def go_to(page: Page, served: Served, name: str) -> None:
+    """A page of the board, once it is drawn."""
+    page.goto(f"{served.url}/#/{name}")
+    drawn(page)
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.get_by_role("main")).not_to_be_empty()
+
+
+def test_every_device_has_a_lamp_with_a_shape_and_a_word(reader: Window, home: Served) -> None:
+    board(reader.page, home)
+    expect(reader.page.locator("li.tile.red")).to_have_count(1)
+    expect(reader.page.locator("li.tile.grey")).to_have_count(1)
     shapes = {
-        colour: seen.page.locator(f"li.tile.{colour} svg.lamp > *").first.evaluate(
+        colour: reader.page.locator(f"li.tile.{colour} svg.lamp > *").first.evaluate(
             "one => one.tagName + (one.getAttribute('d') || one.getAttribute('class') || '')"
         )
         for colour in ("green", "red", "grey")
     }
     assert len(set(shapes.values())) == 3
-    words = seen.page.locator("li.tile .word").all_inner_texts()
+    words = reader.page.locator("li.tile .word").all_inner_texts()
     assert len(words) == DEVICES
     assert "lost" in words
     assert "free" in words
     assert any(word.startswith("in use by ") for word in words)
-    expect(seen.page.get_by_role("link", name=re.compile("^GPU 2, lost"))).to_be_visible()
+    expect(reader.page.get_by_role("link", name=re.compile("^GPU 2, lost"))).to_be_visible()
 
 
-def test_the_headline_answers_in_words(seen: Window, home: Served) -> None:
-    board(seen.page, home)
-    headline = seen.page.get_by_role("heading", level=1)
+def test_the_headline_answers_in_words(reader: Window, home: Served) -> None:
+    board(reader.page, home)
+    headline = reader.page.get_by_role("heading", level=1)
     expect(headline).to_have_text(re.compile(r"GPU 2 .*lost"))
-    expect(seen.page).to_have_title(re.compile(r"SIMULATED · GPU 2 .* · andon"))
+    expect(reader.page).to_have_title(re.compile(r"SIMULATED · GPU 2 .* · andon"))
 
 
-def test_everything_says_that_it_is_simulated(seen: Window, home: Served) -> None:
+def test_everything_says_that_it_is_simulated(reader: Window, home: Served) -> None:
     for name in PAGES:
-        seen.page.goto(f"{home.url}/#/{name}")
-        expect(seen.page.get_by_text("SIMULATED", exact=True)).to_be_visible()
+        reader.page.goto(f"{home.url}/#/{name}")
+        expect(reader.page.get_by_text("SIMULATED", exact=True)).to_be_visible()
 
 
 def test_no_request_leaves_the_machine_and_nothing_complains(seen: Window, home: Served) -> None:
@@ -87,21 +119,29 @@ def test_no_request_leaves_the_machine_and_nothing_complains(seen: Window, home:
     assert seen.complaints == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", [*PAGES, "device"])
-def test_axe_finds_nothing(browser: Browser, home: Served, name: str, scheme: str) -> None:
-    with opened(browser, color_scheme=scheme) as seen:
-        board(seen.page, home)
-        if name == "device":
-            name = f"device/{quote(uuids(seen.page)[0])}"
-        seen.page.goto(f"{home.url}/#/{name}")
-        expect(seen.page.get_by_role("heading", level=1)).to_be_visible()
-        assert violations(seen.page) == []
+def test_axe_finds_nothing_on_any_page_in_both_themes(reader: Window, home: Served) -> None:
+    board(reader.page, home)
+    wrong = {}
+    for name in (*PAGES, f"device/{quote(uuids(reader.page)[0])}"):
+        go_to(reader.page, home, name)
+        if found := violations_in_both_themes(reader.page):
+            wrong[name] = found
+    assert wrong == {}
+    assert reader.complaints == []
 
 
-def test_axe_finds_nothing_in_the_help_and_on_a_phone(browser: Browser, home: Served) -> None:
+def test_on_a_phone_nothing_sticks_out_and_axe_finds_nothing_in_the_help(
+    browser: Browser, home: Served
+) -> None:
     with opened(browser, viewport={"width": 390, "height": 844}) as seen:
         board(seen.page, home)
+        device = quote(uuids(seen.page)[0])
+        wide = {}
+        for name in (*PAGES, f"device/{device}"):
+            go_to(seen.page, home, name)
+            if found := max(0, sideways(seen.page)):
+                wide[name] = found
+        assert wide == {}
         seen.page.get_by_role("button", name="help").click()
         expect(seen.page.get_by_role("dialog")).to_be_visible()
         assert violations(seen.page) == []
@@ -143,8 +183,10 @@ def test_a_card_tells_more_after_a_moment_and_never_over_a_lit_tile(
     expect(card).to_contain_text("GPU 0")
 
 
-def test_a_mouse_that_rests_where_a_tile_appears_opens_no_card(seen: Window, home: Served) -> None:
-    page = seen.page
+def test_a_mouse_that_rests_where_a_tile_appears_opens_no_card(
+    reader: Window, home: Served
+) -> None:
+    page = reader.page
     board(page, home)
     box = tiles(page).nth(0).bounding_box()
     assert box is not None
@@ -186,66 +228,66 @@ def lit_by_hand(route: Route) -> None:
     route.fulfill(json=said)
 
 
-def test_the_board_is_walked_by_keys(seen: Window, home: Served) -> None:
-    board(seen.page, home)
+def test_the_board_is_walked_by_keys(reader: Window, home: Served) -> None:
+    board(reader.page, home)
     focused = "document.activeElement.dataset.uuid"
-    every = uuids(seen.page)
+    every = uuids(reader.page)
     for key, place in (("ArrowRight", 0), ("ArrowRight", 1), ("ArrowLeft", 0), ("ArrowDown", 4),
                        ("ArrowUp", 0)):  # fmt: skip
-        seen.page.keyboard.press(key)
-        assert seen.page.evaluate(focused) == every[place], key
-    seen.page.keyboard.press("Enter")
-    expect(seen.page.get_by_role("heading", level=1)).to_contain_text("GPU 0")
-    seen.page.keyboard.press("b")
-    expect(tiles(seen.page)).to_have_count(DEVICES)
-    seen.page.keyboard.press("?")
-    expect(seen.page.get_by_role("dialog")).to_be_visible()
-    seen.page.keyboard.press("Escape")
-    expect(seen.page.get_by_role("dialog")).to_be_hidden()
-    seen.page.keyboard.press("?")
-    seen.page.get_by_role("button", name="Close").click()
-    expect(seen.page.get_by_role("dialog")).to_be_hidden()
+        reader.page.keyboard.press(key)
+        assert reader.page.evaluate(focused) == every[place], key
+    reader.page.keyboard.press("Enter")
+    expect(reader.page.get_by_role("heading", level=1)).to_contain_text("GPU 0")
+    reader.page.keyboard.press("b")
+    expect(tiles(reader.page)).to_have_count(DEVICES)
+    reader.page.keyboard.press("?")
+    expect(reader.page.get_by_role("dialog")).to_be_visible()
+    reader.page.keyboard.press("Escape")
+    expect(reader.page.get_by_role("dialog")).to_be_hidden()
+    reader.page.keyboard.press("?")
+    reader.page.get_by_role("button", name="Close").click()
+    expect(reader.page.get_by_role("dialog")).to_be_hidden()
 
 
-def test_searching_keeps_the_stations_in_their_places(seen: Window, home: Served) -> None:
-    board(seen.page, home)
-    seen.page.keyboard.press("/")
-    seen.page.keyboard.type("lost")
-    expect(seen.page.locator("li.tile.faded")).to_have_count(DEVICES - 1)
-    expect(tiles(seen.page)).to_have_count(DEVICES)
-    seen.page.keyboard.press("Escape")
-    expect(seen.page.locator("li.tile.faded")).to_have_count(0)
+def test_searching_keeps_the_stations_in_their_places(reader: Window, home: Served) -> None:
+    board(reader.page, home)
+    reader.page.keyboard.press("/")
+    reader.page.keyboard.type("lost")
+    expect(reader.page.locator("li.tile.faded")).to_have_count(DEVICES - 1)
+    expect(tiles(reader.page)).to_have_count(DEVICES)
+    reader.page.keyboard.press("Escape")
+    expect(reader.page.locator("li.tile.faded")).to_have_count(0)
 
 
-def test_a_device_has_charts_reasons_processes_and_facts(seen: Window, home: Served) -> None:
-    board(seen.page, home)
-    seen.page.goto(f"{home.url}/#/device/{quote(uuids(seen.page)[0])}")
+def test_a_device_has_charts_reasons_processes_and_facts(reader: Window, home: Served) -> None:
+    board(reader.page, home)
+    reader.page.goto(f"{home.url}/#/device/{quote(uuids(reader.page)[0])}")
     for title in ("Utilisation", "Memory", "Temperature", "Power", "Clocks", "Active share", "PCIe",
                   "NVLink", "Throttling", "Processes"):  # fmt: skip
-        expect(seen.page.get_by_role("figure", name=re.compile(f"^{title}"))).to_be_visible()
-    expect(seen.page.locator("canvas")).to_have_count(8)
+        expect(reader.page.get_by_role("figure", name=re.compile(f"^{title}"))).to_be_visible()
+    expect(reader.page.locator("canvas")).to_have_count(8)
     for title in ("Why", "Alerts", "Processes now", "Facts"):
-        expect(seen.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
-    expect(seen.page.get_by_text("andon why 0")).to_be_visible()
-    expect(seen.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean \d+ %"))
+        expect(reader.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+    expect(reader.page.get_by_text("andon why 0")).to_be_visible()
+    expect(reader.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean \d+ %"))
            ).to_be_visible()  # fmt: skip
-    missing = seen.page.get_by_role("heading", name=re.compile(r"^\d+ values? missing$"))
+    missing = reader.page.get_by_role("heading", name=re.compile(r"^\d+ values? missing$"))
     expect(missing).to_be_visible()
     energy = seen.page.locator("dl.facts > div").filter(has_text="energy since the driver was")
     expect(energy).to_have_text(re.compile(r"^energy since the driver was loaded\d+\.\d\d kWh$"))
 
 
-def test_charts_move_and_change_their_range(seen: Window, home: Served) -> None:
-    board(seen.page, home)
-    seen.page.goto(f"{home.url}/#/device/{quote(uuids(seen.page)[0])}")
-    seen.page.get_by_role("button", name="earlier").click()
-    expect(seen.page).to_have_url(re.compile(r"until=\d+"))
-    seen.page.get_by_role("button", name="now").click()
-    expect(seen.page).not_to_have_url(re.compile(r"until="))
-    seen.page.get_by_role("button", name="1 y").click()
-    expect(seen.page).to_have_url(re.compile(r"seconds=31536000"))
-    expect(seen.page.locator("canvas")).to_have_count(8)
-    assert seen.complaints == []
+def test_charts_move_and_change_their_range(reader: Window, home: Served) -> None:
+    board(reader.page, home)
+    reader.page.goto(f"{home.url}/#/device/{quote(uuids(reader.page)[0])}")
+    reader.page.get_by_role("button", name="earlier").click()
+    expect(reader.page).to_have_url(re.compile(r"until=\d+"))
+    reader.page.get_by_role("button", name="now").click()
+    expect(reader.page).not_to_have_url(re.compile(r"until="))
+    reader.page.get_by_role("button", name="1 y").click()
+    expect(reader.page).to_have_url(re.compile(r"seconds=31536000"))
+    expect(reader.page.locator("canvas")).to_have_count(8)
+    assert reader.complaints == []
 
 
 def test_processes_sort_and_hide_command_lines_without_the_token(
@@ -316,42 +358,41 @@ def test_processes_are_grouped_with_sums(seen: Window, home: Served, by: str, he
     assert violations(page) == []
 
 
-def test_one_node_is_not_listed_and_health_is_told_in_words(seen: Window, home: Served) -> None:
-    board(seen.page, home)
-    expect(seen.page.locator("header nav a", has_text="Health")).to_be_visible()
-    expect(seen.page.locator("header nav a", has_text="Nodes")).to_have_count(0)
-    seen.page.goto(f"{home.url}/#/health")
-    expect(seen.page.get_by_text(re.compile(r"missed"))).to_be_visible()
-    told = seen.page.get_by_role("main").inner_text()
+def test_one_node_is_not_listed_and_health_is_told_in_words(reader: Window, home: Served) -> None:
+    board(reader.page, home)
+    expect(reader.page.locator("header nav a", has_text="Health")).to_be_visible()
+    expect(reader.page.locator("header nav a", has_text="Nodes")).to_have_count(0)
+    reader.page.goto(f"{home.url}/#/health")
+    expect(reader.page.get_by_text(re.compile(r"missed"))).to_be_visible()
+    told = reader.page.get_by_role("main").inner_text()
     assert "% of one core" in told
     assert not re.search(r"\b(own cpu|readable|buffered|snapshots)\b", told)
 
 
-def test_the_help_names_every_key_and_mark(seen: Window, home: Served) -> None:
-    board(seen.page, home)
-    seen.page.keyboard.press("?")
-    told = seen.page.get_by_role("dialog").inner_text()
+def test_the_help_names_every_key_and_mark(reader: Window, home: Served) -> None:
+    board(reader.page, home)
+    reader.page.keyboard.press("?")
+    told = reader.page.get_by_role("dialog").inner_text()
     for word in ("74 %", "line", "bar", "flag", "lightly used", "dashed line", "[", "]", "+", "0"):
         assert word in told, word
-    seen.page.keyboard.press("Escape")
-    expect(seen.page.get_by_role("dialog")).to_be_hidden()
+    reader.page.keyboard.press("Escape")
+    expect(reader.page.get_by_role("dialog")).to_be_hidden()
     for key, place in (("c", "charts"), ("p", "processes"), ("a", "alerts"), ("r", "runs"),
                        ("l", "leases"), ("h", "health"), ("b", "")):  # fmt: skip
-        seen.page.keyboard.press(key)
-        expect(seen.page).to_have_url(re.compile(f"#/{place}$"))
+        reader.page.keyboard.press(key)
+        expect(reader.page).to_have_url(re.compile(f"#/{place}$"))
 
 
 def test_the_theme_is_the_systems_until_one_is_chosen(browser: Browser, home: Served) -> None:
     with opened(browser, color_scheme="dark") as seen:
         board(seen.page, home)
-        ground = "getComputedStyle(document.documentElement).backgroundColor"
-        dark = seen.page.evaluate(ground)
+        dark = seen.page.evaluate(GROUND)
         seen.page.get_by_role("button", name="light theme").click()
-        light = seen.page.evaluate(ground)
+        light = seen.page.evaluate(GROUND)
         assert light != dark
         seen.page.reload()
         expect(tiles(seen.page)).to_have_count(DEVICES)
-        assert seen.page.evaluate(ground) == light
+        assert seen.page.evaluate(GROUND) == light
 
 
 def test_without_the_token_it_is_read_only_and_says_what_to_run(seen: Window, home: Served) -> None:
@@ -372,32 +413,18 @@ def test_a_command_is_copied(browser: Browser, home: Served) -> None:
         assert copied == f"andon open --url {home.url}"  # its port is not the usual one
 
 
-@pytest.mark.parametrize(("width", "height", "devices"), [(1440, 900, 64), (1280, 720, 64)])
-def test_64_devices_fit_on_one_screen(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory, width: int, height: int,
-    devices: int,
-) -> None:  # fmt: skip
-    with (
-        serving(tmp_path_factory.mktemp("many"), "--no-history", simulate=devices) as served,
-        opened(browser, viewport={"width": width, "height": height}) as seen,
-    ):
+def test_64_devices_fit_on_one_screen(seen: Window, tmp_path: Path) -> None:
+    with serving(tmp_path, "--no-history", simulate=64) as served:
+        seen.page.set_viewport_size({"width": 1440, "height": 900})
         seen.page.goto(served.url)
-        expect(tiles(seen.page)).to_have_count(devices)
-        scrolls = "document.documentElement.scrollHeight - innerHeight"
-        assert seen.page.evaluate(scrolls) <= 0
-        assert seen.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-        outside = tiles(seen.page).evaluate_all(
-            "all => all.filter(one => one.getBoundingClientRect().bottom > innerHeight).length"
-        )
-        assert outside == 0
-
-
-def test_nothing_sticks_out_on_a_phone(browser: Browser, home: Served) -> None:
-    with opened(browser, viewport={"width": 390, "height": 844}) as seen:
-        board(seen.page, home)
-        device = quote(uuids(seen.page)[0])
-        for name in (*PAGES, f"device/{device}"):
-            seen.page.goto(f"{home.url}/#/{name}")
-            expect(seen.page.get_by_role("main")).not_to_be_empty()
-            wide = "document.documentElement.scrollWidth - innerWidth"
-            assert seen.page.evaluate(wide) <= 0, name
+        expect(tiles(seen.page)).to_have_count(64)
+        for size in (ViewportSize(width=1440, height=900), ViewportSize(width=1280, height=720)):
+            seen.page.set_viewport_size(size)
+            drawn(seen.page)
+            scrolls = "document.documentElement.scrollHeight - innerHeight"
+            assert seen.page.evaluate(scrolls) <= 0, size
+            assert sideways(seen.page) <= 0, size
+            outside = tiles(seen.page).evaluate_all(
+                "all => all.filter(one => one.getBoundingClientRect().bottom > innerHeight).length"
+            )
+            assert outside == 0, size
