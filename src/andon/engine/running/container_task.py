@@ -19,12 +19,14 @@ def task_command(
     devices: Sequence[Device],
     environment: Mapping[str, str],
     command: Sequence[str],
+    engine: str | None = None,
     stdin: bool = False,
     sweep: bool = True,
 ) -> list[str]:
-    """`label` is the id of the lease. `stdin` passes this process's input on; without `sweep`,
-    what other supervisors left behind stays."""
+    """`label` is the id of the lease, `engine` the one that the setting names or this one. `stdin`
+    passes this process's input on; without `sweep`, what other supervisors left behind stays."""
     task = {
+        "engine": engine,
         "container": dict(container),
         "lease": label,
         "devices": [
