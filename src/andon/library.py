@@ -4,6 +4,7 @@ Thread-safe and fork-safe: a child process starts with nothing and opens its own
 """
 
 import atexit
+import logging
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from andon.engine.sampling.sampler import Costs, Sampler
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
 
+log = logging.getLogger("andon")
 LINGER_SECONDS = 30.0  # an open driver session keeps a laptop's GPU awake, so it is closed
 
 
@@ -82,6 +84,7 @@ class Shared:
         self._used = time.monotonic()
         if self._sampler is None:
             self._sampler = open_sampler(self.settings, masks_may_change=True)
+            self._sampler.on_long_wait = log.info
             threading.Thread(target=self._linger, name="andon linger", daemon=True).start()
         return self._sampler
 

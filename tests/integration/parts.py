@@ -119,7 +119,7 @@ def docker_engine(folder: Path, storage: str = "vfs") -> Iterator[Docker]:
     with daemon(*command, log=folder / "dockerd.log", PATH=path):
         wait_until(Path(engine.socket).is_socket, "the engine's socket")
         engine("version")
-        engine("import", str(_image(folder)), "tiny")
+        engine("import", str(busybox_image(folder)), "tiny")
         yield engine
 
 
@@ -138,7 +138,8 @@ def _gpu_hook(folder: Path) -> Path:
     return hook.parent
 
 
-def _image(folder: Path) -> Path:
+def busybox_image(folder: Path) -> Path:
+    """A tar that an engine can import: busybox, as `sh` and a few others."""
     busybox = shutil.which("busybox", path=PATH)
     assert busybox
     with tarfile.open(folder / "tiny.tar", "w") as tar:

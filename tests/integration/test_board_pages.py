@@ -273,7 +273,7 @@ def test_a_device_has_charts_reasons_processes_and_facts(reader: Window, home: S
            ).to_be_visible()  # fmt: skip
     missing = reader.page.get_by_role("heading", name=re.compile(r"^\d+ values? missing$"))
     expect(missing).to_be_visible()
-    energy = seen.page.locator("dl.facts > div").filter(has_text="energy since the driver was")
+    energy = reader.page.locator("dl.facts > div").filter(has_text="energy since the driver was")
     expect(energy).to_have_text(re.compile(r"^energy since the driver was loaded\d+\.\d\d kWh$"))
 
 

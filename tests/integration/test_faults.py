@@ -96,6 +96,16 @@ def test_a_slow_device_is_waited_for(node: StandIn, sampler: Sampler) -> None:
     assert all_ok(sampler.once())
 
 
+def test_who_waits_long_for_a_first_reading_is_told_once_what_for(
+    node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.engine.sampling.sampler.LONG_WAIT_SECONDS", 0.0)
+    told: list[str] = []
+    sampler.on_long_wait = told.append
+    until(sampler, all_ok)
+    assert told == ["still waiting for the reader process of nvidia devices to start"]
+
+
 def test_a_crash_in_the_library_costs_a_reader_and_not_an_answer(
     node: StandIn, sampler: Sampler
 ) -> None:
@@ -105,7 +115,8 @@ def test_a_crash_in_the_library_costs_a_reader_and_not_an_answer(
     after = sampler.once()
     assert all_ok(after), "it was replaced within the tick"
     assert sampler.reader_pids() != reader
-    assert [d.device for d in after.devices] == [d.device for d in before.devices]
+    same = [[(d.device.uuid, d.device.index) for d in one.devices] for one in (before, after)]
+    assert same[0] == same[1]
 
 
 def test_a_library_that_always_crashes_is_told_and_not_hammered(

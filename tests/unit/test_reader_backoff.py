@@ -58,8 +58,19 @@ def test_a_reader_that_still_talks_is_not_stuck() -> None:
 
 
 def test_starting_python_has_its_own_time() -> None:
-    assert reader_backoff.waits_until(Life(ReaderPhase.STARTING, 10.0, 10.0), 1.0) == 15.0
-    assert reader_backoff.waits_until(Life(ReaderPhase.OPENING, 10.0, 10.0), 1.0) == 12.0
+    starting, opening = (Life(p, 10.0, 10.0) for p in (ReaderPhase.STARTING, ReaderPhase.OPENING))
+    assert reader_backoff.waits_until(starting, 1.0) == 30.0
+    assert reader_backoff.waits_until(opening, 1.0) == 12.0
+    assert not reader_backoff.is_stuck(starting, None, now=29.9)
+    assert reader_backoff.is_stuck(starting, None, now=30.0)
+
+
+def test_time_without_a_processor_counts_against_no_driver_within_limits() -> None:
+    opening = Life(ReaderPhase.OPENING, 10.0, 10.0)
+    assert reader_backoff.waits_until(opening, 1.0, starved_seconds=7.0) == 19.0
+    assert reader_backoff.waits_until(opening, 1.0, starved_seconds=1000.0) == 72.0
+    assert not reader_backoff.is_stuck(opening, None, now=26.9, starved_seconds=7.0)
+    assert reader_backoff.is_stuck(opening, None, now=27.0, starved_seconds=7.0)
 
 
 def test_a_lost_card_is_looked_for_again_ever_more_seldom() -> None:

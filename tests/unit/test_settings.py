@@ -86,6 +86,7 @@ EXPECTED = Settings(
     runs_keep_days=30.0,
     runs_megabytes=500,
     map_gpus=2,
+    containers_engine="podman",
     jobs_log_megabytes=7,
     jobs_keep_days=3.0,
     jobs_idle_seconds=5.0,
@@ -142,6 +143,8 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     co2_grams_per_kwh = 380
     [map]
     gpus = 2
+    [containers]
+    engine = "podman"
     [jobs]
     log_megabytes = 7
     keep_days = 3
@@ -175,6 +178,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
         "ANDON_HISTORY_MAX_MEGABYTES": "20",
         "ANDON_RUNS_KEEP_DAYS": "30", "ANDON_RUNS_MEGABYTES": "500", "ANDON_MAP_GPUS": "2",
+        "ANDON_CONTAINERS_ENGINE": "podman",
         "ANDON_JOBS_LOG_MEGABYTES": "7", "ANDON_JOBS_KEEP_DAYS": "3", "ANDON_JOBS_IDLE": "5s",
         "ANDON_JOBS_SUBMIT_OVER_HTTP": "yes",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",

@@ -55,7 +55,7 @@ def run(task: Mapping[str, Any], command: Sequence[str]) -> int:
     """The exit code of the command, or ours where it could not be started."""
     kept = SignalsKept()
     contained = ContainedCommand(
-        open_engine(),
+        open_engine(task["engine"]),
         options_from_json(task["container"]),
         command,
         stdin=task["stdin"],

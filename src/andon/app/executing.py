@@ -1,18 +1,27 @@
-"""Which executor a command gets: this machine's container engine, by what is installed."""
+"""Which executor a command gets: this machine's container engine, by the setting and by what is
+installed."""
 
 import shutil
 
+from andon.app.settings import load_settings
 from andon.errors import Unavailable
 from andon.ports import Executor
 from andon.registry import EXECUTORS, load
 
+AUTO = "auto"
 ENGINES = ("docker", "podman")
 
 
-def open_engine() -> Executor:
-    """Docker where it is installed, else Podman."""
-    found = next((name for name in ENGINES if shutil.which(name) is not None), None)
+def open_engine(name: str | None = None) -> Executor:
+    """The named one, or the setting's; by itself Docker where it is installed, else Podman."""
+    wanted = name or load_settings({}).settings.containers_engine
+    names = ENGINES if wanted == AUTO else (wanted,)
+    found = next((name for name in names if shutil.which(name) is not None), None)
     if found is None:
+        if wanted != AUTO:
+            raise Unavailable(
+                f"{wanted} is not installed here", hint="see the setting containers.engine"
+            )
         raise Unavailable(
             "there is no container engine here: neither docker nor podman is installed",
             hint="install one, or run the command without --image",

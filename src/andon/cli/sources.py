@@ -47,5 +47,6 @@ def sampling_ahead(choices: Choices) -> "Sampler":
     takes as long as our imports.
     """
     sampler = sampling(choices)
+    sampler.on_long_wait = lambda text: notice(text, choices)
     sampler.begin()
     return sampler

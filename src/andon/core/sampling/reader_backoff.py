@@ -5,7 +5,8 @@ from enum import StrEnum
 
 from andon.core.retrying import BackOff, doubled_seconds
 
-HELLO_SECONDS = 5.0  # starting an interpreter on a loaded machine is not the driver's fault
+HELLO_SECONDS = 20.0  # starting an interpreter on a loaded machine is not the driver's fault
+MOST_STARVED_SECONDS = 60.0  # that are added where a reader got no processor
 OPENING_DEADLINES = 2.0  # initialising a driver is slower than reading from it
 ABANDON_SECONDS = 10.0
 MOST_READERS = 2
@@ -47,17 +48,27 @@ class Attempts:
     last_abandoned: float = 0.0
 
 
-def waits_until(life: Life, deadline_seconds: float) -> float:
-    """Until when a sample waits for a reader that is not open yet."""
+def waits_until(life: Life, deadline_seconds: float, starved_seconds: float = 0.0) -> float:
+    """Until when a sample waits for a reader that is not open yet. `starved_seconds`: how long it
+    has waited for a processor in this phase, which is not the driver's fault either."""
     if life.phase is ReaderPhase.STARTING:
-        return life.since + HELLO_SECONDS
-    return life.since + OPENING_DEADLINES * deadline_seconds
+        return life.since + HELLO_SECONDS + allowed_seconds(starved_seconds)
+    return life.since + OPENING_DEADLINES * deadline_seconds + allowed_seconds(starved_seconds)
 
 
-def is_stuck(life: Life, outstanding_since: float | None, now: float) -> bool:
+def allowed_seconds(starved_seconds: float) -> float:
+    """The time by which a deadline moves for a reader that got no processor."""
+    return min(starved_seconds, MOST_STARVED_SECONDS)
+
+
+def is_stuck(
+    life: Life, outstanding_since: float | None, now: float, starved_seconds: float = 0.0
+) -> bool:
     """Whether to abandon a reader: it was asked long ago and has sent nothing since."""
-    if life.phase is not ReaderPhase.OPEN:
-        return now - life.since >= ABANDON_SECONDS
+    if life.phase is ReaderPhase.STARTING:  # no driver has been called yet
+        return now - life.since >= HELLO_SECONDS + allowed_seconds(starved_seconds)
+    if life.phase is ReaderPhase.OPENING:
+        return now - life.since >= ABANDON_SECONDS + allowed_seconds(starved_seconds)
     if outstanding_since is None:
         return False
     return now - max(outstanding_since, life.heard) >= ABANDON_SECONDS

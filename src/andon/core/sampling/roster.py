@@ -43,6 +43,8 @@ class Roster:
     def __init__(self, vendor: str, deadline_seconds: float) -> None:
         self.vendor = vendor
         self.deadline_seconds = deadline_seconds
+        self.extra_seconds = 0.0
+        """By which the deadline of the first answers moves: their reader got no processor."""
         self.entries: dict[str, RosterEntry] = {}
         self.impossible = 0
         """Impossible values so far; they are shown as unknown."""
@@ -125,7 +127,8 @@ class Roster:
 
     def awaited_until(self, now: float) -> float | None:
         """Deadline of the last card that may still answer in time; None if there is none."""
-        ends = [since + self.deadline_seconds for since in self._pending.values()]
+        limit = self.deadline_seconds + self.extra_seconds
+        ends = [since + limit for since in self._pending.values()]
         return max((end for end in ends if end > now), default=None)
 
     def outstanding_since(self) -> float | None:
@@ -137,12 +140,13 @@ class Roster:
     def settle(self, at: float, now: float, reader_silent_since: float | None) -> None:
         """Mark cards that did not answer: called once per sample, after the answers."""
         shown = {entry.card for entry in self.entries.values()}
+        limit = self.deadline_seconds + self.extra_seconds - 1e-6
         for key, since in self._pending.items():
-            if key not in shown and now - since >= self.deadline_seconds - 1e-6:
+            if key not in shown and now - since >= limit:
                 self._show_card(self._cards[key], at)
         for entry in self.entries.values():
             silent = self._silent_since(entry, reader_silent_since)
-            if silent is not None and now - silent >= self.deadline_seconds - 1e-6:
+            if silent is not None and now - silent >= limit:
                 self._change(
                     entry, State.STALE, *self._silence(_lasted(entry, silent, at, now)), at
                 )

@@ -56,6 +56,7 @@ class Settings:
     runs_keep_days: float = 365.0
     runs_megabytes: int = 2000
     map_gpus: int = 1024
+    containers_engine: str = "auto"
     jobs_log_megabytes: int = 100
     jobs_keep_days: float = 30.0
     jobs_idle_seconds: float = 60.0
@@ -227,6 +228,11 @@ FIELDS = (
     Field(
         "map_gpus", "map.gpus", "ANDON_MAP_GPUS", WHOLE,
         "the most GPUs that andon map takes at once, whatever is asked for", 1, 1024,
+    ),
+    Field(
+        "containers_engine", "containers.engine", "ANDON_CONTAINERS_ENGINE", TEXT,
+        "the engine of --image; auto is Docker where it is installed, else Podman",
+        choices=("auto", "docker", "podman"),
     ),
     Field(
         "jobs_log_megabytes", "jobs.log_megabytes", "ANDON_JOBS_LOG_MEGABYTES", WHOLE,

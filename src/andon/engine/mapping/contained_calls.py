@@ -68,9 +68,16 @@ class MapContainers:
         words: Sequence[str],
         stdin: bool = False,
     ) -> list[str]:
-        options = options_to_json(self.options)
-        devices = place.whole_devices()
-        return task_command(options, label, devices, told, words, stdin=stdin, sweep=False)
+        return task_command(
+            options_to_json(self.options),
+            label,
+            place.whole_devices(),
+            told,
+            words,
+            self.executor.name,
+            stdin=stdin,
+            sweep=False,
+        )
 
     def clean(self, label: str) -> None:
         """Remove what a killed process left of its container."""

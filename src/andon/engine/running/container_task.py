@@ -19,14 +19,16 @@ def task_command(
     devices: Sequence[Device],
     environment: Mapping[str, str],
     command: Sequence[str],
+    engine: str | None = None,
     stdin: bool = False,
     sweep: bool = True,
     attempt: str | None = None,
 ) -> list[str]:
-    """`label` is the id of the lease. `stdin` passes this process's input on; without `sweep`,
-    what other supervisors left behind stays; the folder of a job's attempt is told the container.
-    """
+    """`label` is the id of the lease, `engine` the one that the setting names or this one. `stdin`
+    passes this process's input on; without `sweep`, what other supervisors left behind stays; the
+    folder of a job's attempt is told the container."""
     task = {
+        "engine": engine,
         "container": dict(container),
         "lease": label,
         "devices": [

@@ -14,6 +14,7 @@ from andon.core.sampling.reader_backoff import Attempts, Life, ReaderPhase
 from andon.core.sampling.roster import Roster
 from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
+from andon.host.starvation import starved_seconds
 from andon.model import wire, wire_in
 from andon.model.device import Device, Fault, FaultCode, Reading
 from andon.model.request import ReaderRequest, Ring, RunAccount, ring_from_json
@@ -31,6 +32,11 @@ BROKEN_HINT = "the reader runs as `python -m andon.reader`; check that this work
 LONGEST_REASON = 500
 REPORT_HINT = "please report this with the output of `andon doctor`"
 NAMES_SECONDS = 0.6  # slightly longer than the reader itself waits for process names
+_WAITS_FOR = {
+    ReaderPhase.STARTING: "still waiting for the reader process of {} devices to start",
+    ReaderPhase.OPENING: "still waiting for the driver of {} devices to be opened",
+    ReaderPhase.OPEN: "still waiting for the first reading of {} devices",
+}
 CRASH_HINT = "the vendor's library crashed in its own process; andon is starting a new one"
 
 
@@ -164,6 +170,8 @@ class Vendor:
         self._lost_since: float | None = None
         self._silent_since: float | None = None
         """Since when the abandoned readers have not answered; also covers their successors."""
+        self._starved_before = 0.0
+        self._has_settled = False  # whether this reader has had one whole round
         self._said_why = False
         self._before: dict[str, Reading] = {}
         self._names_due: dict[str, float] = {}
@@ -193,9 +201,33 @@ class Vendor:
         if self._reader is None:
             return None
         if self._life.phase is ReaderPhase.OPEN:
-            return self.roster.awaited_until(now) or self._names_awaited_until(now)
-        end = reader_backoff.waits_until(self._life, self.roster.deadline_seconds)
+            found = self.roster.awaited_until(now)
+            if found is None and not self._has_settled:
+                extra = reader_backoff.allowed_seconds(self._starved_seconds())
+                self.roster.extra_seconds = extra
+                found = self.roster.awaited_until(now)
+            return found or self._names_awaited_until(now)
+        life, deadline = self._life, self.roster.deadline_seconds
+        end = reader_backoff.waits_until(life, deadline)
+        if end <= now:
+            end = reader_backoff.waits_until(life, deadline, self._starved_seconds())
         return end if end > now else None
+
+    def _starved_seconds(self) -> float:
+        """How long its reader has waited for a processor since its phase began."""
+        if self._reader is None:
+            return 0.0
+        return max(0.0, starved_seconds(self._reader.pid) - self._starved_before)
+
+    def _enter(self, phase: ReaderPhase, now: float) -> None:
+        self._starved_before += self._starved_seconds()
+        self._life = Life(phase, now, now)
+
+    def first_answer_words(self) -> str | None:
+        """What its first answer waits for; None once there was one."""
+        if self._reader is None or self._has_settled:
+            return None
+        return _WAITS_FOR[self._life.phase].format(self.name)
 
     def _names_awaited_until(self, now: float) -> float | None:
         """Every card has answered, but names may follow; no card is stale without them."""
@@ -262,8 +294,12 @@ class Vendor:
         if silent_since is None and self._reader and self._life.phase is not ReaderPhase.OPEN:
             silent_since = self._life.since
         self.roster.settle(at, now, silent_since)
+        self.roster.extra_seconds = 0.0
+        self._has_settled = self._has_settled or self._life.phase is ReaderPhase.OPEN
         if silent_since is not None and now - silent_since >= self.roster.deadline_seconds:
-            reason = f"the driver has not responded for {human_seconds(now - silent_since)}"
+            starting = self._reader is not None and self._life.phase is ReaderPhase.STARTING
+            who = "its reader process" if starting else "the driver"
+            reason = f"{who} has not responded for {human_seconds(now - silent_since)}"
             self.fault = Fault(self.name, reason, STUCK_HINT, FaultCode.NOT_RESPONDING)
 
     def close(self, timeout_seconds: float = 0.5) -> None:
@@ -298,6 +334,7 @@ class Vendor:
             self.fault = Fault(self.name, error.reason, error.hint, FaultCode.READER_ENDED)
             return
         self._life, self._born, self._before = Life(ReaderPhase.STARTING, now, now), now, {}
+        self._starved_before, self._has_settled = 0.0, False
         self._names_due, self._said_why = {}, False
         self._reader.ask(self._request)
 
@@ -310,11 +347,11 @@ class Vendor:
 
     def _progress(self, message: wire.Json, at: float, now: float) -> None:
         if "hello" in message:
-            self._life = Life(ReaderPhase.OPENING, now, now)
+            self._enter(ReaderPhase.OPENING, now)
         elif "glanced" in message:
             self.roster.glanced([wire_in.card_from_json(c) for c in message["glanced"]], at)
         elif "opened" in message:
-            self._life = Life(ReaderPhase.OPEN, now, now)
+            self._enter(ReaderPhase.OPEN, now)
             self.versions, self.fault, self._both = message["versions"], self._detour(), None
             self.roster.opened([wire_in.card_from_json(c) for c in message["opened"]], at, now)
             self.roster.asked(now)
@@ -411,6 +448,9 @@ class Vendor:
     def _give_up_if_stuck(self, now: float) -> None:
         reader, waiting_since = self._reader, self.roster.outstanding_since()
         if reader is None or not reader_backoff.is_stuck(self._life, waiting_since, now):
+            return
+        starved = self._starved_seconds()
+        if not reader_backoff.is_stuck(self._life, waiting_since, now, starved):
             return
         if self._silent_since is None:
             self._silent_since = self._life.since if waiting_since is None else waiting_since

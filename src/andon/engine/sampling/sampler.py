@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FIRST_SAMPLE_SECONDS = 0.1  # CPU use is a difference: two readings closer than this say nothing
 STARTING_SHARE = 0.02  # of all processors: if starting up took more, it was measured instead
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 86_400.0
+LONG_WAIT_SECONDS = 2.0
 NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card may be stuck
 LEFTOVER_SECONDS = 0.5
 
@@ -102,6 +103,8 @@ class Sampler:
         self._mark: Mark | None = None
         self._account = RunAccount.NONE
         self._places = self._asked_ahead = False
+        self.on_long_wait: Callable[[str], None] | None = None
+        """Is told once what a first reading waits for, if it takes more than two seconds."""
 
     # For callers.
 
@@ -298,6 +301,8 @@ class Sampler:
         while True:
             now = time.monotonic()
             late = {v: end for v in self._vendors if (end := v.awaited_until(now)) is not None}
+            if waited >= LONG_WAIT_SECONDS and self.on_long_wait is not None:
+                self._tell_what_is_awaited(late)
             started = time.perf_counter()
             try:
                 # What arrived since the last sample is taken even when no answer is due.
@@ -312,6 +317,13 @@ class Sampler:
             finally:
                 waited += time.perf_counter() - started
             vendor.hear(reader, messages, time.time(), time.monotonic())
+
+    def _tell_what_is_awaited(self, late: Iterable[Vendor]) -> None:
+        """Once: a person who waits for the first reading of a busy machine knows why."""
+        tell, self.on_long_wait = self.on_long_wait, None
+        words = [words for vendor in late if (words := vendor.first_answer_words()) is not None]
+        if tell is not None and words:
+            tell(words[0])
 
     def _new_events(self) -> "tuple[Event, ...]":
         """Passed to every session at once: this snapshot may be for a single caller."""

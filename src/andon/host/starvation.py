@@ -1,0 +1,25 @@
+"""How long a process has waited for a processor: on a busy machine that is no one's fault."""
+
+import os
+
+from andon.kernel_files import read
+
+NANOSECONDS = 1e9
+_BYTES = 128
+
+
+def starved_seconds(pid: int, proc: str = "/proc") -> float:
+    """Of its thread that waited longest, since it began; 0 where the kernel does not count it."""
+    tasks = f"{proc}/{pid}/task"
+    try:
+        found = os.listdir(tasks)  # noqa: PTH208 - names are enough
+    except OSError:
+        return 0.0
+    texts = [read(f"{tasks}/{task}/schedstat", _BYTES) or b"" for task in found]
+    return max(map(waited_seconds, texts), default=0.0)
+
+
+def waited_seconds(text: bytes) -> float:
+    """From a `schedstat`: time on a processor, time waiting for one, number of turns."""
+    fields = text.split()
+    return int(fields[1]) / NANOSECONDS if len(fields) >= 2 and fields[1].isdigit() else 0.0
