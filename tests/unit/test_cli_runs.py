@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from andon.app.runs import runs_folder
-from andon.cli.command_group import CommandGroup
+from andon.cli.commands.command_group import CommandGroup
 from andon.cli.commands.runs.group import COMMANDS, runs
 from andon.cli.commands.runs.opened import complete_run
 from andon.cli.main import run

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.command_group import CommandGroup
+from andon.cli.commands.command_group import CommandGroup
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal

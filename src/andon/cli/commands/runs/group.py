@@ -4,7 +4,7 @@ import time
 
 import click
 
-from andon.cli.command_group import CommandGroup
+from andon.cli.commands.command_group import CommandGroup
 from andon.cli.commands.runs.opened import reading
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
