@@ -5,7 +5,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.engine.jobs.folder import CONTAINER, SMALL_BYTES, write_whole
-from andon.host.kin import container_members, here
 from andon.host.private_files import read_regular
 from andon.model.job import AttemptClaim
 
@@ -23,6 +22,8 @@ def container_of(attempt: Path) -> str | None:
 
 def container_lives(attempt: Path, claim: AttemptClaim) -> bool:
     """Whether a process of its container lives; asks every process of the machine."""
+    from andon.host.kin import container_members, here  # few jobs have a container
+
     if claim.boot != here().boot:
         return False
     identity = container_of(attempt)
