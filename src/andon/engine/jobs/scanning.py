@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from andon.engine.jobs.container_files import container_lives
 from andon.engine.jobs.folder import (
     ADOPTED,
     AGAIN,
@@ -188,6 +187,8 @@ class Scanner:
         now = time.monotonic()
         due, lives = self._containers.get(folder, (0.0, False))
         if now >= due:
+            from andon.engine.jobs.container_files import container_lives  # most have no container
+
             lives = container_lives(folder, claim)
             self._containers[folder] = (now + CONTAINER_SECONDS, lives)
         return lives
