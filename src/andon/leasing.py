@@ -145,12 +145,7 @@ class LeaseRequest:
     def __enter__(self) -> Held:
         return self.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _give_back(self._held.pop())
 
     async def __aenter__(self) -> Held:

@@ -86,6 +86,14 @@ def test_who_of_simulated_devices_has_the_past_of_the_simulated_server(home: Ser
     assert known == {row["user"] for row in here["users"] if row["device_seconds"] is not None}
 
 
+def test_the_links_of_a_servers_devices_are_shown(home: Served) -> None:
+    done = andon(home.state, "devices", "1", "--topology", "--json", "--url", home.url)
+    assert done.code == 0, done.err
+    [device] = done.json()["devices"]
+    assert (device["label"], device["cpus"]) == ("1", None)
+    assert device["missing"]["cpus"] != "not asked for"
+
+
 def test_a_device_without_a_past_and_a_wrong_question_are_told(home: Served) -> None:
     assert andon(home.state, "history", "99", "--url", home.url).code == 5
     assert andon(home.state, "history", "-n", "20000", "--url", home.url).code == 2

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from andon.cli.main import run as cli
+from andon.core.settings.resolution import Settings
 from andon.engine.jobs.folder import JobsFolder, jobs_path
 from andon.engine.jobs.starting import is_dispatched
+from andon.engine.sampling.placed_feed import PlacedFeed
 from andon.engine.sampling.sampler import Sampler
+from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.model.device import Snapshot
 from tests.integration.conftest import PCI, andon, until
 from tests.integration.leasing import records
 from tests.integration.queueing import cleaned, settle
-from tests.integration.serving import serving
 from tests.standin import StandIn, hung, lost
 from tests.support.waiting import wait_for
 
@@ -53,15 +56,23 @@ def test_a_box_with_two_switches_and_nvlink_is_shown(node: StandIn) -> None:
     assert {one["source"] for one in found["devices"]} == {"nvml"}
 
 
-def test_a_server_tells_of_its_links_when_somebody_asks(node: StandIn, tmp_path: Path) -> None:
-    with serving(tmp_path / "state", "--no-history", simulate=None) as served:
+def test_a_server_asks_for_links_when_somebody_wants_them(node: StandIn, sampler: Sampler) -> None:
+    feed = SnapshotFeed(sampler.subscribe(0.2), Settings(), sampler.costs)
+    placed = PlacedFeed(sampler, feed)
+    try:
+        assert feed.wait_for_first(60)
         assert topology_calls(node) == {}
-        first = andon("devices", "--topology", "--url", served.url)
-        assert first.code == 0, first.err
-        assert "NVLink: GPU 2, 3\nNVLink: GPU 4, 5\n" in first.out
-        again = andon("devices", "3", "--topology", "--json", "--url", served.url).json()
-        assert [one["numa_node"] for one in again["devices"]] == [0]
+        first = placed.latest()
+
+        def known() -> bool:
+            found = placed.latest()
+            nodes = [one.device.place.numa_node for one in found.devices]
+            return found.at > first.at and nodes == [0] * 4 + [1] * 4
+
+        wait_for(known)
         assert topology_calls(node)["nvmlDeviceGetTopologyCommonAncestor"] == 28, "asked once"
+    finally:
+        feed.close()
 
 
 def test_links_are_asked_for_once_and_only_where_they_matter(
@@ -155,22 +166,24 @@ def test_a_bound_command_runs_on_the_cpus_next_to_its_devices(
 
 
 def test_jobs_and_workers_get_linked_devices_and_are_bound_too(
-    node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    node: StandIn,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     cpu = min(os.sched_getaffinity(0))
     node.write(StandIn.box(first_cpu=cpu, last_cpu=cpu))
     script = "import os; print(sorted(os.sched_getaffinity(0)))"
     leased = andon("lease", "-d", "1", "--bind", "--", PYTHON, "-c", script)
     assert json.loads(leased.out) == [cpu], leased.err
-    mapped = andon("map", "-d", "2,6", "--bind", "--items", os.devnull, "--", "true")
-    assert (mapped.code, mapped.out) == (125, "")
     items = tmp_path / "items"
     items.write_text("a\nb\n")
     mapped = andon("map", "-d", "6", "--bind", "--items", str(items), "--", PYTHON, "-c", script)
     assert mapped.out.splitlines() == [str([cpu])] * 2, mapped.err
     assert f"GPU 6: bound to the CPUs {cpu}, next to its devices, NUMA node 1" in mapped.err
-    for refused in (("map", "--cpu", "1", "--bind"), ("submit", "--image", "x", "--bind")):
-        assert "--bind" in andon(*refused, "--", "true").err
+    for refused, code in (("map --cpu 1 --bind -- true", 125), ("submit --image x --bind x", 2)):
+        assert cli(refused.split()) == code
+        assert "--bind" in capsys.readouterr().err
     with cleaned(settle(monkeypatch, tmp_path)):
         asked = ("submit", "--gpus", "2", "-d", "0,2,3,5", "--bind", "--wait", "--")
         done = andon(*asked, PYTHON, "-c", script)

@@ -159,7 +159,7 @@ def test_run_is_an_id_its_beginning_a_file_or_last(
     write_record(folder / "b.jsonl", begin(id="aaxxyyzz", at=BEGAN + 5), end())
     for word in ("aabbccdd", "aab", str(path)):
         assert finder.resolve(word).id == "aabbccdd", word
-    assert finder.resolve("last").id == "aaxxyyzz"
+    assert finder.resolve("last").id == finder.resolve("@").id == "aaxxyyzz"
     monkeypatch.chdir(folder)
     assert finder.resolve("a.jsonl").path == str(path)
 

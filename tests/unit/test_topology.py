@@ -276,8 +276,14 @@ def test_the_matrix_has_a_legend_and_the_groups_in_words() -> None:
         one.device.place for one in shown.devices
     ]
     assert again.devices[3] == unplaced.devices[3], "a device that came later has no place yet"
-    whole = Snapshot("n", 1.0, devices=tuple(statuses))
-    assert max(map(len, render_topology(whole, 80, color=False).splitlines())) <= 80
+    whole = render_topology(Snapshot("n", 1.0, devices=tuple(statuses)), 80, color=False)
+    assert max(map(len, whole.splitlines())) <= 80
+    assert "…" not in whole
+    narrow = render_topology(shown, 36, color=False)
+    assert narrow.splitlines()[2:10] == [
+        "       GPU 0  GPU 1", "GPU 0      X    NV4", "GPU 1    NV4      X", "GPU 4    SYS    SYS",
+        "", "       GPU 4  NUMA  CPUS", "GPU 0    SYS     0  0-31", "GPU 1    SYS     0  0-31",
+    ]  # fmt: skip
 
 
 def test_what_is_unknown_is_said_with_its_reason() -> None:

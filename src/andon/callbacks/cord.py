@@ -10,7 +10,6 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Self
 
 from andon import library
@@ -159,12 +158,7 @@ class Cord(AbstractContextManager["Cord"]):
                 self._reported[alert.id] = alert.level
                 yield alert
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _forget(self) -> None:

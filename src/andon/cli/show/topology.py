@@ -45,7 +45,7 @@ def render_topology(snapshot: Snapshot, width: int, color: bool) -> str:
     heading = say(snapshot.node, "bold")
     if mark := unreal(snapshot):
         heading = heading + say(f"  {mark}", "bold reverse")
-    lines = [heading, Text(), *_matrix(devices, links, labels), Text()]
+    lines = [heading, Text(), *_matrix(devices, links, labels, width), Text()]
     shown = {link.kind for link in links.values()}
     lines += [say(text, "dim") for kind, text in LEGEND.items() if kind in shown]
     lines += [Text()] if shown else []
@@ -60,21 +60,33 @@ def _matrix(
     devices: Sequence[Device],
     links: Mapping[tuple[str, str], DeviceLink],
     labels: Mapping[str, str],
+    width: int,
 ) -> list[Text]:
-    names = [title(labels[device.uuid]) for device in devices]
-    size = max([len(name) for name in names], default=0)
-    rows = [say("".ljust(size))]
-    for name in names:
-        rows[0] = rows[0] + say(" " * GAP + name.rjust(size), "dim")
-    rows[0] = rows[0] + say(" " * GAP + "NUMA", "dim") + say(" " * GAP + "CPUS", "dim")
-    for one, name in zip(devices, names, strict=True):
-        row = say(name.ljust(size), "bold")
-        for other in devices:
-            row = row + say(" " * GAP) + _cell(links.get((one.uuid, other.uuid)), size)
-        node = "?" if one.place.numa_node is None else str(one.place.numa_node)
-        row = row + say(" " * GAP + node.rjust(4)) + say(" " * GAP + (one.place.cpus or "?"))
-        rows.append(row)
+    """In blocks of as many columns as the screen has room for; NUMA and CPUs stand in the last."""
+    names = {device.uuid: title(labels[device.uuid]) for device in devices}
+    size = max(map(len, names.values()), default=0)
+    tail = 2 * GAP + len("NUMA") + max((len(one.place.cpus or "?") for one in devices), default=0)
+    count = max(1, (width - size - max(tail, 2 * GAP + len("NUMACPUS"))) // (size + GAP))
+    rows: list[Text] = []
+    for place in range(0, len(devices), count):
+        shown, last = devices[place : place + count], place + count >= len(devices)
+        head = say("".ljust(size))
+        for one in shown:
+            head = head + say(" " * GAP + names[one.uuid].rjust(size), "dim")
+        gap = [Text()] if place else []
+        rows += [*gap, head + say("  NUMA  CPUS", "dim") if last else head]
+        for one in devices:
+            row = say(names[one.uuid].ljust(size), "bold")
+            for other in shown:
+                row = row + say(" " * GAP) + _cell(links.get((one.uuid, other.uuid)), size)
+            rows.append(row + _beside(one) if last else row)
     return rows
+
+
+def _beside(device: Device) -> Text:
+    """Its NUMA node and the CPUs next to it."""
+    node = "?" if device.place.numa_node is None else str(device.place.numa_node)
+    return say(" " * GAP + node.rjust(4)) + say(" " * GAP + (device.place.cpus or "?"))
 
 
 def _cell(link: DeviceLink | None, size: int) -> Text:

@@ -16,7 +16,8 @@ from andon.model.run import RunRow, RunState
 from andon.ports import RunIndex
 
 SUFFIX = ".jsonl"
-LAST = "last"
+LAST = ("last", "@")
+"""The second as it means the last job."""
 UNFINISHED_BYTES = 1024 * 1024  # what a list reads of a record without an end
 BUDGET_SECONDS = 1.0
 FOREVER = float("inf")
@@ -102,8 +103,8 @@ class RunFinder:
         return done
 
     def resolve(self, word: str) -> RunRow:
-        """The run that `last`, a file, an id or its beginning means."""
-        if word == LAST:
+        """The run that `last` or `@`, a file, an id or its beginning means."""
+        if word in LAST:
             self.refresh()
             for row in self.index.find(RunQuery(limit=1)):
                 return row

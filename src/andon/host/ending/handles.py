@@ -8,7 +8,6 @@ import os
 import select
 import signal
 from contextlib import suppress
-from types import TracebackType
 
 from andon.core.processes.proc_stat import ENDED, Stat, parse_stat
 from andon.errors import AndonError, Denied, Gone, Unavailable
@@ -88,12 +87,7 @@ class ProcessHandle:
     def __enter__(self) -> "ProcessHandle":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

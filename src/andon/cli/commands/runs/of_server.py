@@ -11,6 +11,7 @@ import click
 
 from andon.cli.commands.runs.opened import RunListing
 from andon.core.runs.matching import RunQuery, matches
+from andon.engine.records.finder import LAST
 from andon.errors import Gone, Invalid
 from andon.model.json_fields import Wrong
 from andon.model.run import RunRow
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 PAGE = 100
 MOST_BYTES = 512 * 1024 * 1024
-LAST = "last"
 
 
 class RemoteRuns:
@@ -59,7 +59,7 @@ class RemoteRuns:
             return False
 
     def resolve(self, word: str) -> RunRow:
-        if word != LAST:
+        if word not in LAST:
             return self._one(word)
         for row in self._each(RunQuery(limit=1)):
             return row
