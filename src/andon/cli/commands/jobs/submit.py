@@ -1,5 +1,6 @@
 """`andon submit`: queues a command that runs as soon as its devices are free."""
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from andon.model.job.spec import Checkpoint, JobSpec
 
 MOST_RETRIES = 1000
+USUAL_SIGNS = ("/dev/nvidiactl", "/dev/dxg")
+"""Of a GPU; most machines have one of them."""
 JOB_FILES = (".toml", ".json", ".yaml", ".yml")
 
 
@@ -219,6 +222,8 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
 
 def _no_gpu() -> str | None:
     """Why no job can start here; None where there is a GPU, as far as is known without a driver."""
+    if any(map(os.path.exists, USUAL_SIGNS)):  # before the table of all vendors is imported
+        return None
     from pathlib import Path
 
     from andon.host.presence import signs
