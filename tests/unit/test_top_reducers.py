@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from andon.tui.effects import EffectKind
 from andon.tui.keys import KEYS, action_of, key_name
 from andon.tui.page import Frame
-from andon.tui.reducers import ACTIONS, EffectKind, act, clicked, in_help, in_menu, settled, typed
+from andon.tui.reducers import ACTIONS, act, clicked, in_help, in_menu, settled, typed
 from andon.tui.scene import SORT_NAMES, process_entries
 from andon.tui.state import INTERVALS, SPANS, Focus, ProcessChoice, TopState, TopView
 from andon.tui.views.processes import COLUMN_NAMES

@@ -13,14 +13,12 @@ from textual.timer import Timer
 
 from andon.tui.canvas import Canvas
 from andon.tui.driver import TopDriver
+from andon.tui.effects import Effect, EffectKind, Outcome
 from andon.tui.ending import EndDialog, meant_process
 from andon.tui.histories import Histories
 from andon.tui.keys import action_of
 from andon.tui.page import Frame, Page
 from andon.tui.reducers import (
-    Effect,
-    EffectKind,
-    Outcome,
     act,
     clicked,
     in_help,

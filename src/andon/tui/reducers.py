@@ -1,18 +1,16 @@
 """What each action does: the state before and the scene in, the state after and effects out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TypeVar
+from dataclasses import replace
 
-from andon.core.alerting import listing
+from andon.tui.effects import Effect, EffectKind, Outcome
+from andon.tui.moving import back, choose, focus, move, nth, open_chosen, opened, with_cursor
 from andon.tui.page import Frame
-from andon.tui.scene import SORT_NAMES, ProcessEntry, Scene, place_of, process_entries
+from andon.tui.scene import SORT_NAMES, Scene, process_entries
 from andon.tui.state import (
     INTERVALS,
     SPANS,
     Focus,
-    ProcessChoice,
     ProcessKey,
     Prompt,
     PromptKind,
@@ -20,41 +18,11 @@ from andon.tui.state import (
     TopState,
     TopView,
 )
-from andon.tui.users import user_lines
-from andon.tui.views.lists import list_length
 from andon.tui.views.processes import COLUMN_NAMES
 from andon.units import human_seconds
 
 NOTICE_SECONDS = 4.0
 PAGE = 10
-
-
-class EffectKind(StrEnum):
-    """What the app has to do besides showing the new state."""
-
-    QUIT = "quit"
-    COPY = "copy"
-    END = "end"  # ask whether to end the process under the cursor
-    INTERVAL = "interval"
-    PAST = "past"  # another span of the past is needed
-    ENVIRONMENT = "environment"
-    PAUSE = "pause"
-    STEP = "step"
-    STEP_BACK = "step_back"
-    REDRAW = "redraw"
-    SUSPEND = "suspend"
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """One thing to do, and with what."""
-
-    kind: EffectKind
-    text: str = ""
-
-
-R = TypeVar("R")
-Outcome = tuple[TopState, tuple[Effect, ...]]
 
 
 def act(frame: Frame, action: str) -> Outcome:
@@ -63,7 +31,7 @@ def act(frame: Frame, action: str) -> Outcome:
     frame = replace_state(frame, state)
     name, _, value = action.partition(":")
     if name == "view":
-        return _opened(state, TopView(value)), ()
+        return opened(state, TopView(value)), ()
     if name == "sort":
         return _sorted_by(state, value), ()
     return _ACTIONS[name](frame)
@@ -94,8 +62,8 @@ def typed(frame: Frame, key: str, character: str | None) -> Outcome:
 
 def _filtered(state: TopState, prompt: Prompt, text: str) -> TopState:
     if prompt.kind is PromptKind.FILTER:
-        return _choose(state, text=text)
-    return _choose(state, user=text or None, mine=False)
+        return choose(state, text=text)
+    return choose(state, user=text or None, mine=False)
 
 
 def in_menu(frame: Frame, key: str) -> TopState:
@@ -106,7 +74,7 @@ def in_menu(frame: Frame, key: str) -> TopState:
         return replace(state, menu=(row + (1 if key == "down" else -1)) % len(COLUMN_NAMES))
     if key in ("space", "enter", "x"):
         name, hidden = COLUMN_NAMES[row], state.processes.hidden
-        return _choose(state, hidden=hidden ^ {name})
+        return choose(state, hidden=hidden ^ {name})
     return replace(state, menu=None)
 
 
@@ -127,22 +95,13 @@ def settled(state: TopState, scene: Scene, now: float) -> TopState:
         state = replace(state, device=uuids[0])
     rows = process_entries(scene, state.processes)
     if state.view is not TopView.PROCESS:
-        state = _with_cursor(state, rows)
+        state = with_cursor(state, rows)
     if state.follow is not None and scene.snapshot is not None:
         pids = {(p.pid, p.started) for s in scene.snapshot.devices for p in s.processes}
         if state.follow[:2] not in pids:
             text = f"process {state.follow[0]}, which you follow, has ended or left the GPUs"
             state = noticed(replace(state, follow=None), text, now, 60.0)
     return state
-
-
-def _with_cursor(state: TopState, rows: Sequence[ProcessEntry]) -> TopState:
-    place = place_of(rows, state.process)
-    if place is None:
-        return _at(state, rows, state.place) if rows else replace(state, process=None)
-    key = rows[place].key
-    same = state.place == place and state.process == key
-    return state if same else replace(state, place=place, process=key)
 
 
 def noticed(state: TopState, text: str, now: float, seconds: float = NOTICE_SECONDS) -> TopState:
@@ -162,135 +121,29 @@ def clicked(frame: Frame, kind: str, value: object, twice: bool) -> Outcome:
         state = replace(state, rows={**state.rows, state.view: value})
     elif kind == "column" and isinstance(value, int):
         return in_menu(replace_state(frame, replace(state, menu=value)), "space"), ()
-    return _open(replace_state(frame, state)) if twice else (state, ())
-
-
-# Moving.
-
-
-def _opened(state: TopState, view: TopView) -> TopState:
-    return replace(state, view=view, back=(), prompt=None, menu=None, help=False)
-
-
-def _open(frame: Frame) -> Outcome:
-    state = frame.state
-    if state.view is TopView.DEVICES and state.focus is Focus.DEVICES:
-        wanted = TopView.DEVICE if state.device is not None else None
-    elif state.view in (TopView.DEVICES, TopView.PROCESSES, TopView.DEVICE):
-        wanted = TopView.PROCESS if state.process is not None else None
-    else:
-        return _open_row(frame)
-    if wanted is None:
-        return state, ()
-    after = replace(state, view=wanted, back=(*state.back, state.view), environment=False)
-    return after, ()
-
-
-def _open_row(frame: Frame) -> Outcome:
-    """From a list: an alert's device, a lease's device, a user's processes."""
-    state, scene = frame.state, frame.scene
-    uuid: str | None = None
-    if state.view is TopView.ALERTS:
-        alerts = [entry.alert for entry in listing.entries(scene.alerts)]
-        uuid = _nth([alert.subject for alert in alerts], state.row())
-    elif state.view is TopView.LEASES and scene.leases is not None:
-        row = _nth(scene.leases.leases, state.row())
-        uuid = row.devices[0].uuid if row is not None and row.devices else None
-    elif state.view is TopView.USERS:
-        line = _nth(user_lines(scene), state.row())
-        if line is not None:
-            back = (*state.back, state.view)
-            return _choose(replace(state, view=TopView.PROCESSES, back=back), user=line.user), ()
-    if scene.entry(uuid) is None:
-        return state, ()
-    return replace(state, view=TopView.DEVICE, device=uuid, back=(*state.back, state.view)), ()
-
-
-def _nth(rows: Sequence[R], place: int) -> R | None:
-    return rows[min(place, len(rows) - 1)] if rows else None
-
-
-def _back(frame: Frame) -> Outcome:
-    """To the view before; in the first one a filter ends."""
-    state = frame.state
-    if state.back:
-        return replace(state, view=state.back[-1], back=state.back[:-1], environment=False), ()
-    if state.processes.is_filtered and state.view in (TopView.DEVICES, TopView.PROCESSES):
-        return _choose(state, text="", user=None, device=None, mine=False, compute_only=False), ()
-    return replace(state, view=TopView.DEVICES), ()
-
-
-def _move(frame: Frame, by: int) -> Outcome:
-    state = frame.state
-    if state.view is TopView.DEVICES and state.focus is Focus.DEVICES:
-        return _move_device(frame, by), ()
-    if state.view in (TopView.DEVICES, TopView.PROCESSES, TopView.DEVICE):
-        rows = shown_processes(frame)
-        place = place_of(rows, state.process)
-        return _at(state, rows, 0 if place is None else place + by), ()
-    count = list_length(frame)
-    row = max(0, min(count - 1, min(state.row(), count - 1) + by)) if count else 0
-    return replace(state, rows={**state.rows, state.view: row}), ()
-
-
-def shown_processes(frame: Frame) -> list[ProcessEntry]:
-    """The rows that the cursor moves through: on a device's page only its own."""
-    rows = process_entries(frame.scene, frame.state.processes)
-    if frame.state.view is not TopView.DEVICE:
-        return rows
-    uuid = frame.state.device
-    return [row for row in rows if row.use and row.use.entry.status.device.uuid == uuid]
-
-
-def _move_device(frame: Frame, by: int) -> TopState:
-    state, uuids = frame.state, [entry.status.device.uuid for entry in frame.scene.entries]
-    if not uuids:
-        return state
-    place = uuids.index(state.device) if state.device in uuids else 0
-    return replace(state, device=uuids[max(0, min(len(uuids) - 1, place + by))])
-
-
-def _at(state: TopState, rows: Sequence[ProcessEntry], place: int) -> TopState:
-    """The cursor on this row, or the nearest that is a process."""
-    if not rows:
-        return replace(state, process=None, place=0)
-    place = max(0, min(len(rows) - 1, place))
-    while place > 0 and rows[place].key is None:
-        place -= 1
-    return replace(state, process=rows[place].key, place=place)
-
-
-def _focus(frame: Frame) -> Outcome:
-    other = Focus.PROCESSES if frame.state.focus is Focus.DEVICES else Focus.DEVICES
-    state = replace(frame.state, focus=other)
-    return _with_cursor(state, process_entries(frame.scene, state.processes)), ()
+    return open_chosen(replace_state(frame, state)) if twice else (state, ())
 
 
 # Processes.
 
 
-def _choose(state: TopState, **changes: object) -> TopState:
-    choice: ProcessChoice = replace(state.processes, **changes)  # type: ignore[arg-type]
-    return replace(state, processes=choice)
-
-
 def _sorted_by(state: TopState, sort: str) -> TopState:
     """The same column again turns the order round."""
     same = state.processes.sort == sort
-    return _choose(state, sort=sort, reverse=same and not state.processes.reverse)
+    return choose(state, sort=sort, reverse=same and not state.processes.reverse)
 
 
 def _next_sort(frame: Frame, by: int) -> Outcome:
     names = [name for name in SORT_NAMES if name not in frame.state.processes.hidden]
     now = frame.state.processes.sort
     place = names.index(now) if now in names else 0
-    return _choose(frame.state, sort=names[(place + by) % len(names)], reverse=False), ()
+    return choose(frame.state, sort=names[(place + by) % len(names)], reverse=False), ()
 
 
 def _toggle(name: str) -> Callable[[Frame], Outcome]:
     def act_on(frame: Frame) -> Outcome:
         before = getattr(frame.state.processes, name)
-        return _choose(frame.state, **{name: not before}), ()
+        return choose(frame.state, **{name: not before}), ()
 
     return act_on
 
@@ -307,7 +160,7 @@ def _prompt(kind: PromptKind) -> Callable[[Frame], Outcome]:
 def _only_device(frame: Frame) -> Outcome:
     state = frame.state
     device = None if state.processes.device is not None else state.device
-    return _choose(state, device=device), ()
+    return choose(state, device=device), ()
 
 
 def _follow(frame: Frame) -> Outcome:
@@ -343,7 +196,7 @@ def copied_text(frame: Frame) -> str | None:
         ids = [row.id for row in scene.runs or ()]
     elif state.view is TopView.JOBS:
         ids = [row.label for row in scene.jobs or ()]
-    found = _nth(ids, state.row())
+    found = nth(ids, state.row())
     return None if found is None else str(found)
 
 
@@ -396,16 +249,16 @@ def _plain(kind: EffectKind) -> Callable[[Frame], Outcome]:
 
 
 _ACTIONS: dict[str, Callable[[Frame], Outcome]] = {
-    "open": _open,
-    "back": _back,
-    "focus": _focus,
-    "up": lambda frame: _move(frame, -1),
-    "down": lambda frame: _move(frame, 1),
-    "pageup": lambda frame: _move(frame, -PAGE),
-    "pagedown": lambda frame: _move(frame, PAGE),
-    "home": lambda frame: _move(frame, -1_000_000),
+    "open": open_chosen,
+    "back": back,
+    "focus": focus,
+    "up": lambda frame: move(frame, -1),
+    "down": lambda frame: move(frame, 1),
+    "pageup": lambda frame: move(frame, -PAGE),
+    "pagedown": lambda frame: move(frame, PAGE),
+    "home": lambda frame: move(frame, -1_000_000),
     "end": _plain(EffectKind.END),
-    "last": lambda frame: _move(frame, 1_000_000),
+    "last": lambda frame: move(frame, 1_000_000),
     "sort_next": lambda frame: _next_sort(frame, 1),
     "sort_previous": lambda frame: _next_sort(frame, -1),
     "reverse": _toggle("reverse"),

@@ -70,6 +70,7 @@ class Feed:
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
         self._handing = threading.Lock()
         self._waiting: deque[Tick] = deque(maxlen=8)
+        self._unsaid: str | None = None
         self._first = threading.Event()
         self._told_away = False
         self._return: ServerReturn | None = None
@@ -96,6 +97,8 @@ class Feed:
             self._tell = tell
             while self._waiting:
                 tell(self._waiting.popleft())
+            if self._unsaid is not None:
+                tell(Tick(notice=self._unsaid))
 
     def pace(self, interval_seconds: float) -> None:
         self._interval = interval_seconds
@@ -174,6 +177,7 @@ class Feed:
         with self._handing:
             if self._tell is None:
                 self._waiting.append(tick)
+                self._unsaid = tick.notice or self._unsaid  # old ticks are dropped, this is not
             else:
                 self._tell(tick)
         if tick.snapshot is not None:

@@ -144,7 +144,11 @@ class Side:
         if not isinstance(source, ServerSnapshots):
             self._feed.shared.alerts = None
             return
-        page = FromServer(source.server).page()
+        try:
+            page = FromServer(source.server).page()
+        except AndonError:  # it is going away, or shows them to others only: judged here
+            self._feed.shared.alerts = None
+            return
         if (page.node, page.simulated) == (snapshot.node, snapshot.simulated):
             self._feed.shared.alerts = page.alerts
 
