@@ -71,7 +71,7 @@ for line in sys.stdin:
         env = {**os.environ, "XDG_STATE_HOME": f"/tmp/state{uid}"}
         keeper.run(
             dict(args=command, env=env, cwd="/", umask=0o022, session=False, group=-1, parent=0,
-                 passed=[]), [0, 1, 2]
+                 passed=[], most_files=None), [0, 1, 2]
         )
     print("exited", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """

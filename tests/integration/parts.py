@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_for
+
 READY_SECONDS = 60.0
 ANSWER_SECONDS = 120.0  # an engine on a busy machine imports an image
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -185,7 +187,7 @@ class Slurm:
             yield job, int(pid)
         finally:  # a job outlives the daemon that started it
             self("scancel", "--user=root")
-            wait_until(lambda: not self("squeue", "--noheader"), "the end of the job")
+            wait_for(lambda: not self("squeue", "--noheader"), READY_SECONDS, 0.3)
             client.terminate()
             client.wait(READY_SECONDS)
 
@@ -205,7 +207,7 @@ def slurm_cluster(folder: Path, proctrack: str, task: str) -> Iterator[Slurm]:
         for log, command in _slurm_daemons(folder, cluster.node).items():
             running.enter_context(daemon(*command, log=folder / log, **conf))
         wait_until((folder / "munge.sock").is_socket, "munge")
-        wait_until(lambda: _is_idle(cluster), "the node")
+        wait_for(lambda: _is_idle(cluster), READY_SECONDS, 0.3)
         yield cluster
 
 

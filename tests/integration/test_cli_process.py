@@ -27,7 +27,7 @@ HEAVY = (
 
 def _andon(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from andon.cli.entry import main; main()", *args],
+        [sys.executable, "-m", "andon.cli", *args],
         capture_output=True,
         text=True,
         env={**os.environ, **env},
@@ -66,6 +66,7 @@ def test_help_imports_no_command_and_no_engine() -> None:
     assert done.stdout.splitlines()[-1] == ""
 
 
+@pytest.mark.cold
 def test_help_answers_at_once() -> None:
     """CPU time, because other work on this machine must not fail it."""
     assert min(_cpu_seconds("--help") for _ in range(3)) < 0.15
@@ -83,21 +84,20 @@ HOG = "import time\nend = time.monotonic() + 120\nwhile time.monotonic() < end: 
 
 
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="reads /proc")
-@pytest.mark.parametrize(
-    "command", [("status", "--json"), ("watch", "-n", "1", "--format", "jsonl")]
-)
-def test_a_busy_machine_is_busy_in_the_first_sample(command: tuple[str, ...]) -> None:
+def test_a_busy_machine_is_busy_in_the_first_sample() -> None:
     """At least what the hogs take: other work only adds to it."""
+    commands = (("status", "--json"), ("watch", "-n", "1", "--format", "jsonl"))
     hogs = min(2, len(os.sched_getaffinity(0)))
     least = 85.0 * hogs / (os.cpu_count() or 1)
     running = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(hogs)]
     try:
-        found = [_cpu_percent(*command) for _ in range(2)]
+        for command in commands:
+            percent = _cpu_percent(*command)
+            assert percent >= least or _cpu_percent(*command) >= least, (command, percent)
     finally:
         for hog in running:
             hog.kill()
             hog.wait()
-    assert max(found) >= least, found
 
 
 def _cpu_percent(*command: str) -> float:

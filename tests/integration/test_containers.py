@@ -281,7 +281,7 @@ def test_another_user_needs_permission_and_its_containers_are_its_own(
     finally:
         socket.chmod(mode)
     (identity,) = containers(docker)
-    wait_for(lambda: "written" in docker("logs", identity), LONG_SECONDS)
+    wait_for(lambda: "written" in docker("logs", identity), LONG_SECONDS, 0.3)
     assert docker("logs", identity).split() == [str(ALICE), str(ALICE), "written"]
     assert (work / "mine").stat().st_uid == ALICE
     (row,) = run("leases", "--json").json()["leases"]

@@ -77,6 +77,7 @@ def test_it_serves_without_root_and_is_healthy(docker: Docker, image: str) -> No
         wait_for(
             lambda: docker("inspect", "--format", state, name) == "running healthy",
             PATIENCE_SECONDS,
+            first_pause_seconds=0.5,
         )
         assert docker("exec", name, "id", "-u") == "26366"
     finally:

@@ -11,7 +11,7 @@ import pytest
 import socketio
 
 from andon.app.server_jobs import why_not_submit
-from andon.engine.jobs.folder import JobsFolder, jobs_path
+from andon.engine.jobs.folder import LOG, JobsFolder, jobs_path
 from andon.host.kin import user_name
 from andon.web.answers.shapes import ANSWERS
 from tests.integration.queueing import dispatcher_pid, kill_dispatcher
@@ -53,8 +53,12 @@ def jobs(home: Served) -> None:
     for command in (("sh", "-c", script), ("echo", "second", "--token=abc")):
         made = andon(home.state, "submit", "--simulate", "1", "--name", "train", "--", *command)
         assert made.code == 0, made.err
-    wait_for(lambda: asked(home, "/api/jobs/1")["state"] == "running", PATIENCE)
-    wait_for(lambda: "no dispatcher" not in asked(home, "/api/jobs/2")["reason"], PATIENCE)
+    try:
+        wait_for(lambda: asked(home, "/api/jobs/1")["state"] == "running", PATIENCE)
+        wait_for(lambda: "no dispatcher" not in asked(home, "/api/jobs/2")["reason"], PATIENCE)
+    except AssertionError as error:
+        logs = [file.read_text() for file in home.state.rglob(LOG)]
+        raise AssertionError(asked(home, "/api/jobs/1"), logs) from error
 
 
 def test_its_users_jobs_are_shown_whole(home: Served, jobs: None) -> None:

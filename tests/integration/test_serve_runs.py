@@ -163,7 +163,7 @@ def test_the_commands_read_a_servers_runs_as_their_own(
     other.end(60)
     ids = finished.begin.id, other.begin.id
     server = ("--url", home.url, "--token-file", str(home.state / "andon" / "token"))
-    wait_for(lambda: ids[1] in andon(tmp_path, "runs", "--json", *server).out, 60)
+    wait_for(lambda: ids[1] in andon(tmp_path, "runs", "--json", *server).out, 60, 0.3)
     for words in (("--name", "other*", "--json"), ("show", ids[0]), ("tail", ids[0]),
                   ("report", ids[0], "--format", "md"), ("compare", *ids)):  # fmt: skip
         here, there = andon(home.state, "runs", *words), andon(tmp_path, "runs", *words, *server)

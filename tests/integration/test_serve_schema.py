@@ -21,7 +21,7 @@ from tests.support.sharing_parts import gpu
 from tests.support.web_parts import BEARER, Hand, Parts, at_home, end_holders
 
 BOUNDED = settings(
-    max_examples=6,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     database=None,

@@ -173,7 +173,7 @@ def test_where_all_are_at_work_the_next_is_told_so_and_comes_in_later(few: Serve
 def test_dear_questions_delay_only_each_other(tmp_path: Path) -> None:
     """A hundred charts over a week at once: the board and the alerts are asked meanwhile."""
     history = tmp_path / "history.db"
-    devices = seeding.specimens(2)
+    devices = seeding.specimens(1)
     store = SqliteStore(history)
     blocks = seeding.blocks(devices, time.time(), 3.0, Retention())
     store.load([behaviour.describe(one) for one in devices], blocks)
@@ -183,7 +183,7 @@ def test_dear_questions_delay_only_each_other(tmp_path: Path) -> None:
 
         def chart(number: int) -> Answer:
             span = f"since={since + number}&points=2000"
-            return served.ask(f"/api/devices/{number % 2}/charts?{span}")
+            return served.ask(f"/api/devices/0/charts?{span}")
 
         dear = [pool.submit(chart, number) for number in range(100)]
         meanwhile = 0

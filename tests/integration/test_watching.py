@@ -1,6 +1,7 @@
 """A watcher that is killed at any moment: nothing that was to be told is lost, none told twice."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -31,18 +32,16 @@ def test_a_killed_watcher_loses_nothing_and_repeats_only_what_was_under_way(
 ) -> None:
     luck = random.Random(5)
     database, told = tmp_path / "history.db", tmp_path / "told"
-    arguments = (*COMMAND, str(database), str(told))
-    for _ in range(KILLS):
-        with subprocess.Popen(
-            (*arguments, "lose"), stdout=subprocess.PIPE, text=True, cwd=REPOSITORY
-        ) as process:
-            assert process.stdout is not None
+    arguments = (*COMMAND, str(database), str(told), str(KILLS))
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
+        assert process.stdout is not None
+        for _ in range(KILLS):
+            words = next(found for line in process.stdout if (found := line.split())[0] == "pid")
             for _ in range(luck.randrange(1, 120)):
                 assert process.stdout.readline(), "it ended by itself"
-            process.send_signal(signal.SIGKILL)
-    subprocess.run(
-        (*arguments, "calm"), stdout=subprocess.DEVNULL, check=True, timeout=120, cwd=REPOSITORY
-    )
+            os.kill(int(words[1]), signal.SIGKILL)
+        process.stdout.read()
+    assert process.returncode == 0
     messages = told_ids(told)
     counts = Counter(number for message in messages for number in message)
 

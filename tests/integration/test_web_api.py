@@ -58,13 +58,16 @@ def test_the_golden_payloads_are_what_is_said(name: str) -> None:
     assert_golden(f"api/{name}.json", text)
 
 
-def test_the_golden_health_is_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = Parts(tmp_path, [drawn.farm()])
-    said = health(parts.station, parts.shop.parts)
+def test_the_golden_health_is_what_is_said(tmp_path: Path) -> None:
+    for _ in range(20):  # on a machine that is too busy the parts are late, and rightly say so
+        parts = Parts(tmp_path, [drawn.farm()])
+        said = health(parts.station, parts.shop.parts)
+        parts.close()
+        if said["sampler"]["state"] == said["leases"]["state"] == "ok":
+            break
     said |= {"at": AT, "uptime_seconds": 60.0, "version": "0.1.0"}
     said["sampler"]["age_seconds"] = 0.4
     said["leases"] |= {"path": "/run/andon", "owner": "root", "readable": True, "count": 2}
-    parts.close()
     assert_golden("api/health.json", json.dumps(said, indent=2, ensure_ascii=False) + "\n")
 
 

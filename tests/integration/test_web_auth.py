@@ -25,6 +25,7 @@ from andon.web.transport.keys import (
     make_token,
 )
 from tests.support import snapshots as drawn
+from tests.support.rows import rows
 from tests.support.web_parts import BEARER, HOME, OUTSIDE, TOKEN, Caller, Parts, served
 
 WRONG = {"Authorization": "Bearer " + "w" * 43}
@@ -55,7 +56,7 @@ def test_every_answer_carries_the_security_headers_also_a_refusal(home: Caller) 
         assert "set-cookie" not in answer.headers
 
 
-@pytest.mark.parametrize(
+@rows(
     "authorization",
     ["Basic " + TOKEN, TOKEN, "Bearer", "Bearer ", "Bearer  x", f"Bearer {TOKEN}x",
      f"Bearer {TOKEN[:-1]}", f"Token {TOKEN}", "Bearer \xe9"],
@@ -67,7 +68,7 @@ def test_a_key_that_is_not_quite_one_is_wrong(home: Caller, authorization: str) 
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-@pytest.mark.parametrize("form", [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"BEARER  {TOKEN} "])
+@rows("form", [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"BEARER  {TOKEN} "])
 def test_the_schemes_name_is_in_any_case(home: Caller, form: str) -> None:
     assert home.post("/api/links", headers={"Authorization": form}).status_code == 200
 
@@ -118,9 +119,7 @@ def test_a_right_code_passes_on_the_same_machine_as_a_right_token_does(
     assert signed_in == ["code", "token"]
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b'"code"', b'{"code": 5}', b"[" * 30_000, b"\xff"]
-)
+@rows("body", [b"", b"{", b"[]", b'"code"', b'{"code": 5}', b"[" * 30_000, b"\xff"])
 def test_what_is_no_code_is_a_wrong_one(home: Caller, body: bytes) -> None:
     sent = {"Content-Type": "application/json"}
     assert home.post("/api/session", content=body, headers=sent).status_code in (400, 401, 422)
@@ -162,7 +161,7 @@ def test_outside_the_shell_loads_and_nothing_else(outside: Caller) -> None:
         assert outside.get(path).status_code == 401, path
 
 
-@pytest.mark.parametrize("path", ["/api/session", "/socket.io/?EIO=4&transport=polling", "/api/x"])
+@rows("path", ["/api/session", "/socket.io/?EIO=4&transport=polling", "/api/x"])
 def test_nobody_can_fill_the_memory_with_what_they_send(home: Caller, path: str) -> None:
     assert home.post(path, content=b"x" * 64_001, headers=BEARER).status_code == 413
     assert home.post(path, headers={"Transfer-Encoding": "chunked", **BEARER}).status_code == 411
@@ -170,7 +169,7 @@ def test_nobody_can_fill_the_memory_with_what_they_send(home: Caller, path: str)
         assert home.post(path, headers={"Content-Length": size, **BEARER}).status_code == 413
 
 
-@pytest.mark.parametrize(
+@rows(
     "name",
     ["Forwarded", "X-Forwarded-For", "X-Real-IP", "Via", "X-Forwarded-Host", "X-Forwarded-Proto",
      "X-Forwarded-Port", "X-Forwarded-Server", "X-Client-IP", "CF-Connecting-IP", "True-Client-IP",
@@ -346,9 +345,7 @@ def test_anyone_may_ask_for_the_proof_and_it_is_the_right_one(
     assert TOKEN not in answer.text
 
 
-@pytest.mark.parametrize(
-    "nonce", [None, "", "0" * 63, "0" * 65, "0" * 64 + "\n", "G" * 64, "٠" * 64, "0" * 10_000]
-)
+@rows("nonce", [None, "", "0" * 63, "0" * 65, "0" * 64 + "\n", "G" * 64, "٠" * 64, "0" * 10_000])
 def test_a_nonce_that_is_none_is_refused(home: Caller, nonce: str | None) -> None:
     asked = {} if nonce is None else {"nonce": nonce}
     assert home.get("/api/proof", params=asked).status_code == 422

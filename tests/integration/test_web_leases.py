@@ -37,6 +37,7 @@ from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
 from tests.support.described import check
 from tests.support.lease_books import a_book
+from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, owner, ticket
 from tests.support.snapshots import AT, assert_golden
 from tests.support.web_parts import BEARER, HOME, Caller, Parts, end_holders, served
@@ -87,7 +88,7 @@ def test_without_the_token_nothing_is_lent_moved_ended_or_withheld(
     held.release()
 
 
-@pytest.mark.parametrize(
+@rows(
     "body",
     [
         {"gpus": 0},
@@ -145,7 +146,7 @@ def test_what_was_lent_is_written_down(client: Caller, parts: Parts) -> None:
     assert log[3]["lease"] == made["id"]
 
 
-@pytest.mark.parametrize(
+@rows(
     ("asked", "status", "words"),
     [
         ({"gpus": 5}, 409, "5 GPUs requested, only 4 visible"),

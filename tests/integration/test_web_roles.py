@@ -18,6 +18,7 @@ from andon.web.app import _api
 from tests.support import snapshots as drawn
 from tests.support.described import check
 from tests.support.live_parts import WebSocket, live_of
+from tests.support.rows import rows
 from tests.support.web_parts import BEARER, HOME, OUTSIDE, TOKEN, Caller, Parts, served
 
 FRIEND = "http://localhost:3000"
@@ -89,7 +90,7 @@ def test_elsewhere_a_stranger_learns_that_reading_needs_a_key_and_no_name(
         assert outside.get("/api/snapshot").status_code == 401
 
 
-@pytest.mark.parametrize(
+@rows(
     "headers",
     [
         {"X-Forwarded-User": "root"}, {"X-Remote-User": "root"}, {"andon.caller": "root"},
@@ -225,7 +226,7 @@ def test_a_page_of_an_allowed_origin_asks_first_and_then_may(friend: Caller) -> 
     assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, FRIEND)
 
 
-@pytest.mark.parametrize(
+@rows(
     "origin",
     ["http://localhost:3001", "https://localhost:3000", "http://localhost:80.x", "null", "*",
      "http://localhost:3000.evil.example", "http://evil.example/http://localhost:3000"],

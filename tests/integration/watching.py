@@ -1,11 +1,13 @@
 """A watcher as a process of its own, with a hasty clock; it watches until it is killed.
 
-    watching.py DATABASE TOLD lose|calm
+    watching.py DATABASE TOLD TIMES
 
-Devices are lost in turn and come back; a command appends each message to the file TOLD. `calm`
-watches healthy devices until everything is told, and ends.
+Devices are lost in turn and come back; a command appends each message to the file TOLD. So many
+times a watcher is forked, says its pid and watches until it is killed; the last one watches healthy
+devices until everything is told, and ends.
 """
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -67,8 +69,7 @@ def look(lost: int | None) -> Snapshot:
     )
 
 
-def main() -> None:
-    database, told, mode = sys.argv[1:]
+def watch(database: str, told: str, is_lossy: bool) -> None:
     watching.now = now
     notifier = Noting(Path(told))
     bus = Bus()
@@ -81,13 +82,25 @@ def main() -> None:
         gather_seconds=0.0,
     )
     number = int(now().wall * 1000) % DEVICES * SLOT_TICKS
-    while mode == "lose" or watcher.alerts() or watcher.health()["waiting"] or number < 200:
-        lost = number // SLOT_TICKS % DEVICES if mode == "lose" else None
+    while is_lossy or watcher.alerts() or watcher.health()["waiting"] or number < 200:
+        lost = number // SLOT_TICKS % DEVICES if is_lossy else None
         bus.publish(look(lost), number * TICK_SECONDS)
         print(number, flush=True)
         time.sleep(TICK_SECONDS)
         number += 1
     watcher.close()
+
+
+def main() -> None:
+    database, told, times = sys.argv[1:]
+    for _ in range(int(times)):
+        child = os.fork()  # there are no threads yet: to start an interpreter takes much longer
+        if not child:
+            print("pid", os.getpid(), flush=True)
+            watch(database, told, is_lossy=True)
+        os.waitpid(child, 0)
+    print("calm", flush=True)
+    watch(database, told, is_lossy=False)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,16 @@ PATIENCE = 1.2  # each pause is that much longer: to ask takes time away from wh
 LONGEST_PAUSE_SECONDS = 0.05
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Ask again until it holds; that it never does is a failure."""
-    end, pause = time.monotonic() + seconds, 0.002
+def wait_for(
+    condition: Callable[[], object], seconds: float = 60.0, first_pause_seconds: float = 0.002
+) -> None:
+    """Ask again until it holds; that it never does is a failure. Pause longer from the first where
+    asking starts a process."""
+    end, pause = time.monotonic() + seconds, first_pause_seconds
     while not condition():
         assert time.monotonic() < end, "it never came"
         time.sleep(pause)
-        pause = min(pause * PATIENCE, LONGEST_PAUSE_SECONDS)
+        pause = max(pause, min(pause * PATIENCE, LONGEST_PAUSE_SECONDS))
 
 
 def retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:

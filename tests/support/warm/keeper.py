@@ -14,6 +14,7 @@ import io
 import json
 import os
 import pkgutil
+import resource
 import runpy
 import signal
 import socket
@@ -97,6 +98,8 @@ def become(start: Start, descriptors: list[int]) -> None:
     _place(descriptors, start["passed"])
     os.chdir(start["cwd"])
     os.umask(start["umask"])
+    if start["most_files"] is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (start["most_files"],) * 2)
     os.environ.clear()
     os.environ.update(start["env"])
     flags = start["args"][1 : start["args"].index("-m")]

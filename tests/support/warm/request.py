@@ -18,6 +18,7 @@ MODULES = frozenset(
     )
 )  # fmt: skip
 SOURCE = str(Path(__file__).parents[3] / "src")
+_FILES = "--nofile="  # of prlimit, which becomes what it starts
 _EXECUTABLE = sys.executable  # a test may change it
 # What an interpreter, its loader and its C library read only once, when they start.
 _AT_START = ("LD_", "PYTHON", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_")
@@ -35,6 +36,7 @@ class Start(TypedDict):
     group: int
     parent: int
     passed: list[int]  # the numbers of its descriptors after the first three
+    most_files: int | None  # that it may open, where `prlimit` is to say so
 
 
 def module_of(start: Start) -> str:
@@ -49,7 +51,7 @@ def plain_start(args: object, rest: Sequence[Any]) -> tuple[Start, list[int]] | 
      p2cread, _, _, c2pwrite, _, errwrite, restore_signals, gid, gids, uid, umask,
      start_new_session, process_group) = rest  # fmt: skip
     is_plain = (executable, preexec_fn, gid, gids, uid) == (None,) * 5 and not shell
-    words = _words(args)
+    words, most_files = _words(args)
     if not is_plain or not close_fds or not restore_signals or words is None:
         return None
     start = Start(
@@ -61,6 +63,7 @@ def plain_start(args: object, rest: Sequence[Any]) -> tuple[Start, list[int]] | 
         group=process_group,
         parent=os.getpid(),
         passed=sorted(pass_fds),
+        most_files=most_files,
     )
     inherited = ((p2cread, 0), (c2pwrite, 1), (errwrite, 2))
     descriptors = [own if own >= 0 else ours for own, ours in inherited]
@@ -75,14 +78,20 @@ def at_start(environment: Mapping[str, str]) -> dict[str, str]:
     return {**found, _PATH: os.pathsep.join(folders)} if folders else found
 
 
-def _words(args: object) -> list[str] | None:
-    """The words of a command of andon, None for any other."""
+def _words(args: object) -> tuple[list[str] | None, int | None]:
+    """The words of a command of andon, None for any other; and how many files it may open."""
     if isinstance(args, str | bytes | os.PathLike) or not isinstance(args, Iterable):
-        return None
-    words = [os.fsdecode(word) for word in args]
+        return None, None
+    words, most_files = [os.fsdecode(word) for word in args], None
+    if words[:1] == ["prlimit"] and words[1:2] and words[1].startswith(_FILES):
+        soft, _, hard = words[1].removeprefix(_FILES).partition(":")
+        words, most_files = words[2:], int(soft)
+        if soft != hard:
+            return None, None
     flags = words[1 : words.index("-m")] if "-m" in words else [""]
     is_ours = words[:1] == [_EXECUTABLE] and set(flags) <= FLAGS
-    return words if is_ours and MODULES & {*words[len(flags) + 2 : len(flags) + 3]} else None
+    is_ours &= bool(MODULES & {*words[len(flags) + 2 : len(flags) + 3]})
+    return words if is_ours else None, most_files
 
 
 def _texts(env: Mapping[Any, Any]) -> dict[str, str]:
