@@ -10,6 +10,7 @@ import sysconfig
 import tarfile
 from collections.abc import Iterator
 from importlib import metadata
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ pytestmark = [
 DEPLOY = REPOSITORY / "deploy/docker"
 PATIENCE_SECONDS = 120.0
 LEFT_OUT = {
-    "test", "tests", "idlelib", "tkinter", "lib2to3", "turtledemo", "ensurepip", "__pycache__",
-    "site-packages", "dist-packages", "pydoc_data",
+    "test", "tests", "idlelib", "tkinter", "lib2to3", "turtledemo", "ensurepip", "site-packages",
+    "dist-packages", "pydoc_data",
 }  # fmt: skip
 
 
@@ -115,6 +116,7 @@ def test_the_compose_file_says_the_same() -> None:
     devices = service["deploy"]["resources"]["reservations"]["devices"]
     assert devices == [{"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}]
     assert "andon" in compose["volumes"]
+    assert service["volumes"] == ["andon:/var/lib/andon"]  # no folder of the host is made
 
 
 class _ImageTar:
@@ -176,7 +178,8 @@ def _base(folder: Path) -> Path:
 def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     parts = Path(entry.name).parts
     unwanted = LEFT_OUT.intersection(parts) or any(part.startswith("config-") for part in parts)
-    return None if unwanted or entry.name.endswith((".a", ".pyc")) else entry
+    unwanted = unwanted or entry.name.endswith((".a", ".opt-1.pyc", ".opt-2.pyc"))
+    return None if unwanted else entry
 
 
 def _packages() -> list[tuple[Path, str]]:
@@ -196,8 +199,11 @@ def _packages() -> list[tuple[Path, str]]:
         wanted += _required(name, set())
         for file in found.files or ():
             place = Path(str(found.locate_file(file)))
-            if place.is_file() and ".." not in file.parts and place.suffix != ".pyc":
+            if place.is_file() and ".." not in file.parts:
                 files.append((place, str(file)))
+                if (compiled := Path(cache_from_source(str(place)))).is_file():
+                    # Without it every start of Python in the image would compile its modules.
+                    files.append((compiled, str(Path(file).parent / "__pycache__" / compiled.name)))
     return files
 
 
