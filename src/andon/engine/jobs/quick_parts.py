@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     encode_basestring_ascii: Callable[[str], str]
+    make_encoder: Callable[..., Callable[[Any, int], tuple[str, ...]]]
     make_scanner: Callable[[object], Callable[[str, int], tuple[Any, int]]] | None
 else:
     import _signal as signal  # noqa: F401 - for those who import it from here
     import _socket as socket
 
     try:
-        from _json import encode_basestring_ascii, make_scanner
+        from _json import encode_basestring_ascii, make_encoder, make_scanner
     except ImportError:  # another Python than CPython
         make_scanner = None
 
@@ -69,21 +70,15 @@ def loads(content: bytes) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """JSON of plain values, in ASCII."""
+    """JSON of plain values, in ASCII, by the encoder in C that `json` uses."""
     if make_scanner is None:
         import json
 
         return json.dumps(value)
-    if isinstance(value, str):
-        return encode_basestring_ascii(value)
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, dict):
-        pairs = (f"{dumps(str(name))}: {dumps(one)}" for name, one in value.items())
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(dumps, value))}]"
-    return repr(value)
+    encode = make_encoder(
+        None, None, encode_basestring_ascii, None, ": ", ", ", False, False, False
+    )
+    return "".join(encode(value, 0))
 
 
 def receive_descriptors(channel: socket.socket, size: int, most: int) -> tuple[bytes, list[int]]:
