@@ -1,5 +1,6 @@
 """Jobs from their submission to their end, with real dispatchers, supervisors and commands."""
 
+import ctypes
 import json
 import os
 import re
@@ -29,6 +30,7 @@ from tests.support.listening import listener
 from tests.support.waiting import wait_for
 
 LONG = 50.0
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 pytestmark = pytest.mark.timeout(150)
 
 
@@ -409,6 +411,21 @@ def test_a_lease_that_is_released_ends_its_job(folder: JobsFolder) -> None:
     queue = until_settled(folder)
     assert queue.standings[1].state is JobState.CANCELLED
     assert queue.standings[1].reason == "its lease was released"
+
+
+def test_a_zombie_that_is_not_reaped_does_not_delay_the_end(folder: JobsFolder) -> None:
+    """As in a container without an init: here this process is who should reap it."""
+    submit([shell("sleep 600 & echo $!; wait", git=False, grace_seconds=600.0)])
+    until_begun(folder, 1)
+    queue, child = Queue(folder), int(folder.output(1, 1).read_text())
+    kernel = ctypes.CDLL(None)
+    kernel.prctl(SUBREAPER, 1, 0, 0, 0)
+    try:
+        acts.cancel(folder, queue.jobs[1], queue.standings[1])
+        assert until_settled(folder).standings[1].state is JobState.CANCELLED
+    finally:
+        kernel.prctl(SUBREAPER, 0, 0, 0, 0)
+    assert os.waitpid(child, os.WNOHANG)[0] == child
 
 
 def test_a_short_job_passes_a_large_one_only_where_that_is_not_delayed(folder: JobsFolder) -> None:

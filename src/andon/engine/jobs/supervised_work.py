@@ -3,7 +3,7 @@
 The supervisor imports it from beside itself, without andon.
 """
 
-# ruff: noqa: PTH112, PTH123
+# ruff: noqa: PTH112, PTH123, PTH208
 # pathlib takes longer to import than all of this
 
 from __future__ import annotations
@@ -41,6 +41,14 @@ def start_ticks(pid: int) -> int:
 def write_all(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
+
+
+def _is_living_member(name: str, group: int) -> bool:
+    if name.isdecimal():
+        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            state, _, found = file.read().rpartition(b")")[2].split()[:3]
+            return int(found) == group and state not in (b"Z", b"X")
+    return False
 
 
 class HeldLease:
@@ -161,7 +169,9 @@ class JobCommand:
             os.killpg(self.pid, number)
 
     def has_group(self) -> bool:
+        """Whether a process of its group lives. One that has ended may stay a zombie, as in a
+        container whose first process reaps no one."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, 0)
-            return True
+            return any(_is_living_member(name, self.pid) for name in os.listdir("/proc"))
         return False

@@ -39,6 +39,7 @@ else:  # from beside this file, which is last on the path
 CLAIM, OUTPUT, END, ADOPTED = "claim", "output.log", "end.json", "adopted"
 LOCK_TRIES, LOCK_SECONDS = 100, 0.02  # whoever looks whether a claim is locked has it for a moment
 CHECK_SECONDS = 1.0  # how often the lease's end and the size of the output are looked at
+GROUP_SECONDS = 0.1  # the same for processes that outlive the command that was asked to end
 END_BYTES = 4096  # reserved for the end, which must fit on a disk that has become full
 CLEAN_SECONDS = 60.0  # how long removing a container may take
 RETRY_SECONDS = 600.0  # how long writing the end is tried
@@ -244,7 +245,7 @@ class Supervision:
             if boot_seconds() >= self.kill_at:
                 self.command.send(signal.SIGKILL)
                 break
-            time.sleep(0.05)
+            time.sleep(GROUP_SECONDS)
         return status
 
     def pause_seconds(self) -> float:
