@@ -11,6 +11,7 @@ from andon.core.jobs.naming import meant, one_meant, parse_array
 from andon.core.jobs.order import in_order, place_before, place_first, place_last
 from andon.core.jobs.states import Standing, has_work, lasting, standings
 from andon.core.jobs.waiting import insufficient, request_of, waited_seconds
+from andon.engine.jobs.found_jobs import KeptStandings
 from andon.errors import Gone, Invalid
 from andon.model.job import (
     ArrayPlace,
@@ -208,6 +209,10 @@ def test_a_standing_that_lasts_can_be_kept_and_changes_nothing(
     whole = standings(jobs.values(), AT, paused)
     assert 1 in told
     assert list(standings(left, AT, paused, told).items()) == list(whole.items())
+    judge = KeptStandings()
+    assert judge.judge(jobs, AT, paused) == judge.judge(jobs, AT, paused) == whole
+    jobs[1] = job(1, ended())  # the first of them ends
+    assert judge.judge(jobs, AT, paused) == standings(jobs.values(), AT, paused)
 
 
 @given(facts_of_any_job)

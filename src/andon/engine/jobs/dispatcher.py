@@ -7,12 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from andon.core.jobs.order import in_order
-from andon.core.jobs.states import Standing, has_work, standings
+from andon.core.jobs.states import Standing, has_work
 from andon.core.jobs.waiting import insufficient, waited_seconds
 from andon.engine.failure_log import FailureLog
 from andon.engine.jobs.adopting import ContainerAdopter
 from andon.engine.jobs.attempts import AttemptKeeper, Notifications
 from andon.engine.jobs.folder import EXPIRED, JobsFolder
+from andon.engine.jobs.found_jobs import KeptStandings
 from andon.engine.jobs.launching import Supervisor, SupervisorPool, task_for
 from andon.engine.jobs.publishing import HoldupBoard
 from andon.engine.jobs.scanning import Scanner
@@ -86,6 +87,7 @@ class Dispatcher:
         self._told: dict[int, int] = {}  # the attempts whose end was notified
         self._jobs: dict[int, JobFacts] = {}
         self._known: dict[int, Standing] = {}
+        self._kept = KeptStandings()
         self.rung = 0
         self._scanned = self._looked = 0.0
         self._books: dict[Kind, frozenset[str]] = {}
@@ -166,7 +168,7 @@ class Dispatcher:
 
     def _judge(self) -> None:
         before = self._known
-        self._known = standings(self._jobs.values(), time.time(), self._folder.paused)
+        self._known = self._kept.judge(self._jobs, time.time(), self._folder.paused)
         for number, found in self._known.items():
             if found.state.is_settled and before:
                 was = before.get(number)

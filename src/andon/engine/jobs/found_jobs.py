@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from andon.core.jobs.order import OrderKey, order_key
-from andon.core.jobs.states import Standing, standings
+from andon.core.jobs.states import Standing, lasting, standings
 from andon.engine.jobs.job_index import IndexedJob, facts_from_row
 from andon.model.job import JobFacts
 
@@ -64,3 +64,28 @@ class FoundJobs(Mapping[int, JobFacts]):
             else order_key(self[number])
             for number, known in self._known.items()
         }
+
+
+class KeptStandings:
+    """For whoever judges the same jobs again and again: what nothing can change is kept."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[JobFacts, Standing | None]] = {}
+
+    def judge(
+        self, jobs: Mapping[int, JobFacts], at: float, paused: bool = False
+    ) -> dict[int, Standing]:
+        """As `standings`; a job whose facts are the same object is not looked at again."""
+        before, self._kept = self._kept, {}
+        told: dict[int, Standing] = {}
+        open_: list[JobFacts] = []
+        for number, facts in jobs.items():
+            kept = before.get(number)
+            if kept is None or kept[0] is not facts:
+                kept = (facts, lasting(facts))
+            self._kept[number] = kept
+            if kept[1] is None:
+                open_.append(facts)
+            else:
+                told[number] = kept[1]
+        return standings(open_, at, paused, told)
