@@ -1,8 +1,10 @@
 """The picture of `andon top` in docs/pictures: the first view of eight simulated GPUs, as SVG.
 
-python -m dev.picture_of_top          writes docs/pictures/top.svg
+python -m dev.picture_of_top                    writes docs/pictures/top.svg
+python -m dev.picture_of_top FILE 200x60        another file, another window
 """
 
+import re
 import sys
 from dataclasses import replace
 from html import escape
@@ -25,16 +27,16 @@ NO_BREAK = "\u00a0"  # plain spaces are collapsed
 PLAIN, DIM, PAPER = "#d7dae0", "#7f848e", "#1e2127"
 
 
-def main(path: Path) -> None:
+def main(path: Path, width: int = WIDTH, height: int = HEIGHT) -> None:
     """Five minutes of simulated readings, drawn by the same functions as on a terminal."""
     histories, backend = Histories(), Simulation(count=8, origin=AT - 4000)
     cards = list(backend.open())
     for second in range(-SPAN, 1):
         shot = _snapshot(backend, cards, AT + second)
         histories.add(shot)
-    frame = frame_of(shot, WIDTH, HEIGHT, span_seconds=float(SPAN))
+    frame = frame_of(shot, width, height, span_seconds=float(SPAN))
     page = compose(replace(frame, histories=histories))
-    path.write_text(_svg(page.lines), encoding="utf-8")
+    path.write_text(_svg(page.lines, width), encoding="utf-8")
 
 
 def _snapshot(backend: Simulation, cards: list[Card], at: float) -> Snapshot:
@@ -51,8 +53,8 @@ def _snapshot(backend: Simulation, cards: list[Card], at: float) -> Snapshot:
     return Snapshot("gpu-box", at, True, host=HOST, devices=tuple(statuses))
 
 
-def _svg(lines: list[Text]) -> str:
-    wide, tall = round(WIDTH * CELL + 2 * MARGIN), HEIGHT * LINE + 2 * MARGIN
+def _svg(lines: list[Text], width: int) -> str:
+    wide, tall = round(width * CELL + 2 * MARGIN), len(lines) * LINE + 2 * MARGIN
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {tall}" '
         f'font-family="monospace" font-size="14">'
@@ -76,14 +78,17 @@ def _line(line: Text, row: int) -> str:
                 f'fill="{PLAIN}"/>'
             )
             fill = PAPER
-        if text.strip():
-            bold = ' font-weight="bold"' if "bold" in words else ""
+        bold = ' font-weight="bold"' if "bold" in words else ""
+        for word in re.finditer(r"\S+(?: \S+)*", text):
+            begin = left + Text(((text[: word.start()], ""),)).width * CELL
+            length = Text(((word[0], ""),)).width * CELL
             out += (
-                f'<text x="{left:.1f}" y="{y}" textLength="{wide * CELL:.1f}" fill="{fill}"{bold}>'
-                f"{escape(text).replace(' ', NO_BREAK)}</text>"
+                f'<text x="{begin:.1f}" y="{y}" textLength="{length:.1f}" fill="{fill}"{bold}>'
+                f"{escape(word[0]).replace(' ', NO_BREAK)}</text>"
             )
     return out
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/pictures/top.svg"))
+    given = [*sys.argv[1:], *("docs/pictures/top.svg", f"{WIDTH}x{HEIGHT}")[len(sys.argv) - 1 :]]
+    main(Path(given[0]), *map(int, given[1].split("x")))

@@ -18,6 +18,7 @@ from andon.core.processes.ending import (
     line_of,
     not_ended,
     nothing_left,
+    offered,
     parse_pids,
     parse_signal,
     question,
@@ -167,3 +168,20 @@ def test_the_questions_and_the_ends() -> None:
 def test_a_start_is_the_same_up_to_the_step_of_the_boot_time() -> None:
     rows = [(None, 5.0, True), (5.0, None, True), (5.0, 6.0, True), (5.0, 8.0, False)]
     assert [is_same_start(a, b) for a, b, _ in rows] == [expected for *_, expected in rows]
+
+
+def test_a_job_or_a_lease_is_offered_where_all_that_is_meant_is_one() -> None:
+    lease = EndLease("k7qm2", "alice", releasable=True)
+    others = EndLease("m3", "bob", releasable=False)
+    rows: list[tuple[list[EndTarget], str]] = [
+        ([target()], "None"),
+        ([target(lease=lease)], "release lease k7qm2"),
+        ([target(lease=others)], "None"),
+        ([target(lease=lease, job="slurm:42.0")], "release lease k7qm2"),
+        ([target(lease=lease, job="job:12_3")], "cancel job 12_3"),
+        ([target(job="job:7"), target(job="job:7"), target()], "cancel job 7"),
+        ([target(job="job:7"), target(job="job:8")], "None"),
+    ]
+    assert [str(offered(targets)) for targets, _ in rows] == [words for _, words in rows]
+    keys = [found.key for targets, _ in rows if (found := offered(targets)) is not None]
+    assert keys == ["r", "r", "c", "c"]

@@ -19,6 +19,7 @@ from andon.tui.views.processes import process_table
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 LEAST_PROCESSES = 5  # rows, with the heading, that graphs do not take away
 TALLEST_GRAPH = 10
+MORE_GRAPH, STEP = 6, 3  # lines, where all processes are shown and there is room left
 NO_DEVICE_LINES = 8  # why there is none, and what to do
 
 
@@ -91,10 +92,17 @@ def _overview(page: Page, frame: Frame, room: int) -> None:
     entry = frame.scene.entry(frame.state.device) or next(iter(frame.scene.entries), None)
     spare = flexible - table - LEAST_PROCESSES - 1
     height = min(TALLEST_GRAPH, spare // 2 if spare >= 8 else spare)
-    if frame.state.graphs and entry is not None and height >= 2:
-        chart_rows(page, frame, entry, height)
-    page.add(node_line(frame))
     rows = process_entries(frame.scene, frame.state.processes)
+    has_graphs = frame.state.graphs and entry is not None and height >= 2
+    empty = flexible - table - (height + 1 if has_graphs else 0) - len(rows) - 1
+    apart = empty >= 3 and count > 0  # a line between the parts, where nothing is pushed out
+    if has_graphs and entry is not None:
+        if apart:
+            page.add(Text())
+        chart_rows(page, frame, entry, height + max(0, min(MORE_GRAPH, (empty - 3) // STEP * STEP)))
+    if apart:
+        page.add(Text())
+    page.add(node_line(frame))
     left = frame.height - 1 - 2 - len(page.lines)
     process_table(page, frame, rows, left)
     page.fill(frame.height - 3)

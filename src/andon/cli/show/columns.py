@@ -80,8 +80,9 @@ def _lead(shape: Shape, masked: bool, brief: bool) -> list[TableColumn[NamedDevi
     return [
         TableColumn("", cells.lamp, lead=True),
         TableColumn("GPU", lambda e: say(label(e, masked, shape.here), "bold"), lead=True, gap=1),
-        TableColumn("MODEL", lambda e: say(model_name(e, brief)), rank=4, elastic=9, lead=True),
-    ]
+        TableColumn("MODEL", lambda e: say(model_name(e, brief)), rank=4,
+                    elastic=9 if brief else 14, lead=True),
+    ]  # fmt: skip
 
 
 def _values(shape: Shape, digits: int) -> list[TableColumn[NamedDevice]]:

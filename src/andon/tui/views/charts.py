@@ -22,6 +22,7 @@ class Chart(NamedTuple):
     now: str
     top: float
     style: str
+    more: str = ""  # where there is room
 
 
 def charts_of(entry: NamedDevice, frame: Frame) -> list[Chart]:
@@ -36,9 +37,9 @@ def charts_of(entry: NamedDevice, frame: Frame) -> list[Chart]:
         Chart("memory_used_bytes", "memory", _memory(reading, total),
               float(total or _peak(frame, device.uuid, "memory_used_bytes")), "cyan"),
         Chart("temperature_celsius", "temperature",
-              _with(reading.temperature_celsius, " °C")
-              + (f", slows down at {slowdown}" if slowdown else ""),
-              float(slowdown or 100), cells.heat_style(entry) or "yellow"),
+              _with(reading.temperature_celsius, " °C"),
+              float(slowdown or 100), cells.heat_style(entry) or "yellow",
+              f", slows down at {slowdown}" if slowdown else ""),
         Chart("power_watts", "power", _power(reading, limit),
               float(limit or _peak(frame, device.uuid, "power_watts")), ""),
     ]  # fmt: skip
@@ -70,11 +71,14 @@ def chart_rows(page: Page, frame: Frame, entry: NamedDevice, height: int) -> Non
     charts = charts_of(entry, frame)
     across = max(1, min(len(charts), (frame.width + GAP) // (LEAST_WIDTH + GAP)))
     across = 2 if across == 3 else across
-    width = (frame.width - GAP * (across - 1)) // across
+    whole = frame.width - GAP * (across - 1)
+    widths = [whole * (place + 1) // across - whole * place // across for place in range(across)]
     shown = charts[:across]
-    span = human_seconds(frame.state.span_seconds)
-    page.add(_titles(shown, entry, width, span))
-    columns = [_graph(chart, frame, entry, width, height) for chart in shown]
+    page.add(_titles(shown, entry, widths, human_seconds(frame.state.span_seconds)))
+    columns = [
+        _graph(chart, frame, entry, width, height)
+        for chart, width in zip(shown, widths, strict=True)
+    ]
     for row in range(height):
         text = Text()
         for number, (chart, lines) in enumerate(zip(shown, columns, strict=True)):
@@ -82,12 +86,15 @@ def chart_rows(page: Page, frame: Frame, entry: NamedDevice, height: int) -> Non
         page.add(text)
 
 
-def _titles(shown: list[Chart], entry: NamedDevice, width: int, span: str) -> Text:
-    text = Text()
-    for number, chart in enumerate(shown):
+def _titles(shown: list[Chart], entry: NamedDevice, widths: list[int], span: str) -> Text:
+    """What each graph shows; at the right end, the time that they cover."""
+    text, last = Text(), len(shown) - 1
+    for number, (chart, width) in enumerate(zip(shown, widths, strict=True)):
         name = say(f"{entry.title} ", "bold") if number == 0 else Text()
         title = name + say(f"{chart.title} ", "dim") + say(chart.now)
-        if number == 0 and title.width + len(span) + 2 <= width:
+        if title.width + len(chart.more) <= width:
+            title = title + say(chart.more)
+        if number == last and title.width + len(span) + 2 <= width:
             title = title.pad(width - len(span)) + say(span, "dim")
         text = text + say(" " * GAP if number else "") + title.fit(width).pad(width)
     return text

@@ -1,7 +1,7 @@
 """The devices table of top: the rows of `andon watch`, with availability and a trend."""
 
 from andon.cli.availability_source import WITHHELD
-from andon.cli.show.columns import MEDIUM, device_columns, device_row
+from andon.cli.show.columns import MEDIUM, WIDE, device_columns, device_row
 from andon.cli.show.entries import NamedDevice, is_masked
 from andon.cli.show.render import no_device, paragraph, state_message
 from andon.cli.show.table import TableColumn, draw
@@ -32,8 +32,14 @@ def device_table(page: Page, frame: Frame, room: int) -> None:
     page.add(_with_count(heading, first, len(shown), len(entries), frame.width))
     focused = frame.state.view is TopView.DEVICES and frame.state.focus is Focus.DEVICES
     for place, (entry, line) in enumerate(zip(shown, lines, strict=True), first):
-        text = selected(line, frame.width) if place == cursor and focused else line
+        text = _under_cursor(line, frame.width) if place == cursor and focused else line
         page.add(text, Hit("device", entry.status.device.uuid))
+
+
+def _under_cursor(line: Text, width: int) -> Text:
+    """The lamp keeps its colour."""
+    lamp = Text(line.spans[:1])
+    return lamp + selected(Text(line.spans[1:]), width - lamp.width)
 
 
 def _cursor(frame: Frame) -> int:
@@ -91,7 +97,8 @@ def _add_availability(columns: list[TableColumn[NamedDevice]], frame: Frame) -> 
         )
 
     if frame.width >= MEDIUM:
-        columns += [TableColumn("STATUS", status, rank=6, elastic=8), who]
+        least = 8 if frame.width < WIDE else 14
+        columns += [TableColumn("STATUS", status, rank=6, elastic=least), who]
     else:
         columns.append(TableColumn("WHO", narrow, rank=6, elastic=who.elastic))
 
