@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from andon.host.kin import user_name
-from tests.integration.board import link, opened, sign_in, tiles, violations
+from tests.integration.board import drawn, link, opened, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.parts import free_port
 from tests.integration.serving import Served, andon, serving
@@ -37,18 +37,20 @@ def seen(browser: Browser) -> Iterator[Window]:
         yield found
 
 
-@pytest.mark.parametrize("route", ROUTES)
 def test_who_may_not_see_is_told_how_to_sign_in_on_every_page(
-    seen: Window, outside: Served, route: str
+    seen: Window, outside: Served
 ) -> None:
     page, url = seen.page, f"http://127.0.0.1:{outside.port}"
-    page.goto(f"{url}/{route}")
-    expect(page.get_by_role("heading", name="Sign in to see this node")).to_be_visible()
-    expect(page.get_by_text(f"andon open --url {url}", exact=True).first).to_be_visible()
-    shown = page.locator("body").inner_text()
-    assert not [words for words in EMPTY if words in shown], shown
-    if route == ROUTES[0]:  # what is shown instead is the same page on every route
-        assert violations(page) == []
+    for route in ROUTES:
+        page.goto(f"{url}/{route}")
+        drawn(page)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Sign in to see this node")
+        expect(page.get_by_text("not signed in: run")).to_be_visible()
+        expect(page.get_by_text(f"andon open --url {url}", exact=True).first).to_be_visible()
+        expect(tiles(page)).to_have_count(0)
+        shown = page.locator("body").inner_text()
+        assert not [words for words in EMPTY if words in shown], (route, shown)
+    assert violations(page) == []  # what is shown instead is the same page on every route
 
 
 def test_one_who_signs_in_sees_the_page_that_was_asked_for(seen: Window, outside: Served) -> None:

@@ -41,8 +41,22 @@ def seen(browser: Browser) -> Iterator[Window]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def readers_window(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+@pytest.fixture
+def reader(readers_window: Window) -> Window:
+    """One window for the tests that only read `home`: its page is loaded once for all of them."""
+    readers_window.page.mouse.move(5, 5)
+    readers_window.complaints.clear()
+    return readers_window
+
+
 def device(page: Page, served: Served, query: str = "") -> None:
-    page.goto(served.url)
+    page.goto(f"{served.url}/#/")
     expect(tiles(page)).to_have_count(DEVICES)
     page.goto(f"{served.url}/#/device/{quote(uuids(page)[0])}{query}")
     expect(page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean"))).to_be_visible()
@@ -59,15 +73,17 @@ def drag(page: Page, begin: float, end: float, place: int = 0) -> None:
     page.mouse.up()
 
 
-def test_one_readout_has_the_time_and_the_values_of_every_chart(seen: Window, home: Served) -> None:
-    device(seen.page, home)
-    charts = seen.page.locator(".chart .plot + .over .surface")
+def test_one_readout_has_the_time_and_the_values_of_every_chart(
+    reader: Window, home: Served
+) -> None:
+    device(reader.page, home)
+    charts = reader.page.locator(".chart .plot + .over .surface")
     expect(charts).to_have_count(8)
-    surface = seen.page.locator(".surface").nth(2)
+    surface = reader.page.locator(".surface").nth(2)
     box = surface.bounding_box()
     assert box is not None
     surface.hover(position={"x": box["width"] - 2, "y": 20})
-    readout = seen.page.locator(".readout")
+    readout = reader.page.locator(".readout")
     expect(readout.locator("b")).to_have_text(re.compile(r"\w+ \d+, \d\d:\d\d:\d\d"))
     labels = ["utilisation", "memory", "temperature", "power", "SM clock", "memory clock"]
     assert readout.locator("dt").all_inner_texts()[:6] == labels
@@ -76,33 +92,33 @@ def test_one_readout_has_the_time_and_the_values_of_every_chart(seen: Window, ho
     places = charts.evaluate_all(lines)
     assert len(places) == 8
     assert len(set(places)) == 1, "one line through all charts"
-    seen.page.mouse.move(5, 5)
+    reader.page.mouse.move(5, 5)
     expect(readout).to_have_count(0)
 
 
-def test_the_keyboard_reads_and_zooms_a_chart(seen: Window, home: Served) -> None:
-    device(seen.page, home)
-    chart = seen.page.get_by_role("slider", name="Power of GPU 0: instant")
+def test_the_keyboard_reads_and_zooms_a_chart(reader: Window, home: Served) -> None:
+    device(reader.page, home)
+    chart = reader.page.get_by_role("slider", name="Power of GPU 0: instant")
     chart.focus()
-    seen.page.keyboard.press("End")
+    reader.page.keyboard.press("End")
     expect(chart).to_have_attribute("aria-valuetext", re.compile(r"power (mean )?\d+ W"))
-    expect(seen.page.locator(".readout")).to_be_visible()
+    expect(reader.page.locator(".readout")).to_be_visible()
     last = int(chart.get_attribute("aria-valuenow") or 0)
-    seen.page.keyboard.press("ArrowLeft")
+    reader.page.keyboard.press("ArrowLeft")
     assert int(chart.get_attribute("aria-valuenow") or 0) < last
-    seen.page.keyboard.press("Enter")
-    expect(seen.page).to_have_url(re.compile("seconds=150"))
-    seen.page.keyboard.press("-")
-    expect(seen.page).to_have_url(re.compile("seconds=300"))
-    seen.page.keyboard.press("+")
-    seen.page.keyboard.press("0")
-    expect(seen.page).to_have_url(re.compile(r"seconds=300$"))
-    seen.page.keyboard.press("Escape")
-    expect(seen.page.locator(".readout")).to_have_count(0)
+    reader.page.keyboard.press("Enter")
+    expect(reader.page).to_have_url(re.compile("seconds=150"))
+    reader.page.keyboard.press("-")
+    expect(reader.page).to_have_url(re.compile("seconds=300"))
+    reader.page.keyboard.press("+")
+    reader.page.keyboard.press("0")
+    expect(reader.page).to_have_url(re.compile(r"seconds=300$"))
+    reader.page.keyboard.press("Escape")
+    expect(reader.page.locator(".readout")).to_have_count(0)
 
 
-def test_back_undoes_each_zoom_and_a_double_click_all_of_them(seen: Window, home: Served) -> None:
-    page = seen.page
+def test_back_undoes_each_zoom_and_a_double_click_all_of_them(reader: Window, home: Served) -> None:
+    page = reader.page
     device(page, home, "?seconds=1800")
     first = page.url
     drag(page, 0.2, 0.8)
@@ -121,17 +137,17 @@ def test_back_undoes_each_zoom_and_a_double_click_all_of_them(seen: Window, home
     expect(page).to_have_url(re.compile(r"seconds=1800$"))
     page.go_back()
     expect(page).to_have_url(re.compile(r"until=\d+"))
-    assert seen.complaints == []
+    assert reader.complaints == []
 
 
-def test_a_drag_selects_what_it_covers(seen: Window, home: Served) -> None:
-    device(seen.page, home)
-    seen.page.goto(f"{seen.page.url}?seconds=1800&until=1794770000")
-    expect(seen.page.get_by_text("nothing was read in this range").first).to_be_visible()
-    drag(seen.page, 0.25, 0.75)
-    expect(seen.page).to_have_url(re.compile("range=1800"))
-    seconds = int(re.findall(r"seconds=(\d+)", seen.page.url)[0])
-    until = int(re.findall(r"until=(\d+)", seen.page.url)[0])
+def test_a_drag_selects_what_it_covers(reader: Window, home: Served) -> None:
+    device(reader.page, home)
+    reader.page.goto(f"{reader.page.url}?seconds=1800&until=1794770000")
+    expect(reader.page.get_by_text("nothing was read in this range").first).to_be_visible()
+    drag(reader.page, 0.25, 0.75)
+    expect(reader.page).to_have_url(re.compile("range=1800"))
+    seconds = int(re.findall(r"seconds=(\d+)", reader.page.url)[0])
+    until = int(re.findall(r"until=(\d+)", reader.page.url)[0])
     assert abs(seconds - 900) <= 15
     assert abs(until - (1794770000 - 450)) <= 15
 
@@ -164,8 +180,8 @@ def test_two_fingers_zoom_and_one_reads(browser: Browser, home: Served) -> None:
         assert 500 <= seconds <= 700, "a third of half an hour"
 
 
-def test_the_command_beneath_gives_the_range_that_is_drawn(seen: Window, home: Served) -> None:
-    page = seen.page
+def test_the_command_beneath_gives_the_range_that_is_drawn(reader: Window, home: Served) -> None:
+    page = reader.page
     device(page, home, "?seconds=7200")
     for zoomed in (False, True):
         if zoomed:
@@ -182,24 +198,24 @@ def test_the_command_beneath_gives_the_range_that_is_drawn(seen: Window, home: S
 
 
 def test_a_title_tells_the_reading_of_now_from_the_mean_of_the_range(
-    seen: Window, home: Served
+    reader: Window, home: Served
 ) -> None:
-    device(seen.page, home)
-    caption = seen.page.locator("figure.chart figcaption").nth(1)
+    device(reader.page, home)
+    caption = reader.page.locator("figure.chart figcaption").nth(1)
     expect(caption).to_have_text(re.compile(r"Memory[\d.]+ GiB now · mean [\d.]+ GiB"))
     shown = re.findall(r"([\d.]+) GiB now", caption.inner_text())[0]
-    strip = seen.page.locator(".strip.large div", has_text="memory").locator("dd").inner_text()
+    strip = reader.page.locator(".strip.large div", has_text="memory").locator("dd").inner_text()
     assert round(float(shown)) == round(float(strip.split(" / ")[0]))
-    swatches = seen.page.locator("figure.chart").nth(4).locator(".legend i")
+    swatches = reader.page.locator("figure.chart").nth(4).locator(".legend i")
     colours = swatches.evaluate_all("all => all.map(one => getComputedStyle(one).backgroundColor)")
     assert len(set(colours)) == 2, "SM and memory clock"
-    seen.page.get_by_role("button", name="earlier").click()
+    reader.page.get_by_role("button", name="earlier").click()
     expect(caption).not_to_contain_text("now")
 
 
-def test_all_gpus_stand_on_one_page_by_a_reading(seen: Window, home: Served) -> None:
-    page = seen.page
-    page.goto(home.url)
+def test_all_gpus_stand_on_one_page_by_a_reading(reader: Window, home: Served) -> None:
+    page = reader.page
+    page.goto(f"{home.url}/#/")
     page.get_by_role("link", name="all GPUs over time").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("All GPUs: utilisation")
     expect(page.locator("figure.small")).to_have_count(DEVICES)
@@ -215,7 +231,7 @@ def test_all_gpus_stand_on_one_page_by_a_reading(seen: Window, home: Served) -> 
                             )).to_be_visible()  # fmt: skip
     page.locator("figure.small a").first.click()
     expect(page).to_have_url(re.compile(r"device/.*until="))
-    assert seen.complaints == []
+    assert reader.complaints == []
 
 
 def test_64_gpus_are_readable_together(browser: Browser, tmp_path: Path) -> None:

@@ -39,13 +39,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("width", SIZES)
-def test_the_headline_has_one_height_whatever_it_says(
+def test_no_word_is_cut_on_64_tiles_and_the_headline_has_one_height_whatever_it_says(
     browser: Browser, home: Served, width: int
 ) -> None:
     with opened(browser, viewport={"width": width, "height": SIZES[width]}) as seen:
         page = seen.page
         page.goto(home.url)
         expect(tiles(page)).to_have_count(DEVICES)
+        expect(page.locator("li.tile.red")).to_have_count(1, timeout=90_000)
+        assert tiles(page).evaluate_all(CUT) == []
         heading = page.locator(".headline h1")
         found = []
         for words in ("All 64 GPUs are fine", LONG):
@@ -56,16 +58,6 @@ def test_the_headline_has_one_height_whatever_it_says(
             assert first is not None
             found.append((box["height"], first["y"]))
         assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("width", SIZES)
-def test_no_word_is_cut_on_64_tiles(browser: Browser, home: Served, width: int) -> None:
-    with opened(browser, viewport={"width": width, "height": SIZES[width]}) as seen:
-        page = seen.page
-        page.goto(home.url)
-        expect(tiles(page)).to_have_count(DEVICES)
-        expect(page.locator("li.tile.red")).to_have_count(1, timeout=90_000)
-        assert tiles(page).evaluate_all(CUT) == []
 
 
 def test_on_a_phone_what_matters_comes_first(browser: Browser, home: Served) -> None:

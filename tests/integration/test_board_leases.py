@@ -20,6 +20,7 @@ from andon.units import GIB
 from tests.integration.board import (
     opened,
     serving_node,
+    sideways,
     sign_in,
     tiles,
     uuids,
@@ -46,6 +47,7 @@ window.setInterval = (act, ms, ...more) => (ms < 5000 ? often(act, ms, ...more) 
 """
 JSON = {"Content_Type": "application/json"}
 PHONE_COLUMNS = 60
+LISTED = ("leases", "waiting", "cordons")
 
 
 @pytest.fixture(scope="module")
@@ -54,21 +56,38 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home") / ("a_book_with_a_name_wider_than_a_phone_" * 2)
+
+
+@pytest.fixture(scope="module")
+def home(folder: Path) -> Iterator[Served]:
+    """One server for all: every test finds its book empty."""
+    with serving(
+        folder.parent, simulate=DEVICES,
+        HOME="/nonexistent", ANDON_LEASE_DIR=str(folder), ANDON_SIMULATE_SCENARIO="idle",
+        ANDON_ALERTS_NODE_CPU_PERCENT="off",
+    ) as served:  # fmt: skip
+        yield served
+
+
 @pytest.fixture(autouse=True)
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = tmp_path / ("a_book_with_a_name_wider_than_a_phone_" * 2)
+def book(
+    home: Served, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.setenv("ANDON_LEASE_DIR", str(folder))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
     yield folder
-    end_holders(Book(make=False))
-
-
-@pytest.fixture
-def home(tmp_path: Path, book: Path) -> Iterator[Served]:
-    with serving(tmp_path / "server", simulate=DEVICES) as served:
-        yield served
+    book = Book(make=False)
+    end_holders(book)
+    for cordon in book.cordons():
+        book.uncordon(cordon.uuid)
+    for left in [*folder.glob("leases/*.lease"), *folder.glob("tickets/*.ticket")]:
+        left.unlink(missing_ok=True)
+    wait_for(lambda: not any(home.ask("/api/leases").json()[name] for name in LISTED))
 
 
 @pytest.fixture
@@ -348,8 +367,7 @@ def test_nothing_sticks_out_on_a_phone(browser: Browser, home: Served, book: Pat
         sign_in(seen.page, home)
         show(seen.page, home)
         expect(rows(seen.page)).to_have_count(1)
-        wide = "document.documentElement.scrollWidth - innerWidth"
-        assert seen.page.evaluate(wide) <= 0
+        assert sideways(seen.page) <= 0
         assert violations(seen.page) == []
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from tests.integration.board import opened, serving_node, sign_in, tiles, uuids
 from tests.integration.browser import Window, chromium
 from tests.integration.parts import free_port
-from tests.integration.serving import serving
+from tests.integration.serving import Served, serving
 from tests.standin import StandIn, hung
 
 
@@ -21,42 +21,44 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """For the tests that leave the server as it is."""
+    with serving(tmp_path_factory.mktemp("home"), simulate=4) as served:
+        yield served
+
+
 @pytest.fixture
 def seen(browser: Browser) -> Iterator[Window]:
     with opened(browser) as found:
         yield found
 
 
-def test_values_change_by_themselves(seen: Window, tmp_path: Path) -> None:
-    with serving(tmp_path, "--no-history", simulate=4) as served:
-        seen.page.goto(served.url)
-        expect(tiles(seen.page)).to_have_count(4)
-        expect(seen.page.locator("footer .link")).to_have_text("live")
-        asked = sum("/api/snapshot" in url for url in seen.requests)
-        before = seen.page.locator(".tiles").inner_text()
-        expect(seen.page.locator(".tiles")).not_to_have_text(before, use_inner_text=True)
-        assert sum("/api/snapshot" in url for url in seen.requests) == asked, "pushed, not polled"
-        assert seen.complaints == []
+KEPT = """() => new Promise(done => {
+  const nodes = [...document.querySelectorAll('li.tile, li.tile *')];
+  let replaced = 0;
+  const seen = new MutationObserver(all => all.forEach(one => {
+    if (one.type === 'childList')
+      replaced += [...one.removedNodes].filter(n => n.nodeType === 1).length;
+  }));
+  seen.observe(document.querySelector('.tiles'), {childList: true, subtree: true});
+  setTimeout(() => done([nodes.every(n => n.isConnected), replaced]), 4000);
+})"""
 
 
-def test_nothing_that_stays_the_same_is_drawn_again(seen: Window, tmp_path: Path) -> None:
-    """An idle board does not flicker: between ticks only the values that changed are touched."""
-    with serving(tmp_path, "--no-history", simulate=4) as served:
-        seen.page.goto(served.url)
-        expect(tiles(seen.page)).to_have_count(4)
-        kept = seen.page.evaluate(
-            """() => new Promise(done => {
-              const nodes = [...document.querySelectorAll('li.tile, li.tile *')];
-              let replaced = 0;
-              const seen = new MutationObserver(all => all.forEach(one => {
-                if (one.type === 'childList')
-                  replaced += [...one.removedNodes].filter(n => n.nodeType === 1).length;
-              }));
-              seen.observe(document.querySelector('.tiles'), {childList: true, subtree: true});
-              setTimeout(() => done([nodes.every(n => n.isConnected), replaced]), 4000);
-            })"""
-        )
-        assert kept == [True, 0]
+def test_values_change_by_themselves_and_nothing_else_is_drawn_again(
+    seen: Window, home: Served
+) -> None:
+    """A board does not flicker: between ticks only the values that changed are touched."""
+    seen.page.goto(home.url)
+    expect(tiles(seen.page)).to_have_count(4)
+    expect(seen.page.locator("footer .link")).to_have_text("live")
+    asked = sum("/api/snapshot" in url for url in seen.requests)
+    before = seen.page.locator(".tiles").inner_text()
+    expect(seen.page.locator(".tiles")).not_to_have_text(before, use_inner_text=True)
+    assert seen.page.evaluate(KEPT) == [True, 0]
+    assert sum("/api/snapshot" in url for url in seen.requests) == asked, "pushed, not polled"
+    assert seen.complaints == []
 
 
 def test_it_says_that_the_server_is_away_and_goes_on_without_a_reload(
@@ -94,32 +96,21 @@ def test_a_server_that_samples_no_more_is_not_shown_as_live(seen: Window, tmp_pa
         expect(seen.page.locator("footer .link")).to_have_text("live")
 
 
-def test_a_bad_link_says_so_and_shows_what_anyone_may_see(seen: Window, tmp_path: Path) -> None:
-    with serving(tmp_path, "--no-history", simulate=1) as served:
-        seen.page.goto(f"{served.url}/#code=made-up")
-        expect(seen.page.get_by_text("This sign-in link does not work any more")).to_be_visible()
-        expect(tiles(seen.page)).to_have_count(1)
-        expect(seen.page.get_by_text("read-only: run")).to_be_visible()
-        assert seen.page.evaluate("sessionStorage.length") == 0
+def test_a_bad_link_says_so_and_shows_what_anyone_may_see(seen: Window, home: Served) -> None:
+    seen.page.goto(f"{home.url}/#code=made-up")
+    expect(seen.page.get_by_text("This sign-in link does not work any more")).to_be_visible()
+    expect(tiles(seen.page)).to_have_count(4)
+    expect(seen.page.get_by_text("read-only: run")).to_be_visible()
+    assert seen.page.evaluate("sessionStorage.length") == 0
 
 
-def test_a_wrong_secret_is_dropped_at_once(seen: Window, tmp_path: Path) -> None:
-    with serving(tmp_path, "--no-history", simulate=1) as served:
-        seen.page.goto(f"{served.url}/healthz")
-        seen.page.evaluate("sessionStorage.setItem('andon.secret', 'wrong')")
-        seen.page.goto(served.url)
-        expect(seen.page.get_by_text("your session has ended")).to_be_visible()
-        expect(tiles(seen.page)).to_have_count(1)
-        expect(seen.page.locator("footer .link")).to_have_text("live")
-
-
-def test_on_another_address_it_needs_the_link(seen: Window, tmp_path: Path) -> None:
-    with serving(tmp_path, "--no-history", "--host", "0.0.0.0", simulate=2) as served:
-        url = f"http://127.0.0.1:{served.port}"
-        seen.page.goto(url)
-        expect(seen.page.get_by_text("not signed in: run")).to_be_visible()
-        expect(seen.page.get_by_role("heading", level=1)).to_have_text("Sign in to see this node")
-        expect(tiles(seen.page)).to_have_count(0)
+def test_a_wrong_secret_is_dropped_at_once(seen: Window, home: Served) -> None:
+    seen.page.goto(f"{home.url}/healthz")
+    seen.page.evaluate("sessionStorage.setItem('andon.secret', 'wrong')")
+    seen.page.goto(home.url)
+    expect(seen.page.get_by_text("your session has ended")).to_be_visible()
+    expect(tiles(seen.page)).to_have_count(4)
+    expect(seen.page.locator("footer .link")).to_have_text("live")
 
 
 def test_no_gpu_is_a_page_that_teaches(seen: Window, tmp_path: Path) -> None:
@@ -165,12 +156,11 @@ def test_a_dead_store_leaves_the_live_values_and_says_why(
         expect(seen.page.get_by_role("heading", level=1)).to_have_text("Degraded")
 
 
-def test_history_from_before_the_page_was_opened_is_drawn(seen: Window, tmp_path: Path) -> None:
-    with serving(tmp_path, simulate=2) as served:
-        seen.page.goto(served.url)
-        expect(tiles(seen.page)).to_have_count(2)
-        device = uuids(seen.page)[0]
-        with seen.page.expect_response("**/charts?*") as answer:
-            seen.page.goto(f"{served.url}/#/device/{device}")
-        assert answer.value.status == 200
-        assert seen.complaints == []
+def test_history_from_before_the_page_was_opened_is_drawn(seen: Window, home: Served) -> None:
+    seen.page.goto(home.url)
+    expect(tiles(seen.page)).to_have_count(4)
+    device = uuids(seen.page)[0]
+    with seen.page.expect_response("**/charts?*") as answer:
+        seen.page.goto(f"{home.url}/#/device/{device}")
+    assert answer.value.status == 200
+    assert seen.complaints == []

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.integration.board import link, opened, sign_in, tiles, violations
+from tests.integration.board import drawn, link, opened, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving
 
@@ -114,14 +114,14 @@ def test_the_help_is_closed_by_its_button(seen: Window, home: Served) -> None:
     assert seen.complaints == []
 
 
-@pytest.mark.parametrize("size", [(1280, 720), (1280, 800), (1440, 900), (1920, 1080)])
-def test_four_devices_use_the_whole_width(
-    browser: Browser, home: Served, size: tuple[int, int]
-) -> None:
-    with opened(browser, viewport={"width": size[0], "height": size[1]}) as seen:
-        seen.page.goto(home.url)
-        expect(tiles(seen.page)).to_have_count(DEVICES)
+def test_four_devices_use_the_whole_width(seen: Window, home: Served) -> None:
+    page = seen.page
+    page.goto(home.url)
+    expect(tiles(page)).to_have_count(DEVICES)
+    for width, height in ((1280, 720), (1280, 800), (1440, 900), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        drawn(page)
         edges = "all => Math.max(...all.map(one => one.getBoundingClientRect().right))"
-        right = tiles(seen.page).evaluate_all(edges)
-        assert right >= size[0] - 24
-        assert seen.page.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
+        assert tiles(page).evaluate_all(edges) >= width - 24, width
+        tall = page.evaluate("document.documentElement.scrollHeight - innerHeight")
+        assert tall <= 0, (width, height)

@@ -319,10 +319,10 @@ class TestWorkloads:
         self, model: str
     ) -> None:
         specimen = playing(Workload.OVERHEATING, model)
-        samples = film(specimen, 300)
+        samples = film(specimen, 300, step=2.0)
         hot = [s for s in samples if "hw_thermal_slowdown" in (s.throttle or ())]
         warm = [s for s in samples if s.throttle == ("sw_thermal_slowdown",)]
-        assert len(hot) > 60
+        assert len(hot) > 30
         assert warm
         assert min(s.temperature_celsius or 0 for s in samples) < 80
         for s in hot:
