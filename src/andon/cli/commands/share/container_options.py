@@ -16,6 +16,7 @@ from andon.core.executing.order import (
     parse_mount,
     refuse_options,
 )
+from andon.errors import Invalid
 
 if TYPE_CHECKING:
     from andon.engine.running.contained import ContainedCommand
@@ -74,7 +75,7 @@ def container_from(asked: dict[str, Any]) -> ContainerOptions | None:
         if any(taken.values()):
             name = next(name for name, value in taken.items() if value)
             option = "--mount" if name == "mounts" else f"--{name.replace('_', '-')}".rstrip("s")
-            raise click.UsageError(f"{option} needs --image")
+            raise Invalid(f"{option} needs --image", hint="add --image IMAGE, or leave it out")
         return None
     options = tuple(taken["container_options"] or ())
     refuse_options(options)
