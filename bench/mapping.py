@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.history import Target
 
 PLAIN_MS, WORKER_MS = 30.0, 1.0
+CONTAINERS = 11
 LISTED = "ITEMS"  # stands for the file with the items
 ECHO = (
     "import sys\n"
@@ -24,6 +25,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--items", type=int, default=500)
     options.add_argument("--worker-items", type=int, default=5000)
+    options.add_argument("--image", help="also with a container per item of this image")
     asked = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {
@@ -36,6 +38,8 @@ def main() -> None:
             beside = _parallel(Path(folder), count, asked.items)
             other = "is not installed" if beside is None else f"{beside:.2f} ms"
             print(f"{count} workers, plain: {plain[-1]:.2f} ms an item; GNU parallel {other}")
+        if asked.image:
+            _containers(Path(folder), asked.image)
         worker = _map(Path(folder), 1, asked.worker_items, sys.executable, "-c", ECHO, worker=True)
         print(Target("one worker with plain commands, ms an item", plain[0], PLAIN_MS))
         print(Target("one worker with --worker, ms an item", worker, WORKER_MS))
@@ -45,6 +49,16 @@ def _map(folder: Path, workers: int, items: int, *command: str, worker: bool = F
     words = [sys.executable, "-m", "andon", "map", "--simulate", str(workers), "-q"]
     words += ["--worker"] if worker else []
     return _an_item(folder, items, [*words, "--items", LISTED, "--", *command])
+
+
+def _containers(folder: Path, image: str) -> None:
+    """A container per item, beside the engine's own command for the same."""
+    inside = ("sh", "-c", "true")
+    words = ["--image", image, "--container-option=--network=none", "--items", LISTED]
+    command = [sys.executable, "-m", "andon", "map", "--simulate", "1", "-q", *words, "--", *inside]
+    found = _an_item(folder, CONTAINERS, command)
+    alone = 1000 * _timed(["docker", "run", "--rm", "--network=none", image, *inside])
+    print(f"1 worker, --image: {found:.0f} ms an item; docker run --rm {alone:.0f} ms")
 
 
 def _parallel(folder: Path, workers: int, items: int) -> float | None:

@@ -235,6 +235,7 @@ def test_nonsense_is_refused_in_one_line() -> None:
         ("--items", listed, "--per-call", "2", "--", "x{item}"): "several items",
         ("--items", listed, "--resume", "zzzz", "--", "true"): "there is no run 'zzzz'",
         ("--items", listed, "--scaling", "2,2", "--", "true"): "each number of workers counts once",
+        ("--items", listed, "--mount", "x", "--", "true"): "--mount needs --image",
     }
     wrong = {}
     for arguments, words in rows.items():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from andon.core.executing.pull_policy import PullPolicy
+from andon.errors import Invalid
 
 if TYPE_CHECKING:  # most commands name no image
     from andon.core.executing.order import ContainerMount, ContainerOptions
@@ -68,7 +69,7 @@ def container_from(asked: dict[str, Any]) -> "ContainerOptions | None":
         if any(taken.values()):
             name = next(name for name, value in taken.items() if value)
             option = "--mount" if name == "mounts" else f"--{name.replace('_', '-')}".rstrip("s")
-            raise click.UsageError(f"{option} needs --image")
+            raise Invalid(f"{option} needs --image", hint="add --image IMAGE, or leave it out")
         return None
     from andon.core.executing.order import ContainerOptions, refuse_options
 
