@@ -128,6 +128,8 @@ checkpoint = "KILL"
 command = []
 gpus = 0
 after = ["nobody"]
+bind = true
+image = "a"
 [job.environment]
 A = []
 """,
@@ -161,7 +163,8 @@ EXPECTED = {
         "9: job[2].command: not a command",
         "10: job[2].gpus: a job needs at least one GPU",
         "11: job[2].after: 'nobody' is neither a job's number nor an earlier job's name",
-        "12: job[2].environment: A is neither a text nor a number",
+        "14: job[2].environment: A is neither a text nor a number",
+        "12: job[2].bind: is for commands outside of a container",
     ],
     "json": [
         "2: gpus: not N|N..M|all",

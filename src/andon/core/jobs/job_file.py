@@ -109,6 +109,9 @@ def _job(
     if values.get("checkpoint") is not None and values.get("for_seconds") is None:
         where = (*place, "checkpoint") if "checkpoint" in own else ("checkpoint",)
         mistakes.add(where, "needs for: its signal comes before that ends")
+    if values.get("bind") and values.get("image"):
+        where = (*place, "bind") if "bind" in own else ("bind",)
+        mistakes.add(where, "is for commands outside of a container")
     request = _request(asked, own, place, mistakes)
     return FileJob(**values, request=request)
 
