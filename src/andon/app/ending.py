@@ -245,7 +245,7 @@ def _running_jobs() -> "tuple[tuple[str, AttemptClaim], ...]":
     """This user's jobs that run, by their labels; none where they cannot be read."""
     from andon.engine.jobs.folder import jobs_path
 
-    if not jobs_path().is_dir():
+    if not os.access(jobs_path(), os.F_OK):
         return ()
     from andon.app.jobs import Queue
     from andon.core.jobs.states import is_running

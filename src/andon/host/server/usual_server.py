@@ -28,4 +28,5 @@ def usual_url() -> str:
 def may_be_running(root: Path = Path("/")) -> bool:
     """Whether this user's server wrote its address, or anyone listens on the usual port: where
     neither is so, no request need be made, and nothing imported that makes one."""
-    return (node_path() / SERVER_FILE).exists() or bool(listeners(_HOST, usual_port(), root))
+    written = os.access(node_path() / SERVER_FILE, os.F_OK)  # False where this user may not look
+    return written or bool(listeners(_HOST, usual_port(), root))

@@ -1,5 +1,6 @@
 """The readings from before top began: what a server remembers, or the history on disk."""
 
+import os
 import threading
 from collections.abc import Sequence
 from contextlib import closing
@@ -98,8 +99,9 @@ class EarlyPast:
         settings = settings_of(self._choices)
         if self._choices.url is not None or settings.simulate or settings.replay:
             return False
-        named = bool(settings.history_store) or (node_path() / HISTORY).exists()
-        return named and not self._feed.is_server
+        if self._feed.is_server:
+            return False
+        return bool(settings.history_store) or os.access(node_path() / HISTORY, os.F_OK)
 
     def _run(self) -> None:
         from andon import app
