@@ -134,7 +134,7 @@ def test_a_change_of_an_alert_is_told_and_command_lines_only_with_the_token(
     tmp_path: Path,
 ) -> None:
     with serving(
-        tmp_path, "--no-history", simulate=2, ANDON_SIMULATE_FAULTS="xid:0@1=79"
+        tmp_path, "--no-history", simulate=2, ANDON_SIMULATE_FAULTS="xid:0@6=79"
     ) as served:
         asked = "/api/alerts?rule=xid&state=firing"
         wait_until(lambda: served.ask(asked).json()["alerts"], "the alert")
