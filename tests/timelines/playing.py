@@ -19,7 +19,8 @@ PAUSES = re.compile(r"(restart|suspend|reboot) (\S+)(?: wall ([+-]\d+))?")
 _MOVES = re.compile(r"~|\.\.|repeating")
 COMMANDS = ("ack ", "unack ", "silence ", "unsilence")
 NEW_BOOT_STEADY = 30.0
-FAR_SECONDS, VOUCHES_SECONDS = 60.0, 30.0
+AFTER_SECONDS, BEFORE_SECONDS = 45.0, 30.0  # of a row: nearer than these, every look is taken
+VOUCHES_SECONDS = 30.0
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Player:
         """The next look. In a hurry, those that cannot show anything new are left out: far from any
         row, while nothing moves, one look in thirty seconds vouches for all between."""
         every = self.timeline.every
-        far = self.hurry and at - before >= FAR_SECONDS and after - at >= FAR_SECONDS
+        far = self.hurry and at - before >= AFTER_SECONDS and after - at >= BEFORE_SECONDS
         if far and every < VOUCHES_SECONDS and self.world.is_still:
             every = VOUCHES_SECONDS
         return (at // every + 1) * every
@@ -247,10 +248,12 @@ class Player:
 
 
 def looks_at_most(timeline: Timeline) -> float:
-    """How many looks it takes in a hurry, roughly: one in thirty seconds until something moves."""
+    """How many looks it takes in a hurry, roughly: far from any row one in thirty seconds, until
+    something moves."""
     every, looks, before = max(timeline.every, VOUCHES_SECONDS), 0.0, 0.0
     for row in timeline.rows:
-        looks += (row.at - before) / every
+        far = max(0.0, row.at - before - AFTER_SECONDS - BEFORE_SECONDS)
+        looks += (row.at - before - far) / timeline.every + far / every
         before = row.at
         if any(_MOVES.search(reading) for reading in row.readings):
             every = timeline.every
