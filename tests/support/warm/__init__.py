@@ -25,6 +25,8 @@ from tests.support.warm.request import COMMAND, HEADER, Start, at_start, module_
 
 COLD_VARIABLE = "COLD_TESTS"  # set it to start every command cold
 COLD_STARTS = 2  # of an environment: an interpreter that is kept must be worth its own start
+# The others are waited for with a deadline, which the start of a keeper could exceed.
+WORTH_A_KEEPER = frozenset((COMMAND, "andon.app.dispatching"))
 SERVERS_WORTH, OTHERS_WORTH = 1.5, 0.25  # a start of them, compared with that of a command
 MOST_KEPT = 4  # at once; the oldest is ended
 ROOT = str(Path(__file__).parents[3])
@@ -79,6 +81,8 @@ class Warmth:
             if not self.is_on or self._asked[key] <= COLD_STARTS:
                 return None
             if key not in self._kept:
+                if module_of(start) not in WORTH_A_KEEPER:
+                    return None
                 if len(self._kept) == MOST_KEPT:
                     self._kept.pop(next(iter(self._kept))).end()
                 self._kept[key] = _start(dict(key))
