@@ -251,7 +251,7 @@ def test_whatever_is_in_it_is_read_or_refused(document: dict[str, object]) -> No
 def test_lines_of_any_json(document: object) -> None:
     lines = json_lines(json.dumps(document, indent=1))
     for path in lines:
-        assert shown_path(path) or set(path) == {""}
+        assert shown_path(path) or not any(path)  # names may be empty
     if isinstance(document, dict):
         assert {(key,) for key in document} <= set(lines)
 
