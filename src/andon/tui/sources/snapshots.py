@@ -157,6 +157,7 @@ class Player:
         self._name, self._speed = Path(path).name, settings.replay_speed
         self._elapsed, self._since = 0.0, time.monotonic()
         self._paused, self._shown = False, -1.0
+        self._stepped: float | None = None  # where the last step went
         self._changed = threading.Condition()
 
     def get(self) -> Snapshot | None:
@@ -185,14 +186,17 @@ class Player:
     def pause(self, paused: bool) -> None:
         with self._changed:
             self._elapsed, self._since = self._position(), time.monotonic()
-            self._paused = paused
+            self._paused, self._stepped = paused, None
             self._changed.notify_all()
 
     def step(self, by: int) -> None:
         """One snapshot on or back; it stays paused there."""
         with self._changed:
-            now = self._shown if self._shown >= 0 else 0.0
-            self._elapsed, self._paused = self._recording.beside(now, by), True
+            shown = self._shown if self._shown >= 0 else 0.0
+            # A key may come before the last step was shown: the next one goes on from there.
+            now = shown if self._stepped is None else self._stepped
+            self._elapsed = self._stepped = self._recording.beside(now, by)
+            self._paused = True
             self._changed.notify_all()
 
     def place(self) -> str:
