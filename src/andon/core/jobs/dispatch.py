@@ -81,19 +81,28 @@ def plan(
     """
     round_ = _Round(capacities, at, reserved, link_weight)
     starts: list[PlannedStart] = []
-    shared = False
+    shared, stopped = False, None
     for job in jobs:
-        if round_.is_full:
-            break
         if job.need.shared and shared:
             break  # what is left of a shared device is known only after the first has its part
+        if stopped is not None and _are_alike(job, stopped):
+            continue
+        if round_.is_full:
+            break
         found = round_.consider(job)
-        if found is not None:
+        if found is None:
+            stopped = job
+        else:
             starts.append(found)
             shared = shared or job.need.shared
             if len(starts) >= most_starts:
                 break
     return DispatchPlan(tuple(starts), tuple(round_.blocked))
+
+
+def _are_alike(one: QueuedJob, other: QueuedJob) -> bool:
+    """Quickly; in a long queue most jobs have the very need of the one before."""
+    return one.need is other.need and one.lasts_seconds == other.lasts_seconds
 
 
 class _Round:
