@@ -47,6 +47,18 @@ def standin(devices: int, processes: int, lively: bool = False) -> Iterator[Envi
 
 
 @contextmanager
+def hung_standin(devices: int) -> Iterator[Environment]:
+    """A node whose driver answers nothing."""
+    from tests.standin import StandIn, build, hung
+
+    with tempfile.TemporaryDirectory(prefix="andon-bench-") as folder:
+        control = StandIn(Path(folder), per_second=False)
+        control.write(StandIn.devices(devices))
+        control.set_faults(hung())
+        yield control.environment(build(BUILD))
+
+
+@contextmanager
 def _changing(control: "StandIn") -> Iterator[None]:
     """A tool that caches must not look cheaper here than on a busy node."""
     ended = threading.Event()

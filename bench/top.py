@@ -1,17 +1,24 @@
 """What `andon top` costs: `python -m bench.top`, with nvitop beside it in the same tmux.
 
 Both run at one sample a second on the stand-in, in windows of one tmux server. CPU is that of the
-program and of every process it has started, from /proc, over the same seconds.
+program and of every process it has started, from /proc, over the same seconds. How soon a key is
+answered while the driver hangs is measured in a terminal of the bench's own.
 """
 
 import argparse
+import fcntl
 import os
+import pty
+import select
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +26,7 @@ from bench import nodes
 from bench.history import Target
 from bench.tools import process_cpu_seconds, resident_bytes
 
-CPU_PERCENT, MEMORY_MB, FIRST_SECONDS = 1.5, 100.0, 0.6
+CPU_PERCENT, MEMORY_MB, FIRST_SECONDS, KEY_MS = 1.5, 100.0, 0.6, 100.0
 SETTLE_SECONDS = 6.0
 MIB = 1 << 20
 
@@ -79,6 +86,8 @@ def main() -> None:
             for label, (command, sign) in programs.items()
         ]
         tmux("kill-server")
+    with nodes.hung_standin(options.devices) as environment:
+        key_ms = _key_milliseconds(environment, options)
     for one in found:
         print(
             f"{one.name:<10} {one.cpu_percent:5.2f} % of a core, {one.memory_mib:5.1f} MiB, "
@@ -88,6 +97,7 @@ def main() -> None:
     print(Target("CPU with its reader, % of a core", ours.cpu_percent, CPU_PERCENT))
     print(Target("memory with its reader, MB", ours.memory_mib * MIB / 1e6, MEMORY_MB))
     print(Target("first picture, seconds", ours.first_seconds, FIRST_SECONDS))
+    print(Target("a key while the driver hangs, ms (slowest of 20)", key_ms, KEY_MS))
 
 
 def _measured(
@@ -114,6 +124,37 @@ def _measured(
         print(tmux.screen(name))
     tmux("kill-session", "-t", name)
     return Watched(label, min(firsts), percent, memory)
+
+
+def _key_milliseconds(environment: Mapping[str, str], options: argparse.Namespace) -> float:
+    """From a key that changes the view to the first bytes of the next picture."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", options.height, options.width, 0, 0))
+    with tempfile.TemporaryDirectory(prefix="andon-bench-") as state:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "andon", "top"], stdin=slave, stdout=slave, stderr=slave,
+            env={**environment, "XDG_STATE_HOME": state, "ANDON_LEASE_DIR": f"{state}/book",
+                 "TERM": "xterm-256color"},
+        )  # fmt: skip
+        os.close(slave)
+        seen = b""
+        while b"has not responded" not in seen:
+            seen += os.read(master, 65536)
+        waits = list[float]()
+        for key in (b"2", b"1") * 10:
+            while select.select([master], [], [], 0.1)[0]:
+                os.read(master, 65536)
+            began = time.monotonic()
+            os.write(master, key)
+            select.select([master], [], [], 60.0)
+            waits.append(time.monotonic() - began)
+        process.terminate()
+        with suppress(OSError):  # it has closed its terminal
+            while os.read(master, 65536):
+                pass
+        process.wait()
+    os.close(master)
+    return 1000 * max(waits)
 
 
 def _until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
