@@ -109,9 +109,24 @@ def drawn(page: Page) -> None:
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
+SETTLED = """async ([far, most]) => {
+  const window_ = far === "scrollWidth" ? "innerWidth" : "innerHeight";
+  const left = () => document.documentElement[far] - window[window_];
+  const end = performance.now() + most;
+  while (left() > 0 && performance.now() < end) await new Promise(requestAnimationFrame);
+  return left();
+}"""
+
+
 def sideways(page: Page) -> int:
-    """By how many pixels the page is wider than its window."""
-    found: int = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    """By how many pixels the page is wider than its window once it has settled."""
+    found: int = page.evaluate(SETTLED, ["scrollWidth", 10_000])
+    return found
+
+
+def downwards(page: Page) -> int:
+    """By how many pixels it is higher."""
+    found: int = page.evaluate(SETTLED, ["scrollHeight", 10_000])
     return found
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Route, expect
 from andon.host.kin import user_name
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.stores.sqlite_alerts import SqliteAlertStore
-from tests.integration.board import opened, sign_in, tiles, violations
+from tests.integration.board import opened, sideways, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving
 
@@ -200,7 +200,7 @@ def test_the_rules_and_their_remedies_are_there(seen: Window, troubled: Served) 
     page.set_viewport_size({"width": 390, "height": 844})
     heat = rules.locator("details.rule").filter(has_text="thermal · threshold 80 °C")
     expect(heat).to_have_count(1)
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert sideways(page) <= 0
     lines = rules.locator("details.rule").count()
     assert rules.evaluate("one => one.clientHeight") < 60 * lines, "a line each"
     heat.locator("summary").click()

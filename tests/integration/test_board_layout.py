@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.integration.board import opened, tiles, uuids
+from tests.integration.board import opened, sideways, tiles, uuids
 from tests.integration.browser import chromium
 from tests.integration.serving import Served, serving
 
@@ -74,7 +74,7 @@ def test_on_a_phone_what_matters_comes_first(browser: Browser, home: Served) -> 
         assert places[0]["y"] < places[1]["y"]
         page.get_by_role("link", name="Health").click()
         expect(page).to_have_url(f"{home.url}/#/health")
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert sideways(page) <= 0
         page.goto(f"{home.url}/#/alerts")
         page.get_by_text("Alert rules and what to do about each").click()
         rule = page.locator("details.rule").filter(has_text="thermal · threshold").first

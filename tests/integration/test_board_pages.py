@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from tests.integration.board import (
     GROUND,
+    downwards,
     drawn,
     opened,
     sideways,
@@ -421,8 +422,7 @@ def test_64_devices_fit_on_one_screen(seen: Window, tmp_path: Path) -> None:
         for size in (ViewportSize(width=1440, height=900), ViewportSize(width=1280, height=720)):
             seen.page.set_viewport_size(size)
             drawn(seen.page)
-            scrolls = "document.documentElement.scrollHeight - innerHeight"
-            assert seen.page.evaluate(scrolls) <= 0, size
+            assert downwards(seen.page) <= 0, size
             assert sideways(seen.page) <= 0, size
             outside = tiles(seen.page).evaluate_all(
                 "all => all.filter(one => one.getBoundingClientRect().bottom > innerHeight).length"

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,21 +95,20 @@ def test_a_forked_one_is_a_child_of_the_test_with_its_own_words_and_variables(
 
 def test_its_reader_is_forked_too_and_has_its_own_words_and_descriptors() -> None:
     process = started(True, "run", "--simulate", "1", "--", "sh", "-c", "echo on; cat")
-    assert process.stdout is not None
-    assert process.stdin is not None
-    assert process.stdout.readline() == "on\n"
-    tasks = [*Path(f"/proc/{process.pid}/task").iterdir()]
-    children = {pid for task in tasks for pid in (task / "children").read_text().split()}
-    words = {pid: Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1] for pid in children}
-    ((reader, arguments),) = [(p, w) for p, w in words.items() if "andon.reader" in w]
-    assert arguments[:5] == [sys.executable, "-P", "-m", "andon.reader", "sim"]
-    assert os.getsid(int(reader)) == int(reader)
-    numbers = {int(file.name) for file in Path(f"/proc/{reader}/fd").iterdir()}
-    assert {0, 1, 2, int(arguments[6])} <= numbers, "its pipes and the one of nudges"
-    assert not _sockets(int(reader))
-    maps = Path(f"/proc/{reader}/maps").read_text()
-    assert "_asyncio" in maps, "it was started, since a reader does not import this"
-    out, err = process.communicate(timeout=120)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "on\n"
+        wait_until(lambda: len(_readers(process.pid)) == 1, "its reader")
+        ((reader, arguments),) = _readers(process.pid).items()
+        assert arguments[:5] == [sys.executable, "-P", "-m", "andon.reader", "sim"]
+        assert os.getsid(reader) == reader
+        numbers = {int(file.name) for file in Path(f"/proc/{reader}/fd").iterdir()}
+        assert {0, 1, 2, int(arguments[6])} <= numbers, "its pipes and the one of nudges"
+        assert not _sockets(reader)
+        maps = Path(f"/proc/{reader}/maps").read_text()
+        assert "_asyncio" in maps, "it was started, since a reader does not import this"
+    finally:
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (0, ""), err
 
 
@@ -119,7 +119,20 @@ def test_one_that_is_killed_says_so_and_a_missing_folder_is_an_error(tmp_path: P
     assert process.returncode == -signal.SIGKILL
     with pytest.raises(subprocess.TimeoutExpired):
         subprocess.run([*COMMAND, "watch", "--simulate", "1"], capture_output=True, timeout=0.2)
-    wait_until(lambda: _children() <= {one.process.pid for one in warmth.kept()}, "their end")
+    wait_until(
+        lambda: _children(os.getpid()) <= {one.process.pid for one in warmth.kept()}, "their end"
+    )
+
+
+def _readers(parent: int) -> dict[int, list[str]]:
+    """With their arguments."""
+    found: dict[int, list[str]] = {}
+    for pid in _children(parent):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+            if "andon.reader" in words:
+                found[pid] = words
+    return found
 
 
 def _sockets(pid: int) -> set[str]:
@@ -127,9 +140,13 @@ def _sockets(pid: int) -> set[str]:
     return {name for name in named if name.startswith("socket:")}
 
 
-def _children() -> set[int]:
-    task = Path(f"/proc/self/task/{os.getpid()}/children")
-    return {int(pid) for pid in task.read_text().split()}
+def _children(parent: int) -> set[int]:
+    """Of all its threads, of which some may end meanwhile."""
+    found: set[int] = set()
+    for task in Path(f"/proc/{parent}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
 
 
 @pytest.mark.parametrize(
