@@ -55,7 +55,8 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
 
     def late() -> None:
         if until is not None and time.monotonic() >= until:
-            raise TimedOut(f"{len(numbers)} jobs have not all ended in time")
+            several = len(numbers) > 1
+            raise TimedOut(f"{'not all jobs have' if several else 'the job has not'} ended in time")
 
     wait_settled(queue, numbers, each=late)
     return max((exit_code(view) for view in queue.views(numbers)), default=0)
