@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from andon.core.jobs.naming import meant, one_meant, parse_array
 from andon.core.jobs.order import in_order, place_before, place_first, place_last
+from andon.core.jobs.retention import too_old
 from andon.core.jobs.states import Standing, has_work, lasting, standings
 from andon.core.jobs.waiting import insufficient, request_of, waited_seconds
 from andon.engine.jobs.found_jobs import KeptStandings
@@ -292,3 +293,20 @@ def test_after_running_out_of_memory_more_is_asked_for_where_there_is_more() -> 
     assert request_of(facts, 141 * GIB).memory_bytes == 70 * GIB + MIB
     assert request_of(facts, 70 * GIB) == facts.spec.request  # the only GPU is no larger
     assert request_of(job(1, ended(code=1), retry_oom=1), 141 * GIB).memory_bytes is None
+
+
+def test_only_what_ended_long_ago_and_is_no_longer_needed_is_too_old() -> None:
+    day = 86_400.0
+    jobs = {
+        1: job(1, ended()),
+        2: job(2, ended(code=1)),
+        3: job(3, cancelled=note()),
+        4: job(4),
+        5: job(5, RUNNING),
+        6: job(6, ended()),
+        7: job(7, after=(6,), held=True),
+    }
+    known = standings(jobs.values(), AT)
+    assert too_old(jobs, known, AT + 2 * day, day) == [1, 2, 3]
+    assert too_old(jobs, known, AT + day - 5, day) == [1, 2], "it was cancelled later"
+    assert too_old(jobs, known, AT, day) == []
