@@ -191,4 +191,4 @@ def _tail(path: str, start: int | None) -> tuple[int, str, int]:
 
 
 def _gone(number: int) -> Gone:
-    return Gone(f"there is no job {number}", hint="GET /api/jobs lists them")
+    return Gone(f"there is no job {number}", hint="to list them: andon jobs --all")

@@ -4,7 +4,7 @@ import { send } from "../../api/client";
 import type { Job } from "../../api/types";
 import { openCommand, useTrusted } from "../../lib/access";
 import { useChange } from "../../lib/change";
-import { count, dateOf, duration, gib } from "../../lib/format";
+import { count, dateOf, duration, gib, measured } from "../../lib/format";
 import { jobLink, leaseLink, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Confirm } from "../../parts/Confirm";
@@ -18,7 +18,7 @@ const NEAR_END = 40; // pixels from the bottom that still count as following
 export function JobDetails({ number }: { number: string }) {
   const found = useJob(number);
   const job = found.data;
-  if (!job) return found.error ? <Trouble problem={found.error} what={`Job ${number} cannot be read`} whole /> : <p className="dim">Loading…</p>;
+  if (!job) return found.error ? <><Trouble problem={found.error} what={`Job ${number} cannot be shown`} whole /><p><a href="#/jobs">All jobs</a></p></> : <p className="dim">Loading…</p>;
   const hidden = job.command === "hidden";
   return (
     <section className="job-page">
@@ -48,7 +48,7 @@ function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
   if (job.begin_at !== null) rows.push(["Not before", dateOf(job.begin_at)]);
   rows.push(["Submitted", dateOf(job.submitted_at)]);
   if (job.started !== null) rows.push(["Started", `${dateOf(job.started)}${job.attempts > 1 ? ` (${count(job.attempts, "attempt")})` : ""}`]);
-  if (job.ended !== null) rows.push(["Ended", `${dateOf(job.ended)}, ${endText(job)}${job.seconds !== null ? `, after ${duration(job.seconds)}` : ""}`]);
+  if (job.ended !== null) rows.push(["Ended", `${dateOf(job.ended)}, ${endText(job)}${job.seconds !== null ? `, after ${measured(job.seconds)}` : ""}`]);
   if (job.run) rows.push(["Run", <a href={runLink(job.run)}>{job.run}</a>]);
   if (!hidden) rows.push(["Command", <code>{job.command}</code>], ["Folder", <code>{job.folder}</code>]);
   if (job.tags.length) rows.push(["Tags", job.tags.join(", ")]);

@@ -1,6 +1,6 @@
 /** Jobs in words, and lists that follow the news. */
 import type { Job, JobLog, JobNews, JobPage, JobState } from "../../api/types";
-import { count, DASH, duration, hourOf, words } from "../../lib/format";
+import { count, DASH, duration, hourOf, measured, words } from "../../lib/format";
 
 const MARKS: Record<JobState, [string, string]> = {
   waiting: ["◌", "dim"],
@@ -33,8 +33,8 @@ export function expected(job: Pick<Job, "expected_start" | "expected_from">): st
 }
 
 /** How long it ran, runs, or has waited. */
-export function timeText(job: Job, now: number): string {
-  if (job.seconds !== null) return duration(job.seconds);
+export function timeText(job: Pick<Job, "seconds" | "started" | "state" | "submitted_at">, now: number): string {
+  if (job.seconds !== null) return measured(job.seconds);
   if (job.started !== null && job.state === "running") return duration(Math.max(0, now - job.started));
   return isSettled(job) ? DASH : duration(Math.max(0, now - job.submitted_at));
 }

@@ -183,8 +183,9 @@ def move(
 
 def _refuse_settled(facts: JobFacts, standing: Standing, verb: str) -> None:
     if standing.state.is_settled or standing.state is JobState.RUNNING:
+        why = "it has ended" if standing.state.is_settled else "it has started"
         raise Conflict(
-            f"job {facts.spec.label} cannot be {verb}: it is {standing.state.words}",
+            f"job {facts.spec.label} cannot be {verb}: {why}",
             hint="andon jobs lists those that wait",
         )
 
