@@ -43,3 +43,13 @@ def test_a_test_has_failed_if_any_part_of_it_has(tmp_path: Path) -> None:
     found.add(lanes.Results({"b": "passed"}))
     assert found.summary() == "2 passed, 1 failed, 1 skipped"
     assert lanes.read_results(tmp_path / "none").outcomes == {}
+
+
+def test_several_modules_are_named_by_leaving_out_the_others() -> None:
+    unit = lanes.modules(["tests/unit"])
+    given = lanes.arguments(unit[:4])
+    assert given[0] == "tests/unit"
+    assert given[1:] == [f"--ignore={module}" for module in unit[4:]]
+    assert lanes.arguments(unit[:2]) == unit[:2]
+    one_test = [f"{module}::test_it" for module in unit[:4]]
+    assert lanes.arguments(one_test) == one_test

@@ -9,7 +9,7 @@ import pytest
 from andon.core.probing.judging import TrialEnd
 from andon.core.probing.results import ProbePlan
 from andon.core.runs.sampled import run_devices
-from andon.engine.probing import shelf
+from andon.engine.probing import shelf, trial_readings
 from andon.engine.probing.prober import Prober
 from andon.engine.probing.trial_readings import NEVER_READ, MemoryReturn, TrialMeter
 from andon.engine.sampling.bus import Subscription
@@ -59,9 +59,10 @@ DEVICES = run_devices(PlannedSource().once(), [CARD.uuid])
     ],
 )
 def test_the_next_trial_waits_for_the_memory_of_the_last(
-    used: tuple[int | None, ...], words: str | None
+    used: tuple[int | None, ...], words: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    back = MemoryReturn(PlannedSource(*used), DEVICES, simulated=False, wait_seconds=0.3)
+    monkeypatch.setattr(trial_readings, "LOOK_SECONDS", 0.01)
+    back = MemoryReturn(PlannedSource(*used), DEVICES, simulated=False, wait_seconds=0.02)
     said = back.wait()
     assert said == words if words is None or said is None else said.startswith(words)
 

@@ -9,7 +9,7 @@ from tests.timelines.grammar import Timeline, timelines
 from tests.timelines.playing import Player, looks_at_most
 
 ALL = timelines()
-LONG_LOOKS = 400
+LONG_LOOKS = 250
 HURRY = os.environ.get("ANDON_EVERY_LOOK") != "1"  # without it, looks far from any row are left out
 
 

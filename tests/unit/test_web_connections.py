@@ -357,6 +357,7 @@ def test_short_files_are_told_once_and_accepting_goes_on_later(
     assert "Too many open files" in caplog.text
 
 
+@pytest.mark.slow
 def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.05)
 

@@ -102,7 +102,7 @@ class NotifierContract:
 
     def test_what_never_answers_is_given_up(self, service: NotifierService) -> None:
         service.behave("never")
-        with self._opened(replace(service.settings, timeout_seconds=0.2)) as notifier:
+        with self._opened(replace(service.settings, timeout_seconds=0.05)) as notifier:
             error = _refused(notifier)
         assert SECRET not in error.reason
 

@@ -78,7 +78,7 @@ class StoreContract:
 
     def test_upkeep_changes_no_answer(self, reopen: OpenStore) -> None:
         store = reopen()
-        store.write([tick(AT + 7 * n, n % 101, n / 8) for n in range(3000)])
+        store.write([tick(AT + 21 * n, n % 101, n / 8) for n in range(1000)])
         asked = [(AT, AT + 21_000, n) for n in (1, 7, 35)] + [(AT + 60, AT + 120, 60)]
         before = [store.history(GPU, "power_watts", *span) for span in asked]
         for hours in (1, 3, 5, 9, 24):
@@ -182,11 +182,11 @@ class StoreContract:
     def test_the_size_limit_shortens_the_finest_tier_first(self, reopen: OpenStore) -> None:
         store = reopen()
         begin, noise = int(AT * 1000), list(range(0, 600_000, 1000))
-        for number in range(6 * 24 * 2):
+        for number in range(6 * 24):
             body = pack_points(noise, [hash((number, n)) % 4096 for n in range(600)])
             block = (GPU, "power_watts", Tier.RAW, begin + 600_000 * number, body)
             store.load([], [block])
-        now, limit = AT + 2 * DAY_SECONDS, Retention(most_bytes=300_000)
+        now, limit = AT + DAY_SECONDS, Retention(most_bytes=150_000)
         upkeep(store, now, limit)
         assert store.contents().used_bytes <= limit.most_bytes
         newest = store.history(GPU, "power_watts", now - 3600, now, 60)
@@ -221,7 +221,7 @@ class StoreContract:
 
     def test_a_step_does_a_little_and_finishing_does_it_all(self, reopen: OpenStore) -> None:
         store = reopen()
-        store.write([tick(AT + 60 * n, 1) for n in range(24 * 60)])
+        store.write([tick(AT + 300 * n, 1) for n in range(24 * 12)])
         maintainer, now = Maintainer(store, RETENTION), AT + DAY_SECONDS
         assert maintainer.step(now).packed_blocks < len(store.contents().unpacked)
         done = maintainer.finish(now)
@@ -241,7 +241,7 @@ class StoreContract:
     def test_compaction_changes_no_answer_and_never_grows(self, reopen: OpenStore) -> None:
         store = reopen()
         end = AT + DAY_SECONDS
-        store.write([tick(AT + 60 * n, n % 7) for n in range(1440)])
+        store.write([tick(AT + 300 * n, n % 7) for n in range(288)])
         upkeep(store, end)
         before, size = counts(store, AT, end, 50), store.size_bytes()
         assert store.compact(fully=True) >= 0
