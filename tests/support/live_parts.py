@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,11 +11,14 @@ import pytest
 
 from andon.web.live.events import Live
 from andon.web.transport.asgi import App, Message, Receive, Scope, Send
+from tests.support import snapshots as drawn
 from tests.support.web_parts import Parts
 
 PATH = "/socket.io/"
 POLLING = f"{PATH}?EIO=4&transport=polling"
 PATIENCE_SECONDS = 60.0
+Script = Callable[[Parts], Coroutine[Any, Any, None]]
+Play = Callable[[Script], None]
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
@@ -26,6 +30,22 @@ async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
 def without_routes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Live events alone: to build the routes of REST takes longer than these tests."""
     monkeypatch.setattr("andon.web.app._api", lambda shop, run: _nothing)
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    """Runs a script against an application."""
+    parts = Parts(tmp_path, [drawn.farm()])
+
+    def played(script: Script) -> None:
+        asyncio.run(script(parts))
+
+    yield played
+    parts.close()
+
+
+def health(parts: Parts) -> Any:
+    return live_of(parts).health()
 
 
 def live_of(parts: Parts) -> Live:

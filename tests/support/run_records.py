@@ -5,11 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from andon.model.run import (
+    GitState,
+    ItemState,
+    RunAlert,
     RunBegin,
     RunDevice,
     RunEnd,
+    RunEvent,
+    RunFacts,
+    RunItem,
     RunKind,
     RunLine,
+    RunLogged,
     RunSample,
     RunState,
 )
@@ -85,3 +92,19 @@ def write_record(path: Path, *lines: RunLine) -> Path:
     """A whole record, or these lines."""
     path.write_text(text_of(lines or (begin(), sample(1), end())))
     return path
+
+
+HAPPENINGS: list[RunLine] = [
+    RunFacts(BEGAN + 0.1, GitState("0123456789abcdef", dirty=True), versions={"torch": "2.9.0"}),
+    *(sample(n, 5 * n % 100) for n in range(20)),
+    RunItem(BEGAN + 3, ItemState.OK, 0, "chunk-0.bin", "1", runtime_seconds=2.5),
+    RunItem(BEGAN + 4, ItemState.RETRY, 1, "chunk-1.bin", "0", attempt=2),
+    RunItem(BEGAN + 5, ItemState.FAILED, 1, "chunk-1.bin", "0", runtime_seconds=61.0),
+    RunLogged(BEGAN + 6, {"loss": 0.123456, "lr": 1e-4}, 120),
+    RunEvent(BEGAN + 7, "epoch", {"number": 3}),
+    RunAlert(BEGAN + 8, "thermal", "warning", "firing", "GPU 0 is at 88 °C", "0"),
+]
+FULL = begin(
+    tags=("paper",), params={"lr": 0.1, "layers": 12}, group="sweep", rank=0, world_size=2,
+    waited_seconds=75.0, allocation_method="score", working_directory="/home/ada/work",
+)  # fmt: skip

@@ -17,46 +17,18 @@ from andon.cli.commands.command_group import CommandGroup
 from andon.cli.commands.runs.group import COMMANDS, runs
 from andon.cli.commands.runs.opened import complete_run
 from andon.cli.main import run
-from andon.cli.show.runs.detail import RunShown, render_run
-from andon.cli.show.runs.drift import render_drift
-from andon.cli.show.runs.listing import render_runs
-from andon.cli.show.runs.tail import render_tail
-from andon.cli.show.text import Text
-from andon.core.runs.baselines import baseline_of, drift
-from andon.core.runs.fold import RunFold, row_of
-from andon.core.runs.records.recent import RecentLines
 from andon.host.kin import here, started_ticks
 from andon.host.system import node_name
 from andon.model.run import (
-    GitState,
-    ItemState,
-    RunAlert,
     RunBegin,
     RunEvent,
-    RunFacts,
-    RunItem,
     RunLine,
-    RunLogged,
     RunState,
 )
-from tests.support.run_records import BEGAN, begin, end, sample, used, write_record
+from tests.support.run_records import BEGAN, FULL, HAPPENINGS, begin, end, sample, write_record
 from tests.support.snapshots import assert_golden
 
 Told = Callable[..., str]
-HAPPENINGS: list[RunLine] = [
-    RunFacts(BEGAN + 0.1, GitState("0123456789abcdef", dirty=True), versions={"torch": "2.9.0"}),
-    *(sample(n, 5 * n % 100) for n in range(20)),
-    RunItem(BEGAN + 3, ItemState.OK, 0, "chunk-0.bin", "1", runtime_seconds=2.5),
-    RunItem(BEGAN + 4, ItemState.RETRY, 1, "chunk-1.bin", "0", attempt=2),
-    RunItem(BEGAN + 5, ItemState.FAILED, 1, "chunk-1.bin", "0", runtime_seconds=61.0),
-    RunLogged(BEGAN + 6, {"loss": 0.123456, "lr": 1e-4}, 120),
-    RunEvent(BEGAN + 7, "epoch", {"number": 3}),
-    RunAlert(BEGAN + 8, "thermal", "warning", "firing", "GPU 0 is at 88 °C", "0"),
-]
-FULL = begin(
-    tags=("paper",), params={"lr": 0.1, "layers": 12}, group="sweep", rank=0, world_size=2,
-    waited_seconds=75.0, allocation_method="score", working_directory="/home/ada/work",
-)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -95,74 +67,6 @@ def three() -> None:
     write("b", begin(id="aaxxyyzz", at=BEGAN + 60, group="sweep"), end(state=RunState.FAILED))
     lost = begin(id="bbbbbbbb", at=BEGAN + 90, name="eval", simulated=True, node=node_name())
     write("c", lost, sample(1))
-
-
-def painted(lines: Iterator[Text] | list[Text]) -> str:
-    return "".join(line.paint(False) + "\n" for line in lines)
-
-
-def folded(*lines: RunLine) -> RunFold:
-    fold = RunFold()
-    fold.add_all(lines)
-    return fold
-
-
-# How they look.
-
-
-@pytest.mark.parametrize("width", [80, 120, 160])
-def test_the_list_looks_as_drawn(width: int) -> None:
-    rows = []
-    for number, state in enumerate(RunState):
-        first = begin(id=f"aaaabbb{number}", name=f"train-{state}", at=BEGAN - number * 86_400)
-        last = [] if state in (RunState.RUNNING, RunState.LOST) else [end(state=state)]
-        fold = folded(first, sample(1), *last)
-        rows.append(row_of(first, fold, "/r.jsonl", state is RunState.RUNNING))
-    first = begin(name="sim.py", simulated=True, rank=1, tags=("paper", "best"), devices=())
-    rows.append(row_of(first, folded(first, end(summary={})), "/r.jsonl", alive=False))
-    assert_golden(f"runs-{width}.txt", painted(render_runs(rows, BEGAN + 3700, width)))
-
-
-def test_a_run_looks_as_drawn() -> None:
-    last = end(
-        state=RunState.FAILED, exit_code=1, message="it broke", dropped=3, last_values={"loss": 0.5}
-    )
-    fold = folded(FULL, *HAPPENINGS, last)
-    row = row_of(FULL, fold, "/state/train.jsonl", alive=False)
-    shown = RunShown(row, FULL, fold, 5_000_000, False, 2, "event is missing")
-    assert_golden("run.txt", painted(render_run(shown, BEGAN + 99, 100)))
-
-
-def test_a_lost_run_looks_as_drawn() -> None:
-    fold = folded(FULL, *HAPPENINGS)
-    row = row_of(FULL, fold, "/state/train.jsonl", alive=False)
-    shown = RunShown(row, FULL, fold, 70_000_000, False)
-    assert_golden("run-lost.txt", painted(render_run(shown, BEGAN + 99, 100)))
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_tail_looks_as_drawn(width: int) -> None:
-    recent = RecentLines(15)
-    recent.add_all([FULL, *HAPPENINGS])
-    text = painted(render_tail(recent, RunState.RUNNING, BEGAN + 99, width))
-    assert_golden(f"runs-tail-{width}.txt", text)
-
-
-def test_drift_looks_as_drawn() -> None:
-    firsts = [begin(id=f"good{n}") for n in range(3)]
-    good = [
-        row_of(first, folded(first, end(duration_seconds=40.0 + n)), "/r", alive=False)
-        for n, first in enumerate(firsts)
-    ]
-    first = begin(id="slow", devices=FULL.devices[:1])
-    fold = folded(first, end(duration_seconds=60.0, summary={"GPU-a": used(20.0, 9000.0)}))
-    rows = [row_of(first, fold, "/r", alive=False)]
-    baseline = baseline_of("good", BEGAN, good)
-    text = painted(render_drift(baseline, rows, drift(baseline, rows, 5.0), 100))
-    assert_golden("runs-drift.txt", text)
-
-
-# What they do.
 
 
 def test_without_runs_it_says_so(told: Told) -> None:

@@ -1,30 +1,13 @@
 """How NVIDIA's driver runs a card, over the stand-in: its modes, its start, and its slot."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from andon.backends.nvidia import Nvidia, nvml
 from andon.model.device import SETUP_VALUES, Setup
-from tests.conftest import shut_down
 from tests.standin import StandIn, StandInMig
 from tests.support.clocks import Clock
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def nvidia(loaded: ModuleType, standin: StandIn, tmp_path: Path, clock: Clock) -> Iterator[Nvidia]:
-    backend = Nvidia(str(tmp_path), clock)
-    yield backend
-    standin.set_faults()
-    backend.close()
-    shut_down(loaded)
 
 
 def setup(nvidia: Nvidia) -> Setup:

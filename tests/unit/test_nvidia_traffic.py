@@ -1,9 +1,6 @@
 """PCIe and NVLink traffic over the stand-in: rates of counters that wrap, fail and are missing."""
 
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -12,7 +9,6 @@ from andon.backends.nvidia.nvml import LinkCount, LinkField
 from andon.backends.nvidia.traffic import NO_MOMENT, Traffic
 from andon.core.sampling.rates import FIRST, STARTED_AGAIN, WRAPPED
 from andon.model.device import Reading
-from tests.conftest import shut_down
 from tests.standin import StandIn, StandInMig, error, not_supported
 from tests.support.clocks import Clock
 
@@ -20,20 +16,6 @@ PCIE = ("pcie_received_bytes_per_second", "pcie_sent_bytes_per_second")
 NVLINK = ("nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second")
 UNSUPPORTED = "not supported by this device"
 RX, TX, LINKS_RX, LINKS_TX = 198, 197, 139, 138
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def nvidia(loaded: ModuleType, standin: StandIn, tmp_path: Path, clock: Clock) -> Iterator[Nvidia]:
-    backend = Nvidia(str(tmp_path), clock)
-    yield backend
-    standin.set_faults()
-    backend.close()
-    shut_down(loaded)
 
 
 class Watch:

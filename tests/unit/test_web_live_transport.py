@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 from socketio.exceptions import ConnectionRefusedError as Refused
@@ -16,40 +14,27 @@ from tests.support import snapshots as drawn
 from tests.support.live_parts import (
     PATH,
     POLLING,
+    Play,
     WebSocket,
     browser,
     handshake,
+    health,
     live_of,
+    play,
     until,
     without_routes,
 )
 from tests.support.rows import rows
 from tests.support.web_parts import BEARER, TOKEN, Parts
 
-__all__ = ["without_routes"]
+__all__ = ["play", "without_routes"]
 pytestmark = pytest.mark.usefixtures("without_routes")
 
-Script = Callable[[Parts], Coroutine[Any, Any, None]]
 FORGED = {"asgi.scope": {"andon.trusted": True, "andon.line": "x"}}
-
-
-@pytest.fixture
-def play(tmp_path: Path) -> Any:
-    parts = Parts(tmp_path, [drawn.farm()])
-
-    def played(script: Script) -> None:
-        asyncio.run(script(parts))
-
-    yield played
-    parts.close()
 
 
 def trust(parts: Parts) -> list[bool]:
     return [client.trusted for client in live_of(parts)._clients.values()]
-
-
-def said(parts: Parts) -> Any:
-    return live_of(parts).health()
 
 
 # Trust.
@@ -66,7 +51,7 @@ def said(parts: Parts) -> Any:
     ],
 )
 def test_trust_comes_from_a_key_alone(
-    play: Any, headers: dict[str, str], auth: str, trusted: bool
+    play: Play, headers: dict[str, str], auth: str, trusted: bool
 ) -> None:
     async def script(parts: Parts) -> None:
         client = WebSocket(parts.app, headers=headers)
@@ -78,7 +63,7 @@ def test_trust_comes_from_a_key_alone(
     play(script)
 
 
-def test_an_event_named_like_a_handler_is_refused_and_counted(play: Any) -> None:
+def test_an_event_named_like_a_handler_is_refused_and_counted(play: Play) -> None:
     async def script(parts: Parts) -> None:
         client = WebSocket(parts.app)
         await client.joined()
@@ -89,14 +74,14 @@ def test_an_event_named_like_a_handler_is_refused_and_counted(play: Any) -> None
         client.send('427["subscribe","snapshot"]')
         assert await client.heard("437") == '437[{"subscribed":["snapshot"]}]'
         assert trust(parts) == [False]
-        assert said(parts)["malformed"] == 4
+        assert health(parts)["malformed"] == 4
         client.hang_up()
         await client.closed()
 
     play(script)
 
 
-def test_the_handler_itself_believes_no_environment(play: Any) -> None:
+def test_the_handler_itself_believes_no_environment(play: Play) -> None:
     """Should such an event ever come through, it still proves nothing."""
 
     async def script(parts: Parts) -> None:
@@ -133,7 +118,7 @@ async def connections(parts: Parts, secret: str) -> list[WebSocket]:
     return [by_header, by_greeting]
 
 
-def test_a_session_that_is_ended_ends_its_connections_and_no_others(play: Any) -> None:
+def test_a_session_that_is_ended_ends_its_connections_and_no_others(play: Play) -> None:
     async def script(parts: Parts) -> None:
         secret = session(parts)
         ending = await connections(parts, secret)
@@ -175,7 +160,7 @@ def test_a_session_ends_its_connections_when_its_time_is_over(tmp_path: Path) ->
     parts.close()
 
 
-def test_a_session_that_newer_ones_push_out_ends_its_connections(play: Any) -> None:
+def test_a_session_that_newer_ones_push_out_ends_its_connections(play: Play) -> None:
     async def script(parts: Parts) -> None:
         ending = await connections(parts, session(parts))
         for _ in range(KEPT):
@@ -186,7 +171,7 @@ def test_a_session_that_newer_ones_push_out_ends_its_connections(play: Any) -> N
     play(script)
 
 
-def test_a_polling_client_hears_of_the_end_of_its_session(play: Any) -> None:
+def test_a_polling_client_hears_of_the_end_of_its_session(play: Play) -> None:
     async def script(parts: Parts) -> None:
         secret = session(parts)
         async with browser(parts.app) as client:
@@ -203,7 +188,7 @@ def test_a_polling_client_hears_of_the_end_of_its_session(play: Any) -> None:
     play(script)
 
 
-def test_a_session_that_ended_meanwhile_lets_no_one_in(play: Any) -> None:
+def test_a_session_that_ended_meanwhile_lets_no_one_in(play: Play) -> None:
     async def script(parts: Parts) -> None:
         secret = session(parts)
         parts.keys.end_session(secret)
@@ -220,7 +205,7 @@ def test_a_session_that_ended_meanwhile_lets_no_one_in(play: Any) -> None:
 # Places and deadlines.
 
 
-def test_a_session_has_one_poll_and_a_second_one_ends_it(play: Any) -> None:
+def test_a_session_has_one_poll_and_a_second_one_ends_it(play: Play) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as client:
             mine = await handshake(client)
@@ -235,7 +220,7 @@ def test_a_session_has_one_poll_and_a_second_one_ends_it(play: Any) -> None:
     play(script)
 
 
-def test_a_session_has_one_upgrade(play: Any) -> None:
+def test_a_session_has_one_upgrade(play: Play) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as client:
             name = (await handshake(client)).partition("sid=")[2]
@@ -258,7 +243,7 @@ def test_a_session_has_one_upgrade(play: Any) -> None:
     play(script)
 
 
-def test_a_poll_that_hangs_up_gives_its_place_back_at_once(play: Any) -> None:
+def test_a_poll_that_hangs_up_gives_its_place_back_at_once(play: Play) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as client:
             mine = await handshake(client)
@@ -296,7 +281,7 @@ def deadline(parts: Parts) -> None:
         live._transport._due(visitor)
 
 
-def test_a_handshake_that_does_not_go_on_loses_its_place(play: Any) -> None:
+def test_a_handshake_that_does_not_go_on_loses_its_place(play: Play) -> None:
     async def script(parts: Parts) -> None:
         client = WebSocket(parts.app)
         await client.opened()
@@ -310,7 +295,7 @@ def test_a_handshake_that_does_not_go_on_loses_its_place(play: Any) -> None:
     play(script)
 
 
-def test_a_client_that_polls_no_more_loses_its_place(play: Any) -> None:
+def test_a_client_that_polls_no_more_loses_its_place(play: Play) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as polling:
             mine = await handshake(polling)
@@ -322,7 +307,7 @@ def test_a_client_that_polls_no_more_loses_its_place(play: Any) -> None:
     play(script)
 
 
-def test_an_upgrade_that_does_not_go_on_loses_its_place(play: Any) -> None:
+def test_an_upgrade_that_does_not_go_on_loses_its_place(play: Play) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as client:
             name = (await handshake(client)).partition("sid=")[2]
@@ -336,7 +321,7 @@ def test_an_upgrade_that_does_not_go_on_loses_its_place(play: Any) -> None:
     play(script)
 
 
-def test_a_client_that_joined_stays(play: Any) -> None:
+def test_a_client_that_joined_stays(play: Play) -> None:
     async def script(parts: Parts) -> None:
         client = WebSocket(parts.app)
         await client.joined()
@@ -349,7 +334,7 @@ def test_a_client_that_joined_stays(play: Any) -> None:
     play(script)
 
 
-def test_anonymous_handshakes_leave_a_place_for_the_token(play: Any) -> None:
+def test_anonymous_handshakes_leave_a_place_for_the_token(play: Play) -> None:
     async def script(parts: Parts) -> None:
         live_of(parts)._visitors._most_anonymous = 20
         async with browser(parts.app) as client:
@@ -357,7 +342,7 @@ def test_anonymous_handshakes_leave_a_place_for_the_token(play: Any) -> None:
             refused = [answer for answer in answers if answer.status_code == 503]
             assert len(refused) == 20
             assert refused[0].headers["retry-after"]
-            assert said(parts)["refused"] == len(refused)
+            assert health(parts)["refused"] == len(refused)
             stranger = WebSocket(parts.app)
             assert (await stranger.next())["status"] == 503
             await stranger.closed()
@@ -385,7 +370,7 @@ def test_what_is_no_request_of_socket_io_is_none(query: str) -> None:
 
 
 def test_a_name_that_is_none_is_refused_without_a_word_of_it(
-    play: Any, caplog: pytest.LogCaptureFixture
+    play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as client:
@@ -398,105 +383,10 @@ def test_a_name_that_is_none_is_refused_without_a_word_of_it(
     assert "FAKE" not in caplog.text
 
 
-def test_other_methods_are_refused(play: Any) -> None:
+def test_other_methods_are_refused(play: Play) -> None:
     async def script(parts: Parts) -> None:
         async with browser(parts.app) as client:
             for method in ("PUT", "DELETE", "OPTIONS", "HEAD"):
                 assert (await client.request(method, POLLING)).status_code == 405
-
-    play(script)
-
-
-# Each on its own.
-
-
-def test_a_client_that_cannot_be_dropped_costs_the_others_nothing(
-    play: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def script(parts: Parts) -> None:
-        live = live_of(parts)
-        ended, end = list[str | None](), live._transport.end
-        async with browser(parts.app) as polling:
-            names = [(await handshake(polling)).partition("sid=")[2] for _ in range(3)]
-
-        async def ending(visitor: Any) -> None:
-            ended.append(visitor.connection)
-            if visitor.connection == names[0]:
-                raise AttributeError("'str' object has no attribute 'cut'")
-            await end(visitor)
-
-        monkeypatch.setattr(live._server, "slow", lambda: names)
-        monkeypatch.setattr(live._transport, "end", ending)
-        await live._drop_the_slow()
-        assert ended == names
-        assert said(parts)["errors"] == 1
-        assert said(parts)["state"] == "degraded"
-        assert len(live._visitors) == 1
-
-    play(script)
-
-
-def test_one_kind_of_update_that_fails_leaves_the_others_and_is_told(
-    play: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def script(parts: Parts) -> None:
-        live, published = live_of(parts), asyncio.Event()
-
-        async def failing() -> None:
-            raise RuntimeError("of this test")
-
-        async def publish(_snapshot: object) -> None:
-            published.set()
-
-        monkeypatch.setattr(live, "_publish_alerts", failing)
-        monkeypatch.setattr(live, "_drop_the_slow", failing)
-        monkeypatch.setattr(live, "_publish", publish)
-        async with live.run():
-            parts.sampler.give(drawn.farm())
-            await published.wait()
-        assert said(parts)["state"] == "degraded"
-        assert "slow" in said(parts)["reason"]
-
-    play(script)
-
-
-def test_an_error_in_a_packets_handler_is_counted_and_the_client_stays(
-    play: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def script(parts: Parts) -> None:
-        live = live_of(parts)
-
-        def failing(*_: object) -> None:
-            raise RuntimeError("of this test")
-
-        monkeypatch.setattr(live, "_summary", failing)
-        client = WebSocket(parts.app)
-        await client.joined()
-        client.send('42["request_gpu_update"]')
-        client.send('427["subscribe","snapshot"]')
-        await client.heard("437")
-        assert said(parts)["errors"] == 2  # the welcome failed as well
-        client.hang_up()
-        await client.closed()
-
-    play(script)
-
-
-def test_an_error_of_the_library_is_counted_and_answered_in_our_shape(
-    play: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def script(parts: Parts) -> None:
-        async def failing(*_: object) -> None:
-            raise UnboundLocalError("r")
-
-        monkeypatch.setattr(live_of(parts)._server, "answer", failing)
-        async with browser(parts.app) as client:
-            answer = await client.get(POLLING)
-        assert answer.status_code == 500
-        assert answer.json()["error"]["kind"] == "failed"
-        client_too = WebSocket(parts.app)
-        await client_too.closed()
-        assert said(parts)["errors"] == 2
-        assert len(live_of(parts)._visitors) == 0
 
     play(script)

@@ -1,0 +1,115 @@
+"""What fails in one live connection costs the others nothing, and is counted and reported."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support import snapshots as drawn
+from tests.support.live_parts import (
+    POLLING,
+    Play,
+    WebSocket,
+    browser,
+    handshake,
+    health,
+    live_of,
+    play,
+    without_routes,
+)
+from tests.support.web_parts import Parts
+
+__all__ = ["play", "without_routes"]
+pytestmark = pytest.mark.usefixtures("without_routes")
+
+
+def test_a_client_that_cannot_be_dropped_costs_the_others_nothing(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(parts: Parts) -> None:
+        live = live_of(parts)
+        ended, end = list[str | None](), live._transport.end
+        async with browser(parts.app) as polling:
+            names = [(await handshake(polling)).partition("sid=")[2] for _ in range(3)]
+
+        async def ending(visitor: Any) -> None:
+            ended.append(visitor.connection)
+            if visitor.connection == names[0]:
+                raise AttributeError("'str' object has no attribute 'cut'")
+            await end(visitor)
+
+        monkeypatch.setattr(live._server, "slow", lambda: names)
+        monkeypatch.setattr(live._transport, "end", ending)
+        await live._drop_the_slow()
+        assert ended == names
+        assert health(parts)["errors"] == 1
+        assert health(parts)["state"] == "degraded"
+        assert len(live._visitors) == 1
+
+    play(script)
+
+
+def test_one_kind_of_update_that_fails_leaves_the_others_and_is_told(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(parts: Parts) -> None:
+        live, published = live_of(parts), asyncio.Event()
+
+        async def failing() -> None:
+            raise RuntimeError("of this test")
+
+        async def publish(_snapshot: object) -> None:
+            published.set()
+
+        monkeypatch.setattr(live, "_publish_alerts", failing)
+        monkeypatch.setattr(live, "_drop_the_slow", failing)
+        monkeypatch.setattr(live, "_publish", publish)
+        async with live.run():
+            parts.sampler.give(drawn.farm())
+            await published.wait()
+        assert health(parts)["state"] == "degraded"
+        assert "slow" in health(parts)["reason"]
+
+    play(script)
+
+
+def test_an_error_in_a_packets_handler_is_counted_and_the_client_stays(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(parts: Parts) -> None:
+        live = live_of(parts)
+
+        def failing(*_: object) -> None:
+            raise RuntimeError("of this test")
+
+        monkeypatch.setattr(live, "_summary", failing)
+        client = WebSocket(parts.app)
+        await client.joined()
+        client.send('42["request_gpu_update"]')
+        client.send('427["subscribe","snapshot"]')
+        await client.heard("437")
+        assert health(parts)["errors"] == 2  # the welcome failed as well
+        client.hang_up()
+        await client.closed()
+
+    play(script)
+
+
+def test_an_error_of_the_library_is_counted_and_answered_in_our_shape(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(parts: Parts) -> None:
+        async def failing(*_: object) -> None:
+            raise UnboundLocalError("r")
+
+        monkeypatch.setattr(live_of(parts)._server, "answer", failing)
+        async with browser(parts.app) as client:
+            answer = await client.get(POLLING)
+        assert answer.status_code == 500
+        assert answer.json()["error"]["kind"] == "failed"
+        client_too = WebSocket(parts.app)
+        await client_too.closed()
+        assert health(parts)["errors"] == 2
+        assert len(live_of(parts)._visitors) == 0
+
+    play(script)
