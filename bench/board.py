@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 from playwright.sync_api import Browser, Page, expect
-from tests.integration.board import opened, tiles
+from tests.integration.board import holds, opened, tiles
 from tests.integration.browser import CHROMIUM, OPTIONS, chromium
 from tests.integration.serving import Served, serving
 
@@ -81,7 +81,7 @@ def first(browser: Browser, served: Served, found: Figures) -> None:
     with opened(browser, viewport={"width": 1440, "height": 900}) as seen:
         shown(seen.page, served, found.devices)
         live = "() => performance.getEntriesByName('andon live')[0]?.startTime"
-        seen.page.wait_for_function(live)
+        holds(seen.page, live)
         paint = seen.page.evaluate(
             "performance.getEntriesByName('first-contentful-paint')[0].startTime"
         )
