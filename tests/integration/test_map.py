@@ -17,6 +17,14 @@ from tests.support.waiting import wait_for
 
 PYTHON = sys.executable
 SHOW = "import os, sys; print(sys.argv[1], os.environ['CUDA_VISIBLE_DEVICES'])"
+MEET = """
+import os, pathlib, sys, time
+item, folder, count = sys.argv[3], pathlib.Path(sys.argv[1]), int(sys.argv[2])
+(folder / os.environ["CUDA_VISIBLE_DEVICES"]).touch()
+while len(list(folder.iterdir())) < count:
+    time.sleep(0.01)
+print(item, os.environ["CUDA_VISIBLE_DEVICES"])
+"""  # an item that ends when every device has begun one
 EXISTS = "import os, sys; sys.exit(not os.path.exists(sys.argv[1]))"
 WORKER = """
 import json, os, sys
@@ -56,13 +64,14 @@ def test_the_same_output_on_one_two_and_four_gpus(tmp_path: Path) -> None:
     listed = items_file(*map(str, range(12)))
     outputs = []
     for gpus in ("1", "2", "4"):
+        (meeting := tmp_path / gpus).mkdir()
         done = andon("map", "--gpus", gpus, "--items", listed, "--keep-order", "--",
-                     PYTHON, "-c", SHOW)  # fmt: skip
+                     PYTHON, "-c", MEET, str(meeting), gpus)  # fmt: skip
         assert done.code == 0, done.err
         rows = [row.split() for row in done.out.splitlines()]
         outputs.append([row[0] for row in rows])
         devices = {row[1] for row in rows}
-        assert len(devices) <= int(gpus)
+        assert len(devices) == int(gpus)
         assert all(uuid.startswith("GPU-") and "," not in uuid for uuid in devices)
         assert "12 of 12 items done in" in done.err
     assert outputs == [[str(number) for number in range(12)]] * 3
