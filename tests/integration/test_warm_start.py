@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.integration.conftest import is_alive
 from tests.integration.parts import wait_until
 from tests.support.warm import COLD_STARTS, Popen, may_be_warm, warmth
 
@@ -47,7 +48,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
     was_on, warmth.is_on = warmth.is_on, False
-    for _ in range(COLD_STARTS if not warmth.kept() else 0):
+    for _ in range(0 if warmth.is_kept(os.environ) else COLD_STARTS):
         subprocess.run([*COMMAND, "--version"], check=True, capture_output=True)
     warmth.is_on = was_on
 
@@ -113,6 +114,9 @@ def test_its_reader_is_forked_too_and_has_its_own_words_and_descriptors() -> Non
 
 
 def test_one_that_is_killed_says_so_and_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    def keepers() -> set[int]:
+        return {one.process.pid for one in warmth.kept()}
+
     before = _children(os.getpid())
     process = started(True, "watch", "--lines", "--simulate", "1")
     process.kill()
@@ -121,8 +125,7 @@ def test_one_that_is_killed_says_so_and_a_missing_folder_is_an_error(tmp_path: P
     with pytest.raises(subprocess.TimeoutExpired):
         subprocess.run([*COMMAND, "watch", "--simulate", "1"], capture_output=True, timeout=0.2)
     wait_until(
-        lambda: _children(os.getpid()) - before <= {one.process.pid for one in warmth.kept()},
-        "their end",
+        lambda: set(filter(is_alive, _children(os.getpid()))) - before <= keepers(), "their end"
     )
 
 

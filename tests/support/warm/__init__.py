@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ class Warmth:
 
     def fork(self, start: Start, descriptors: Sequence[int]) -> int | None:
         """The command's pid; None if it is to start cold."""
-        key = tuple(sorted(at_start(start["env"]).items()))
+        key = _key(start["env"])
         with self._lock:
             self._asked[key] += _worth(start)
             if not self.is_on or self._asked[key] <= COLD_STARTS:
@@ -89,6 +89,10 @@ class Warmth:
             self.forked += 1
             return self._kept[key].fork(start, descriptors)
 
+    def is_kept(self, environment: Mapping[str, str]) -> bool:
+        """Whether the next command in this environment is forked."""
+        return _key(environment) in self._kept
+
     def kept(self) -> list[_Kept]:
         return list(self._kept.values())
 
@@ -96,6 +100,10 @@ class Warmth:
         for kept in self._kept.values():
             kept.end()
         self._kept.clear()
+
+
+def _key(environment: Mapping[str, str]) -> Key:
+    return tuple(sorted(at_start(environment).items()))
 
 
 def _worth(start: Start) -> float:
