@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from andon.core.processes.redaction import redact
+from andon.core.runs.lines import RecordLines
 from andon.core.runs.oom import Strain, Verdict, memory_numbers, verdict
-from andon.engine.records.files import open_record
+from andon.engine.records.files import open_record, pieces
 from andon.engine.running.facts import git_state, interpreter_of, versions_of
 from andon.engine.running.header import new_run
 from andon.engine.running.identity import record_path, runs_folder
@@ -21,10 +22,8 @@ from andon.engine.running.recorder import RunOutcome, RunRecorder, SampleSource
 from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError
 from andon.host.folders import make_private
-from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.job import AttemptEnd, AttemptFacts, AttemptVerdict, EndReason, JobSpec
-from andon.model.json_fields import Wrong
 from andon.model.naming import device_labels
 from andon.model.run import (
     GitState,
@@ -36,7 +35,6 @@ from andon.model.run import (
     RunSample,
     RunState,
 )
-from andon.model.run_wire import line_from_json
 from andon.model.work import Owner
 
 TAIL_BYTES = 64 * 1024
@@ -46,30 +44,40 @@ CHANGED = "git commit changed since the job was submitted"
 
 
 class RecordFile:
-    """Appends lines to a record, new or begun by another process."""
+    """Appends lines to a record, new or begun by another process. Several threads write."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.dropped = path, 0
-        self._descriptor = -1
+        self._descriptor, self._lock = -1, threading.Lock()
+        self._torn = False  # it ends in half a line
         with suppress(OSError):
             make_private(path.parent)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor = os.open(path, flags, 0o600)
+            size = os.fstat(self._descriptor).st_size
+            self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
 
     @property
     def writes(self) -> bool:
         return self._descriptor >= 0
 
     def put(self, line: str) -> None:
-        try:
-            os.write(self._descriptor, line.encode())
-        except OSError:
-            self.dropped += 1
+        """After half a line, which a kill or a full disk left, it begins on a line of its own."""
+        with self._lock:
+            data = ("\n" + line if self._torn else line).encode()
+            try:
+                written = os.write(self._descriptor, data)
+            except OSError:
+                self.dropped += 1
+                return
+            self._torn = data[:written][-1:] != b"\n"
+            self.dropped += written < len(data)
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = -1
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._descriptor = -1
 
 
 class JobRecorder:
@@ -173,7 +181,10 @@ def begin_record(
 
 
 def new_record(begin: RunBegin) -> Path:
-    return record_path(runs_folder(), begin.name, begin.at)
+    """Of a name that is free: elements of an array may begin in the same second."""
+    while os.path.lexists(path := record_path(runs_folder(), begin.name, begin.at)):
+        continue
+    return path
 
 
 def labels_of(snapshot: Snapshot, uuids: Sequence[str]) -> list[str]:
@@ -192,19 +203,18 @@ def start_recorder(
 def continued(path: Path, source: SampleSource | None) -> RunRecorder | None:
     """A record that another dispatcher began; None where it is complete or cannot be read."""
     recorder: RunRecorder | None = None
-    try:
-        with open_record(path) as file:
-            for line in file:
-                parsed = line_from_json(wire.loads(line))
-                if isinstance(parsed, RunBegin) and recorder is None:
-                    recorder = RunRecorder(parsed, RecordFile(path), source)
-                elif isinstance(parsed, RunEnd):
+    with suppress(AndonError, OSError), open_record(path) as file:
+        lines = RecordLines()
+        for piece in pieces(file, os.fstat(file.fileno()).st_size):
+            for line in lines.feed(piece):
+                if isinstance(line, RunBegin) and recorder is None:
+                    recorder = RunRecorder(line, RecordFile(path), source)
+                elif isinstance(line, RunSample) and recorder is not None:
+                    recorder.tallies.add(line)
+                elif isinstance(line, RunEnd):
+                    if recorder is not None:
+                        recorder.file.close()
                     return None
-                elif isinstance(parsed, RunSample) and recorder is not None:
-                    recorder.tallies.add(parsed)
-    except (AndonError, Wrong, OSError, ValueError):
-        if recorder is None:
-            return None
     if recorder is not None:
         recorder.follow()
     return recorder

@@ -1,0 +1,82 @@
+"""The records of jobs: continued after a kill, never two in one file, and nothing stays open."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from andon.engine.jobs import recording
+from andon.engine.jobs.recording import JobRecorder, RecordFile, continued, new_record
+from andon.model.job import AttemptEnd, EndReason
+from andon.model.run import RunEnd, RunState
+from andon.model.run_wire import line_to_text
+from tests.support.run_parts import BEGAN, begin, sample
+
+ENDED = AttemptEnd(EndReason.EXITED, BEGAN, BEGAN + 9, 9.0, 0)
+DONE = RunEnd(BEGAN + 9, RunState.SUCCEEDED, 9.0, 1, {})
+
+
+def written(path: Path, *lines: str) -> Path:
+    path.write_text("".join(lines))
+    return path
+
+
+def events(path: Path) -> list[str]:
+    """Of the lines that can be read."""
+    found = []
+    for line in path.read_text().splitlines():
+        try:
+            found.append(json.loads(line)["event"])
+        except ValueError:
+            found.append("?")
+    return found
+
+
+def test_a_record_that_was_cut_in_a_line_gets_its_end(tmp_path: Path) -> None:
+    half = line_to_text(sample(2.0, {}))[:20]
+    path = written(tmp_path / "r", line_to_text(begin()), line_to_text(sample(1.0, {})), half)
+    recorder = continued(path, None)
+    assert recorder is not None
+    assert recorder.tallies.samples == 1
+    assert JobRecorder(recorder).finish(ENDED, "").state is RunState.SUCCEEDED
+    assert events(path) == ["begin", "sample", "?", "end"]
+
+
+def test_an_end_behind_a_damaged_line_is_seen(tmp_path: Path) -> None:
+    path = written(tmp_path / "r", line_to_text(begin()), "{}\n", line_to_text(DONE))
+    assert continued(path, None) is None
+
+
+def test_a_complete_record_is_not_held_open(tmp_path: Path) -> None:
+    path = written(tmp_path / "r", line_to_text(begin()), line_to_text(DONE))
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        assert continued(path, None) is None
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_line_of_which_only_a_part_was_written_does_not_spoil_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, write = RecordFile(tmp_path / "r"), os.write
+    file.put("1\n")
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
+    file.put("222\n")
+    monkeypatch.setattr(os, "write", write)
+    file.put("3\n")
+    file.close()
+    assert file.path.read_text() == "1\n22\n3\n"
+    assert file.dropped == 1
+
+
+def test_two_jobs_that_begin_at_once_have_a_record_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "runs_folder", lambda: tmp_path)
+    chances = iter((b"\0\0", b"\0\0", b"\0\1"))
+    monkeypatch.setattr(os, "urandom", lambda size: next(chances))
+    one = new_record(begin())
+    one.touch()
+    assert new_record(replace(begin(), id="kqzvmtra")) != one
