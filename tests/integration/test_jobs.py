@@ -102,6 +102,7 @@ def _played(folder: JobsFolder, place: Path) -> Queue:
                 simulate=4,
                 notify=NotifyWhen.FAIL,
             ),
+            here_spec(("echo 1; " * 1000,), DeviceRequest(), name="no program", simulate=4),
             shell(f"seq 250000; {until_shorter}; echo end", name="long output"),
             shell("seq 400000", name="quick output", notify=NotifyWhen.FAIL),
             shell(oom, name="oom", retry_oom=1),
@@ -110,7 +111,7 @@ def _played(folder: JobsFolder, place: Path) -> Queue:
         ]
     )
     first = max(Queue(folder).jobs)
-    submit([shell("echo after", name="after", after=(first - 8,))])
+    submit([shell("echo after", name="after", after=(first - 9,))])
     submit([shell("true", name="never", after=(first - 2,))])
     submit(
         shell("echo $ANDON_ARRAY_INDEX", name=f"array {index}", array=ArrayPlace(0, index, 3, 1))
@@ -158,6 +159,7 @@ def test_every_job_ends_as_it_should(done: Done) -> None:
         "late": (JobState.TIMED_OUT, 137),
         "saves": (JobState.SUCCEEDED, 0),
         "missing": (JobState.FAILED, 127),
+        "no program": (JobState.FAILED, 126),
         "long output": (JobState.SUCCEEDED, 0),
         "quick output": (JobState.SUCCEEDED, 0),
         "oom": (JobState.FAILED, 1),
@@ -224,6 +226,8 @@ def test_the_end_comes_after_the_signals(done: Done) -> None:
 def test_a_command_that_does_not_exist_says_so(done: Done) -> None:
     assert done.output("missing") == "andon: /nonexistent/program: No such file or directory\n"
     assert done.views["missing"].reason == "/nonexistent/program: No such file or directory"
+    assert done.output("no program").startswith("andon: echo 1; echo 1; ")
+    assert (done.views["no program"].reason or "").endswith(": File name too long")
 
 
 def test_a_long_output_keeps_its_head_and_its_tail(done: Done) -> None:

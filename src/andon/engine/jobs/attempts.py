@@ -82,10 +82,10 @@ class AttemptKeeper:
         if found is not None:
             found.abandon()
 
-    def follow(self, jobs: dict[int, JobFacts]) -> bool:
+    def follow(self, jobs: dict[int, JobFacts]) -> set[int]:
         """Continue records that another dispatcher began, and complete those whose attempt is
-        over; whether anything was completed. Changes `jobs` where it was."""
-        changed = False
+        over; the numbers of the jobs that were completed, which it changes in `jobs`."""
+        completed: set[int] = set()
         for number, facts in list(jobs.items()):
             last = facts.last
             if last is None or last.verdict is not None:
@@ -96,8 +96,8 @@ class AttemptKeeper:
                     self._adopt(facts, last)
             else:
                 jobs[number] = self._complete(facts, last)
-                changed = True
-        return changed
+                completed.add(number)
+        return completed
 
     def _adopt(self, facts: JobFacts, attempt: AttemptFacts) -> None:
         place = (facts.spec.number, attempt.number)

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -101,11 +101,11 @@ class Dispatcher:
         while True:
             try:
                 self.step()
+                if self.is_idle():
+                    return
             except Exception as exc:  # noqa: BLE001 - whatever it is, jobs must go on
                 failures.add(exc)
                 time.sleep(FAILED_SECONDS)
-            if self.is_idle():
-                return
             busy = self._starting or any(s.state is JobState.RUNNING for s in self._known.values())
             time.sleep(BUSY_NAP_SECONDS if busy else NAP_SECONDS)
 
@@ -128,10 +128,10 @@ class Dispatcher:
     def step(self) -> None:
         self._answers()
         changed = self._refresh()
-        if self._keeper.follow(self._jobs):
+        if completed := self._keeper.follow(self._jobs):
             changed = True
         if changed:
-            self._judge()
+            self._judge(completed)
         self._adopt_containers()
         if changed or self._is_look_due():
             self._dispatch()
@@ -166,11 +166,13 @@ class Dispatcher:
                     changed = True
         return changed
 
-    def _judge(self) -> None:
+    def _judge(self, completed: Collection[int] = ()) -> None:
+        """Those that were settled before this dispatcher began are no news; those whose attempt it
+        completed are, also where that ended while no dispatcher ran."""
         before = self._known
         self._known = self._kept.judge(self._jobs, time.time(), self._folder.paused)
         for number, found in self._known.items():
-            if found.state.is_settled and before:
+            if found.state.is_settled and (before or number in completed):
                 was = before.get(number)
                 if was is None or not was.state.is_settled:
                     self._settled(self._jobs[number], found)
@@ -256,9 +258,9 @@ class Dispatcher:
             task = task_for(self._folder, spec, attempt, placed, self._settings.log_bytes)
             supervisor.send(task, grant.held)
         except (AndonError, OSError) as error:
+            supervisor.kill()  # before the lease goes: it must not claim any more
             grant.held.release()
             self._keeper.discard(number, attempt)
-            supervisor.kill()
             self._back_off(number, f"it could not be started: {error}")
             return
         until = time.monotonic() + ANSWER_SECONDS

@@ -25,6 +25,7 @@ else:
 
 DRIFT_SECONDS = 2.0  # of a clock that is being adjusted
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
+LONGEST_NAME = 250  # of what could not be started: the end of a job has room for it
 Task = dict[str, "Any"]
 
 
@@ -147,8 +148,8 @@ class JobCommand:
         except OSError as error:
             missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
             where = task["argv"][0] if os.path.isdir(task["folder"]) else task["folder"]
-            words = f"{where}: {error.strerror}"
-            write_all(failed, words.encode(errors="replace")[:4000])
+            words = f"{where[:LONGEST_NAME]}: {error.strerror}"
+            write_all(failed, words.encode(errors="replace"))
             write_all(2, f"andon: {words}\n".encode(errors="replace"))
             os._exit(NOT_FOUND if missing else NOT_EXECUTABLE)
 

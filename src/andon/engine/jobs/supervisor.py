@@ -315,7 +315,7 @@ class Supervision:
             said["exit_code"] = code if code >= 0 else 128 - code
             said["signal"] = -code if code < 0 else None
             said["message"] = self.command.failure
-        data = dumps(said).encode()[:END_BYTES] + b"\n"
+        data = dumps(said).encode() + b"\n"
         self.clean()
         self.shorten_output()
         written = self.write_end(data)

@@ -1,0 +1,110 @@
+"""The dispatcher between two looks: what it goes on after, and whom it notifies."""
+
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from andon.engine.jobs import dispatcher as dispatching
+from andon.engine.jobs import launching
+from andon.engine.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
+from andon.engine.jobs.folder import CLAIM, END, JobsFolder
+from andon.engine.jobs.launching import Supervisor
+from andon.engine.jobs.taking import Taker
+from andon.errors import Unavailable
+from andon.model.job import AttemptClaim, AttemptEnd, EndReason, JobFacts, JobSpec, NotifyWhen
+from andon.model.job import wire as job_wire
+from andon.model.work import DeviceRequest
+
+AT = 1_790_000_000.0
+SETTINGS = DispatcherSettings(log_bytes=1_000_000, idle_seconds=0.0)
+
+
+def no_device(kind: Kind) -> Taker:
+    raise Unavailable("there is no GPU here")
+
+
+def dispatcher(folder: JobsFolder, heard: list[JobFacts] | None = None) -> Dispatcher:
+    return Dispatcher(folder, SETTINGS, no_device, (heard if heard is not None else []).append)
+
+
+def ended_job(folder: JobsFolder, **more: Any) -> int:
+    """A job whose command has ended, and of which no dispatcher has taken note."""
+    [spec] = folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT, **more)])
+    attempt = folder.attempt(spec.number, 1)
+    attempt.mkdir()
+    claim = AttemptClaim(5, 6, "boot", 7, 8, AT)
+    end = AttemptEnd(EndReason.EXITED, AT, AT + 9, 9.0, 3)
+    (attempt / CLAIM).write_text(job_wire.dumps(job_wire.claim_to_json(claim)))
+    (attempt / END).write_text(job_wire.dumps(job_wire.end_to_json(end)))
+    return spec.number
+
+
+def test_the_end_of_a_job_is_told_although_no_dispatcher_ran_then(tmp_path: Path) -> None:
+    folder, heard = JobsFolder(tmp_path), list[JobFacts]()
+    number = ended_job(folder, notify=NotifyWhen.FAIL)
+    ended_job(folder)
+    for _ in range(2):  # the second one finds what the first one wrote
+        one = dispatcher(folder, heard)
+        one.step()
+        one.close()
+    assert [facts.spec.number for facts in heard] == [number]
+
+
+def test_a_file_system_that_fails_for_a_moment_ends_no_dispatcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [OSError(116, "Stale file handle")]
+    is_dir = Path.is_dir
+
+    def stale_once(path: Path, **more: Any) -> bool:
+        if path == tmp_path and failures:
+            raise failures.pop()
+        return is_dir(path, **more)
+
+    monkeypatch.setattr(dispatching, "FAILED_SECONDS", 0.0)
+    monkeypatch.setattr(Path, "is_dir", stale_once)
+    dispatcher(JobsFolder(tmp_path)).run()
+    assert failures == []
+
+
+class Ended:
+    """A process that has ended and was waited for."""
+
+    pid, returncode = 4_000_000, 0
+
+    def poll(self) -> int:
+        return 0
+
+    wait = poll
+
+    def kill(self) -> None:
+        """As Popen's: it signals none that was waited for."""
+
+
+def test_a_supervisor_that_has_ended_is_not_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: Ended())
+    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(pid))
+    supervisor = Supervisor()
+    assert supervisor.has_ended
+    supervisor.kill()
+    supervisor.let_go()
+    assert sent == []
+
+
+@pytest.mark.process
+def test_a_supervisor_that_takes_nothing_holds_up_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "SEND_SECONDS", 0.1)
+    supervisor, (ours, theirs) = Supervisor(), socket.socketpair()
+    os.kill(supervisor.pid, signal.SIGSTOP)
+    held: Any = SimpleNamespace(hold=SimpleNamespace(descriptors=(ours.fileno(),)))
+    with ours, theirs, pytest.raises(TimeoutError):
+        supervisor.send({"environment": {"LARGE": "x" * 4_000_000}}, held)
+    supervisor.kill()
+    supervisor.let_go()
