@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -149,7 +150,8 @@ class _FunctionCaller:
     def end(self, number: int) -> None:
         self._asked = True
         if (pid := self.worker.pid) is not None:
-            os.killpg(pid, signal.Signals(number))
+            with suppress(ProcessLookupError, PermissionError):  # it ends by itself
+                os.killpg(pid, signal.Signals(number))
 
     def close(self) -> None:
         self.worker.close()
@@ -202,8 +204,12 @@ class _HeldPlaces:
             simulated=self.simulated,
         )  # fmt: skip
         held = request.acquire()
-        snapshot = library.shared().once(hasty=True)
-        devices = run_devices(snapshot, held.uuids)
+        try:
+            snapshot = library.shared().once(hasty=True)
+            devices = run_devices(snapshot, held.uuids)
+        except BaseException:
+            held.release()
+            raise
         label = ",".join(device.label for device in devices)
         return WorkPlace(label, held.environment, devices, snapshot, give_back=held.release)
 

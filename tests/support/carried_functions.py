@@ -61,3 +61,14 @@ def never_fits(size: int) -> float:
 def breaks_at_4(size: int) -> None:
     if size >= 4:
         raise KeyError("labels")
+
+
+class OddError(Exception):
+    """Pickled with one argument, made of two: it cannot be opened again."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first + second)
+
+
+def returns_odd(argument: object) -> object:
+    return OddError("a", "b")

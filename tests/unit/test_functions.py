@@ -73,6 +73,15 @@ def test_a_result_that_cannot_be_sent_is_one_sentence() -> None:
         outcome.value()
 
 
+def test_a_result_that_cannot_be_opened_again_is_a_failure_of_its_call_alone() -> None:
+    with FunctionWorker(functions.returns_odd) as worker:
+        outcome = worker.call(None)
+        assert (outcome.error or "").startswith("its result cannot be read here: TypeError: ")
+        pid = worker.pid
+        assert not worker.call(None).ok
+        assert worker.pid == pid, "the process goes on"
+
+
 def test_a_closure_travels_whole_where_cloudpickle_is_installed() -> None:
     extra = 5
     outcome, _ = call(lambda number: number + extra, 2)

@@ -251,7 +251,11 @@ def call(
 
 def _outcome(answer: Mapping[str, Any], seconds: float) -> CallOutcome:
     if "result" in answer:
-        return CallOutcome(result=carried(answer["result"]), seconds=seconds)
+        try:
+            return CallOutcome(result=carried(answer["result"]), seconds=seconds)
+        except Exception as exc:  # noqa: BLE001 - whatever its class raises here
+            error = f"its result cannot be read here: {type(exc).__name__}: {exc}"
+            return CallOutcome(error=error, seconds=seconds)
     said = str(answer.get("traceback", ""))
     return CallOutcome(None, str(answer["error"]), answer.get("exception"), said, seconds=seconds)
 

@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Protocol
 
 from andon.core.mapping.plan import MapPlan, MapUnit
@@ -112,14 +112,14 @@ class MapPool:
 
     def _work(self, number: int, place: WorkPlace, caller: Caller) -> None:
         try:
-            while (unit := self._next(place)) is not None:
-                self._listener.began(unit, place)
-                self._settle(unit, place, caller.call(unit))
+            with closing(caller):
+                while (unit := self._next(place)) is not None:
+                    self._listener.began(unit, place)
+                    self._settle(unit, place, caller.call(unit))
         except BaseException as error:  # noqa: BLE001 - raised again where the map was started
             self._error = self._error or error
             self.plan.stop("a worker failed")
         finally:
-            caller.close()
             place.release()
             with self._changed:
                 del self._callers[number]

@@ -83,7 +83,11 @@ class MapSession:
     def run(self, tick: Callable[[MapProgress], None]) -> MapResult:
         """Work through the items. Raises what kept the first device from being had."""
         first = self._first_places()
-        recorder = self._recorder = self.record(first)
+        try:
+            recorder = self._recorder = self.record(first)
+        except BaseException:
+            _release(first)
+            raise
         pool = self.pool = MapPool(
             self.plan, self.places, lambda place: self.caller_of(place, recorder), self, self.notify
         )
@@ -121,8 +125,7 @@ class MapSession:
                     break
                 found.append(more)
         except BaseException:
-            for place in found:
-                place.release()
+            _release(found)
             raise
         return found
 
@@ -177,6 +180,11 @@ class MapSession:
                     None if end is None else round(end.seconds, 6), said,
                 )
             )  # fmt: skip
+
+
+def _release(places: Sequence[WorkPlace]) -> None:
+    for place in places:
+        place.release()
 
 
 def _said(end: CallEnd) -> str | None:

@@ -53,7 +53,7 @@ class WorkerCaller:
         except OSError as exc:
             words = f"the worker could not be started: {exc.strerror}"
             return CallEnd(False, time.monotonic() - began, words)
-        output: list[bytes] = []
+        output = LastBytes()
         answer, trouble = self._ask(process, item, output)
         interrupted = False
         if answer is None:
@@ -66,7 +66,7 @@ class WorkerCaller:
             answer is not None and answer.ok,
             time.monotonic() - began,
             trouble,
-            CallOutput(b"".join(output)[-KEPT_BYTES:]),
+            CallOutput(output.content()),
             CallOutput(self._new_errors()),
             None if answer is None else answer.result,
             interrupted,
@@ -77,9 +77,14 @@ class WorkerCaller:
 
     def close(self) -> None:
         """Close its input and wait for it; one that stays is ended."""
-        process = self._process
-        if process is None:
-            return
+        try:
+            if self._process is not None:
+                self._leave(self._process)
+        finally:
+            if self._errors is not None:
+                self._errors.close()
+
+    def _leave(self, process: "subprocess.Popen[bytes]") -> None:
         with contextlib.suppress(OSError):
             if process.stdin is not None:
                 process.stdin.close()
@@ -102,20 +107,19 @@ class WorkerCaller:
                 process_group=0,
                 bufsize=0,
             )
+            assert self._process.stdin is not None
+            os.set_blocking(self._process.stdin.fileno(), False)
             self._rest = b""
         self._current.began(self._process)
         return self._process
 
     def _ask(
-        self, process: "subprocess.Popen[bytes]", item: MapItem, output: list[bytes]
+        self, process: "subprocess.Popen[bytes]", item: MapItem, output: "LastBytes"
     ) -> tuple[WorkerAnswer | None, str]:
-        """Its answer, or why there is none."""
+        """Its answer, or why there is none. While a long item is written, its output is read: a
+        worker that writes before it reads would otherwise wait for us, and we for it."""
         until = None if self._timeout is None else time.monotonic() + self._timeout
-        assert process.stdin is not None
-        try:
-            process.stdin.write(request_line(item))
-        except OSError:
-            return None, ""
+        unsent = memoryview(request_line(item))
         while True:
             while (end := self._rest.find(b"\n")) >= 0:
                 line, self._rest = self._rest[: end + 1], self._rest[end + 1 :]
@@ -126,24 +130,35 @@ class WorkerCaller:
             if len(self._rest) > LONGEST_ANSWER:
                 output.append(self._rest)
                 self._rest = b""
-            if not self._is_readable(process, until):
-                return (
-                    None,
-                    late_words(self._timeout or 0.0),
-                )
-            piece = self._piece(process)
-            if not piece:
-                output.append(self._rest)
-                return None, ""
-            self._rest += piece
+            ready = self._ready(process, until, bool(unsent))
+            if not ready:
+                return None, late_words(self._timeout or 0.0)
+            if unsent and process.stdin in ready:
+                try:
+                    unsent = unsent[os.write(process.stdin.fileno(), unsent) :]
+                except OSError:  # it has closed its input
+                    return None, ""
+            if process.stdout in ready:
+                piece = self._piece(process)
+                if not piece:
+                    output.append(self._rest)
+                    return None, ""
+                self._rest += piece
 
-    def _is_readable(self, process: "subprocess.Popen[bytes]", until: float | None) -> bool:
-        """Whether it wrote something, or closed its output, before it is late."""
+    def _ready(
+        self, process: "subprocess.Popen[bytes]", until: float | None, sending: bool = False
+    ) -> list[IO[bytes]]:
+        """Which of its pipes can be used or were closed; none where it is late."""
+        assert process.stdin is not None
         assert process.stdout is not None
+        pipes = {process.stdout.fileno(): process.stdout}
         watched = select.poll()
         watched.register(process.stdout, select.POLLIN)
+        if sending:
+            watched.register(process.stdin, select.POLLOUT)
+            pipes[process.stdin.fileno()] = process.stdin
         left = None if until is None else max(0.0, until - time.monotonic()) * 1000
-        return bool(watched.poll(left))
+        return [pipes[descriptor] for descriptor, _ in watched.poll(left)]
 
     def _piece(self, process: "subprocess.Popen[bytes]") -> bytes:
         assert process.stdout is not None
@@ -152,7 +167,7 @@ class WorkerCaller:
     def _drain(self, process: "subprocess.Popen[bytes]") -> None:
         """What it still writes after its last item must not keep it from ending."""
         until = time.monotonic() + LEAVE_SECONDS
-        while self._is_readable(process, until):
+        while self._ready(process, until):
             if not self._piece(process):
                 return
 
@@ -177,6 +192,23 @@ class WorkerCaller:
         if self._errors is None:
             return b""
         size = os.fstat(self._errors.fileno()).st_size
-        found = os.pread(self._errors.fileno(), min(KEPT_BYTES, size), self._read_errors)
-        self._read_errors += len(found)
-        return found
+        new = size - self._read_errors
+        self._read_errors = size
+        return os.pread(self._errors.fileno(), min(KEPT_BYTES, new), size - min(KEPT_BYTES, new))
+
+
+class LastBytes:
+    """The end of what is written, however much that is."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def append(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > 2 * KEPT_BYTES:
+            self._pieces, self._size = [self.content()], KEPT_BYTES
+
+    def content(self) -> bytes:
+        return b"".join(self._pieces)[-KEPT_BYTES:]

@@ -1,0 +1,152 @@
+"""The workers of a map: what they write, how they end, and what they give back."""
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from andon import mapping
+from andon.core.mapping.items import items_of
+from andon.core.mapping.plan import MapPlan, MapUnit
+from andon.engine.mapping import worker_calls
+from andon.engine.mapping.calls import KEPT_BYTES, CallEnd
+from andon.engine.mapping.places import CpuPlaces, WorkPlace
+from andon.engine.mapping.pool import MapPool
+from andon.engine.mapping.session import MapSession
+from andon.engine.mapping.worker_calls import LastBytes, WorkerCaller
+from andon.engine.running.recorder import RunRecorder
+from andon.model.run import ItemState
+
+ANSWERS = """
+import json, sys
+def say(words): sys.stdout.write(words); sys.stdout.flush()
+def fail(words): sys.stderr.write(words); sys.stderr.flush()
+{before}
+for line in sys.stdin:
+    asked = json.loads(line)
+    {work}
+    say(json.dumps({{"index": asked["index"], "ok": True}}) + "\\n")
+"""
+
+
+def worker(tmp_path: Path, before: str = "", work: str = "pass") -> WorkerCaller:
+    script = tmp_path / "worker.py"
+    script.write_text(ANSWERS.format(before=before, work=work))
+    return WorkerCaller([sys.executable, "-S", str(script)], os.environ, timeout_seconds=20.0)
+
+
+def units(*items: str) -> list[MapUnit]:
+    return [MapUnit((item,)) for item in items_of(items)]
+
+
+@pytest.mark.process
+def test_a_worker_that_writes_much_before_it_reads_a_long_item(tmp_path: Path) -> None:
+    caller = worker(tmp_path, before='say("x" * 300_000 + "\\n")')
+    (unit,) = units("y" * 300_000)
+    end = caller.call(unit)
+    caller.close()
+    assert (end.ok, end.words) == (True, "")
+    assert end.output is not None
+    assert len(end.output.content) == 300_001
+
+
+@pytest.mark.process
+def test_each_item_has_the_end_of_its_own_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_calls, "KEPT_BYTES", 1000)
+    caller = worker(tmp_path, work='fail(asked["item"] * 2500)')
+    ends = [caller.call(unit) for unit in units("a", "b")]
+    caller.close()
+    assert [end.errors.content for end in ends if end.errors] == [b"a" * 1000, b"b" * 1000]
+
+
+def test_of_a_long_output_the_end_is_kept() -> None:
+    kept, size = LastBytes(), KEPT_BYTES
+    for number in range(50):
+        kept.append(bytes([number]) * (size // 10))
+    assert kept.content() == b"".join(bytes([n]) * (size // 10) for n in range(39, 50))[-size:]
+    assert sum(map(len, kept._pieces)) <= 2 * size
+
+
+class Heard:
+    """Is told what happens."""
+
+    def joined(self, place: WorkPlace) -> None: ...
+    def left(self, place: WorkPlace) -> None: ...
+    def began(self, unit: MapUnit, place: WorkPlace) -> None: ...
+    def ended(self, unit: MapUnit, place: WorkPlace, end: CallEnd, state: ItemState) -> None: ...
+
+
+class Unclosable:
+    """Makes its calls, and fails when it is closed."""
+
+    def call(self, unit: MapUnit) -> CallEnd:
+        return CallEnd(True, 0.0)
+
+    def end(self, number: int) -> None: ...
+
+    def close(self) -> None:
+        raise OSError(5, "Input/output error")
+
+
+def test_a_worker_that_cannot_be_closed_ends_the_map_and_gives_its_device_back() -> None:
+    given_back: list[int] = []
+    place = WorkPlace("0", {}, give_back=lambda: given_back.append(1))
+    plan = MapPlan(items_of(["a"]))
+    pool = MapPool(plan, CpuPlaces(1), lambda place: Unclosable(), Heard(), lambda words: None)
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            pool.run([place], lambda: None)
+        except OSError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(10.0)
+    assert not thread.is_alive()
+    assert [str(error) for error in raised] == ["[Errno 5] Input/output error"]
+    assert given_back == [1]
+
+
+class Nothing:
+    def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None: ...
+    def close(self) -> None: ...
+
+
+class OnePlace(CpuPlaces):
+    """That says when it was given back."""
+
+    given_back = 0
+
+    def first(self) -> WorkPlace:
+        return WorkPlace("0", {}, give_back=self._back)
+
+    def _back(self) -> None:
+        self.given_back += 1
+
+
+def test_a_map_that_cannot_be_recorded_gives_its_devices_back() -> None:
+    def record(places: object) -> RunRecorder:
+        raise OSError(24, "Too many open files")
+
+    places = OnePlace(2)
+    plan = MapPlan(items_of(["a", "b", "c"]))
+    session = MapSession(plan, places, record, lambda *_: Unclosable(), Nothing(), print)
+    with pytest.raises(OSError, match="Too many open files"):
+        session.run(lambda progress: None)
+    assert places.given_back == 2
+
+
+def test_a_process_that_has_just_ended_can_be_told_to_end() -> None:
+    class Worker:
+        pid = 4_194_304  # larger than any
+
+    work = mapping._FunctionWork(len, [], None, True)
+    caller = mapping._FunctionCaller(work, Worker())  # type: ignore[arg-type]
+    caller.end(9)
+    assert caller._asked
