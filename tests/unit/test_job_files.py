@@ -1,7 +1,10 @@
 """Job files: what they ask for in three formats, and every mistake by path and line."""
 
 import json
+import os
 import re
+import resource
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +25,7 @@ from andon.core.jobs.job_file import jobs_in
 from andon.core.jobs.job_file_keys import KEYS, REQUEST_KEYS, FileJob
 from andon.core.jobs.older_file import is_older, older_jobs_in
 from andon.core.sharing.requests import RequestOptions, rows
+from andon.engine.jobs.commit_question import CommitQuestion
 from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
 from andon.engine.jobs.folder import open_jobs_folder
 from andon.engine.jobs.job_files import read_job_file
@@ -411,3 +415,20 @@ def test_the_page_about_jobs_documents_every_option_of_submit() -> None:
     assert [name for name in sorted(named) if f"`{name}" not in page] == []
     for link in ("job-files.md", "policy.md", "runs.md", "notifiers.md"):
         assert f"]({link}" in page
+
+
+@pytest.mark.process
+def test_the_commit_is_found_by_a_process_with_many_open_files(tmp_path: Path) -> None:
+    """As a server may have: `select` fails over 1023."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "one")):
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1100), hard))
+    try:
+        question = CommitQuestion(str(tmp_path))
+        low, question._answer = question._answer, os.dup2(question._answer, 1050)
+        os.close(low)
+        assert len(question.answer() or "") == 40
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

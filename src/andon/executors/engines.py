@@ -122,12 +122,12 @@ class DockerExecutor:
     def create(self, order: WorkOrder) -> CreatedWork:
         options = _options(order)
         home = tempfile.mkdtemp(prefix=_HOMES)
-        if options.user is not None and not self.engine.rootless:
-            Path(home).chmod(0o1777)  # that user is not the one who owns it
-        order = replace(order, home=home)
-        arguments = create_arguments(order, options, self.engine)
-        name = f"--name=andon-{order.label}-{os.urandom(3).hex()}"
         try:
+            if options.user is not None and not self.engine.rootless:
+                Path(home).chmod(0o1777)  # that user is not the one who owns it
+            order = replace(order, home=home)
+            arguments = create_arguments(order, options, self.engine)
+            name = f"--name=andon-{order.label}-{os.urandom(3).hex()}"
             code, out, said = self._ask("create", name, *arguments, seconds=CREATE_SECONDS)
             if code:
                 raise answers.engine_error(self.name, said)

@@ -51,5 +51,6 @@ class CommitQuestion:
         return said.decode().strip() if ended and _COMMIT.fullmatch(said) else None
 
     def _has_more(self, give_up: float) -> bool:
-        left = max(0.0, give_up - time.monotonic())
-        return bool(select.select([self._answer], [], [], left)[0])
+        watched = select.poll()  # `select` takes no descriptor over 1023, as a server may have
+        watched.register(self._answer, select.POLLIN)
+        return bool(watched.poll(max(0.0, give_up - time.monotonic()) * 1000))

@@ -35,11 +35,11 @@ def here_spec(
 
     `commit` is a question that was asked earlier.
     """
+    if request.least < 1:
+        raise Invalid("a job needs at least one GPU", hint="request 1 GPU or more")
     place = folder or _current_folder()
     asked = CommitQuestion(place) if git and commit is None else commit
     variables = dict(os.environ if environment is None else environment)
-    if request.least < 1:
-        raise Invalid("a job needs at least one GPU", hint="request 1 GPU or more")
     spec = JobSpec(
         number=0,
         name=name or name_of(argv),

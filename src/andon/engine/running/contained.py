@@ -141,16 +141,21 @@ def follow_container(
 ) -> tuple[CommandEnd, bool]:
     """Start it, or go on with it by `command`; pass its output until it ends, and remove it.
 
-    Returns how it ended, and whether the kernel killed it for want of host memory.
+    Returns how it ended, and whether the kernel killed it for want of host memory. One that has
+    ended and cannot be removed is left to a later sweep.
     """
     try:
         end = launch(command or contained.client())
         while contained.is_running():  # its client was killed, or the engine restarted
             more = launch(contained.follow())
             end = replace(more, tail=end.tail + more.tail)
-        return contained.finished(end)
-    finally:
+        finished = contained.finished(end)
+    except BaseException:
         contained.clean()
+        raise
+    with suppress(AndonError):
+        contained.clean()
+    return finished
 
 
 def sweep(executor: Executor) -> None:

@@ -1,0 +1,80 @@
+"""A command in a container: what came of it counts, also where the engine fails afterwards."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from andon.core.executing.container_arguments import EngineFacts
+from andon.core.executing.order import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
+from andon.engine.running.contained import ContainedCommand, follow_container
+from andon.engine.running.launcher import CommandEnd
+from andon.errors import Conflict, Unavailable
+from andon.executors.engines import DockerExecutor
+
+
+class Forgetful:
+    """Runs a container to its end, and cannot remove it."""
+
+    name = "docker"
+
+    def __init__(self, end: WorkEnd) -> None:
+        self._end, self.cleaned = end, 0
+
+    def check(self, order: WorkOrder) -> None: ...
+
+    def create(self, order: WorkOrder) -> CreatedWork:
+        return CreatedWork("c0ffee", order.label, order.command[0])
+
+    def client(self, work: CreatedWork) -> Sequence[str]:
+        return ["docker", "logs"]
+
+    def follow(self, work: CreatedWork, since: float) -> Sequence[str]:
+        return ["docker", "logs"]
+
+    def find(self, label: str) -> Sequence[CreatedWork]:
+        return []
+
+    def send(self, work: CreatedWork, number: int) -> None: ...
+
+    def ended(self, work: CreatedWork) -> WorkEnd | None:
+        return self._end
+
+    def clean(self, work: CreatedWork) -> None:
+        self.cleaned += 1
+        raise Unavailable("removal of container c0ffee is already in progress")
+
+
+def followed(executor: Forgetful) -> tuple[CommandEnd, bool]:
+    contained = ContainedCommand(executor, ContainerOptions("image"), ["true"])
+    contained.create("k7qm2", (), {}, lambda identity: None)
+    return follow_container(contained, lambda command: CommandEnd(0, None, 1.0))
+
+
+def test_a_container_that_cannot_be_removed_has_ended_as_it_has() -> None:
+    executor = Forgetful(WorkEnd(3))
+    end, killed = followed(executor)
+    assert (end.code, killed, executor.cleaned) == (3, False, 1)
+
+
+def test_one_whose_end_is_not_known_is_removed_or_that_is_said() -> None:
+    executor = Forgetful(WorkEnd(None, error="no such program"))
+    with pytest.raises(Unavailable, match="already in progress") as raised:
+        followed(executor)
+    assert isinstance(raised.value.__context__, Conflict)
+
+
+class Unreachable(DockerExecutor):
+    @property
+    def engine(self) -> EngineFacts:
+        raise Unavailable("the engine does not answer")
+
+
+def test_an_engine_that_fails_at_once_leaves_no_home_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    order = WorkOrder(("true",), "/", "k7qm2", container=ContainerOptions("image"))
+    with pytest.raises(Unavailable):
+        Unreachable().create(order)
+    assert list(tmp_path.iterdir()) == []
