@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,7 @@ class ServerJobs:
             facts = queue.jobs.get(number)
             if facts is None:
                 raise _gone(number)
-            running = queue.standings[number].state is JobState.RUNNING
+            state = queue.standings[number].state
             begun = [one.number for one in facts.attempts]
             path = None
             if begun:
@@ -93,11 +94,10 @@ class ServerJobs:
                 if attempt not in begun:
                     raise Gone(f"job {number} has no attempt {attempt}", hint=f"{len(begun)} began")
                 path = queue.folder.output(number, attempt)
-        settled = queue.standings[number].state.is_settled
         if path is None:
-            return JobLog(number, None, 0, 0, "", settled)
+            return JobLog(number, None, 0, 0, "", state.is_settled)
         begin, text, end = _tail(str(path), start)
-        over = not running or attempt != begun[-1]
+        over = state is not JobState.RUNNING or attempt != begun[-1]
         return JobLog(number, attempt, begin, end, text, over)
 
     def cancel(self, number: int) -> str:
@@ -118,9 +118,10 @@ class ServerJobs:
         why = self._why_not()
         if why is not None:
             raise Denied(why, hint="in a terminal: andon submit -- COMMAND")
+        numbers = self._submit(document)
         with self._lock:
             self._read = 0.0
-        return self._submit(document)
+        return numbers
 
     def _fresh(self, again: bool = False) -> "Queue":
         try:
@@ -173,7 +174,8 @@ def _is_wanted(view: JobView, state: str) -> bool:
 
 
 def _tail(path: str, start: int | None) -> tuple[int, str, int]:
-    """Where the text begins, the text, where it ends; whole lines where it is cut."""
+    """Where the text begins, the text, where it ends; whole lines where it is cut. A character of
+    which only the first bytes are there comes with the next part."""
     try:
         descriptor = open_regular(path)
     except OSError:
@@ -187,7 +189,9 @@ def _tail(path: str, start: int | None) -> tuple[int, str, int]:
     if begin and start is None and b"\n" in content:
         cut = content.index(b"\n") + 1
         begin, content = begin + cut, content[cut:]
-    return begin, content.decode(errors="replace"), begin + len(content)
+    decoder = getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(content)
+    return begin, text, begin + len(content) - len(decoder.getstate()[0])
 
 
 def _gone(number: int) -> Gone:

@@ -1,0 +1,57 @@
+"""The jobs that a server shows: as new as they are, and an output in whole characters."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from andon.app.jobs import Queue
+from andon.core.access.roles import ALL_SEEING
+from andon.engine.jobs.folder import CLAIM, JobsFolder
+from andon.model.job import AttemptClaim, JobSpec
+from andon.model.job import wire as job_wire
+from andon.model.work import DeviceRequest
+from andon.web.server_jobs import ServerJobs
+
+SPEC = JobSpec(0, "x", ("true",), "/", DeviceRequest(), 1_790_000_000.0)
+
+
+class Served:
+    """A queue, and the server's view of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = JobsFolder(path)
+        self.jobs = ServerJobs(
+            lambda: Queue(self.folder), "", lambda: None, lambda: None, self.submit, lambda: None
+        )
+
+    def submit(self, document: dict[str, Any]) -> Sequence[int]:
+        self.jobs.views()  # another request, meanwhile
+        return [self.folder.submit([SPEC])[0].number]
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Served:
+    return Served(tmp_path)
+
+
+def test_a_job_is_listed_as_soon_as_it_is_submitted(served: Served) -> None:
+    numbers = served.jobs.submit({})
+    assert [view.number for view in served.jobs.views()[0]] == list(numbers) == [1]
+
+
+def test_half_a_character_of_an_output_comes_with_the_next_part(served: Served) -> None:
+    served.folder.submit([SPEC])
+    attempt = served.folder.attempt(1, 1)
+    attempt.mkdir()
+    claim = job_wire.claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, SPEC.submitted_at))
+    (attempt / CLAIM).write_text(job_wire.dumps(claim))
+    output, whole = served.folder.output(1, 1), "grüße €\n".encode()
+    text, start = "", 0
+    for size in range(len(whole) + 1):
+        output.write_bytes(whole[:size])
+        part = served.jobs.log(ALL_SEEING, 1, None, start)
+        assert part.start == start
+        text, start = text + part.text, part.end
+    assert (text, start) == ("grüße €\n", len(whole))
