@@ -61,9 +61,6 @@ class Histories:
             self._past[uuid, metric] = found
             self._drawn.clear()
 
-    def has_past(self, uuid: str) -> bool:
-        return (uuid, METRICS[0]) in self._past
-
     def forget_past(self) -> None:
         """Ask for it again: another span is shown."""
         self._past.clear()

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from andon.core.access.roles import Identity, Role, identity_of
 
 SCHEMA = "andon.sessions/1"
-NAME_BYTES = 32
 _KEY = b"andon.sessions/1 key"
 
 

@@ -19,7 +19,6 @@ from andon.engine.functions.carrying import carried, carry_function, carry_value
 from andon.engine.functions.child import read_frame, write_frame
 from andon.errors import AndonError
 from andon.host.interpreter import module_command, module_environment
-from andon.host.topology.affinity import on_cpus
 
 MODULE = "andon.engine.functions.child"
 TAIL_BYTES = 64 * 1024
@@ -69,18 +68,11 @@ class FunctionWorker:
     """
 
     def __init__(
-        self,
-        function: Callable[[Any], Any],
-        environment: Mapping[str, str] | None = None,
-        cpus: frozenset[int] | None = None,
-        descriptors: tuple[int, ...] = (),
-        echo: bool = False,
+        self, function: Callable[[Any], Any], environment: Mapping[str, str] | None = None
     ) -> None:
-        """`environment` is added to ours; `descriptors` are inherited, such as a lease's; with
-        `echo` its output is also written to our standard error."""
+        """`environment` is added to ours."""
         self._function = carry_function(function)
         self._environment = dict(environment or {})
-        self._cpus, self._descriptors, self._echo = cpus, descriptors, echo
         self._process: subprocess.Popen[bytes] | None = None
         self._requests = self._answers = -1
         self._reader: threading.Thread | None = None
@@ -106,16 +98,19 @@ class FunctionWorker:
         os.set_blocking(self._output, False)
         self._tail = b""
         try:
-            with on_cpus(self._cpus):
-                self._process = subprocess.Popen(
-                    module_command(MODULE, str(theirs), str(answer)),
-                    env={**module_environment(), **self._environment},
-                    pass_fds=(theirs, answer, *self._descriptors),
-                    process_group=0,
-                    stdin=subprocess.DEVNULL,
-                    stdout=entrance,
-                    stderr=entrance,
-                )
+            self._process = subprocess.Popen(
+                module_command(MODULE, str(theirs), str(answer)),
+                env={**module_environment(), **self._environment},
+                pass_fds=(theirs, answer),
+                process_group=0,
+                stdin=subprocess.DEVNULL,
+                stdout=entrance,
+                stderr=entrance,
+            )
+        except BaseException:
+            for descriptor in (self._requests, self._answers, self._output):
+                os.close(descriptor)
+            raise
         finally:
             for descriptor in (theirs, answer, entrance):
                 os.close(descriptor)
@@ -232,8 +227,6 @@ class FunctionWorker:
                     return False
                 self.written += len(piece)
                 self._tail = (self._tail + piece)[-TAIL_BYTES:]
-                if self._echo:
-                    sys.stderr.write(piece.decode(errors="replace"))
 
 
 def call(

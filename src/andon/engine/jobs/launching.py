@@ -1,12 +1,11 @@
 """Starts supervisors, and hands each its job with the locked files of its lease."""
 
 import os
-import select
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,12 +98,6 @@ class Supervisor:
         if "\n" in self.said:
             return self.said.partition("\n")[0]
         return None if self._process.poll() is None else ""
-
-    def wait_answer(self, seconds: float) -> str | None:
-        ready = select.poll()
-        ready.register(self._channel, select.POLLIN)
-        ready.poll(seconds * 1000)
-        return self.answer()
 
     @property
     def has_ended(self) -> bool:
@@ -259,7 +252,3 @@ def _told(spec: JobSpec, placed: Placed, inside: bool = False) -> dict[str, str]
 
 def signal_number(name: str) -> int:
     return int(signal.Signals[f"SIG{name.removeprefix('SIG')}"])
-
-
-def signal_names() -> Sequence[str]:
-    return [one.name.removeprefix("SIG") for one in signal.Signals]

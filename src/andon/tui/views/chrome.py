@@ -208,8 +208,3 @@ def filter_words(frame: Frame) -> str:
         f"on GPU {entry.label}" if entry is not None else "",
     ]
     return ", ".join(word for word in words if word)
-
-
-def is_list(view: TopView) -> bool:
-    """Whether a view is one plain list."""
-    return view in (TopView.ALERTS, TopView.LEASES, TopView.JOBS, TopView.RUNS, TopView.USERS)

@@ -16,7 +16,6 @@ from andon.errors import Invalid
 from andon.model.shapes import Doc
 
 UNNAMED = "this model"
-MOST_OPTIONS = 64
 _PATH = re.compile(r"^[./~]|\\|:/|\.\.|\.(json|safetensors|gguf|ya?ml)$|/.*/|\0")
 _BY_NAME = "send its config.json as config, or a name such as llama-3-8b"
 

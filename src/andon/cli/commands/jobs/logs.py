@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from codecs import getincrementaldecoder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,14 +64,17 @@ class _Output:
     def __init__(self, queue: "Queue", number: int, attempt: int | None) -> None:
         self._queue, self._number, self._fixed = queue, number, attempt
         self._place, self._attempt = 0, 0
+        self._decoder = getincrementaldecoder("utf-8")("replace")  # a piece may end in a character
 
     def _path(self) -> Path | None:
-        last = self._queue.jobs[self._number].last
+        facts = self._queue.jobs.get(self._number)  # none where it was deleted meanwhile
+        last = None if facts is None else facts.last
         attempt = self._fixed or (0 if last is None else last.number)
         if not attempt:
             return None
         if attempt != self._attempt:
             self._attempt, self._place = attempt, 0
+            self._decoder.reset()
         return self._queue.folder.output(self._number, attempt)
 
     def show_last(self, lines: int) -> None:
@@ -105,10 +109,11 @@ class _Output:
             with path.open("rb") as file:
                 if os.fstat(file.fileno()).st_size < self._place:  # it was shortened
                     self._place = os.fstat(file.fileno()).st_size
+                    self._decoder.reset()
                 file.seek(self._place)
                 while piece := file.read(PIECE_BYTES):
                     self._place += len(piece)
-                    write(sys.stdout, piece.decode(errors="replace"))
+                    write(sys.stdout, self._decoder.decode(piece))
         except FileNotFoundError:
             return
 
