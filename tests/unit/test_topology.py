@@ -1,5 +1,6 @@
 """How devices are linked, which of them are chosen together, and the CPUs next to them."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from andon.core.sharing.choice import choose, pick, rank
 from andon.core.topology.binding import binding, cpu_words, parse_cpus
 from andon.core.topology.links import LinkKind, group_words, link_between, linked_groups
 from andon.core.topology.wire import topology_to_json, with_places
+from andon.host.topology.affinity import on_cpus
 from andon.host.topology.pci_tree import read_place
 from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.topology.place import SWITCH, DevicePlace, place_from_json, place_to_json
@@ -291,3 +293,15 @@ def test_what_is_unknown_is_said_with_its_reason() -> None:
     text = render_topology(lost, 80, color=False)
     assert "unknown for GPU 0, 1: not asked for" in text
     assert "?     unknown" in text
+
+
+def test_nodes_are_named_in_their_order() -> None:
+    devices = [device(i, numa_node=node, cpus="0-3") for i, node in enumerate((10, 2))]
+    assert "NUMA node 2, 10" in binding(devices, {0, 1, 2, 3, 4}).words
+
+
+def test_cpus_that_are_gone_leave_a_command_unbound() -> None:
+    before = os.sched_getaffinity(0)
+    with on_cpus({65_000}):
+        assert os.sched_getaffinity(0) == before
+    assert os.sched_getaffinity(0) == before

@@ -3,11 +3,11 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from andon.app.jobs import Queue, refuse_too_many, same_as, submit, wake
 from andon.core.settings.resolution import Settings
+from andon.host.folders import home_folder
 
 if TYPE_CHECKING:
     from andon.engine.jobs.dispatcher_guard import DispatcherGuard
@@ -65,7 +65,7 @@ def submit_document(document: Mapping[str, Any]) -> Sequence[int]:
     from andon.engine.jobs.folder import open_jobs_folder
 
     read = older_jobs_in if is_older(document) else jobs_in
-    jobs, home = read(dict(document), REQUEST, {}), Path.home()
+    jobs, home = read(dict(document), REQUEST, {}), home_folder()
     count = sum(len(specs_of(job, home, {}, _known)) for job in jobs)
     refuse_too_many(open_jobs_folder(), count)
     queue = JobQueue(_known, submit, same_as)

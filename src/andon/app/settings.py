@@ -6,7 +6,7 @@ from pathlib import Path
 
 from andon.core.settings.resolution import Resolved, Settings, resolve
 from andon.errors import Invalid
-from andon.host.folders import expanded
+from andon.host.folders import expanded, home_folder
 from andon.host.private_files import is_regular, read_regular
 
 LONGEST_CONFIG_BYTES = 1 << 20
@@ -18,7 +18,8 @@ def config_path(explicit: str | None = None) -> Path | None:
     named = explicit or os.environ.get("ANDON_CONFIG")
     if named:
         return expanded(named)
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
+    folder = os.environ.get("XDG_CONFIG_HOME")
+    home = expanded(folder) if folder else home_folder() / ".config"
     for path in (home / "andon" / "andon.toml", Path("/etc/andon/andon.toml")):
         if is_regular(path):
             return path

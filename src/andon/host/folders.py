@@ -38,6 +38,12 @@ def others_may_write(folder: Path) -> bool:
     return bool(folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
+def home_folder() -> Path:
+    """This user's; `/`, as container engines have it, for one who has none."""
+    found = expanded("~")
+    return found if found.is_absolute() else Path("/")
+
+
 def expanded(path: str) -> Path:
     """Expand `~` and `~user`; an unknown user is left as written."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError

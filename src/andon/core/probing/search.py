@@ -1,7 +1,7 @@
 """Which size is tried next: doubling up to the first failure, then bisecting to 1 in 16."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from andon.errors import Invalid
 from andon.model.probing.probe import Trial, TrialState
@@ -20,7 +20,6 @@ class Search:
     high: int
     fits: int | None = None  # the largest that did
     fails: int | None = None  # the smallest that did not
-    tried: frozenset[int] = field(default_factory=frozenset)
 
     @property
     def complete(self) -> bool:
@@ -39,10 +38,9 @@ class Search:
 
     def after(self, size: int, fits: bool) -> "Search":
         """With the result of a trial."""
-        tried = self.tried | {size}
         if fits:
-            return replace(self, fits=max(self.fits or size, size), tried=tried)
-        return replace(self, fails=min(self.fails or size, size), tried=tried)
+            return replace(self, fits=max(self.fits or size, size))
+        return replace(self, fails=min(self.fails or size, size))
 
 
 def begin_search(low: int, high: int) -> Search:

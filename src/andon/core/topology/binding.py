@@ -56,7 +56,8 @@ def binding(devices: Sequence[Device], allowed: Collection[int]) -> CpuBinding:
             f"not bound: this process may use the CPUs {mine}, and those next to its devices are "
             f"{cpu_words(near)}",
         )
-    nodes = sorted({device.place.numa_node for device in devices} - {None}, key=str)
+    known = {device.place.numa_node for device in devices}
+    nodes = sorted(node for node in known if node is not None)
     where = f", NUMA node {', '.join(map(str, nodes))}" if nodes else ""
     if usable == frozenset(allowed):
         where += "; these are all that it may use"

@@ -8,7 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import Denied, Unavailable
-from andon.host.folders import PRIVATE_FOLDER, expanded, make_private, others_may_write
+from andon.host.folders import (
+    PRIVATE_FOLDER,
+    expanded,
+    home_folder,
+    make_private,
+    others_may_write,
+)
 from andon.host.machine_id import node_key
 from andon.host.private_files import NotRegular, open_regular
 
@@ -24,7 +30,7 @@ _ROOT = 0
 def state_folder() -> Path:
     """Where this user's token and run files are; a relative XDG_STATE_HOME is ignored."""
     named = expanded(os.environ.get("XDG_STATE_HOME", ""))
-    return (named if named.is_absolute() else expanded("~/.local/state")) / "andon"
+    return (named if named.is_absolute() else home_folder() / ".local/state") / "andon"
 
 
 def node_path() -> Path:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 def allowed_cpus() -> frozenset[int]:
@@ -21,7 +21,8 @@ def on_cpus(cpus: Collection[int] | None) -> Iterator[None]:
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)
+    with suppress(OSError):  # all of them were taken away meanwhile: it runs unbound
+        os.sched_setaffinity(0, cpus)
     try:
         yield
     finally:
