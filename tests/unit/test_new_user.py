@@ -1,5 +1,6 @@
 """What a new user types first, with neither docs nor code at hand, leads somewhere."""
 
+import io
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from andon.cli.main import run
 from andon.cli.past_source import find_past, open_past
 from andon.cli.remote_history import RemoteHistory
 from andon.cli.terminal import Choices
+from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
 from andon.errors import Conflict, Unavailable
@@ -49,13 +51,59 @@ def test_a_word_that_people_try_names_the_command(word: str, capsys: Said) -> No
 # Taking a GPU and giving it back.
 
 
+class AtTerminal(io.StringIO):
+    """Someone at a terminal who types this."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def test_release_without_an_id_names_your_leases(book: Book, capsys: Said) -> None:
-    assert run(["release"]) == 2
-    assert "you have none" in capsys.readouterr().err
+    assert run(["release"]) == 5
+    assert "you hold no lease" in capsys.readouterr().err
     held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
     assert run(["release"]) == 2
     assert f"yours: andon release {held.lease.id} (GPU 3)" in capsys.readouterr().err
     held.release()
+
+
+@pytest.mark.parametrize(("typed", "released"), [("y\n", True), ("\n", False), ("", False)])
+def test_release_without_an_id_asks_about_your_only_lease(
+    typed: str, released: bool, book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    def end(_: Book, name: str, note: str) -> SimpleNamespace:
+        ended.append(f"{name} {note}")
+        return SimpleNamespace(id=name)
+
+    monkeypatch.setattr(releaser, "release", end)
+    monkeypatch.setattr("sys.stdin", AtTerminal(typed))
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    try:
+        assert run(["release", "-m", "lunch"]) == 0
+        said = capsys.readouterr()
+        assert f"your only lease is {held.lease.id}: GPU 3" in said.err
+        assert ("nothing was released" in said.err) is not released
+        assert ended == ([f"{held.lease.id} lunch"] if released else [])
+    finally:
+        held.release()
+
+
+def test_release_without_an_id_lists_several_leases(
+    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", AtTerminal("y\n"))
+    wanted = [request(1, devices=(name,)) for name in ("3", "5")]
+    held = [Granter(book, NODE).grant(one, Terms(), 0).held for one in wanted]
+    try:
+        assert run(["release"]) == 2
+        said = capsys.readouterr().err
+        for one, name in zip(held, ("3", "5"), strict=True):
+            assert f"andon release {one.lease.id} (GPU {name})" in said
+    finally:
+        for one in held:
+            one.release()
 
 
 @pytest.mark.parametrize("made", ["k7qm2", "3k7qm", "4k7qm"])

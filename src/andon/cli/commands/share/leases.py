@@ -1,6 +1,7 @@
 """`andon leases` and `andon release`: lists leases, and releases one's own."""
 
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.snapshot_source import connected
 from andon.cli.sources import sampling_ahead
-from andon.cli.terminal import Choices, Terminal, notice
+from andon.cli.terminal import Choices, Terminal, ask, notice
 from andon.errors import AndonError, Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
 from andon.model.naming import may_mean, may_mean_lease, title
@@ -75,20 +76,25 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
 
 
 @click.command()
-@click.argument("lease_ids", metavar="ID…", nargs=-1)
+@click.argument("lease_ids", metavar="[ID]…", nargs=-1)
 @click.option("--note", "-m", default="", metavar="TEXT", help="Why; its holder reads it.")
 @elsewhere
 @shared
 def release(lease_ids: tuple[str, ...], note: str) -> int:
     """Release leases: their holders are asked to stop, and with them their commands.
 
-    A holder reads on its terminal who released its lease, and the note.
+    A holder reads on its terminal who released its lease, and the note. Without an ID it shows
+    your only lease and asks, on a terminal; in a script it releases nothing.
     """
     choices = chosen()
-    if not lease_ids:
-        raise Invalid("which lease?", hint=_your_leases(choices))
     if len(note) > MOST_NOTE:
         raise Invalid(f"the note has {len(note)} characters", hint=f"at most {MOST_NOTE}")
+    if not lease_ids:
+        only = _only_lease(choices)
+        if not _confirmed(only):
+            notice("nothing was released", choices)
+            return 0
+        lease_ids = (only.id,)
     for name in lease_ids:
         here = choices.url is None
         ended = _release_here(name, note) if here else _release_there(choices, name, note)
@@ -126,17 +132,31 @@ def _orphaned(book: "Book", name: str) -> "AndonError | None":
     return None
 
 
-def _your_leases(choices: Choices) -> str:
-    """What to type, for someone who has typed no id."""
+def _only_lease(choices: Choices) -> "Lease":
+    """The lease that someone can only mean who types no id, and is there to answer."""
     if choices.url is not None:
-        return "to list them: andon leases --url URL"
+        raise Invalid("which lease?", hint="to list them: andon leases --url URL")
     from andon.leases.book import Book
 
-    held = [
-        f"andon release {one.id} (GPU {', '.join(_numbers(one))})"
-        for one in _mine(Book(make=False))
-    ]
-    return f"yours: {'; '.join(held)}" if held else "you have none; andon leases lists them all"
+    held = _mine(Book(make=False))
+    if not held:
+        raise Gone("you hold no lease", hint="andon leases lists everyone's")
+    if len(held) > 1 or not sys.stdin.isatty():
+        typed = "; ".join(f"andon release {one.id} ({_gpus(one)})" for one in held)
+        raise Invalid("which lease?", hint=f"yours: {typed}")
+    return held[0]
+
+
+def _confirmed(lease: "Lease") -> bool:
+    words = f"your only lease is {lease.id}: {_gpus(lease)}"
+    words += f", held {human_seconds(max(0.0, time.time() - lease.since))}"
+    words += f", {lease.command}" * bool(lease.command)
+    notice(words)
+    return ask("release it? its command is ended [y/N] ") == "y"
+
+
+def _gpus(lease: "Lease") -> str:
+    return f"GPU {', '.join(_numbers(lease))}"
 
 
 def _mine(book: "Book") -> "list[Lease]":
