@@ -14,6 +14,7 @@ from andon.cli.device_request import availability_of
 from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.waiting import queue_line
 from andon.cli.snapshot_source import connected
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, Terminal, ask, notice
@@ -61,12 +62,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
         for text in draw(columns, [TableRow(row) for row in found.leases], terminal.width):
             terminal.say(text)
     for place in found.waiting:
-        waited = human_seconds(max(0.0, found.at - place.since))
-        count = f"{place.gpus} GPU{'s' * (place.gpus != 1)}"
-        words = f"queue {place.position}: {place.user}, {count}, waiting {waited}"
-        if place.jobs_behind:
-            words += f", {place.jobs_behind} more job{'s' * (place.jobs_behind != 1)} behind it"
-        terminal.say(say(words, "dim"))
+        terminal.say(say(queue_line(place, found.at), "dim"))
     if found.usage:
         hours = ", ".join(f"{row.user} {row.gpu_hours:g}" for row in found.usage[:MOST_USERS])
         terminal.say(say(f"recent GPU hours, which count in line: {hours}", "dim"))
@@ -240,8 +236,16 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
     for _, text in overdue(Book(make=False), seen.claims, time.time()):
         notice(text, choices)
     found = listing(seen, asker())
-    own = tuple(row for row in found.leases if row.uid == os.getuid())
-    return (replace(found, leases=own), ()) if mine else (found, seen.remarks)
+    return (_own(found), ()) if mine else (found, seen.remarks)
+
+
+def _own(found: LeaseList) -> LeaseList:
+    """This user's leases, and places in the queue of everyone."""
+    from andon.host.kin import user_name
+
+    leases = tuple(row for row in found.leases if row.uid == os.getuid())
+    waiting = tuple(row for row in found.waiting if row.user == user_name(os.getuid()))
+    return replace(found, leases=leases, waiting=waiting)
 
 
 def read_leases(choices: Choices) -> "LeaseListing":
