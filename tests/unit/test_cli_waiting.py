@@ -10,7 +10,7 @@ from andon.cli.main import run
 from andon.cli.show.waiting import queue_line, waiting_text
 from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Granter, Progress, Terms
-from andon.model.device import Process, Snapshot
+from andon.model.device import Process, ProcessKind, Snapshot
 from andon.model.lease_list import WaitingRow
 from andon.units import GIB
 from tests.support.lease_books import a_book
@@ -47,7 +47,7 @@ def test_of_two_devices_without_an_end_the_leased_one_is_expected_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book = a_book(tmp_path / "andon", monkeypatch)
-    stranger = Process(77, GIB, name="python", user="carol")
+    stranger = Process(77, ProcessKind.COMPUTE, GIB, name="python", user="carol")
     devices = (gpu(0, 1, processes=(stranger,)), gpu(1))
     seen = Availability(lambda: Snapshot("n", time.time(), devices=devices))
     held = Granter(book, seen).grant(request(1), Terms(), 0.0).held
