@@ -2,17 +2,20 @@
 
 import io
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 
 from andon.cli import lamp_source
 from andon.cli.catalogue import ALIASES, COMMANDS, MEANT
 from andon.cli.commands.explain import alerts
 from andon.cli.commands.explain.alerts_trial import trial
-from andon.cli.main import run
+from andon.cli.commands.suggestions import OPTIONS_MEANT
+from andon.cli.main import cli, run
 from andon.cli.past_source import find_past, open_past
 from andon.cli.remote_history import RemoteHistory
 from andon.cli.terminal import Choices
@@ -22,6 +25,7 @@ from andon.engine.sharing.granter import Granter, Terms
 from andon.errors import Conflict, Unavailable
 from andon.leases.book import Book
 from andon.model.device import Snapshot
+from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request
 
 NODE = Availability(lambda: Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(8))))
@@ -46,6 +50,67 @@ def test_a_word_that_people_try_names_the_command(word: str, capsys: Said) -> No
     assert f"did you mean: andon {MEANT[word]}?" in capsys.readouterr().err
     assert MEANT[word].split()[0] in COMMANDS
     assert word not in {*COMMANDS, *ALIASES}
+
+
+def test_help_is_a_word_too(capsys: Said) -> None:
+    for words, option in ((["help"], ["--help"]), (["help", "run"], ["run", "--help"])):
+        assert run(words) == 0
+        said = capsys.readouterr().out
+        assert run(option) == 0
+        assert capsys.readouterr().out == said
+
+
+@rows(
+    "typed, meant",
+    [
+        ("lsit", None),  # as near to submit as to anything
+        ("wiat", "wait"),
+        ("est", "estimate"),
+        ("jobs 5", "jobs show 5"),
+        ("jobs retyr", "jobs retry"),
+        ("jobs ls", "jobs"),
+        ("jobs frobnicate", None),
+        ("runs shwo", "runs show"),
+    ],
+)
+def test_a_command_that_does_not_exist_names_only_what_can_be_meant(
+    typed: str, meant: str | None, capsys: Said
+) -> None:
+    assert run(typed.split()) == 2
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said.partition("; ")[2] == ("" if meant is None else f"did you mean: andon {meant}?")
+
+
+@rows(
+    "typed, meant",
+    [
+        ("ps --gpu 3", "--device"),
+        ("run --gpu 1 ls", "--gpus or --device"),
+        ("run -n 2 ls", "--gpus"),
+        ("lease --time 2h", "--for"),
+        ("status --jsno", "--json"),
+        ("status --frobnicate", None),
+    ],
+)
+def test_an_option_that_does_not_exist_names_the_one_that_does_it(
+    typed: str, meant: str | None, capsys: Said
+) -> None:
+    assert run(typed.split()) in (2, 125)
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said.startswith("andon: No such option '-")
+    assert said.partition("; ")[2] == ("" if meant is None else f"did you mean: {meant}?")
+
+
+def test_every_option_that_is_suggested_exists() -> None:
+    context = click.Context(cli)
+    known = {
+        name
+        for command in map(partial(cli.get_command, context), COMMANDS)
+        for one in (command.params if command else ())
+        for name in one.opts
+    }
+    for typed, meant in OPTIONS_MEANT.items():
+        assert known.issuperset(meant), typed
 
 
 # Taking a GPU and giving it back.
