@@ -22,7 +22,7 @@ from andon.cli.terminal import Choices
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
-from andon.errors import Conflict, Unavailable
+from andon.errors import Conflict, Gone, Unavailable
 from andon.leases.book import Book
 from andon.model.device import Snapshot
 from tests.support.rows import rows
@@ -169,6 +169,56 @@ def test_release_without_an_id_lists_several_leases(
     finally:
         for one in held:
             one.release()
+
+
+def test_release_of_several_goes_on_after_one_that_is_not_there(
+    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(_: Book, name: str, note: str) -> SimpleNamespace:
+        if name == "nope":
+            raise Gone("there is no lease 'nope'")
+        return SimpleNamespace(id=name)
+
+    monkeypatch.setattr(releaser, "release", end)
+    assert run(["release", "nope", "k7qm2"]) == 5
+    said = capsys.readouterr()
+    assert "there is no lease 'nope'" in said.err
+    assert said.out == "released lease k7qm2\n"
+
+
+def test_extend_without_an_id_means_the_lease_of_the_shell_or_the_only_one(
+    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = ["lease", "extend", "--for", "2h"]
+    assert run(typed) == 5
+    assert "you hold no lease" in capsys.readouterr().err
+    terms = Terms(seconds=3600.0)
+    first = Granter(book, NODE).grant(request(1, devices=("3",)), terms, 0).held
+    assert run(typed) == 0
+    assert f"lease {first.lease.id} now ends at" in capsys.readouterr().out
+    second = Granter(book, NODE).grant(request(1, devices=("5",)), terms, 0).held
+    assert run(typed) == 2
+    assert f"andon lease extend {second.lease.id} (GPU 5)" in capsys.readouterr().err
+    monkeypatch.setenv("ANDON_LEASE", second.lease.id)
+    assert run(typed) == 0
+    assert f"lease {second.lease.id} now ends at" in capsys.readouterr().out
+    assert run([*typed, "--url", "http://127.0.0.1:1"]) == 2
+    assert "which lease?" in capsys.readouterr().err
+    first.release()
+    second.release()
+
+
+def test_a_mistake_in_lease_extend_names_its_help(capsys: Said) -> None:
+    assert run(["lease", "extend", "k7qm2"]) == 2
+    assert "hint: andon lease extend --help" in capsys.readouterr().err
+
+
+def test_no_line_of_an_overview_is_cut_off(capsys: Said) -> None:
+    for group in ("alerts", "config", "jobs", "probes", "runs", "runs baseline"):
+        assert run([*group.split(), "--help"]) == 0
+        commands = capsys.readouterr().out.partition("Commands:")[2]
+        assert commands, group
+        assert "..." not in commands, group
 
 
 @pytest.mark.parametrize("made", ["k7qm2", "3k7qm", "4k7qm"])

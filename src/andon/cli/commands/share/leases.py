@@ -17,7 +17,7 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.show.waiting import queue_line
 from andon.cli.snapshot_source import connected
 from andon.cli.sources import sampling_ahead
-from andon.cli.terminal import Choices, Terminal, ask, notice
+from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
 from andon.model.naming import may_mean, may_mean_lease, title
@@ -86,15 +86,26 @@ def release(lease_ids: tuple[str, ...], note: str) -> int:
     if len(note) > MOST_NOTE:
         raise Invalid(f"the note has {len(note)} characters", hint=f"at most {MOST_NOTE}")
     if not lease_ids:
-        only = _only_lease(choices)
+        only = only_lease(choices, "release")
+        if not sys.stdin.isatty():
+            raise _which([only], "release")
         if not _confirmed(only):
             notice("nothing was released", choices)
             return 0
         lease_ids = (only.id,)
-    for name in lease_ids:
-        here = choices.url is None
+    codes = [_released(choices, name, note) for name in lease_ids]
+    return next(filter(None, codes), 0)
+
+
+def _released(choices: Choices, name: str, note: str) -> int:
+    """The exit code for one of them: one that cannot be released does not keep the others."""
+    here = choices.url is None
+    try:
         ended = _release_here(name, note) if here else _release_there(choices, name, note)
-        Terminal.of(choices).say(say(f"released lease {ended}"))
+    except AndonError as error:
+        report(error, choices.color or "auto")
+        return error.exit_code
+    Terminal.of(choices).say(say(f"released lease {ended}"))
     return 0
 
 
@@ -128,19 +139,21 @@ def _orphaned(book: "Book", name: str) -> "AndonError | None":
     return None
 
 
-def _only_lease(choices: Choices) -> "Lease":
-    """The lease that someone can only mean who types no id, and is there to answer."""
+def only_lease(choices: Choices, command: str) -> "Lease":
+    """The lease that someone can only mean who types no id."""
     if choices.url is not None:
         raise Invalid("which lease?", hint="to list them: andon leases --url URL")
-    from andon.leases.book import Book
-
-    held = _mine(Book(make=False))
+    held = _mine_now()
     if not held:
         raise Gone("you hold no lease", hint="andon leases lists everyone's")
-    if len(held) > 1 or not sys.stdin.isatty():
-        typed = "; ".join(f"andon release {one.id} ({_gpus(one)})" for one in held)
-        raise Invalid("which lease?", hint=f"yours: {typed}")
+    if len(held) > 1:
+        raise _which(held, command)
     return held[0]
+
+
+def _which(held: "list[Lease]", command: str) -> Invalid:
+    typed = "; ".join(f"andon {command} {one.id} ({_gpus(one)})" for one in held)
+    return Invalid("which lease?", hint=f"yours: {typed}")
 
 
 def _confirmed(lease: "Lease") -> bool:
@@ -153,6 +166,12 @@ def _confirmed(lease: "Lease") -> bool:
 
 def _gpus(lease: "Lease") -> str:
     return f"GPU {', '.join(_numbers(lease))}"
+
+
+def _mine_now() -> "list[Lease]":
+    from andon.leases.book import Book
+
+    return _mine(Book(make=False))
 
 
 def _mine(book: "Book") -> "list[Lease]":
