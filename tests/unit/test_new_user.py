@@ -90,6 +90,7 @@ def test_a_command_that_does_not_exist_names_only_what_can_be_meant(
         ("lease --time 2h", "--for"),
         ("status --jsno", "--json"),
         ("status --frobnicate", None),
+        ("cordon --json 0", None),  # --reason is only spelled like it
     ],
 )
 def test_an_option_that_does_not_exist_names_the_one_that_does_it(

@@ -49,5 +49,7 @@ def _near_options(mistake: click.NoSuchOption) -> list[str]:
         return []
     has = [name for one in mistake.ctx.command.get_params(mistake.ctx) for name in one.opts]
     meant = [name for name in OPTIONS_MEANT.get(mistake.option_name, ()) if name in has]
-    long = [name for name in has if name.startswith("--")]
-    return meant or get_close_matches(mistake.option_name, long, n=2, cutoff=LIKENESS)
+    long = {name[2:]: name for name in has if name.startswith("--")}
+    typed = mistake.option_name.lstrip("-")
+    near = get_close_matches(typed, long, n=2, cutoff=LIKENESS) if len(typed) > 1 else []
+    return meant or [long[name] for name in near]
