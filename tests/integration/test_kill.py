@@ -236,6 +236,9 @@ def test_without_a_terminal_it_does_not_guess_the_answer() -> None:
         done = andon("kill", str(process.pid), timeout_seconds=LONG_SECONDS)
         assert (done.code, "use --yes" in done.err) == (2, True)
         assert process.poll() is None
+    done = andon("kill", "4194305", timeout_seconds=LONG_SECONDS)
+    assert (done.code, "--yes" in done.err) == (5, False)
+    assert "no process with pid 4194305" in done.err
 
 
 def test_a_row_that_is_older_than_its_process_is_not_ended() -> None:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from andon.core.access.audit_trail import audit_rows
 from andon.core.access.roles import BLIND
 from andon.core.alerting.lamps import board
 from andon.core.conditions.catalogue import BY_NAME
@@ -134,12 +135,14 @@ def test_seeing_needs_the_token_and_is_written_down(client: Caller, parts: Parts
     assert gone.status_code == 404
 
 
-def test_a_silence_hushes_what_it_names_until_it_is_ended(client: Caller) -> None:
+def test_a_silence_hushes_what_it_names_until_it_is_ended(client: Caller, parts: Parts) -> None:
     body = {"rule": "xid", "device": 2, "seconds": 7200, "by": "bob", "note": "known"}
     assert client.post("/api/silences", json=body).status_code == 401
     made = client.post("/api/silences", json=body, headers=BEARER).json()
     assert made["subject"] == drawn.uuid(2)
     assert made["until"] == pytest.approx(time.time() + 7200, abs=60)
+    noted = audit_rows(parts.audit.path.read_text().splitlines())[-1]
+    assert (noted.action, noted.subject) == ("silence", f"{made['id']} xid@{drawn.uuid(2)}")
     assert [one["id"] for one in client.get("/api/silences").json()["silences"]] == [made["id"]]
     hushed = {
         alert["device"]: alert["silenced_until"]

@@ -39,6 +39,20 @@ def test_a_request_and_its_result_are_one_row() -> None:
     assert [row.action for row in audit_rows(TEXT, since=4.5)] == ["sign_in", "take"]
 
 
+def test_what_a_request_has_made_is_its_subject() -> None:
+    made = (
+        ("silence", "/api/silences", {"silence": "94bf thermal@GPU-3"}, "94bf thermal@GPU-3"),
+        ("submit", "/api/jobs", {"jobs": [12, 13]}, "12, 13"),
+        ("submit", "/api/jobs", {"jobs": "12"}, None),
+        ("silence", "/api/silences", {"silence": 5}, None),
+    )
+    for action, path, noted, subject in made:
+        asked = {"at": 1.0, "event": "requested", "id": "a", "action": action, "path": path}
+        done = {"at": 1.1, "event": "done", "id": "a", "status": 200, **noted}
+        (row,) = audit_rows([json.dumps(asked), json.dumps(done)])
+        assert row.subject == subject
+
+
 @given(st.lists(st.text() | st.sampled_from(TEXT) | st.builds(lambda s, n: s[:n],
        st.sampled_from(TEXT), st.integers(0, 80)), max_size=12))  # fmt: skip
 def test_a_torn_or_foreign_line_costs_only_itself(lines: list[str]) -> None:

@@ -109,6 +109,20 @@ def test_sides_or_a_group_and_not_both(words: list[str]) -> None:
     assert run(["runs", "compare", *words]) == 2
 
 
+def test_reports_take_json_and_csv_as_every_list_does(
+    record: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for form in ("json", "csv"):
+        assert run(["runs", "report", record, "--format", form]) == 0
+        asked = capsys.readouterr().out
+        assert run(["runs", "report", record, f"--{form}"]) == 0
+        assert capsys.readouterr().out == asked
+    assert run(["runs", "report", record, "--json", "--format", "md"]) == 2
+    assert "only one form at a time: json or md" in capsys.readouterr().err
+    assert run(["runs", "compare", record, "--json", "--csv"]) == 2
+    assert "only one form at a time: csv or json" in capsys.readouterr().err
+
+
 def test_who_reports_in_one_form_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["who", "--simulate", "2", "--json", "--format", "md"]) == 2
     assert run(["who", "--simulate", "2", "--out", "who.txt"]) == 2

@@ -1,25 +1,31 @@
 """What a new user types first, with neither docs nor code at hand, leads somewhere."""
 
+import io
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 
 from andon.cli import lamp_source
 from andon.cli.catalogue import ALIASES, COMMANDS, MEANT
 from andon.cli.commands.explain import alerts
 from andon.cli.commands.explain.alerts_trial import trial
-from andon.cli.main import run
+from andon.cli.commands.suggestions import OPTIONS_MEANT
+from andon.cli.main import cli, run
 from andon.cli.past_source import find_past, open_past
 from andon.cli.remote_history import RemoteHistory
 from andon.cli.terminal import Choices
+from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
-from andon.errors import Conflict, Unavailable
+from andon.errors import Conflict, Gone, Unavailable
 from andon.leases.book import Book
 from andon.model.device import Snapshot
+from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request
 
 NODE = Availability(lambda: Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(8))))
@@ -46,16 +52,174 @@ def test_a_word_that_people_try_names_the_command(word: str, capsys: Said) -> No
     assert word not in {*COMMANDS, *ALIASES}
 
 
+def test_help_is_a_word_too(capsys: Said) -> None:
+    for words, option in ((["help"], ["--help"]), (["help", "run"], ["run", "--help"])):
+        assert run(words) == 0
+        said = capsys.readouterr().out
+        assert run(option) == 0
+        assert capsys.readouterr().out == said
+
+
+@rows(
+    "typed, meant",
+    [
+        ("lsit", None),  # as near to submit as to anything
+        ("wiat", "wait"),
+        ("est", "estimate"),
+        ("jobs 5", "jobs show 5"),
+        ("jobs retyr", "jobs retry"),
+        ("jobs ls", "jobs"),
+        ("jobs frobnicate", None),
+        ("runs shwo", "runs show"),
+    ],
+)
+def test_a_command_that_does_not_exist_names_only_what_can_be_meant(
+    typed: str, meant: str | None, capsys: Said
+) -> None:
+    assert run(typed.split()) == 2
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said.partition("; ")[2] == ("" if meant is None else f"did you mean: andon {meant}?")
+
+
+@rows(
+    "typed, meant",
+    [
+        ("ps --gpu 3", "--device"),
+        ("run --gpu 1 ls", "--gpus or --device"),
+        ("run -n 2 ls", "--gpus"),
+        ("lease --time 2h", "--for"),
+        ("status --jsno", "--json"),
+        ("status --frobnicate", None),
+        ("cordon --json 0", None),  # --reason is only spelled like it
+    ],
+)
+def test_an_option_that_does_not_exist_names_the_one_that_does_it(
+    typed: str, meant: str | None, capsys: Said
+) -> None:
+    assert run(typed.split()) in (2, 125)
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said.startswith("andon: No such option '-")
+    assert said.partition("; ")[2] == ("" if meant is None else f"did you mean: {meant}?")
+
+
+def test_every_option_that_is_suggested_exists() -> None:
+    context = click.Context(cli)
+    known = {
+        name
+        for command in map(partial(cli.get_command, context), COMMANDS)
+        for one in (command.params if command else ())
+        for name in one.opts
+    }
+    for typed, meant in OPTIONS_MEANT.items():
+        assert known.issuperset(meant), typed
+
+
 # Taking a GPU and giving it back.
 
 
+class AtTerminal(io.StringIO):
+    """Someone at a terminal who types this."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def test_release_without_an_id_names_your_leases(book: Book, capsys: Said) -> None:
-    assert run(["release"]) == 2
-    assert "you have none" in capsys.readouterr().err
+    assert run(["release"]) == 5
+    assert "you hold no lease" in capsys.readouterr().err
     held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
     assert run(["release"]) == 2
     assert f"yours: andon release {held.lease.id} (GPU 3)" in capsys.readouterr().err
     held.release()
+
+
+@pytest.mark.parametrize(("typed", "released"), [("y\n", True), ("\n", False), ("", False)])
+def test_release_without_an_id_asks_about_your_only_lease(
+    typed: str, released: bool, book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    def end(_: Book, name: str, note: str) -> SimpleNamespace:
+        ended.append(f"{name} {note}")
+        return SimpleNamespace(id=name)
+
+    monkeypatch.setattr(releaser, "release", end)
+    monkeypatch.setattr("sys.stdin", AtTerminal(typed))
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    try:
+        assert run(["release", "-m", "lunch"]) == 0
+        said = capsys.readouterr()
+        assert f"your only lease is {held.lease.id}: GPU 3" in said.err
+        assert ("nothing was released" in said.err) is not released
+        assert ended == ([f"{held.lease.id} lunch"] if released else [])
+    finally:
+        held.release()
+
+
+def test_release_without_an_id_lists_several_leases(
+    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", AtTerminal("y\n"))
+    wanted = [request(1, devices=(name,)) for name in ("3", "5")]
+    held = [Granter(book, NODE).grant(one, Terms(), 0).held for one in wanted]
+    try:
+        assert run(["release"]) == 2
+        said = capsys.readouterr().err
+        for one, name in zip(held, ("3", "5"), strict=True):
+            assert f"andon release {one.lease.id} (GPU {name})" in said
+    finally:
+        for one in held:
+            one.release()
+
+
+def test_release_of_several_goes_on_after_one_that_is_not_there(
+    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(_: Book, name: str, note: str) -> SimpleNamespace:
+        if name == "nope":
+            raise Gone("there is no lease 'nope'")
+        return SimpleNamespace(id=name)
+
+    monkeypatch.setattr(releaser, "release", end)
+    assert run(["release", "nope", "k7qm2"]) == 5
+    said = capsys.readouterr()
+    assert "there is no lease 'nope'" in said.err
+    assert said.out == "released lease k7qm2\n"
+
+
+def test_extend_without_an_id_means_the_lease_of_the_shell_or_the_only_one(
+    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = ["lease", "extend", "--for", "2h"]
+    assert run(typed) == 5
+    assert "you hold no lease" in capsys.readouterr().err
+    terms = Terms(seconds=3600.0)
+    first = Granter(book, NODE).grant(request(1, devices=("3",)), terms, 0).held
+    assert run(typed) == 0
+    assert f"lease {first.lease.id} now ends at" in capsys.readouterr().out
+    second = Granter(book, NODE).grant(request(1, devices=("5",)), terms, 0).held
+    assert run(typed) == 2
+    assert f"andon lease extend {second.lease.id} (GPU 5)" in capsys.readouterr().err
+    monkeypatch.setenv("ANDON_LEASE", second.lease.id)
+    assert run(typed) == 0
+    assert f"lease {second.lease.id} now ends at" in capsys.readouterr().out
+    assert run([*typed, "--url", "http://127.0.0.1:1"]) == 2
+    assert "which lease?" in capsys.readouterr().err
+    first.release()
+    second.release()
+
+
+def test_a_mistake_in_lease_extend_names_its_help(capsys: Said) -> None:
+    assert run(["lease", "extend", "k7qm2"]) == 2
+    assert "hint: andon lease extend --help" in capsys.readouterr().err
+
+
+def test_no_line_of_an_overview_is_cut_off(capsys: Said) -> None:
+    for group in ("alerts", "config", "jobs", "probes", "runs", "runs baseline"):
+        assert run([*group.split(), "--help"]) == 0
+        commands = capsys.readouterr().out.partition("Commands:")[2]
+        assert commands, group
+        assert "..." not in commands, group
 
 
 @pytest.mark.parametrize("made", ["k7qm2", "3k7qm", "4k7qm"])

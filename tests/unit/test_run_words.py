@@ -88,6 +88,15 @@ def test_a_holder_reads_the_note_while_it_is_asked(tmp_path: Path) -> None:
     hold.close()
 
 
+def test_a_note_that_was_read_does_not_stay_in_the_book(tmp_path: Path) -> None:
+    hold = held(tmp_path)
+    whoever = left_note(tmp_path, hold.name, ReleaseNote("root", "maintenance"))
+    whoever.__enter__()  # and is killed before it can remove the note
+    assert read_note(hold) == ReleaseNote("root", "maintenance")
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lease"]
+    hold.close()
+
+
 def test_a_stranger_cannot_speak_for_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hold = held(tmp_path)
     with left_note(tmp_path, hold.name, ReleaseNote("root", "maintenance")):

@@ -162,16 +162,36 @@ ALIASES = {"bench": "cost"}
 """Other names of commands, which the overview leaves out."""
 
 MEANT = {
-    **dict.fromkeys(("take", "reserve", "claim", "book"), "lease --for 2h"),
-    **dict.fromkeys(("give-back", "giveback", "return", "unlease"), "release"),
-    **dict.fromkeys(("live", "monitor", "nvtop", "htop"), "top"),
-    **dict.fromkeys(("processes", "users", "top-users"), "ps"),
+    **dict.fromkeys(("take", "reserve", "claim", "book", "lock", "alloc"), "lease --for 2h"),
+    **dict.fromkeys(("give-back", "giveback", "return", "unlease", "unlock", "stop"), "release"),
+    **dict.fromkeys(("extend", "renew"), "lease extend ID --for 1h"),
+    **dict.fromkeys(("live", "monitor", "nvtop", "nvitop", "htop"), "top"),
+    **dict.fromkeys(("nvidia-smi", "smi", "gpustat", "ls", "list", "gpus"), "status"),
+    **dict.fromkeys(("processes", "procs", "pids"), "ps"),
+    **dict.fromkeys(("users", "top-users", "usage"), "who"),
+    **dict.fromkeys(("info", "inventory", "topology"), "devices"),
+    **dict.fromkeys(("explain", "hot", "temp", "slow", "throttle"), "why"),
+    **dict.fromkeys(("idle", "available"), "free"),
+    **dict.fromkeys(("queue", "squeue", "qstat", "tsp"), "jobs"),
+    **dict.fromkeys(("sbatch", "qsub", "enqueue", "add", "later"), "submit"),
+    **dict.fromkeys(("scancel", "qdel", "abort", "dequeue"), "cancel"),
+    **dict.fromkeys(("tail", "output", "follow"), "logs"),
+    **dict.fromkeys(("srun", "exec", "start"), "run"),
+    **dict.fromkeys(("parallel", "xargs", "foreach", "batch"), "map"),
+    **dict.fromkeys(("drain", "disable", "maintenance"), "cordon"),
+    **dict.fromkeys(("undrain", "enable"), "uncordon"),
+    **dict.fromkeys(("fit", "fits", "memory", "vram"), "estimate"),
+    **dict.fromkeys(("batch-size", "oom"), "probe"),
+    **dict.fromkeys(("compare", "diff"), "runs compare"),
+    "baseline": "runs baseline",
+    "export": "runs export",
+    **dict.fromkeys(("check", "diagnose", "health"), "doctor"),
+    **dict.fromkeys(("metrics", "prometheus"), "exporter"),
     **dict.fromkeys(("silence", "unsilence", "ack", "rules"), "alerts --help"),
     **dict.fromkeys(
         ("notify", "notifier", "notifiers", "slack", "mail", "settings"), "config --help"
     ),
     **dict.fromkeys(("bug", "bugreport", "bug-report", "report"), "status --json > bug.json"),
-    "stop": "release",
     **dict.fromkeys(("web", "board", "dashboard", "login"), "open"),
 }
 """Words that people try, and the command that does it."""

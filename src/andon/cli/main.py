@@ -15,6 +15,7 @@ from andon.errors import AndonError, Invalid
 
 INTERRUPTED = 130
 BARE = "status"  # what `andon` without a command is
+HELP = "help"
 COMPLETE = "_ANDON_COMPLETE"
 _ABOUT = frozenset(("-h", "--help", "--version"))  # about andon itself, not about a command
 
@@ -38,8 +39,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not _is_command(args[0]) and not args[0].startswith("-"):
             near = _nearest(args[0])
-            known = f"did you mean: andon {near}?" if near else "andon --help lists the commands"
-            raise click.UsageError(f"unknown command {args[0]!r}; {known}", ctx)
+            meant = f"; did you mean: andon {near}?" if near else ""
+            raise click.UsageError(f"unknown command {args[0]!r}{meant}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -68,8 +69,13 @@ def _is_command(word: str) -> bool:
 
 
 def named(args: Sequence[str]) -> list[str]:
-    """The arguments with their command: without one, options and devices are those of status."""
+    """The arguments with their command: without one, options and devices are those of status.
+
+    `andon help run` is `andon run --help`.
+    """
     begins = args[0] if args else "-"
+    if begins == HELP:
+        return [*args[1:], "--help"]
     bare = begins.startswith("-") or begins.isdecimal()
     if not bare or any(map(_is_command, args)) or _ABOUT.intersection(args):
         return list(args)
@@ -77,9 +83,9 @@ def named(args: Sequence[str]) -> list[str]:
 
 
 def _nearest(word: str) -> str | None:
-    from difflib import get_close_matches
+    from andon.cli.commands.suggestions import near_command
 
-    return MEANT.get(word) or next(iter(get_close_matches(word, COMMANDS, n=1)), None)
+    return near_command(word, COMMANDS, MEANT)
 
 
 def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -145,7 +151,7 @@ def _called(args: Sequence[str]) -> int:
         return shell_complete(cli, {}, "andon", COMPLETE, os.environ[COMPLETE])
     words = named(args)
     with cli.make_context("andon", words) as context:
-        chosen(context).bare = len(words) > len(args)
+        chosen(context).bare = bool(words) and words[0] == BARE and len(words) > len(args)
         result = cli.invoke(context)
     return result if isinstance(result, int) else 0
 
@@ -158,6 +164,8 @@ def _too_long(error: OSError) -> AndonError:
 
 
 def _usage(mistake: click.ClickException) -> AndonError:
+    from andon.cli.commands.suggestions import mistake_text
+
     context = getattr(mistake, "ctx", None)
     where = context.command_path if context else "andon"
-    return Invalid(mistake.format_message().rstrip("."), hint=f"{where} --help")
+    return Invalid(mistake_text(mistake), hint=f"{where} --help")

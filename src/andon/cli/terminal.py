@@ -135,6 +135,12 @@ def notice(text: str, choices: Choices | None = None) -> None:
         write(sys.stderr, f"andon: {harmless(text)}\n")
 
 
+def ask(question: str) -> str:
+    """The first letter of the answer, in lower case; the end of the input is a no."""
+    write(sys.stderr, harmless(question))
+    return sys.stdin.readline().strip().lower()[:1]
+
+
 def report(error: AndonError, color: str = "auto") -> None:
     """Print an error: one line, further mistakes, and what to do."""
     colored = in_color(color, sys.stderr)

@@ -33,7 +33,11 @@ def left_note(folder: Path, file: str, note: ReleaseNote) -> Iterator[None]:
 
 
 def read_note(hold: Hold) -> ReleaseNote | None:
-    """The newest note for a held lease; None where no one who may release it left one."""
+    """The newest note for a held lease; None where no one who may release it left one.
+
+    What is read is removed, as far as this user may: whoever left it in the lease's own shell is
+    ended with it.
+    """
     begins, found = f"{_stem(hold.name)}.", []
     try:
         listed = os.listdir(hold.folder)  # noqa: PTH208 - of a descriptor
@@ -43,6 +47,7 @@ def read_note(hold: Hold) -> ReleaseNote | None:
             if read is not None and read.uid in (0, os.geteuid()) and read.text is not None:
                 with suppress(Invalid):
                     found.append((read.changed, release_from_json(wire.loads(read.text))))
+                    files.remove(hold.folder, name)
     except (AndonError, OSError):
         return None
     return max(found, key=lambda pair: pair[0])[1] if found else None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from andon.cli.options import chosen
 from andon.cli.terminal import Terminal, notice
@@ -17,11 +18,12 @@ if TYPE_CHECKING:  # a command that prints no report needs none of it
     from andon.core.settings.resolution import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+_ASKED = "andon.forms"  # in a context: the flags that stand for --format
 FORMS = ("text", "md", "html", "json", "csv")
 
 
 def format_option(help: str, default: str | None = None) -> Callable[[F], F]:  # noqa: A002
-    """Add --format and --out, as `form` and `out`."""
+    """Add --format and --out, as `form` and `out`; with a default also --json and --csv."""
 
     def add(command: F) -> F:
         to_file = click.option(
@@ -38,16 +40,41 @@ def format_option(help: str, default: str | None = None) -> Callable[[F], F]:  #
             show_default=default is not None,
             metavar="FORM",
             help=help,
+            callback=_form if default is not None else None,
         )
-        return form(to_file(command))
+        command = form(to_file(command))
+        return _short("json")(_short("csv")(command)) if default is not None else command
 
     return add
+
+
+def _short(form: str) -> Callable[[F], F]:
+    """A flag that stands for --format."""
+
+    def remember(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+        if given:
+            context.meta.setdefault(_ASKED, []).append(form)
+
+    words = f"The same as --format {form}."
+    return click.option(
+        f"--{form}", is_flag=True, is_eager=True, expose_value=False, callback=remember, help=words
+    )
+
+
+def _form(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    named = context.get_parameter_source("form") is ParameterSource.COMMANDLINE
+    asked = {*context.meta.get(_ASKED, ()), *([value] if named else ())}
+    return _only(asked) or value
 
 
 def chosen_format(form: str | None, as_json: bool, as_csv: bool) -> str | None:
     """The form that was asked for, by its option or by its flag."""
     asked = {f for f, given in (("json", as_json), ("csv", as_csv)) if given}
     asked |= {form} if form is not None else set()
+    return _only(asked)
+
+
+def _only(asked: set[str]) -> str | None:
     if len(asked) > 1:
         raise click.UsageError(f"only one form at a time: {' or '.join(sorted(asked))}")
     return next(iter(asked), None)

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, notice, size, write
+from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
+    from andon.core.sharing.obstacles import Obstacle
     from andon.engine.sharing.availability import Candidates
     from andon.engine.sharing.granter import Progress
+    from andon.model.lease_list import WaitingRow
 
 REPEAT_SECONDS = 30.0
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
@@ -67,6 +70,19 @@ def waiting_text(progress: "Progress", width: int | None = None) -> str:
     return next((text for text in texts if width is None or len(text) <= width), texts[-1])
 
 
+def queue_line(row: "WaitingRow", at: float) -> str:
+    """`queue 2: dora, 1 GPU with 20.0 GiB, priority -1, waiting 4 min`."""
+    words = f"queue {row.position}: {row.user}, {row.gpus} GPU{'s' * (row.gpus != 1)}"
+    if row.memory_bytes:
+        words += f" with {human_bytes(row.memory_bytes)}"
+    if row.priority:
+        words += f", priority {row.priority}"
+    words += f", waiting {human_seconds(max(0.0, at - row.since))}"
+    if row.jobs_behind:
+        words += f", {row.jobs_behind} more job{'s' * (row.jobs_behind != 1)} behind it"
+    return words
+
+
 def _number(candidates: "Candidates") -> str:
     number = len(candidates.ahead) + 1
     return f"{ORDINALS.get(number, f'{number}th')} in queue"
@@ -89,14 +105,22 @@ def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:
     from andon.model.naming import titles
 
     barred = [
-        c for c in candidates.choice.candidates if c.obstacle and c.obstacle.kind not in NEVER
+        (c.uuid, c.obstacle)
+        for c in candidates.choice.candidates
+        if c.obstacle and c.obstacle.kind not in NEVER
     ]
     if not barred:
         return ""
-    soonest = min(barred, key=lambda c: (c.obstacle and c.obstacle.until) or float("inf"))
-    if soonest.obstacle is None:
-        return ""
-    title = titles(candidates.snapshot.devices)[soonest.uuid]
-    if brief and soonest.obstacle.by is not None:
-        return f"{title}: {soonest.obstacle.by}"
-    return f"{title}: {obstacle_words(soonest.obstacle, candidates.snapshot.at)}"
+    uuid, soonest = min(barred, key=lambda one: _expected(one[1]))
+    title = titles(candidates.snapshot.devices)[uuid]
+    if brief and soonest.by is not None:
+        return f"{title}: {soonest.by}"
+    return f"{title}: {obstacle_words(soonest, candidates.snapshot.at)}"
+
+
+def _expected(obstacle: "Obstacle") -> tuple[float, bool, bool]:
+    """Without an end, a lease ends with its command; a fault ends when someone repairs it."""
+    from andon.core.sharing.obstacles import HEALTH
+
+    until = float("inf") if obstacle.until is None else obstacle.until
+    return until, obstacle.lease is None, obstacle.kind in HEALTH

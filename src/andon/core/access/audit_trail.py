@@ -77,12 +77,20 @@ def _finished(row: AuditRow, said: Mapping[str, object]) -> AuditRow:
         user=_text(said.get("user")) or row.user,
         uid=row.uid if said.get("uid") is None else _whole(said["uid"]),
         action=row.action,
-        subject=_text(said.get("lease")) or row.subject,
+        subject=_text(said.get("lease")) or _made(said) or row.subject,
         result="done" if good else _OUTCOMES.get(status or 0, "failed"),
         status=status,
         peer=row.peer,
         key=row.key,
     )
+
+
+def _made(said: Mapping[str, object]) -> str | None:
+    """What a request without a name in its path has made: a silence, jobs."""
+    jobs = said.get("jobs")
+    if isinstance(jobs, list):
+        return ", ".join(str(number) for number in jobs if type(number) is int) or None
+    return _text(said.get("silence"))
 
 
 def _subject(said: Mapping[str, object]) -> str | None:

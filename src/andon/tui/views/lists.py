@@ -11,12 +11,13 @@ from andon.cli.show.render import paragraph
 from andon.cli.show.runs.listing import render_runs
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.waiting import queue_line
 from andon.core.alerting import listing
 from andon.model.alert import Phase
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.state import TopView
 from andon.tui.users import UserLine, user_lines
-from andon.units import human_bytes, human_seconds
+from andon.units import human_bytes
 
 R = TypeVar("R")
 NOT_READ = "not read yet"
@@ -62,13 +63,7 @@ def _leases(page: Page, frame: Frame, room: int) -> None:
         _nothing(page, frame, "leases", NOT_READ)
         return
     labels = {one.uuid: one.label for one in found.devices}
-    waiting = [
-        say(
-            f"queue {one.position}: {one.user}, {one.gpus} GPU{'s' * (one.gpus != 1)}, "
-            f"waiting {human_seconds(max(0.0, found.at - one.since))}"
-        )
-        for one in found.waiting
-    ]
+    waiting = [say(queue_line(one, found.at)) for one in found.waiting]
     cordons = [
         say(f"GPU {labels.get(one.uuid, UNKNOWN)} out of service since "
             f"{time.strftime('%H:%M', time.localtime(one.at))}, by {one.by}: {one.reason}",

@@ -34,7 +34,7 @@ from andon.web.answers.alert_requests import (
     SilenceRequest,
 )
 from andon.web.answers.rule_page import RuleContext, rule_to_json
-from andon.web.transport.auth import caller_of, sight_in
+from andon.web.transport.auth import add_notes, caller_of, sight_in
 
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
@@ -169,7 +169,11 @@ def _silences(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
         refused = check_silence(who, given.seconds, (made.rule or made.subject) is not None)
         if refused is not None:
             raise refused
-        return _json(silence_to_json(watching().silence(made)))
+        kept = watching().silence(made)
+        where = "" if kept.subject is None else f"@{kept.subject}"
+        what = f"{kept.id} {kept.rule or 'everything'}{where}"
+        add_notes(request.scope, silence=what, seconds=given.seconds)
+        return _json(silence_to_json(kept))
 
     @router.delete("/api/silences/{silence}", tags=["explain"])
     def unsilence(request: Request, silence: Annotated[str, Path(max_length=100)]) -> Response:

@@ -13,7 +13,7 @@ from andon.web.answers.job_schemas import JobCancelled, JobsQueued
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.server_jobs import MOST_LISTED
-from andon.web.transport.auth import NOTES, caller_of, sight_in
+from andon.web.transport.auth import add_notes, caller_of, sight_in
 
 if TYPE_CHECKING:
     from andon.web.server_jobs import ServerJobs
@@ -76,7 +76,7 @@ def _changing(router: APIRouter, jobs: "ServerJobs | None", server_user: str | N
         if (refused := refusal_for(who, Action.CANCEL, is_own, found.user)) is not None:
             raise refused
         outcome = await pool.do(request, lambda _: found.cancel(job))
-        _note(request, job=job, outcome=outcome)
+        add_notes(request.scope, job=job, outcome=outcome)
         return _sent(_json(JobCancelled(job, outcome)))
 
     @router.post("/api/jobs", tags=["share"], status_code=201)
@@ -87,15 +87,8 @@ def _changing(router: APIRouter, jobs: "ServerJobs | None", server_user: str | N
         token or the server's user."""
         found = _there(jobs)
         numbers = await pool.do(request, lambda _: found.submit(given))
-        _note(request, jobs=list(numbers))
+        add_notes(request.scope, jobs=list(numbers))
         return Response(_json(JobsQueued(tuple(numbers))), 201, media_type="application/json")
-
-
-def _note(request: Request, **facts: object) -> None:
-    """Add details to the audit log's line about this request."""
-    notes = request.scope.get(NOTES)
-    if isinstance(notes, dict):
-        notes.update(facts)
 
 
 def _there(jobs: "ServerJobs | None") -> "ServerJobs":

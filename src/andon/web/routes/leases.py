@@ -22,7 +22,7 @@ from andon.web.answers.lease_requests import (
     RenewRequest,
 )
 from andon.web.blocking_pool import BlockingPool
-from andon.web.transport.auth import NOTES, caller_of
+from andon.web.transport.auth import add_notes, caller_of
 
 if TYPE_CHECKING:  # locks are not on every system
     from andon.engine.sharing.remote_leases import RemoteLeases
@@ -81,7 +81,7 @@ def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None
             given.wait_seconds,
         )
         devices = [share.uuid for share in granted.row.devices]
-        _note(request, lease=granted.row.id, devices=devices, seconds=given.seconds)
+        add_notes(request.scope, lease=granted.row.id, devices=devices, seconds=given.seconds)
         return _json(lease_payloads.grant(granted.row, granted.environment), 201)
 
 
@@ -91,7 +91,7 @@ def _keeping(router: APIRouter, available: Available, pool: BlockingPool) -> Non
         """Extend a lease, counted from now; needs a key and its fence."""
         leases, uid = available(), _only_of(caller_of(request.scope))
         row = await pool.do(request, lambda _: leases.renew(lease, given.seconds, given.fence, uid))
-        _note(request, lease=row.id, seconds=given.seconds)
+        add_notes(request.scope, lease=row.id, seconds=given.seconds)
         return _json(row_to_json(row))
 
     @router.delete("/api/leases/{lease}", tags=["share"])
@@ -105,7 +105,7 @@ def _keeping(router: APIRouter, available: Available, pool: BlockingPool) -> Non
         who = caller_of(request.scope)
         leases, uid, by = available(), _only_of(who), signature(who, "") or None
         ended = await pool.do(request, lambda _: leases.release(lease, fence, note, by, uid))
-        _note(request, lease=ended.id, note=note)
+        add_notes(request.scope, lease=ended.id, note=note)
         return _json({"id": ended.id, "released": True})
 
 
@@ -118,7 +118,7 @@ def _cordons(
         uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
         by = signature(caller_of(request.scope), "")
         await pool.do(request, lambda _: leases.cordon(uuid, given.reason, by))
-        _note(request, device=uuid)
+        add_notes(request.scope, device=uuid)
         return _json({"uuid": uuid, "cordoned": True})
 
     @router.delete("/api/devices/{device}/cordon", tags=["share"])
@@ -126,7 +126,7 @@ def _cordons(
         """Return a device to service; needs the token and a server of the book's owner."""
         uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
         await pool.do(request, lambda _: leases.uncordon(uuid))
-        _note(request, device=uuid)
+        add_notes(request.scope, device=uuid)
         return _json({"uuid": uuid, "cordoned": False})
 
 
@@ -152,13 +152,6 @@ def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":
     except KeyError as exc:
         raise Denied(f"{who.user} has no account here any more", hint="sign in again") from exc
     return Account(found.pw_uid, found.pw_gid, found.pw_name)
-
-
-def _note(request: Request, **facts: object) -> None:
-    """Add details to the audit log's line about this request."""
-    notes = request.scope.get(NOTES)
-    if isinstance(notes, dict):
-        notes.update(facts)
 
 
 def _json(value: wire.Json, status: int = 200) -> Response:

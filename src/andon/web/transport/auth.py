@@ -69,6 +69,13 @@ def caller_of(scope: Scope) -> Identity:
     return found if isinstance(found, Identity) else ANONYMOUS
 
 
+def add_notes(scope: Scope, **facts: object) -> None:
+    """Add details to the audit log's line about this request."""
+    notes = scope.get(NOTES)
+    if isinstance(notes, dict):
+        notes.update(facts)
+
+
 def sight_in(scope: Scope) -> Sight:
     """Whose command lines the sender of a request may see."""
     return sight_of(caller_of(scope))

@@ -170,7 +170,7 @@ def show(alert: str, as_json: bool) -> int:
     return 0
 
 
-@alerts.command()
+@alerts.command(short_help="Acknowledge an alert: it is not sent again.")
 @_ID
 @click.option("--by", default=None, metavar="NAME", help="Who acknowledges it [default: you].")
 @click.option("--note", "-m", default="", metavar="TEXT", help="What is being done about it.")
@@ -191,7 +191,7 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
     return 0
 
 
-@alerts.command()
+@alerts.command(short_help="Send nothing about an alert, rule or device for a while.")
 @click.argument("what", nargs=-1, metavar="[ALERT] HOW_LONG", shell_complete=_names)
 @click.option("--for", "length", type=lasting, metavar="TIME", help="The same as HOW_LONG.")
 @click.option("--rule", "-r", metavar="RULE", help="Every alert of this rule.")
@@ -249,7 +249,7 @@ def unsilence(silence_id: str) -> int:
     return 0
 
 
-@alerts.command()
+@alerts.command(short_help="List the rules and their thresholds, or show one.")
 @click.argument("name", required=False, shell_complete=_rule_names)
 @click.option("--all", "everything", is_flag=True, help="Also what only andon why mentions.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.rules/1, or andon.rule/1.")

@@ -29,7 +29,7 @@ def probes(context: click.Context, as_json: bool) -> int:
     return 0
 
 
-@probes.command("best")
+@probes.command("best", short_help="Print the recommended size alone, for a script.")
 @click.argument("name")
 @click.option("--model", metavar="NAME", help="Only as probed on this model of GPU.")
 @click.option("--largest", is_flag=True, help="The largest that fits, without the margin.")

@@ -68,7 +68,7 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
     return 0
 
 
-@baseline.command(name="set", epilog=FORMS)
+@baseline.command(name="set", epilog=FORMS, short_help="Name runs that succeeded.")
 @click.argument("name", metavar="NAME")
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=complete_run)
 @shared
@@ -92,7 +92,7 @@ def set_(name: str, runs: tuple[str, ...]) -> int:
     return 0
 
 
-@baseline.command(epilog=FORMS)
+@baseline.command(epilog=FORMS, short_help="Compare runs with a baseline; exit 1 if they drifted.")
 @click.argument("name", metavar="NAME")
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=complete_run)
 @click.option(

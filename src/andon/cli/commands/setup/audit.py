@@ -60,11 +60,11 @@ def _result(row: AuditRow) -> str:
 
 
 COLUMNS: tuple[TableColumn[AuditRow], ...] = (
-    TableColumn("time", lambda row: say(local_time(row.at)), lead=True),
-    TableColumn("user", lambda row: say(row.user or UNKNOWN, "bold")),
-    TableColumn("action", lambda row: say(row.action.replace("_", " "))),
-    TableColumn("what", lambda row: say(row.subject or ""), elastic=12),
-    TableColumn("result", lambda row: say(_result(row))),
-    TableColumn("from", lambda row: say(row.peer or "", "dim"), rank=1),
-    TableColumn("key", lambda row: say(row.key or "", "dim"), rank=2),
+    TableColumn("TIME", lambda row: say(local_time(row.at)), lead=True),
+    TableColumn("USER", lambda row: say(row.user or UNKNOWN, "bold")),
+    TableColumn("ACTION", lambda row: say(row.action.replace("_", " "))),
+    TableColumn("WHAT", lambda row: say(row.subject or ""), elastic=12),
+    TableColumn("RESULT", lambda row: say(_result(row))),
+    TableColumn("FROM", lambda row: say(row.peer or "", "dim"), rank=1),
+    TableColumn("KEY", lambda row: say(row.key or "", "dim"), rank=2),
 )

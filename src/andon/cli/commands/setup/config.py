@@ -43,7 +43,7 @@ def config(context: click.Context) -> int | None:
     return None
 
 
-@config.command()
+@config.command(short_help="Report every mistake in the settings at once.")
 @click.argument("file", required=False)
 @shared
 def check(file: str | None) -> int:

@@ -27,10 +27,19 @@ from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
-from andon.cli.terminal import Terminal, notice
+from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 IMAGE_SHELL = "/bin/sh"  # what is started in an image without a command
+
+
+class InsideLease(click.Context):
+    """Of `andon lease extend`: its path leaves out the command that could stand in its place."""
+
+    @property
+    def command_path(self) -> str:
+        above = "" if self.parent is None else self.parent.command_path
+        return f"{above} {self.info_name}".lstrip()
 
 
 class LeaseCommand(RunCommand):
@@ -41,6 +50,7 @@ class LeaseCommand(RunCommand):
         first = next(iter(text), "")
         inside = {"extend": extend, "adopt": adopt}.get(first)
         if inside is not None and not ctx.meta.get("andon.dashes"):
+            inside.context_class = InsideLease
             with inside.make_context(first, list(text[1:]), parent=ctx) as inner:
                 return inside.invoke(inner)
         return super().invoke(ctx)
@@ -115,20 +125,29 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
 
 
 @click.command()
-@click.argument("lease_id", metavar="ID")
+@click.argument("lease_id", metavar="[ID]", required=False)
 @for_option("New duration from now, e.g. 1h.", required=True)
 @elsewhere
 @shared
-def extend(lease_id: str, length: float) -> int:
-    """Extend one of your leases."""
+def extend(lease_id: str | None, length: float) -> int:
+    """Extend one of your leases; without ID the one of this shell, or your only one."""
     if length <= 0:
         hint = "to end a lease: andon release"
         raise Invalid("--for: duration must be greater than 0", hint=hint)
     choices = chosen()
-    name, until = (_extend_here if choices.url is None else _extend_there)(lease_id, length)
+    wanted = lease_id or _lease_here(choices)
+    name, until = (_extend_here if choices.url is None else _extend_there)(wanted, length)
     ends = time.strftime("%H:%M", time.localtime(until))
     Terminal.of(choices).say(say(f"lease {name} now ends at {ends}"))
     return 0
+
+
+def _lease_here(choices: Choices) -> str:
+    """The lease of this shell, or the user's only one."""
+    from andon.cli.commands.share.leases import only_lease
+
+    inside = os.environ.get("ANDON_LEASE") if choices.url is None else None
+    return inside or only_lease(choices, "lease extend").id
 
 
 def _extend_here(name: str, seconds: float) -> tuple[str, float]:

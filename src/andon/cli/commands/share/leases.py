@@ -1,6 +1,7 @@
 """`andon leases` and `andon release`: lists leases, and releases one's own."""
 
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,9 +14,10 @@ from andon.cli.device_request import availability_of
 from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.waiting import queue_line
 from andon.cli.snapshot_source import connected
 from andon.cli.sources import sampling_ahead
-from andon.cli.terminal import Choices, Terminal, notice
+from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
 from andon.model.naming import may_mean, may_mean_lease, title
@@ -60,12 +62,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
         for text in draw(columns, [TableRow(row) for row in found.leases], terminal.width):
             terminal.say(text)
     for place in found.waiting:
-        waited = human_seconds(max(0.0, found.at - place.since))
-        count = f"{place.gpus} GPU{'s' * (place.gpus != 1)}"
-        words = f"queue {place.position}: {place.user}, {count}, waiting {waited}"
-        if place.jobs_behind:
-            words += f", {place.jobs_behind} more job{'s' * (place.jobs_behind != 1)} behind it"
-        terminal.say(say(words, "dim"))
+        terminal.say(say(queue_line(place, found.at), "dim"))
     if found.usage:
         hours = ", ".join(f"{row.user} {row.gpu_hours:g}" for row in found.usage[:MOST_USERS])
         terminal.say(say(f"recent GPU hours, which count in line: {hours}", "dim"))
@@ -75,24 +72,40 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
 
 
 @click.command()
-@click.argument("lease_ids", metavar="ID…", nargs=-1)
+@click.argument("lease_ids", metavar="[ID]…", nargs=-1)
 @click.option("--note", "-m", default="", metavar="TEXT", help="Why; its holder reads it.")
 @elsewhere
 @shared
 def release(lease_ids: tuple[str, ...], note: str) -> int:
     """Release leases: their holders are asked to stop, and with them their commands.
 
-    A holder reads on its terminal who released its lease, and the note.
+    A holder reads on its terminal who released its lease, and the note. Without an ID it shows
+    your only lease and asks, on a terminal; in a script it releases nothing.
     """
     choices = chosen()
-    if not lease_ids:
-        raise Invalid("which lease?", hint=_your_leases(choices))
     if len(note) > MOST_NOTE:
         raise Invalid(f"the note has {len(note)} characters", hint=f"at most {MOST_NOTE}")
-    for name in lease_ids:
-        here = choices.url is None
+    if not lease_ids:
+        only = only_lease(choices, "release")
+        if not sys.stdin.isatty():
+            raise _which([only], "release")
+        if not _confirmed(only):
+            notice("nothing was released", choices)
+            return 0
+        lease_ids = (only.id,)
+    codes = [_released(choices, name, note) for name in lease_ids]
+    return next(filter(None, codes), 0)
+
+
+def _released(choices: Choices, name: str, note: str) -> int:
+    """The exit code for one of them: one that cannot be released does not keep the others."""
+    here = choices.url is None
+    try:
         ended = _release_here(name, note) if here else _release_there(choices, name, note)
-        Terminal.of(choices).say(say(f"released lease {ended}"))
+    except AndonError as error:
+        report(error, choices.color or "auto")
+        return error.exit_code
+    Terminal.of(choices).say(say(f"released lease {ended}"))
     return 0
 
 
@@ -126,17 +139,39 @@ def _orphaned(book: "Book", name: str) -> "AndonError | None":
     return None
 
 
-def _your_leases(choices: Choices) -> str:
-    """What to type, for someone who has typed no id."""
+def only_lease(choices: Choices, command: str) -> "Lease":
+    """The lease that someone can only mean who types no id."""
     if choices.url is not None:
-        return "to list them: andon leases --url URL"
+        raise Invalid("which lease?", hint="to list them: andon leases --url URL")
+    held = _mine_now()
+    if not held:
+        raise Gone("you hold no lease", hint="andon leases lists everyone's")
+    if len(held) > 1:
+        raise _which(held, command)
+    return held[0]
+
+
+def _which(held: "list[Lease]", command: str) -> Invalid:
+    typed = "; ".join(f"andon {command} {one.id} ({_gpus(one)})" for one in held)
+    return Invalid("which lease?", hint=f"yours: {typed}")
+
+
+def _confirmed(lease: "Lease") -> bool:
+    words = f"your only lease is {lease.id}: {_gpus(lease)}"
+    words += f", held {human_seconds(max(0.0, time.time() - lease.since))}"
+    words += f", {lease.command}" * bool(lease.command)
+    notice(words)
+    return ask("release it? its command is ended [y/N] ") == "y"
+
+
+def _gpus(lease: "Lease") -> str:
+    return f"GPU {', '.join(_numbers(lease))}"
+
+
+def _mine_now() -> "list[Lease]":
     from andon.leases.book import Book
 
-    held = [
-        f"andon release {one.id} (GPU {', '.join(_numbers(one))})"
-        for one in _mine(Book(make=False))
-    ]
-    return f"yours: {'; '.join(held)}" if held else "you have none; andon leases lists them all"
+    return _mine(Book(make=False))
 
 
 def _mine(book: "Book") -> "list[Lease]":
@@ -220,8 +255,16 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
     for _, text in overdue(Book(make=False), seen.claims, time.time()):
         notice(text, choices)
     found = listing(seen, asker())
-    own = tuple(row for row in found.leases if row.uid == os.getuid())
-    return (replace(found, leases=own), ()) if mine else (found, seen.remarks)
+    return (_own(found), ()) if mine else (found, seen.remarks)
+
+
+def _own(found: LeaseList) -> LeaseList:
+    """This user's leases, and places in the queue of everyone."""
+    from andon.host.kin import user_name
+
+    leases = tuple(row for row in found.leases if row.uid == os.getuid())
+    waiting = tuple(row for row in found.waiting if row.user == user_name(os.getuid()))
+    return replace(found, leases=leases, waiting=waiting)
 
 
 def read_leases(choices: Choices) -> "LeaseListing":

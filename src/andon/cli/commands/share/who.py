@@ -25,6 +25,7 @@ from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.waiting import queue_line
 from andon.cli.snapshot_source import narrowed, take_snapshot
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal
@@ -142,6 +143,8 @@ def who(
         terminal.say(say(f" {unreal(snapshot)} ", "bold reverse"))
     for text in _lines(rows, unknown, terminal.width, mixed=not snapshot.simulated):
         terminal.say(text)
+    for place in leases.waiting:
+        terminal.say(say(queue_line(place, leases.at), "dim"))
     for remark in remarks:
         for line in paragraph(remark, terminal.width, "dim"):
             terminal.say(line)

@@ -8,7 +8,7 @@ import click
 from andon.cli import snapshot_source
 from andon.cli.options import chosen, device_option, shared, split_devices
 from andon.cli.show.text import say
-from andon.cli.terminal import Choices, Terminal, notice, report
+from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.core.processes.ending import (
     ENDING_SIGNALS,
     KILL_AFTER_SECONDS,
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from andon.app.ending import Ending
     from andon.model.device import Snapshot
+
+NO_TERMINAL = "andon kill asks first, and standard input is no terminal"
 
 
 @click.command()
@@ -57,8 +59,6 @@ def kill(
     wanted = parse_pids(pids)
     named = split_devices(devices)
     _check(bool(wanted), bool(named), mine)
-    if not yes and not sys.stdin.isatty():
-        raise Invalid("andon kill asks first, and standard input is no terminal", hint="use --yes")
     snapshot = _snapshot(choices, needed=bool(named))
     started: dict[int, float | None] = dict.fromkeys(wanted)
     if named and snapshot is not None:
@@ -70,6 +70,8 @@ def kill(
             report(error, choices.color or "auto")
         if not ending.targets:
             return nothing_left(ending.refused).exit_code
+        if not yes and not sys.stdin.isatty():
+            raise Invalid(NO_TERMINAL, hint="use --yes")
         failed = _end(ending, number, yes, choices)
     codes = [error.exit_code for error in (*ending.refused, *failed)]
     return codes[0] if codes else 0
@@ -159,14 +161,8 @@ def _answer(ending: "Ending", number: "signal.Signals") -> str:
     """The first letter: `y`, or that of the job or lease to end instead; else a no."""
     whole = offered(ending.targets)
     shown = "[y/N]" if whole is None else f"[y/N/{whole.key}: {whole} instead]"
-    return _prompt(f"{question(ending.targets, number)} {shown} ")
+    return ask(f"{question(ending.targets, number)} {shown} ")
 
 
 def _yes(text: str) -> bool:
-    return _prompt(f"{text} [y/N] ") == "y"
-
-
-def _prompt(text: str) -> str:
-    """The first letter of the answer, in lower case; the end of the input is a no."""
-    click.echo(text, nl=False, err=True)
-    return sys.stdin.readline().strip().lower()[:1]
+    return ask(f"{text} [y/N] ") == "y"

@@ -7,7 +7,7 @@ from andon.cli.show.text import Text, say
 from andon.core.mapping.scaling import ScalingStep, efficiency, held_back_by
 from andon.core.mapping.template import NO_GPU
 from andon.engine.mapping.session import MapProgress, MapResult
-from andon.units import human_seconds
+from andon.units import human_seconds, measured_seconds
 
 BAR_WIDTH = 20
 MOST_NAMED = 8
@@ -46,7 +46,7 @@ def _parts(progress: MapProgress) -> list[Text]:
 def summary_words(result: MapResult) -> str:
     """`119 of 120 items done in 39 s on GPU 0, 1 (3.1/s); 1 failed`."""
     progress = result.progress
-    text = f"{progress.done} of {progress.total} items done in {human_seconds(progress.seconds)}"
+    text = f"{progress.done} of {progress.total} items done in {measured_seconds(progress.seconds)}"
     text += f" on {where(result.used)}" if result.used else ""
     if progress.per_second is not None:
         text += f" ({rate(progress.per_second)})"

@@ -7,7 +7,7 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.core.probing.results import limited_by
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
-from andon.units import human_bytes, human_seconds
+from andon.units import human_bytes, measured_seconds
 
 BAR = 20
 RESULTS = {
@@ -31,7 +31,7 @@ def trial_line(trial: Trial, total_bytes: int | None) -> str:
         parts.append(f"GPU {trial.utilization_percent:.0f} %")
     if trial.throughput is not None:
         parts.append(f"throughput {trial.throughput:g}")
-    parts.append(human_seconds(trial.seconds))
+    parts.append(measured_seconds(trial.seconds))
     return f"{trial.size}: {', '.join(parts)}"
 
 
@@ -89,7 +89,7 @@ def _chart(probe: ProbeResult, width: int) -> list[Text]:
         TableColumn("MEMORY", lambda one: _bar(one, total), 3),
         TableColumn("", lambda one: _memory(one), 1, right=True),
         TableColumn("GPU", lambda one: percent(one.utilization_percent), 4, right=True),
-        TableColumn("TIME", lambda one: say(human_seconds(one.seconds)), 5, right=True),
+        TableColumn("TIME", lambda one: say(measured_seconds(one.seconds)), 5, right=True),
     ]
     if any(trial.throughput is not None for trial in probe.trials):
         columns.append(TableColumn("THROUGHPUT", _throughput, 6, right=True))

@@ -1,0 +1,55 @@
+"""What someone meant who typed a command or an option that does not exist."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+import click
+
+LIKENESS = 0.7  # below it, words are only of the same length
+
+OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("--gpu", "--gpu-id", "--gpu-ids"), ("--gpus", "--device")),
+    **dict.fromkeys(("--id", "--index", "--uuid", "-i"), ("--device",)),
+    **dict.fromkeys(("-n", "--num-gpus", "--ngpus", "--gres"), ("--gpus",)),
+    **dict.fromkeys(("--mem", "--vram", "--gpu-memory"), ("--memory",)),
+    **dict.fromkeys(("--time", "--duration", "--hours", "--ttl"), ("--for",)),
+    **dict.fromkeys(("--depend", "--depends", "--dependency"), ("--after",)),
+    **dict.fromkeys(("--at", "--start"), ("--begin", "--since")),
+    **dict.fromkeys(("-l", "--loop", "--delay"), ("--interval",)),
+    **dict.fromkeys(("-j", "--workers"), ("--per-gpu",)),
+    **dict.fromkeys(("-o", "--output"), ("--out",)),
+    **dict.fromkeys(("--tail", "--watch"), ("--follow",)),
+    **dict.fromkeys(("--no-color", "--nocolor", "--no-colour", "--colour"), ("--color",)),
+    **dict.fromkeys(("--message", "--comment"), ("--note", "--reason")),
+    "--force": ("--yes",),
+}
+"""Options that people try, and those that do it, where the command has them."""
+
+
+def near_command(word: str, known: Iterable[str], meant: Mapping[str, str]) -> str | None:
+    """The command that was meant: by another name, by its beginning, or mistyped."""
+    names = list(known)
+    begun = [name for name in names if len(word) > 1 and name.startswith(word)]
+    near = begun or get_close_matches(word, names, n=1, cutoff=LIKENESS)
+    return meant.get(word) or next(iter(near), None)
+
+
+def mistake_text(mistake: click.ClickException) -> str:
+    """What is wrong; of an option that does not exist, also which one was meant."""
+    found = mistake.__cause__ if isinstance(mistake.__cause__, click.NoSuchOption) else mistake
+    if not isinstance(found, click.NoSuchOption):
+        return mistake.format_message().rstrip(".")
+    text = found.message.rstrip(".")
+    near = _near_options(found)
+    return f"{text}; did you mean: {' or '.join(near)}?" if near else text
+
+
+def _near_options(mistake: click.NoSuchOption) -> list[str]:
+    if mistake.ctx is None:
+        return []
+    has = [name for one in mistake.ctx.command.get_params(mistake.ctx) for name in one.opts]
+    meant = [name for name in OPTIONS_MEANT.get(mistake.option_name, ()) if name in has]
+    long = {name[2:]: name for name in has if name.startswith("--")}
+    typed = mistake.option_name.lstrip("-")
+    near = get_close_matches(typed, long, n=2, cutoff=LIKENESS) if len(typed) > 1 else []
+    return meant or [long[name] for name in near]
