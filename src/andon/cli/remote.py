@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Self
 from urllib.parse import urlencode, urlsplit
 
@@ -14,6 +13,7 @@ from andon.core.sampling.readings import checked_snapshot
 from andon.core.settings.usual_port import USUAL_PORT
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host.folders import expanded
 from andon.host.server import server_file
 from andon.host.server.calls import (
     FAILURES,
@@ -273,7 +273,7 @@ def token_for(url: str, token_file: str | None) -> tuple[Token | None, AndonErro
 def _given(token_file: str | None) -> Token | None:
     """The token the user gave, meant for this server only."""
     if token_file is not None:
-        return Token(read_token(Path(token_file).expanduser()), own=False)
+        return Token(read_token(expanded(token_file)), own=False)
     given = os.environ.get("ANDON_TOKEN", "").strip()
     return Token(given, own=False) if given else None
 

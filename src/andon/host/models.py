@@ -29,6 +29,7 @@ from andon.core.estimate.safetensors import (
 )
 from andon.core.estimate.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.errors import AndonError, Denied, Gone, Invalid
+from andon.host.folders import expanded
 from andon.host.private_files import open_regular, read_regular
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
@@ -48,7 +49,7 @@ def model_facts(word: str, environment: Mapping[str, str]) -> ModelFacts:
     """What is known of a model: a path if it is one, else the cache on disk, else its name."""
     if "\0" in word or not word.strip():
         raise Invalid("this is not the name of a model", hint="for example meta-llama/Llama-3.1-8B")
-    path = Path(word).expanduser()
+    path = expanded(word)
     if _is_there(path):
         return path_facts(path)
     if _PATH_SIGN.search(word):
@@ -57,7 +58,7 @@ def model_facts(word: str, environment: Mapping[str, str]) -> ModelFacts:
         )
     cached = cached_folder(word, environment)
     if cached is not None:
-        return replace(folder_facts(cached), name=word, where="")
+        return replace(path_facts(cached), name=word, where="")
     return name_facts(word)
 
 
@@ -164,7 +165,7 @@ def _cache(environment: Mapping[str, str]) -> Path:
     if environment.get("HF_HOME"):
         return Path(environment["HF_HOME"]) / "hub"
     base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME", "~"), ".cache"))
-    return Path(base).expanduser() / "huggingface" / "hub"
+    return expanded(base) / "huggingface" / "hub"
 
 
 def _is_there(path: Path) -> bool:

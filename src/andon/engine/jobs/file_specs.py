@@ -14,6 +14,7 @@ from andon.core.jobs.naming import meant, parse_array
 from andon.engine.jobs.begin_times import begin_at
 from andon.engine.jobs.submitting import here_spec
 from andon.errors import Invalid
+from andon.host.folders import expanded
 from andon.model.job import JobFacts
 from andon.model.job.spec import ArrayPlace, JobSpec
 
@@ -56,7 +57,7 @@ def specs_of(
     job: FileJob, base: Path, named: Mapping[str, int], known: Known, simulate: int | None = None
 ) -> list[JobSpec]:
     """One job, or one for each index of an array."""
-    place = base / Path(job.folder).expanduser()
+    place = base / expanded(job.folder)
     if not place.is_dir():
         raise Invalid(f"{place} is not a folder", hint="folder is relative to the job file")
     spec = here_spec(
