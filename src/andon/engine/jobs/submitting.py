@@ -71,7 +71,7 @@ def refuse_unreadable(spec: JobSpec) -> None:
     """A dispatcher would pass over what cannot be read again: it is not accepted."""
     from dataclasses import replace
 
-    text = dumps(spec_to_json(replace(spec, number=1)))
+    text = dumps(spec_to_json(replace(spec, number=1, array=None)))
     if len(text) > LARGEST_JOB_BYTES - _SPARE_BYTES:
         raise Invalid(
             f"this job is too large: its command and environment have {len(text):,} bytes as JSON, "
