@@ -80,6 +80,20 @@ def test_on_a_full_disk_nothing_is_lost(
         assert [one.exit_code for one in queue.views()] == [9, 9]
 
 
+def test_a_job_that_fills_the_disk_can_be_cancelled(
+    disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cleaned(settle(monkeypatch, disk)) as folder:
+        monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+        submit([here_spec(("sleep", "600"), DeviceRequest(), simulate=1, git=False)])
+        wait_for(lambda: state_of(folder, 1) is JobState.RUNNING, LONG)
+        fill(disk / "filler")
+        cancelled = andon("cancel", "1")
+        state = state_of(folder, 1)
+        (disk / "filler").unlink()
+        assert (cancelled.code, state) == (0, JobState.CANCELLED)
+
+
 def test_a_clock_that_jumps_a_day_ends_and_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

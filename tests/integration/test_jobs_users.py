@@ -87,3 +87,27 @@ def test_roots_policy_limits_what_another_user_gets() -> None:
     assert f"{limit} {SECOND}" in said, said
     assert "code 125\ncode 4\n" in said, said  # of `andon run`, which leaves 4 to its command
     assert f"{FIRST} gate:succeeded a:succeeded\n" in said, said
+
+
+def test_root_starts_no_job_of_another_user_whose_home_it_has() -> None:
+    """As with `sudo -E`: the queue is that user's, and a job in it must not run as root."""
+    said = on_a_machine(
+        f"""{USERS}
+        cli() {{ user {FIRST} "$PYTHON" -P -m andon.cli "$@"; }}
+        cli jobs pause
+        cli submit --simulate 1 -- sh -c 'id -u > /tmp/ran'
+        cd /tmp/state{FIRST}/andon/nodes/*/jobs
+        until_so 'flock -n lock true'
+        rm paused
+        export XDG_STATE_HOME=/tmp/state{FIRST}
+        for words in jobs "jobs show 1" "jobs hold 1" "cancel 1" "logs 1" "jobs start" gc; do
+            code=0; andon $words > /tmp/said 2>&1 || code=$?
+            echo "$words: $code" $(grep -c "another user's files are not used" /tmp/said)
+        done
+        sleep 2
+        test ! -e /tmp/ran || echo started as $(cat /tmp/ran)
+        """,
+    )
+    assert "started" not in said, said
+    for words in ("jobs", "jobs show 1", "jobs hold 1", "cancel 1", "logs 1", "jobs start", "gc"):
+        assert f"{words}: 4 1\n" in said or f"{words}: 4 2\n" in said, said

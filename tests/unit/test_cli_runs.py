@@ -17,8 +17,12 @@ from andon.cli.commands.command_group import CommandGroup
 from andon.cli.commands.runs.group import COMMANDS, runs
 from andon.cli.commands.runs.opened import complete_run
 from andon.cli.main import run
+from andon.engine.jobs.folder import open_jobs_folder
+from andon.errors import Unavailable
 from andon.host.kin import here, started_ticks
 from andon.host.system import node_name
+from andon.model.job import JobNote, JobSpec
+from andon.model.job.device_request import DeviceRequest
 from andon.model.run import (
     RunBegin,
     RunEvent,
@@ -372,6 +376,23 @@ def test_gc_drops_old_runs_and_never_marked_ones(
     assert left == ["a.jsonl", "base.jsonl", "new.jsonl"]  # tagged, of a baseline, young
     assert other.exists()
     assert json.loads(told("--json"))["total"] == 4
+
+
+def test_gc_deletes_jobs_although_the_index_of_runs_cannot_be_written(
+    told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full() -> None:
+        raise Unavailable("runs.db: the disk is full", hint="free some space, or: andon gc")
+
+    monkeypatch.setattr("andon.app.runs.open_run_finder", full)
+    three()
+    made = open_jobs_folder().submit([JobSpec(0, "old", ("true",), "/", DeviceRequest(1, 1), 1.0)])
+    open_jobs_folder().note(made[0].number, "cancelled", JobNote(1, 1.0, "ada"))
+    assert run(["gc"]) == Unavailable.exit_code
+    said = capsys.readouterr()
+    assert "1 job deleted" in said.out
+    assert "the disk is full" in said.err
+    assert "andon gc" not in said.err
 
 
 def test_the_index_can_be_made_again_from_the_records(told: Told, tmp_path: Path) -> None:

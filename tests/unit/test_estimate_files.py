@@ -231,3 +231,22 @@ def test_the_bytes_of_packed_files_are_divided_as_the_shape_says(tmp_path: Path)
     two = model_weights_bytes(found, EstimateOptions(tp=2))
     assert one == pytest.approx(5_580_000_000, rel=0.001)
     assert 0.49 < two / one < 0.52
+
+
+def test_what_cannot_be_read_in_the_cache_is_one_sentence(tmp_path: Path) -> None:
+    snapshot = tmp_path / "models--a--b" / "snapshots" / "x"
+    snapshot.mkdir(parents=True)
+    os.mkfifo(snapshot / "config.json")
+    with pytest.raises(AndonError, match="not a regular file"):
+        model_facts("a/b", {"HF_HUB_CACHE": str(tmp_path)})
+
+
+def test_the_home_of_nobody_is_no_model() -> None:
+    with pytest.raises(AndonError, match="there is no file"):
+        model_facts("~no-such-user/model", {})
+
+
+def test_an_index_that_names_no_files_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "model.safetensors.index.json", {"weight_map": {"a": [5]}})
+    with pytest.raises(AndonError, match="does not name files"):
+        model_facts(str(tmp_path), {})

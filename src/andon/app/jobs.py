@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from andon.engine.jobs.folder import JobsFolder, jobs_path, open_jobs_folder
+from andon.engine.jobs.folder import JobsFolder, open_jobs_folder, own_jobs_folder
 from andon.engine.jobs.starting import start_dispatcher as start_dispatcher
 from andon.model.job.spec import JobSpec
 
@@ -20,7 +20,7 @@ class Queue:
     def __init__(self, folder: JobsFolder | None = None) -> None:
         from andon.engine.jobs.scanning import Scanner
 
-        self.folder = folder or JobsFolder(jobs_path())
+        self.folder = folder or own_jobs_folder()
         self._scanner = Scanner(self.folder)
         self.jobs = self._scanner.look()
         self.standings: dict[int, Standing] = {}
@@ -108,7 +108,7 @@ def refuse_too_many(folder: JobsFolder, more: int) -> None:
 
 def wake(folder: JobsFolder | None = None) -> None:
     """Let the dispatcher look again; one is started where none runs. Does nothing without jobs."""
-    found = folder or JobsFolder(jobs_path())
+    found = folder or own_jobs_folder()
     if Path(found.path).is_dir():
         found.ring()
         start_dispatcher(found)

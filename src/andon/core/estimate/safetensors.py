@@ -121,7 +121,9 @@ def index_of(table: object, where: str) -> tuple[int | None, tuple[str, ...]]:
     weights: Any = table.get("weight_map") if isinstance(table, Mapping) else None
     if not isinstance(weights, Mapping) or not weights or len(weights) > MOST_TENSORS:
         raise Invalid(f"{where} has no weight_map")
-    files = sorted({name for name in weights.values() if isinstance(name, str)})
+    if not all(isinstance(name, str) for name in weights.values()):
+        raise Invalid(f"{where}: weight_map does not name files")
+    files = sorted(set(weights.values()))
     if any("/" in name or "\\" in name or name.startswith(".") for name in files):
         raise Invalid(f"{where} names a file outside its folder")
     about = table.get("metadata") if isinstance(table, Mapping) else None

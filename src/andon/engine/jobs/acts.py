@@ -11,7 +11,7 @@ from andon.core.jobs.order import place_before, place_first, place_last, waiting
 from andon.core.jobs.states import Standing, is_running
 from andon.engine.jobs.folder import AGAIN, CANCELLED, HELD, ORDER, JobsFolder
 from andon.engine.jobs.scanning import Scanner, group_lives
-from andon.errors import Conflict, Invalid
+from andon.errors import Conflict, Denied, Invalid, Unavailable
 from andon.host.kin import group_members, started_ticks, user_name
 from andon.model.job import AttemptClaim, JobFacts, JobNote, JobState
 
@@ -35,7 +35,14 @@ def cancel(folder: JobsFolder, facts: JobFacts, standing: Standing) -> CancelOut
     if standing.state.is_settled:
         return CancelOutcome.ENDED
     number = facts.spec.number
-    folder.note(number, CANCELLED, JobNote(standing.attempt, time.time(), _me()))
+    try:
+        folder.note(number, CANCELLED, JobNote(standing.attempt, time.time(), _me()))
+    except (Denied, Unavailable):
+        # A job that fills the disk can be stopped all the same: its end has its space.
+        last = facts.last
+        if last is None or not is_running(last) or not ask_to_end(last.claim):
+            raise
+        return CancelOutcome.STOPPING
     fresh = Scanner(folder, index=False).again(number)
     last = None if fresh is None else fresh.last
     if last is None or not is_running(last):

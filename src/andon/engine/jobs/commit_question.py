@@ -20,7 +20,7 @@ class CommitQuestion:
             self._pid = os.posix_spawnp(
                 "git",
                 ["git", "-C", folder, "--no-optional-locks", "rev-parse", "--verify", "HEAD"],
-                os.environ,
+                {name: value for name, value in os.environ.items() if name},
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                     (os.POSIX_SPAWN_DUP2, asked, 1),

@@ -17,7 +17,7 @@ from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.folders import make_private
 from andon.host.machine_id import node_key
 from andon.host.private_files import read_regular
-from andon.host.server.state_folder import NODES, is_own, state_folder
+from andon.host.server.state_folder import NODES, is_own, refuse_foreign, state_folder
 from andon.model.job import spec_wire as job_spec_wire
 from andon.model.job.spec import JobSpec
 from andon.model.json_fields import Wrong, table_of
@@ -55,6 +55,22 @@ def open_jobs_folder() -> "JobsFolder":
         make_private(path)
     except OSError as exc:
         raise unwritable(path, exc) from exc
+    return JobsFolder(path)
+
+
+def own_jobs_folder() -> "JobsFolder":
+    """The folder, whether it exists or not; Denied where another user can write to it: a job in it
+    would be started as this user's."""
+    path = jobs_path()
+    try:
+        if not path.is_dir() or is_own(path.parent):
+            return JobsFolder(path)
+        for one in (state_folder(), path.parent.parent, path.parent):
+            refuse_foreign(one)
+    except OSError as exc:
+        raise Denied(
+            f"{path} cannot be read: {exc.strerror}", hint="check XDG_STATE_HOME and HOME"
+        ) from exc
     return JobsFolder(path)
 
 

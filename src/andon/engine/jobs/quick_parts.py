@@ -81,6 +81,16 @@ def dumps(value: Any) -> str:
     return "".join(encode(value, 0))
 
 
+def dumps_within(value: dict[str, Any], name: str, most: int) -> bytes:
+    """A line of JSON; if that is too long, with less of the text that has this name."""
+    data = dumps(value).encode() + b"\n"
+    if len(data) > most:
+        text = value[name] or ""
+        spare = most - len(data) + len(dumps(text)) - 2
+        data = dumps({**value, name: text[: max(0, spare // 12)]}).encode() + b"\n"
+    return data
+
+
 def receive_descriptors(channel: socket.socket, size: int, most: int) -> tuple[bytes, list[int]]:
     """The first part of a message, and the descriptors that came with it."""
     data, others, _, _ = channel.recvmsg(size, socket.CMSG_SPACE(most * 4))

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from andon.engine.jobs.folder import LOCK, LOG, JobsFolder
+from andon.host.server.state_folder import is_own
 
 if TYPE_CHECKING:
     import subprocess
@@ -50,6 +51,8 @@ def start_dispatcher(folder: JobsFolder) -> bool:
 
     It inherits the lock that was taken here: of many that want to start one, only one does.
     """
+    if not is_own(folder.path.parent):
+        return False  # it would start another user's jobs as this user
     try:
         lock = lock_dispatcher(folder)
         if lock is None:

@@ -13,11 +13,14 @@ from andon.host.inspection.account_names import user_name
 from andon.kernel_files import read
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
+from andon.model.job.spec_wire import LARGEST_JOB_BYTES, dumps, loads, spec_from_json, spec_to_json
+from andon.model.json_fields import Wrong
 
 _MASK = re.compile("VISIBLE_DEVICES|DEVICE_ORDINAL|AFFINITY_MASK|SLURM_")
 """Names that may be masks; the table of all takes longer to import than this takes."""
 SHOWN = ("CUDA_VISIBLE_DEVICES", "CONDA_DEFAULT_ENV", "VIRTUAL_ENV")
 """Variables that may be shown of any job."""
+_SPARE_BYTES = 4096  # for the number and the place in an array, which come later
 
 
 def here_spec(
@@ -39,7 +42,8 @@ def here_spec(
         raise Invalid("a job needs at least one GPU", hint="request 1 GPU or more")
     place = folder or _current_folder()
     asked = CommitQuestion(place) if git and commit is None else commit
-    variables = dict(os.environ if environment is None else environment)
+    given = os.environ if environment is None else environment
+    variables = {one: value for one, value in given.items() if one}  # nothing could pass on others
     spec = JobSpec(
         number=0,
         name=name or name_of(argv),
@@ -59,7 +63,27 @@ def here_spec(
     )
     from dataclasses import replace
 
+    refuse_unreadable(spec)
     return spec if asked is None else replace(spec, git_commit=asked.answer())
+
+
+def refuse_unreadable(spec: JobSpec) -> None:
+    """A dispatcher would pass over what cannot be read again: it is not accepted."""
+    from dataclasses import replace
+
+    text = dumps(spec_to_json(replace(spec, number=1, array=None)))
+    if len(text) > LARGEST_JOB_BYTES - _SPARE_BYTES:
+        raise Invalid(
+            f"this job is too large: its command and environment have {len(text):,} bytes as JSON, "
+            f"more than {LARGEST_JOB_BYTES:,}",
+            hint="leave out large variables: env -u NAME andon submit …",
+        )
+    try:
+        spec_from_json(loads(text))
+    except Wrong as wrong:
+        raise Invalid(
+            f"this job cannot be queued: {wrong}", hint="change that, then submit it again"
+        ) from None
 
 
 def name_of(argv: Sequence[str]) -> str:

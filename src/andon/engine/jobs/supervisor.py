@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import socket
     from contextlib import suppress
 
-    from andon.engine.jobs.quick_parts import dumps, loads, receive_descriptors
+    from andon.engine.jobs.quick_parts import dumps, dumps_within, loads, receive_descriptors
     from andon.engine.jobs.supervised_work import (
         HeldLease,
         JobCommand,
@@ -33,7 +33,15 @@ if TYPE_CHECKING:
         write_all,
     )
 else:  # from beside this file, which is last on the path
-    from quick_parts import dumps, loads, receive_descriptors, signal, socket, suppress
+    from quick_parts import (
+        dumps,
+        dumps_within,
+        loads,
+        receive_descriptors,
+        signal,
+        socket,
+        suppress,
+    )
     from supervised_work import HeldLease, JobCommand, Task, boot_seconds, start_ticks, write_all
 
 CLAIM, OUTPUT, END, ADOPTED = "claim", "output.log", "end.json", "adopted"
@@ -315,7 +323,7 @@ class Supervision:
             said["exit_code"] = code if code >= 0 else 128 - code
             said["signal"] = -code if code < 0 else None
             said["message"] = self.command.failure
-        data = dumps(said).encode() + b"\n"
+        data = dumps_within(said, "message", END_BYTES)
         self.clean()
         self.shorten_output()
         written = self.write_end(data)

@@ -19,7 +19,6 @@ from andon.model.job.spec import (
     NotifyWhen,
 )
 from andon.model.json_fields import (
-    LONGEST,
     NAME,
     Json,
     Wrong,
@@ -212,8 +211,10 @@ def seconds_in(value: Json, name: str) -> float | None:
 
 def _words(value: Json, name: str) -> tuple[str, ...]:
     found = value.get(name)
-    if not isinstance(found, list) or len(found) > MOST_WORDS:
+    if not isinstance(found, list):
         raise Wrong(name, f"is {shown(found)}, not a list of words")
+    if len(found) > MOST_WORDS:
+        raise Wrong(name, f"has {len(found)} words, more than {MOST_WORDS}")
     return tuple(_word(one, name) for one in found)
 
 
@@ -222,5 +223,5 @@ def _word(found: object, name: str) -> str:
     if not isinstance(found, str):
         raise Wrong(name, f"is {shown(found)}, not a string")
     if len(found) > _LONGEST_WORD or "\0" in found:
-        raise Wrong(name, f"is longer than {LONGEST} characters, or has a zero byte")
+        raise Wrong(name, f"is longer than {_LONGEST_WORD} characters, or has a zero byte")
     return found

@@ -4,7 +4,8 @@ import click
 
 from andon.cli.commands.jobs.common import JOB_FORMS, job_words, meant_jobs, open_queue
 from andon.cli.options import chosen, shared
-from andon.cli.terminal import notice
+from andon.cli.terminal import notice, report
+from andon.errors import AndonError
 from andon.model.job import JobState
 
 SLACK_SECONDS = 5.0
@@ -24,9 +25,14 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
 
     choices = chosen()
     queue = open_queue(choices, wake=False)
-    stopping = []
+    stopping, code = [], 0
     for facts in meant_jobs(queue, jobs):
-        outcome = acts.cancel(queue.folder, facts, queue.standings[facts.spec.number])
+        try:
+            outcome = acts.cancel(queue.folder, facts, queue.standings[facts.spec.number])
+        except AndonError as error:  # the others are cancelled all the same
+            report(error)
+            code = error.exit_code
+            continue
         if outcome is acts.CancelOutcome.STOPPING:
             stopping.append(facts)
         elif outcome is acts.CancelOutcome.ENDED:
@@ -35,7 +41,6 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
             notice(f"job {facts.spec.label} {words}", choices)
         else:
             notice(f"job {facts.spec.label} cancelled", choices)
-    code = 0
     for facts in [] if no_wait else stopping:
         seconds = facts.spec.grace_seconds + SLACK_SECONDS
         ended = acts.wait_for_end(queue.folder, facts.spec.number, seconds)

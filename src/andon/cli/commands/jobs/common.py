@@ -28,11 +28,23 @@ def open_queue(choices: Choices, wake: bool = True) -> "Queue":
 
     queue = Queue()
     for path, why in list(queue.unread.items())[:5]:
-        notice(f"{path} is not a job: {why}", choices)
+        notice(_passed_over(path, why), choices)
     active = any(not found.state.is_settled for found in queue.standings.values())
     if wake and active and not queue.paused:
         start_dispatcher(queue.folder)
     return queue
+
+
+def _passed_over(path: str, why: str) -> str:
+    """What is told of a file that cannot be read."""
+    import shlex
+    from pathlib import Path
+
+    folder = Path(path).parent
+    if folder.name.isdecimal():
+        give_up = f"rm -r {shlex.quote(str(folder))}"
+        return f"job {folder.name} is passed over: job.json: {why}; to give it up: {give_up}"
+    return f"{path} is passed over: {why}"
 
 
 def meant_jobs(queue: "Queue", words: Sequence[str]) -> "list[JobFacts]":

@@ -9,9 +9,9 @@ import click
 from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
-from andon.cli.terminal import Terminal
+from andon.cli.terminal import Terminal, report
 from andon.core.history.tiers import Maintenance
-from andon.errors import Unavailable
+from andon.errors import AndonError, Unavailable
 from andon.units import human_bytes
 
 if TYPE_CHECKING:
@@ -32,18 +32,25 @@ def gc() -> int:
     from andon.app.runs import runs_folder
     from andon.engine.jobs.folder import jobs_path
 
-    settings, has_runs = snapshot_source.settings_of(chosen()), runs_folder().is_dir()
-    has_jobs = jobs_path().is_dir()
+    settings = snapshot_source.settings_of(chosen())
+    # Jobs first: deleting them needs no room, which the others do on a full disk.
+    parts = [_jobs] if jobs_path().is_dir() else []
+    parts += [_runs] if runs_folder().is_dir() else []
+    code = 0
+    for part in parts:
+        try:
+            _say(part(settings))
+        except AndonError as error:
+            full = "andon gc" in error.hint
+            error.hint = "free some space, then try again" if full else error.hint
+            report(error)
+            code = error.exit_code
     try:
         _say(_history(settings))
     except Unavailable:
-        if not has_runs and not has_jobs:
+        if not parts:
             raise
-    if has_runs:
-        _say(_runs(settings))
-    if has_jobs:
-        _say(_jobs(settings))
-    return 0
+    return code
 
 
 def _jobs(settings: "Settings") -> str:

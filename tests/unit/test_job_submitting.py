@@ -1,0 +1,69 @@
+"""What a dispatcher could not read again is refused when it is submitted."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from andon.core.jobs.job_file_keys import FileJob
+from andon.engine.jobs.commit_question import CommitQuestion
+from andon.engine.jobs.file_specs import specs_of
+from andon.engine.jobs.quick_parts import dumps_within
+from andon.engine.jobs.submitting import here_spec
+from andon.errors import Invalid
+from andon.model.job import wire as job_wire
+from andon.model.job.device_request import DeviceRequest
+
+ONE = DeviceRequest(1, 1)
+
+
+def submitted(argv: tuple[str, ...] = ("true",), **more: Any) -> None:
+    here_spec(argv, replace(ONE, **more.pop("request", {})), git=False, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"name": "a\udcffb"}, "name is"),
+        ({"tags": ("x" * 600,)}, "tags.0. has 600 characters"),
+        ({"tags": tuple(map(str, range(200)))}, "tags is a list, not a list of at most 100"),
+        ({"environment": {"CUDA_VISIBLE_DEVICES": "\udcff"}}, "masks.CUDA_VISIBLE_DEVICES"),
+        ({"environment": {"ANDON_SIMULATE_SCENARIO": "x" * 600}}, "scenario has 600"),
+        ({"environment": {f"V{n}": "" for n in range(17_000)}}, "more than 16384 variables"),
+        ({"environment": {"BIG": "\udcff" * 1_000_000}}, "too large: .* bytes as JSON"),
+        ({"argv": ("true",) * 70_000}, "argv has 70000 words, more than 65536"),
+        ({"request": {"models": ("\udcff",)}}, "request.models"),
+    ],
+)
+def test_what_could_not_be_read_again_is_refused_with_the_reason(
+    given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(Invalid, match=says) as caught:
+        submitted(**given)
+    assert caught.value.hint
+
+
+@pytest.mark.process
+def test_a_variable_without_a_name_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = here_spec(("true",), ONE, git=False, environment={"": "odd", "A": "1"})
+    assert dict(spec.environment) == {"A": "1"}
+    monkeypatch.setattr(os, "environ", {**os.environ, "": "odd"})
+    CommitQuestion().answer()
+
+
+def test_the_folder_of_nobody_is_refused(tmp_path: Path) -> None:
+    job = FileJob("a", ("true",), "~no-such-user/x", ONE)
+    with pytest.raises(Invalid, match="is not a folder"):
+        specs_of(job, tmp_path, {}, dict)
+
+
+@pytest.mark.parametrize("letter", ["é", "\U0001f600", "x"])
+def test_the_end_fits_into_its_space_and_can_be_read(letter: str) -> None:
+    said = {"reason": "not_started", "started": 1.0, "ended": 2.0, "seconds": 1.0, "exit_code": 127}
+    line = dumps_within({**said, "message": letter * 4000, "by": "ada"}, "message", 4096)
+    assert len(line) <= 4096
+    end = job_wire.end_from_json(job_wire.loads(line))
+    assert end.message is not None
+    assert end.message.startswith(letter * 100)
