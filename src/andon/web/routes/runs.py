@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 256 * 1024
 _Text = Annotated[str, Query(max_length=200)]
-_RunName = Annotated[str, Path(max_length=64, description="an id, or its beginning")]
+_RunName = Annotated[str, Path(max_length=64, description="an id, or its prefix")]
 
 
 def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryReader) -> None:

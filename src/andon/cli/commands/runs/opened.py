@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
 
-RUN_FORMS = "RUN is an id or its beginning, the file of a record, or last."
+RUN_FORMS = "RUN is an id or its prefix, the file of a record, or last."
 
 
 @dataclass(frozen=True, slots=True)

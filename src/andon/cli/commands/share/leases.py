@@ -76,13 +76,13 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
 
 @click.command()
 @click.argument("lease_ids", metavar="ID…", nargs=-1)
-@click.option("--note", "-m", default="", metavar="TEXT", help="Why; its holder reads it.")
+@click.option("--note", "-m", default="", metavar="TEXT", help="Reason, shown to the holder.")
 @elsewhere
 @shared
 def release(lease_ids: tuple[str, ...], note: str) -> int:
-    """Release leases: their holders are asked to stop, and with them their commands.
+    """Release leases: their holders are asked to stop, along with their commands.
 
-    A holder reads on its terminal who released its lease, and the note.
+    The holder's terminal shows who released the lease, and the note.
     """
     choices = chosen()
     if not lease_ids:
