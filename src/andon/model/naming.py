@@ -203,7 +203,7 @@ def _only(
     lines = [f"{title(labels[s.device.uuid])}: {s.device.uuid} ({s.device.name})" for s in found]
     raise Invalid(
         f"{shown} matches several devices",
-        hint="name one of them by its index or its whole UUID",
+        hint="name one of them by its index or its full UUID",
         mistakes=tuple(_listed(lines)),
     )
 

@@ -85,7 +85,7 @@ class EndDialog:
         if self.phase is EndPhase.OPENING:
             slow = time.monotonic() - self._began > SLOW_SECONDS
             more = ": the process does not answer" if slow else ""
-            return [say(f"looking at the process…{more}", "dim")]
+            return [say(f"checking the process…{more}", "dim")]
         if self.phase is EndPhase.REFUSED:
             return [line for error in self._refused for line in _refusal(error, width)]
         assert self._ending is not None

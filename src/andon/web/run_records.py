@@ -159,7 +159,7 @@ def opened(path: str, run: str) -> BinaryIO:
     except NotRegular as exc:
         raise Gone("its record is not a regular file", hint=f"andon runs rm {run}") from exc
     except PermissionError as exc:
-        raise Denied("its record cannot be read", hint="its owner may make it readable") from exc
+        raise Denied("its record cannot be read", hint="ask its owner to make it readable") from exc
     except OSError as exc:
         raise Unavailable(f"its record cannot be read: {exc.strerror}", hint="try again") from exc
     try:

@@ -105,7 +105,7 @@ def name_facts(name: str) -> ModelFacts:
     count = parameters_in_name(name)
     if count is None:
         raise Invalid(
-            f"the name {name[:60]!r} tells no size",
+            f"the name {name[:60]!r} does not contain a size",
             hint="name a folder, a config.json or a file of weights, or a name such as llama-3-8b",
         )
     shape = typical_shape(count)

@@ -105,7 +105,7 @@ def parse_mount(text: str, folder: str) -> ContainerMount:
     source = posixpath.normpath(posixpath.join(folder, parts[0]))
     target = parts[1] if len(parts) == 2 else source
     if not target.startswith("/"):
-        raise Invalid(f"--mount {text[:80]!r}: the target {target[:40]!r} is no absolute path")
+        raise Invalid(f"--mount {text[:80]!r}: the target {target[:40]!r} is not an absolute path")
     return ContainerMount(source, target, mode == "ro")
 
 

@@ -64,11 +64,11 @@ def log_out_words(facts: LogOutFacts) -> str:
     """One sentence for whoever submits a job."""
     effect = log_out_effect(facts)
     if effect is LogOutEffect.LIVES:
-        return "jobs go on when you log out"
+        return "jobs keep running when you log out"
     if effect is LogOutEffect.LOSES_SHARED_MEMORY:
         return (
-            "jobs go on when you log out, but your files in /dev/shm are removed then, which ends "
-            f"data loaders of PyTorch (RemoveIPC=yes); to keep them: {LINGER}"
+            "jobs keep running when you log out, but your files in /dev/shm are removed then, "
+            f"which ends data loaders of PyTorch (RemoveIPC=yes); to keep them: {LINGER}"
         )
     if facts.place is Place.USER_MANAGER:
         return f"logging out ends your jobs, because lingering is off; to keep them: {LINGER}"

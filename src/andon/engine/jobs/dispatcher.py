@@ -97,7 +97,7 @@ class Dispatcher:
 
     def run(self) -> None:
         """Until there has been nothing to do for a while."""
-        failures = FailureLog("andon.jobs", "the dispatcher goes on after an error")
+        failures = FailureLog("andon.jobs", "the dispatcher continues after an error")
         while True:
             try:
                 self.step()

@@ -32,7 +32,7 @@ class DispatcherGuard:
             subscription,
             lambda snapshot: self.check(),
             "dispatcher guard",
-            FailureLog("andon.jobs", "jobs cannot be looked at; trying again"),
+            FailureLog("andon.jobs", "jobs cannot be checked; trying again"),
             taking=Taking.NEWEST,
             begin=self.check,
         )

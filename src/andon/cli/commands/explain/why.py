@@ -51,12 +51,12 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
     """
     if job is not None:
         if devices or chosen().url is not None:
-            raise click.UsageError("--job explains a job of this machine, and no GPU")
+            raise click.UsageError("--job explains a job of this machine; leave out the GPU")
         from andon.cli.commands.explain.why_job import why_job
 
         return why_job(chosen(), job, as_json)
     if len(devices) > 1:
-        raise click.UsageError("name one GPU: each is explained by itself")
+        raise click.UsageError("name only one GPU")
     device = devices[0] if devices else None
     server = watching_server(chosen())
     snapshots = sampled(chosen(), server, seconds, device)

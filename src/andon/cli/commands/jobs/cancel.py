@@ -31,7 +31,7 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
             stopping.append(facts)
         elif outcome is acts.CancelOutcome.ENDED:
             state = queue.standings[facts.spec.number].state
-            words = "was cancelled before" if state is JobState.CANCELLED else "has ended already"
+            words = "was already cancelled" if state is JobState.CANCELLED else "has ended already"
             notice(f"job {facts.spec.label} {words}", choices)
         else:
             notice(f"job {facts.spec.label} cancelled", choices)

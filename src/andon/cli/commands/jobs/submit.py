@@ -145,7 +145,7 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
         raise Invalid("the devices of a recorded file cannot be used by jobs")
     indices, limit = _array(asked["array"])
     if asked["checkpoint"] is not None and asked["length"] is None:
-        raise Invalid("--checkpoint needs --for: its signal comes before that ends")
+        raise Invalid("--checkpoint needs --for: the signal is sent before that time ends")
     after, after_any = _numbers(asked["after"]), _numbers(asked["after_any"])
     grace = asked["grace"]
     image = container_from(asked)
@@ -224,7 +224,7 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
 
         notice(log_out_line(), choices)
     if made is not None and made[0].simulate is None and (why := _no_gpu()) is not None:
-        notice(f"it waits: {why}; on simulated ones: andon submit --simulate 4 …", choices)
+        notice(f"it waits: {why}; to use simulated GPUs: andon submit --simulate 4 …", choices)
 
 
 def _no_gpu() -> str | None:
@@ -235,7 +235,7 @@ def _no_gpu() -> str | None:
 
     from andon.host.presence import signs
 
-    return None if signs(Path("/")) else "no GPU is found on this machine"
+    return None if signs(Path("/")) else "no GPU found on this machine"
 
 
 def show_dry(specs: "list[JobSpec]") -> None:

@@ -30,7 +30,7 @@ def add(paths: tuple[str, ...]) -> int:
         notice(f"and {len(done.refused) - SHOWN_REFUSED} more files", choices)
     parts = [
         (len(done.added), "added"),
-        (len(done.moved), "found at its new place"),
+        (len(done.moved), "found at its new path"),
         (done.known, "known already"),
         (len(done.refused), "not taken"),
     ]

@@ -169,4 +169,6 @@ def _none(index: "RunIndex", name: str) -> Gone:
 def _refuse_unfinished(rows: "list[RunRow]") -> None:
     for row in rows:
         if row.state is RunState.RUNNING:
-            raise Conflict(f"run {row.id} ({row.name}) goes on", hint="check it when it has ended")
+            raise Conflict(
+                f"run {row.id} ({row.name}) is still running", hint="check it when it has ended"
+            )

@@ -62,7 +62,7 @@ def _refuse_one(sides: Sides) -> None:
     if len({row.id for row in rows}) == 1:
         row = rows[0]
         hint = f"name another SIDE; alone: andon runs report {row.id}"
-        raise Invalid(f"two runs are needed to compare, {row.id} ({row.name}) is one", hint=hint)
+        raise Invalid(f"comparing needs two runs; {row.id} ({row.name}) is only one", hint=hint)
 
 
 def _of_group(source: "RunSource", group: str) -> Sides:
@@ -71,7 +71,9 @@ def _of_group(source: "RunSource", group: str) -> Sides:
 
     rows = source.find(RunQuery(group=group))
     if not rows:
-        raise Gone(f"no run is of the group {group[:40]!r}", hint="andon runs --json has groups")
+        raise Gone(
+            f"no run belongs to the group {group[:40]!r}", hint="andon runs --json has groups"
+        )
     return sides_of(rows)
 
 

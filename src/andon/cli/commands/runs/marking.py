@@ -91,10 +91,10 @@ def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
 def _refuse_kept(row: "RunRow", baseline: str | None, force: bool) -> None:
     named = f"run {row.id} ({row.name})"
     if row.state is RunState.RUNNING:
-        raise Conflict(f"{named} goes on", hint="wait for its end")
+        raise Conflict(f"{named} is still running", hint="wait until it ends")
     if baseline is not None:
-        hint = f"--force deletes it all the same; or andon runs baseline rm {baseline}"
-        raise Conflict(f"{named} is of the baseline {baseline}", hint=hint)
+        hint = f"--force deletes it anyway; or andon runs baseline rm {baseline}"
+        raise Conflict(f"{named} belongs to the baseline {baseline}", hint=hint)
     if row.tags and not force:
         raise Conflict(f"{named} is tagged {' '.join(row.tags)}", hint="--force deletes it")
 

@@ -68,7 +68,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
         terminal.say(say(words, "dim"))
     if found.usage:
         hours = ", ".join(f"{row.user} {row.gpu_hours:g}" for row in found.usage[:MOST_USERS])
-        terminal.say(say(f"recent GPU hours, which count in line: {hours}", "dim"))
+        terminal.say(say(f"recent GPU hours, which affect the queue order: {hours}", "dim"))
     for remark in remarks:
         terminal.say(say(remark, "yellow"))
     return 0
@@ -193,7 +193,7 @@ def row_of(found: LeaseList, name: str) -> LeaseRow:
     if not rows or not name:
         raise Gone(f"there is no lease {name[:40]!r}", hint="to list them: andon leases --url URL")
     if len(rows) > 1:
-        raise Invalid(f"{len(rows)} leases begin with {name[:40]!r}", hint="give more of its id")
+        raise Invalid(f"{len(rows)} leases begin with {name[:40]!r}", hint="give more of the id")
     return rows[0]
 
 

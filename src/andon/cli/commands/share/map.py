@@ -20,7 +20,7 @@ def _count_or_all(text: str) -> int | None:
 def _counts(text: str) -> tuple[int, ...]:
     found = tuple(whole(part.strip(), 1024) for part in text.split(","))
     if len(set(found)) < len(found):
-        raise click.BadParameter("each number of workers counts once")
+        raise click.BadParameter("give each number of workers only once")
     return found
 
 
@@ -92,7 +92,7 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
     choices = chosen()
     try:
         if asked["retries"] < 0:
-            raise Invalid("--retries is not a number from 0 on")
+            raise Invalid("--retries must be 0 or more")
         if asked["redo"] and not asked["resume"]:
             raise Invalid("--redo needs --resume", hint="add --resume last, or the id of a run")
 

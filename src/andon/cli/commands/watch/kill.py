@@ -60,7 +60,9 @@ def kill(
     named = split_devices(devices)
     _check(bool(wanted), bool(named), mine)
     if not yes and not sys.stdin.isatty():
-        raise Invalid("andon kill asks first, and standard input is no terminal", hint="use --yes")
+        raise Invalid(
+            "andon kill asks first, but standard input is not a terminal", hint="use --yes"
+        )
     snapshot = _snapshot(choices, needed=bool(named))
     started: dict[int, float | None] = dict.fromkeys(wanted)
     if named and snapshot is not None:
