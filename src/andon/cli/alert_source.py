@@ -1,4 +1,4 @@
-"""Where `andon alerts` gets its alerts: from a server, or from sampling this node once."""
+"""Where `andon alerts` gets its alerts: from a server, or by sampling this node once."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

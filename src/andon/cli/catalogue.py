@@ -1,4 +1,4 @@
-"""Every command with its group and its line of help: what the overview needs, no more."""
+"""Every command with its group and its line of help: only what the overview needs."""
 
 from typing import NamedTuple
 

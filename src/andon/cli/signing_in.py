@@ -32,7 +32,7 @@ START = "start one: andon serve; or use one on another machine: andon open --url
 
 @dataclass(frozen=True, slots=True)
 class SignInLink:
-    """Where to open it, its code, and as whom with whose server, where that is known."""
+    """The address, the code, and as which user on whose server, if known."""
 
     url: str
     code: object

@@ -1,4 +1,4 @@
-"""Reads root's policy; a file that others could have written counts as a mistake, not as none."""
+"""Reads root's policy; a file that others could have written is an error and is not ignored."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What each device is called, and which devices a name means: the same answer on every surface.
+"""What each device is called, and which devices a name means: the same answer in every view.
 
 A device is called by its index, a partition by its board and its place there: `6:0`. A name given
 by a person may also be a UUID or its prefix, a PCI address, or `cuda:0`.

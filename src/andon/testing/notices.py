@@ -1,4 +1,4 @@
-"""Alerts and notices as people get them, built by hand."""
+"""Sample alerts and notices for tests."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a model's name alone tells: its size, how its weights are packed, and a likely shape."""
+"""What a model's name alone says: its size, how its weights are packed, and a likely shape."""
 
 import re
 from dataclasses import replace

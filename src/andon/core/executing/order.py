@@ -1,4 +1,4 @@
-"""A command to execute, how a container for it is wanted, and how it ended."""
+"""A command to execute, the options of its container, and how it ended."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class ContainerMount:
 
 @dataclass(frozen=True, slots=True)
 class ContainerOptions:
-    """How a container is wanted, as typed."""
+    """The options of a container, as typed."""
 
     image: str
     mounts: tuple[ContainerMount, ...] = ()

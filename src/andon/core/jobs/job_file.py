@@ -16,7 +16,7 @@ HINT = "docs/job-files.md has all keys"
 
 
 class Mistakes:
-    """Gathers mistakes with their lines; what several jobs share is named once."""
+    """Collects mistakes with their lines; what several jobs share is named once."""
 
     def __init__(self, path: str, lines: Lines) -> None:
         self._path, self._lines = path, lines

@@ -1,4 +1,4 @@
-"""A job as it is shown everywhere: its state with its reason, its place, and what it got."""
+"""A job as every view shows it: its state with its reason, its position, and its devices."""
 
 from collections.abc import Iterable, Mapping
 

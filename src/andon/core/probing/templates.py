@@ -1,4 +1,4 @@
-"""A command with `{n}` where the size stands."""
+"""A command with `{n}` in place of the size."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Reads the files of run records: of a finished one only its ends, of a large one never all."""
+"""Reads the files of run records: only the two ends of a finished one, never all of a large one."""
 
 import os
 from collections.abc import Iterator

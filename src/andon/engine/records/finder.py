@@ -1,4 +1,4 @@
-"""Finds runs: keeps the index in step with the records, and knows which one a word means."""
+"""Finds runs: keeps the index in step with the records, and resolves the names of runs."""
 
 import os
 import time
@@ -46,7 +46,7 @@ class CollectedRecords:
 
 
 class RunFinder:
-    """One index and the folder where records lie by default."""
+    """One index, and the default folder of records."""
 
     def __init__(
         self, index: RunIndex, folder: Path, clock: Callable[[], float] = time.time

@@ -1,4 +1,4 @@
-"""Takes over a lease whose supervisor was killed while its container runs on.
+"""Takes over a lease whose supervisor was killed while its container keeps running.
 
 The container is found by its label. The new lease has the same id, devices and end; it is written
 before the old file is removed, so the devices are withheld throughout.

@@ -1,4 +1,4 @@
-"""What is found out beside the start of a run: the commit of its folder, the versions it uses."""
+"""Facts that are found out while a run starts: the commit of its folder, the versions it uses."""
 
 import os
 import re

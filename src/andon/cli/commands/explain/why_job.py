@@ -1,4 +1,4 @@
-"""`andon why --job 12`: why a job waits, who holds what it needs, and who is in front of it."""
+"""`andon why --job 12`: why a job waits, who holds what it needs, and who is ahead of it."""
 
 from typing import TYPE_CHECKING
 

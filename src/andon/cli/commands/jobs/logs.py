@@ -1,4 +1,4 @@
-"""`andon logs`: the output of a job, once or as it goes on."""
+"""`andon logs`: the output of a job, once or while it runs."""
 
 import os
 import sys

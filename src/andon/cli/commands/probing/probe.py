@@ -1,4 +1,4 @@
-"""`andon probe`: finds the largest size that fits, by trying a command with growing sizes."""
+"""`andon probe`: finds the largest size that fits, by running a command with different sizes."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`andon probes`: what was found by probing, and the number alone for scripts."""
+"""`andon probes`: lists the results of probes, and prints one number for scripts."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`andon runs add`: records from any folder or machine; also how the index is made again."""
+"""`andon runs add`: adds records from any folder or machine; it can also rebuild the index."""
 
 from pathlib import Path
 

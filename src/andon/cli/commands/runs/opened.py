@@ -1,4 +1,4 @@
-"""How the commands of `andon runs` get at the runs: of this machine's index, or of a server."""
+"""Where the commands of `andon runs` get the runs: from this machine's index or a server."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

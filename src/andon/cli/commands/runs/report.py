@@ -1,4 +1,4 @@
-"""`andon runs report`: what a run used, was it worth it, and what to improve."""
+"""`andon runs report`: what a run used, whether it was worth it, and what to improve."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

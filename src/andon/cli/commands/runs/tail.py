@@ -1,4 +1,4 @@
-"""`andon runs tail`: the latest of a run, once or as it goes on."""
+"""`andon runs tail`: the latest samples of a run, once or live."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""`andon kill`: ends processes, after saying what they are."""
+"""`andon kill`: ends processes, after showing what they are."""
 
 import sys
 from typing import TYPE_CHECKING

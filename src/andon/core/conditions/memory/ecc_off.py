@@ -1,4 +1,4 @@
-"""The memory could correct errors (ECC), and does not."""
+"""The memory could correct errors (ECC), but does not."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
