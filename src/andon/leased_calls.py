@@ -1,4 +1,4 @@
-"""`@andon.lease(...)`: a function that has a lease for each call, and how it knows its devices.
+"""`@andon.lease(...)`: a function that gets a lease for each call, and how it learns its devices.
 
 A parameter named `held` gets the lease. An ordinary function in the main thread also runs with the
 variables of `andon run`; the environment belongs to the whole process, so it is left alone for
@@ -37,7 +37,7 @@ class LeaseInForce(Protocol):
 class Requested(
     AbstractContextManager[LeaseInForce], AbstractAsyncContextManager[LeaseInForce], Protocol
 ):
-    """One lease, taken and given back."""
+    """One lease, taken and released."""
 
 
 class CallEnvironment:

@@ -186,7 +186,7 @@ class Store(Directory, Tiers, Protocol):
 
 
 class StoreKind(Protocol):
-    """What a URL's scheme stands for in the registry: the store's class, with these methods."""
+    """What a URL's scheme means in the registry: the store's class, with these methods."""
 
     def open(self, url: StoreUrl, readonly: bool = False) -> Store:
         """The store at this URL. Read-only, it is never created, repaired or changed, and `Gone`
@@ -294,9 +294,9 @@ class Sweeping(Protocol):
 
 
 class RunIndex(Protocol):
-    """Finds runs by what their records say, and keeps what people add to them. The records are the
-    truth: an index that is lost is made again from them, without tags, notes and baselines that
-    people added. A call that returns has been committed.
+    """Finds runs by what their records say, and keeps what people add to them. The records are
+    authoritative: a lost index is rebuilt from them, without tags, notes and baselines that people
+    added. A call that returns has been committed.
 
     Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing was written.
     """

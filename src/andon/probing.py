@@ -1,4 +1,4 @@
-"""`andon.probe`: finds the largest size that fits by calling a function with growing sizes."""
+"""`andon.probe`: finds the largest size that fits by calling a function with different sizes."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """The only process that calls a driver: `python -m andon.reader BACKEND OPTIONS`.
 
-With `-` for the backend it is started ahead of need, and its first line says which one it is.
+With `-` for the backend it is started in advance, and its first line says which one it is.
 
 A driver call that is stuck in the kernel cannot be killed, and neither can the process that made
 it. So readings are taken here, card by card, and sent as lines of JSON on standard output; a card

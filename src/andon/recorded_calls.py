@@ -1,4 +1,4 @@
-"""`@andon.recorded`: each call is a run; that of a generator goes from its first item to its end.
+"""`@andon.recorded`: each call is a run; for a generator, from its first item to its end.
 
 What is recorded inside a generator is part of its run, and what its caller does between two items
 is not.

@@ -100,7 +100,8 @@ _nesting = _Nesting()
 class RecordedRun:
     """A run of this program: a context manager. In a forked child it records nothing.
 
-    Recording never stops a program: where nothing can be read or written, the run goes on without.
+    Recording never stops a program: if nothing can be read or written, the program continues
+    without it.
     """
 
     def __init__(

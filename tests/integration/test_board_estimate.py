@@ -42,7 +42,8 @@ def test_the_form_shows_a_bar_per_gpu_and_says_what_is_wrong(home: Served, seen:
     expect(answer).to_contain_text("The nearest that work: tp 2 or tp 4", timeout=30_000)
     expect(answer.locator(".fit-bar")).to_have_count(0)
     for typed, said in (
-        ("nonsense", "tells no size"), ("/etc/passwd", "not a path or a URL"), ("{x", "not JSON"),
+        ("nonsense", "does not contain a size"), ("/etc/passwd", "not a path or a URL"),
+        ("{x", "not JSON"),
     ):  # fmt: skip
         page.get_by_label("model", exact=True).fill(typed)
         page.get_by_role("button", name="Estimate", exact=True).click()

@@ -46,7 +46,7 @@ soon sh -c 'loginctl list-sessions --no-legend | grep -v closing | grep -q . && 
     assert f"facts True {lingers} session" in said, said
     assert f"scope {lingers}" in said, said
     if lingers:
-        assert "says jobs go on when you log out" in said, said
+        assert "says jobs keep running when you log out" in said, said
         assert "it lives" in said, said
     else:
         assert "says logging out ends your jobs (KillUserProcesses=yes)" in said, said

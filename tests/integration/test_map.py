@@ -243,7 +243,14 @@ def test_nonsense_is_refused_in_one_line() -> None:
         ("--items", listed, "--worker", "--per-call", "2", "--", "true"): "one item at a time",
         ("--items", listed, "--per-call", "2", "--", "x{item}"): "several items",
         ("--items", listed, "--resume", "zzzz", "--", "true"): "there is no run 'zzzz'",
-        ("--items", listed, "--scaling", "2,2", "--", "true"): "each number of workers counts once",
+        (
+            "--items",
+            listed,
+            "--scaling",
+            "2,2",
+            "--",
+            "true",
+        ): "give each number of workers only once",
         ("--items", listed, "--mount", "x", "--", "true"): "--mount needs --image",
     }
     wrong = {}

@@ -119,7 +119,7 @@ def test_submitting_over_the_network(home: Served, jobs: None) -> None:
     answer = home.ask("/api/jobs", "POST", body, **headers)
     if os.getuid() == 0:
         assert answer.status == 403
-        assert "a server of root accepts no jobs" in answer.body
+        assert "a server run by root accepts no jobs" in answer.body
     else:
         assert answer.status == 201
     assert home.ask("/api/jobs", "POST", body, **{"Content-Type": "application/json"}).status in (

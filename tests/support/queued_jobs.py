@@ -20,7 +20,7 @@ def one_job(folder: Path) -> ServerJobs:
         lambda: Queue(JobsFolder(folder)),
         "root",
         lambda: None,
-        lambda: "a server of root accepts no jobs",
+        lambda: "a server run by root accepts no jobs",
         lambda document: [],
         lambda: None,
     )

@@ -47,14 +47,14 @@ def test_what_is_printed_looks_as_drawn() -> None:
 
 BAD = [
     ([], 2, "no model is named"),
-    (["nonsense"], 2, "tells no size"),
+    (["nonsense"], 2, "does not contain a size"),
     (["/dev/zero"], 2, "not a file that andon knows"),
     (["/no/such.gguf"], 5, "there is no file"),
     (["llama-3-8b", "--tp", "0"], 2, "--tp is '0', not a whole number"),
     (["llama-3-8b", "--tensor_parallel_size=x"], 2, "--tp is 'x'"),
     (["llama-3-8b", "--engine", "zip"], 2, "--engine 'zip' is not known"),
     (["llama-3-8b", "--quantization", "zip"], 2, "quantization 'zip' is not known"),
-    (["--", "ls", "-l"], 2, "'ls -l' starts no server that andon knows"),
+    (["--", "ls", "-l"], 2, "'ls -l' does not start a server that andon knows"),
     (["--", "vllm", "serve"], 2, "but no model"),
     (["--", "vllm", "serve", "m-8b", "--config", "/no/file"], 2, "no such file or directory"),
     (["--"], 2, "no model is named"),

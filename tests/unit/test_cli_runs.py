@@ -138,7 +138,7 @@ def test_a_record_that_was_moved_is_found_again(told: Told, tmp_path: Path) -> N
     text = told("show", "aabb", code=5)
     assert "is no longer at" in text
     assert "andon runs add DIR" in text
-    assert told("add", str(tmp_path / "moved.jsonl")) == "1 found at its new place\n"
+    assert told("add", str(tmp_path / "moved.jsonl")) == "1 found at its new path\n"
     assert told("add", str(tmp_path / "moved.jsonl")) == "1 known already\n"
     shown = json.loads(told("show", "aabb", "--json"))["run"]
     assert (shown["tags"], shown["path"]) == (["best", "paper"], str(tmp_path / "moved.jsonl"))
@@ -193,10 +193,10 @@ def test_rm_can_leave_the_file(told: Told, tmp_path: Path) -> None:
 def test_rm_leaves_what_goes_on_and_what_a_baseline_needs(told: Told) -> None:
     three()
     write("d", mine(), sample(1))
-    assert "goes on" in told("rm", "live", "--force", code=6)
+    assert "still running" in told("rm", "live", "--force", code=6)
     assert "is tagged paper" in told("rm", "bbbb", "aabb", code=6)
     told("baseline", "set", "good", "aabb")
-    assert "is of the baseline good" in told("rm", "aabb", code=6)
+    assert "belongs to the baseline good" in told("rm", "aabb", code=6)
     assert (runs_folder() / "a.jsonl").exists()
     told("rm", "aabb", "--force")
     assert not (runs_folder() / "a.jsonl").exists()
@@ -227,7 +227,7 @@ def test_a_baseline_takes_the_name_of_runs(told: Told) -> None:
 def test_one_run_alone_is_not_compared(told: Told) -> None:
     three()
     said = told("compare", "aabb", code=2)
-    assert "two runs are needed to compare, aabbccdd (train) is one" in said
+    assert "comparing needs two runs; aabbccdd (train) is only one" in said
     assert "andon runs report aabbccdd" in said
     told("compare", "aabb", "aabb", code=2)
     told("compare", "aabb", "bbbb")

@@ -160,7 +160,7 @@ def test_ecc_that_waits_for_a_reboot_says_so() -> None:
     waits = gpu(setup=Setup(ecc=False, ecc_pending=True))
     said = alert(waits, "ecc_off")
     assert said.message == "ECC is off on GPU 0; it will be on after a reboot"
-    assert said.advice == "Reboot when nothing runs on it."
+    assert said.advice == "Reboot when it is not in use."
     assert said.evidence == {"after_reboot": "on"}
     assert "will be on after a reboot" in why(waits)["ecc_off"].sentence
 

@@ -197,7 +197,7 @@ def test_what_is_no_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     table = {
         "pipe.safetensors": "not a regular file", "pipe.json": "not a regular file",
-        "folder.gguf": "holds no model", "zero.gguf": "not a regular file",
+        "folder.gguf": "contains no model", "zero.gguf": "not a regular file",
         "missing.json": "there is no file", "": "not the name of a model",
     }  # fmt: skip
     for name, words in table.items():

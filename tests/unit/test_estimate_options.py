@@ -57,7 +57,7 @@ def test_a_name_without_a_size_tells_none() -> None:
         "x" * 999,
     ):
         assert parameters_in_name(name) is None, name
-    with pytest.raises(Invalid, match="tells no size"):
+    with pytest.raises(Invalid, match="does not contain a size"):
         name_facts("bert-base")
     with pytest.raises(Invalid, match="not the name of a model"):
         name_facts("\x1b[31m8b")
@@ -202,7 +202,7 @@ def test_any_other_command_is_one_sentence() -> None:
         "python -m torch.run",
         "docker run ubuntu ls",
     ):
-        with pytest.raises(Invalid, match="starts no server that andon knows"):
+        with pytest.raises(Invalid, match="does not start a server that andon knows"):
             understood(line.split())
     with pytest.raises(Invalid, match="has no value"):
         understood(["vllm", "serve", "M", "--tp"])

@@ -188,7 +188,7 @@ def test_what_an_engine_says_becomes_a_sentence_with_a_remedy() -> None:
         ("unknown flag: --frob\nSee 'docker create --help'.", Invalid, "no option --frob"),
         ("unable to find user bob: no matching entries in passwd file", Gone, "has no user bob"),
         ("Error response from daemon: something new\nmore", Unavailable, "docker: something new"),
-        ("", Unavailable, "without a word"),
+        ("", Unavailable, "without a message"),
     ]  # fmt: skip
     wrong = []
     for said, kind, words in rows:

@@ -20,15 +20,15 @@ from andon.host.inspection.log_out import read_log_out, scope_prefix
 # KillUserProcesses, lingering, place -> in a scope of the user's systemd?, what happens, a word of
 # the sentence. Measured with systemd 252.
 TABLE = [
-    (False, False, Place.SESSION, False, LogOutEffect.LIVES, "go on"),
-    (False, True, Place.SESSION, False, LogOutEffect.LIVES, "go on"),
+    (False, False, Place.SESSION, False, LogOutEffect.LIVES, "keep running"),
+    (False, True, Place.SESSION, False, LogOutEffect.LIVES, "keep running"),
     (True, False, Place.SESSION, False, LogOutEffect.KILLED, "KillUserProcesses=yes"),
-    (True, True, Place.SESSION, True, LogOutEffect.LIVES, "go on"),
+    (True, True, Place.SESSION, True, LogOutEffect.LIVES, "keep running"),
     (False, False, Place.USER_MANAGER, False, LogOutEffect.KILLED, "lingering is off"),
-    (True, True, Place.USER_MANAGER, False, LogOutEffect.LIVES, "go on"),
+    (True, True, Place.USER_MANAGER, False, LogOutEffect.LIVES, "keep running"),
     (False, False, Place.SERVICE, False, LogOutEffect.LOSES_SHARED_MEMORY, "/dev/shm"),
-    (True, True, Place.SERVICE, False, LogOutEffect.LIVES, "go on"),
-    (True, False, Place.OUTSIDE, False, LogOutEffect.LIVES, "go on"),
+    (True, True, Place.SERVICE, False, LogOutEffect.LIVES, "keep running"),
+    (True, False, Place.OUTSIDE, False, LogOutEffect.LIVES, "keep running"),
 ]
 
 

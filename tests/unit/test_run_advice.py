@@ -24,14 +24,14 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
     "a starved loader and a busy CPU": (
         report(device("1", WAITING, spells=SPELLS), cpu=figures(98.0)),
         [
-            "GPU 1 was idle 62 % of the time in spells of 0.8 s: the loader starves it; CPU was "
+            "GPU 1 was idle 62 % of the time in stretches of 0.8 s: the loader starves it; CPU was "
             "at 98 %, so do less work there per item"
         ],
     ),
     "a starved loader and a quiet CPU": (
         report(device("1", WAITING, spells=SPELLS)),
         [
-            "GPU 1 was idle 62 % of the time in spells of 0.8 s: the loader starves it (CPU was "
+            "GPU 1 was idle 62 % of the time in stretches of 0.8 s: the loader starves it (CPU was "
             "at 30 %); try more loader workers, faster storage or larger batches; normal for a "
             "server with few requests"
         ],
@@ -67,7 +67,7 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
     "minutes without work are no loader's": (
         report(device("0", WAITING, spells={**SPELLS, "mean_seconds": 45.0})),
         [
-            "GPU 0 was idle 62 % of the time in spells of 45 s: something else runs in between, "
+            "GPU 0 was idle 62 % of the time in stretches of 45 s: something else runs in between, "
             "such as evaluation or checkpoints on the CPU"
         ],
     ),
@@ -117,13 +117,13 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
             )
         ),
         [
-            "Heat slowed GPU 0 down 12 % of the time (up to 91 °C): look at airflow and fans"
+            "Heat slowed GPU 0 down 12 % of the time (up to 91 °C): check airflow and fans"
         ],
     ),
     "slowed down by the board": (
         report(device(throttle_shares={"hw_slowdown": 0.5})),
         [
-            "The board slowed GPU 0 down 50 % of the time: look at power supply and cooling "
+            "The board slowed GPU 0 down 50 % of the time: check power supply and cooling "
             "(andon why)"
         ],
     ),

@@ -135,7 +135,7 @@ FOREIGN = (
     ('{"event":"begin","schema":"andon.run/9","at":1}\n', "andon.run/9"),
     ('{"time": 1, "loss": 2}\n', "is not the record of a run: event is missing"),
     ("[1]\n" * 9, "is not the record of a run"),
-    (text_of([sample(1), begin()]), "does not begin with the begin"),
+    (text_of([sample(1), begin()]), "first line is not the beginning of a run"),
     ("\x00\xff\n", "is not the record of a run"),
     ("[" * 100_000 + "\n", "is not the record of a run"),
 )

@@ -1,10 +1,10 @@
 """`python -m andon.app.container_job run JSON CMD… | follow JSON | clean LEASE`: in a container.
 
-The supervisor of a job and the workers of a map run it in the place of the command. It makes the
-container, writes it into the lease and the job's folder, starts it, passes its output and ends with
-its exit code. If it is killed, whoever started it removes the container before the lease is
-released; if the supervisor of a job was killed, the next one calls it to follow the container that
-goes on.
+The supervisor of a job and the workers of a map run it in place of the command. It creates the
+container, writes its id into the lease and the job's folder, starts it, passes on its output and
+exits with its exit code. If it is killed, the process that started it removes the container before
+the lease is released; if the supervisor of a job was killed, the next one calls it to follow the
+container that is still running.
 """
 
 import json
@@ -33,8 +33,7 @@ OURS = 125
 
 
 class SignalsKept:
-    """Signals that ask this process to end: none may end it between two steps with an engine, or a
-    container would be left behind."""
+    """Holds back signals to end: ending between two engine calls would leave a container behind."""
 
     def __init__(self) -> None:
         self._received: list[int] = []

@@ -1,6 +1,6 @@
-"""Ending processes: holds each from the question on, says what it is, signals through the hold.
+"""Ends processes: pins each with a pidfd, shows what it is, and signals it through the pidfd.
 
-No server does this: it is composed for the person at the terminal, in `andon kill` and `andon top`.
+No server does this: it is for the person at the terminal, in `andon kill` and `andon top`.
 """
 
 import os
@@ -43,7 +43,7 @@ _NONE_THERE = (FaultCode.NO_DRIVER, FaultCode.NO_DEVICE)
 
 
 class Ending:
-    """Processes that are held open: the same ones are shown, asked about and signalled."""
+    """Processes that are pinned: the same ones are shown, asked about and signalled."""
 
     def __init__(
         self,

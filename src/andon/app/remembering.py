@@ -1,4 +1,4 @@
-"""Adds one record to the index: a process of its own, which may hang without holding up a run."""
+"""Adds one record to the index, in a separate process that may hang without delaying a run."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Runs: where their records lie, the index that finds them, and how one becomes known to it."""
+"""Runs: where their records are, the index that finds them, and how a record is added to it."""
 
 import os
 import subprocess

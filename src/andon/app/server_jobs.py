@@ -49,7 +49,7 @@ def open_dispatcher_guard(sampler: "Sampler") -> "DispatcherGuard":
 def why_not_submit(allowed: bool, uid: int, encrypted: bool) -> str | None:
     """Why nothing may be submitted over the network; None where it may."""
     if uid == 0:
-        return "a server of root accepts no jobs over the network, whatever the settings say"
+        return "a server run by root accepts no jobs over the network, whatever the settings say"
     if not allowed:
         return "jobs over the network are off (jobs.submit_over_http)"
     if not encrypted:

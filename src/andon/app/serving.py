@@ -1,4 +1,4 @@
-"""Puts the server together: its parts in the right order, and taken apart in the reverse one."""
+"""Assembles the server: starts its parts in the right order, and stops them in reverse order."""
 
 import signal
 from collections.abc import Callable

@@ -79,7 +79,7 @@ def refuse_ambiguous_names(settings: Settings, statuses: "Sequence[DeviceStatus]
     found = ((where, mistake_in(str(name), statuses)) for where, name in named)
     mistakes = tuple(f"{where}: {wrong}" for where, wrong in found if wrong is not None)
     if mistakes:
-        raise Invalid(mistakes[0], hint="use an index or a whole UUID", mistakes=mistakes)
+        raise Invalid(mistakes[0], hint="use an index or a full UUID", mistakes=mistakes)
 
 
 def _labels_of(settings: Settings) -> dict[str, list[str]]:

@@ -222,7 +222,7 @@ class KernelBackend:
             self._read_before.discard(card.key)
             raise Gone(
                 "the kernel no longer lists this device",
-                hint="look for the cause: sudo dmesg | grep -i -e pcie -e drm",
+                hint="find the cause: sudo dmesg | grep -i -e pcie -e drm",
             )
         return status.value or ""
 

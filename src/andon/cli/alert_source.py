@@ -1,4 +1,4 @@
-"""Where `andon alerts` gets its alerts: from a server, or from sampling this node once."""
+"""Where `andon alerts` gets its alerts: from a server, or by sampling this node once."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,8 +37,8 @@ OWN_THRESHOLDS = (
 )
 NO_GPU = "No GPU found on this node."
 NO_SERVER = "no andon server is running on this machine"
-SERVER_THRESHOLDS = "a server judges by its own settings: andon serve --threshold NAME=VALUE"
-START = "start one with andon serve, or name one elsewhere with --url"
+SERVER_THRESHOLDS = "a server uses its own settings: andon serve --threshold NAME=VALUE"
+START = "start one with andon serve, or use one on another machine with --url"
 
 
 class Source(Protocol):

@@ -89,7 +89,7 @@ def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text
         if uuid in found and found[uuid].kind is VerdictKind.FREE
     ]
     if labels and not known:
-        return say("free: ", "dim") + say("not known: the server does not say", "yellow")
+        return say("free: ", "dim") + say("unknown: the server does not report it", "yellow")
     if not free:
         return say("free: ", "dim") + say("none") + say("  (andon free says why)", "dim")
     return say("free: ", "dim") + say(f"GPU {range_of(free)}", "bold green")
@@ -161,7 +161,7 @@ def offer_there(choices: Choices, request: "DeviceRequest") -> "Offer":
 
 
 def _unknown(status: DeviceStatus, label: str) -> DeviceVerdict:
-    device, words = status.device, "the server does not say"
+    device, words = status.device, "the server does not report it"
     return DeviceVerdict(
         device.uuid, device.index, label, VerdictKind.WITHHELD, code="unknown", reason=words
     )

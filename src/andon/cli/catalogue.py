@@ -1,4 +1,4 @@
-"""Every command with its group and its line of help: what the overview needs, no more."""
+"""Every command with its group and its line of help: only what the overview needs."""
 
 from typing import NamedTuple
 
@@ -34,7 +34,7 @@ COMMANDS = {
         "Processes on the GPUs, and who owns them.",
     ),
     "kill": CommandEntry(
-        "watch", "andon.cli.commands.watch.kill:kill", "End a process, after saying what it is."
+        "watch", "andon.cli.commands.watch.kill:kill", "End a process, after showing what it is."
     ),
     "devices": CommandEntry(
         "watch",
@@ -96,10 +96,10 @@ COMMANDS = {
         "share", "andon.cli.commands.jobs.submit:submit", "Queue a command for when GPUs are free."
     ),
     "jobs": CommandEntry(
-        "share", "andon.cli.commands.jobs.group:jobs", "Jobs that wait, run and have ended."
+        "share", "andon.cli.commands.jobs.group:jobs", "Waiting, running and ended jobs."
     ),
     "cancel": CommandEntry(
-        "share", "andon.cli.commands.jobs.cancel:cancel", "Cancel jobs that wait or run."
+        "share", "andon.cli.commands.jobs.cancel:cancel", "Cancel waiting or running jobs."
     ),
     "logs": CommandEntry("share", "andon.cli.commands.jobs.logs:logs", "The output of a job."),
     "estimate": CommandEntry(
@@ -114,15 +114,15 @@ COMMANDS = {
         "share", "andon.cli.commands.share.cordon:uncordon", "Return a GPU to service."
     ),
     "runs": CommandEntry(
-        "record", "andon.cli.commands.runs.group:runs", "What was run, and what it used."
+        "record", "andon.cli.commands.runs.group:runs", "Recorded runs, and what they used."
     ),
     "probe": CommandEntry(
         "record",
         "andon.cli.commands.probing.probe:probe",
-        "Find the largest size that fits by trying.",
+        "Find by trial the largest size that fits.",
     ),
     "probes": CommandEntry(
-        "record", "andon.cli.commands.probing.probes:probes", "What was found by probing."
+        "record", "andon.cli.commands.probing.probes:probes", "Results of earlier probes."
     ),
     "setup": CommandEntry(
         "setup",

@@ -1,4 +1,4 @@
-"""Where `status`, `watch` and `why` get their lamps: the server's alerts, else what holds now."""
+"""Where `status`, `watch` and `why` get their lamps: from the server's alerts or this sample."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class LampSource:
     """The lamps of snapshots, by the alerts of the server that watches these devices.
 
-    A server that stops answering, or watches other devices, is left aside.
+    A server that stops answering, or watches other devices, is ignored.
     """
 
     def __init__(self, choices: Choices, server: "FromServer | None" = None) -> None:

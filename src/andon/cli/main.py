@@ -114,7 +114,7 @@ def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -
 def cli() -> None:
     """andon watches, explains, shares and records GPUs.
 
-    Alone it prints the status, and takes the options of andon status. Every command takes
+    Without a command it prints the status, with the options of andon status. Every command takes
     --help, and the options below before or after its name.
     """
 

@@ -148,7 +148,7 @@ def run_map(choices: Choices, asked: MapAsked, devices: dict[str, Any]) -> int:
     if asked.resume:
         items, params[RESUMES] = _left_of(asked, items)
         if not items:
-            notice("nothing is left to do: all items have succeeded before", choices)
+            notice("nothing is left to do: all items have already succeeded", choices)
             return 0
     with sampling_ahead(choices) as sampler:
         if asked.bind:
@@ -215,7 +215,7 @@ def _left_of(asked: MapAsked, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem
         else:
             row = finder.resolve(asked.resume or LAST)
         if row.state is RunState.RUNNING:
-            raise Conflict(f"run {row.id} is still going on", hint=f"andon runs tail -f {row.id}")
+            raise Conflict(f"run {row.id} is still running", hint=f"andon runs tail -f {row.id}")
         before = earlier_outcomes(row, command, finder.resolve)
     return left(items, before, asked.redo), row.id
 
@@ -344,7 +344,7 @@ class _Maker:
         if most < asked.gpus_per_worker:
             raise Invalid(
                 f"a worker needs {asked.gpus_per_worker} GPUs, but the map may have {most}",
-                hint="a larger --gpus, or the setting map.gpus",
+                hint="use a larger --gpus, or raise the setting map.gpus",
             )
         line = WaitingLine(self.choices)
         found = LeasedPlaces(
@@ -366,7 +366,7 @@ class _Maker:
         text = summary_words(result)
         notice(f"{text}; record: {result.path}" if result.path else text, self.choices)
         if result.progress.done < result.progress.total:
-            notice(f"to go on: the same command with --resume {result.run}", self.choices)
+            notice(f"to continue: the same command with --resume {result.run}", self.choices)
 
 
 def _without_gpu(hint: str) -> str:
@@ -405,7 +405,7 @@ def _signals(session: MapSession, notify: Callable[[str], None]) -> Iterator[lis
         if len(received) == 1:
             session.pool.stop("stopped on request")
             if session.plan.running:
-                notify("no further items; those that run go on. Once more kills them")
+                notify("no further items start; running ones continue. Ctrl-C again kills them")
         else:
             session.pool.end()
 

@@ -1,4 +1,4 @@
-"""A moment on the command line: so long ago, or a time."""
+"""Parses a moment on the command line: an age or a time."""
 
 import time
 from contextlib import suppress

@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST = 1_000_000
 MOST_SIMULATED = 512  # the limit in the settings, which --help must not import
 DEVICE_OPTION = ("--device", "--devices", "-d")
-DEVICE_FORMS = "index, 3:0, UUID or its beginning"
+DEVICE_FORMS = "index, 3:0, UUID or its prefix"
 
 
 def whole(given: str | int, most: int = MOST) -> int:
@@ -105,7 +105,10 @@ def elsewhere(command: F) -> F:
     """Add --url and --token-file: a server's devices instead of this node's."""
     options = (
         (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
-        (("--token-file",), {"metavar": "FILE", "help": "The server's token; or ANDON_TOKEN."}),
+        (
+            ("--token-file",),
+            {"metavar": "FILE", "help": "File with the token; or set ANDON_TOKEN."},
+        ),
     )
     for names, settings in reversed(options):
         add = click.option(*names, expose_value=False, callback=_remember, **settings)  # type: ignore[arg-type]

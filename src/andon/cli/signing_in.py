@@ -27,12 +27,12 @@ from andon.host.server.usual_server import usual_url
 
 PROBE_SECONDS = 1.0
 NO_SERVER = "no andon server is running here"
-START = "start one: andon serve; or name one elsewhere: andon open --url URL"
+START = "start one: andon serve; or use one on another machine: andon open --url URL"
 
 
 @dataclass(frozen=True, slots=True)
 class SignInLink:
-    """Where to open it, its code, and as whom with whose server, where that is known."""
+    """The address, the code, and as which user on whose server, if known."""
 
     url: str
     code: object

@@ -1,4 +1,4 @@
-"""When to try again what failed, and what is known of its failures so far."""
+"""When to retry, and what is known about the failures so far."""
 
 from dataclasses import dataclass
 

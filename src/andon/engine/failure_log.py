@@ -1,4 +1,4 @@
-"""Logs unexpected errors of a part that goes on: each kind once a minute at most, with a count."""
+"""Logs unexpected errors without stopping: each kind once a minute at most, with a count."""
 
 import threading
 import time

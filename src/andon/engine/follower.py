@@ -26,8 +26,8 @@ def _nothing() -> None:
 class Follower:
     """Handles snapshots until it is closed. A handler that fails is called again with the next one.
 
-    `begin` and `end` run first and last in the same thread. `idle` runs when no snapshot came for
-    `idle_seconds`, and after each batch.
+    `begin` and `end` run first and last in the same thread. `idle` runs when no snapshot arrived
+    for `idle_seconds`, and after each batch.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Repeats what fails: waits longer each time, and logs when the trouble begins and when it ends."""
+"""Retries what fails: waits longer each time, and logs when the failure begins and ends."""
 
 import threading
 import time

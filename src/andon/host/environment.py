@@ -1,7 +1,7 @@
 """The environment of one of this user's processes, read by a process of its own.
 
 Reading another process's environment takes that process's memory lock, which can hang as a driver
-does: the caller then goes on without it.
+does: the caller then continues without it.
 """
 
 import os

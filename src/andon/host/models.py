@@ -109,7 +109,7 @@ def folder_facts(folder: Path) -> ModelFacts:
     if (snapshot := _newest_snapshot(folder)) is not None:
         name = folder.name.removeprefix("models--").replace("--", "/")
         return replace(folder_facts(snapshot), name=name)
-    raise Gone(f"{folder} holds no model", hint="config.json, .safetensors or .gguf files")
+    raise Gone(f"{folder} contains no model", hint="config.json, .safetensors or .gguf files")
 
 
 def _one_of(files: list[Path]) -> ModelFacts:

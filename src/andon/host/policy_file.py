@@ -1,4 +1,4 @@
-"""Reads root's policy; a file that others could have written counts as a mistake, not as none."""
+"""Reads root's policy; a file that others could have written is an error and is not ignored."""
 
 import os
 import stat
@@ -59,7 +59,7 @@ def _content(path: Path) -> bytes:
     for one, facts in ((path.parent, path.parent.stat()), (path, found)):
         if not _is_roots(facts):
             raise Unavailable(
-                f"{one} can be changed by others than root, so its limits do not count",
+                f"{one} can be changed by users other than root, so its limits are ignored",
                 hint=f"sudo chown root: {one} && sudo chmod go-w {one}",
             )
     return read_regular(path, LARGEST_BYTES)

@@ -1,4 +1,4 @@
-"""Whether the process of a run still lives, as far as this machine can tell."""
+"""Whether the process of a run is still alive, as far as this machine can tell."""
 
 from andon.host.kin import here, started_ticks
 from andon.host.system import node_name

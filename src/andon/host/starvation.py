@@ -1,4 +1,4 @@
-"""How long a process has waited for a processor: on a busy machine that is no one's fault."""
+"""How long a process has waited for CPU time, which on a busy machine is not the driver's fault."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What the system itself shows of a vendor's cards, where its driver cannot be read.
+"""What the system itself shows of a vendor's cards when its driver cannot be read.
 
 The files are the ones that `andon doctor` reads; no device is opened, and none wakes.
 """

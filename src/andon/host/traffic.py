@@ -1,7 +1,7 @@
 """What passes through the node's disks and network cards: their counters, and rates from them.
 
-Only hardware counts: what goes through a partition, a RAID, a bridge or a tunnel goes through a
-disk or a card as well.
+Only hardware is counted: traffic through a partition, a RAID, a bridge or a tunnel also passes a
+disk or a card.
 """
 
 import re

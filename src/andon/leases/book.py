@@ -218,7 +218,7 @@ class Book:
             whose = tuple(f"{user_name(m[1].uid)}: {m[1].name}" for m in alive[:5])
             raise Invalid(
                 f"{len(alive)} leases begin with {name[:40]!r}",
-                hint="type more of the id",
+                hint="give more of the id",
                 mistakes=whose,
             )
         return alive[0]

@@ -1,4 +1,4 @@
-"""What the files of the book say, as far as that can be trusted.
+"""The content of the book's files, as far as it can be trusted.
 
 A file's owner and times come from the kernel; its content comes from its owner.
 """

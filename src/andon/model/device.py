@@ -75,10 +75,10 @@ class Fault:
     code: Annotated[str, Doc(f"the reason for programs: {_CODES}, or empty")] = ""
     cards: Annotated[
         int | None,
-        Doc("its cards that the system lists, without those given to virtual machines"),
+        Doc("how many of its cards the system lists, without those given to virtual machines"),
     ] = None
     device_files: Annotated[
-        bool | None, Doc("whether its device files are there, such as /dev/nvidia0")
+        bool | None, Doc("whether its device files exist, such as /dev/nvidia0")
     ] = None
     container: Annotated[
         str | None, Doc("the kind of container that andon runs in; empty if it runs in none")
@@ -269,10 +269,10 @@ class Process:
     name: Annotated[
         str | None, Doc("`null` for a process that is not visible in this namespace")
     ] = None
-    user: Annotated[str | None, Doc("its owner; `null` as `name`")] = None
-    command: Annotated[str | None, Doc("its command line, secrets as `***`; `null` as `name`")] = (
-        None
-    )
+    user: Annotated[str | None, Doc("its owner; `null` in the same cases as `name`")] = None
+    command: Annotated[
+        str | None, Doc("its command line, secrets as `***`; `null` in the same cases as `name`")
+    ] = None
     memory_bytes: Annotated[int | None, Doc("its part of the device's memory")] = None
     utilization_percent: Annotated[int | None, Doc("its part of the device's time")] = None
     container: Annotated[str | None, Doc("its container, such as `docker:trainer`")] = None
@@ -305,7 +305,7 @@ class DeviceStatus:
             "reports it as lost. `asleep`: it is suspended and was not touched"
         ),
     ]
-    since: Annotated[float, Doc("since when it is in that state")]
+    since: Annotated[float, Doc("since when it has been in that state")]
     reason: Annotated[str | None, Doc("why it is in that state")] = None
     hint: Annotated[str | None, Doc("what to do")] = None
     visible: Annotated[bool, Doc("whether this process's masks leave it visible")] = True

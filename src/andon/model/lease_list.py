@@ -77,7 +77,7 @@ class WaitingRow:
 
 @dataclass(frozen=True, slots=True)
 class UserHours:
-    """A user's recent GPU hours, which halve every week; they count in the order in line."""
+    """A user's recent GPU hours, which halve every week; they affect the order of the queue."""
 
     user: str
     uid: int

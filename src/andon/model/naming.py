@@ -1,7 +1,7 @@
-"""What each device is called, and which devices a name means: the same answer on every surface.
+"""What each device is called, and which devices a name means: the same answer in every view.
 
 A device is called by its index, a partition by its board and its place there: `6:0`. A name given
-by a person may also be a UUID or its beginning, a PCI address, or `cuda:0`.
+by a person may also be a UUID or its prefix, a PCI address, or `cuda:0`.
 """
 
 import re
@@ -14,7 +14,7 @@ from andon.model.device import Device, DeviceStatus, State
 SHORTEST_PREFIX = 4  # characters of a UUID
 LONGEST_SHOWN = 80  # characters of a wrong name in a message
 MOST_LISTED = 32  # candidates or devices in a message
-FORMS = "index, 6:0, UUID or its beginning, PCI address, cuda:0"
+FORMS = "index, 6:0, UUID or its prefix, PCI address, cuda:0"
 
 _PCI = re.compile(
     r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.ASCII | re.IGNORECASE
@@ -203,7 +203,7 @@ def _only(
     lines = [f"{title(labels[s.device.uuid])}: {s.device.uuid} ({s.device.name})" for s in found]
     raise Invalid(
         f"{shown} matches several devices",
-        hint="name one of them by its index or its whole UUID",
+        hint="name one of them by its index or its full UUID",
         mistakes=tuple(_listed(lines)),
     )
 

@@ -1,8 +1,8 @@
-"""The record of a run, `andon.run/1`: one JSON object a line, only appended.
+"""The record of a run, `andon.run/1`: one JSON object per line, append-only.
 
 `begin` first; then, in any order, `facts` (what takes a moment to find out), `joined` (a device
 that the run took later), `sample`, `log`, `event`, `item` and `alert`; `end` last. A record without
-`end` is of a run that is still going on, or that was killed: its reader tells by the process.
+`end` belongs to a run that is still in progress or was killed: its reader checks the process.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class RunKind(StrEnum):
 
 
 class RunState(StrEnum):
-    """How a run stands."""
+    """The state of a run."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -76,7 +76,7 @@ class RunDevice:
 
 @dataclass(frozen=True, slots=True)
 class RunCandidate:
-    """A device that could have been chosen, and how it stood then."""
+    """A device that could have been chosen, and its state at that time."""
 
     index: int
     name: str
@@ -127,7 +127,7 @@ class GitState:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What takes a moment to find out, and is found out beside the start."""
+    """What takes a moment to find out, and is found out while the run starts."""
 
     at: float
     git: GitState | None = None
@@ -164,7 +164,7 @@ class RunLogged:
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """Something the program says: an epoch began."""
+    """Something that the program reports: an epoch began."""
 
     at: float
     name: str
@@ -258,7 +258,7 @@ RunLine = (
 class RunRow:
     """A run as lists show it: what its record says, and what people added to it.
 
-    The record is the truth: the index that holds these rows can be made again from the files.
+    The record is authoritative: the index that holds these rows can be rebuilt from the files.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The figures that conditions are judged by: their defaults and meaning, and those in force."""
+"""The thresholds of conditions: their defaults and meaning, and those in force."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

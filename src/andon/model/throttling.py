@@ -6,7 +6,7 @@ from typing import Final
 
 
 class ThrottleKind(StrEnum):
-    """What lies behind a throttle reason."""
+    """The cause behind a throttle reason."""
 
     IDLE = "idle"  # there is nothing to do
     SETTING = "setting"  # someone or something chose it

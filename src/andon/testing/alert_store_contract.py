@@ -1,4 +1,4 @@
-"""What every store of alerts must keep: a suite for pytest, also for those of other packages."""
+"""The contract of every alert store, as a pytest suite that other packages can use too."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ QUERIES: tuple[tuple[Query, list[Alert]], ...] = (
 
 
 class AlertStoreContract:
-    """Subclass it with a fixture `reopen`: opens the store, and again what another start finds."""
+    """Subclass it with a fixture `reopen`: opens the store, each time as after a restart."""
 
     def test_an_empty_ledger_has_nothing(self, reopen: OpenAlertStore) -> None:
         assert reopen().load() is None

@@ -1,4 +1,4 @@
-"""What every backend must keep: a suite for pytest, also for backends of other packages.
+"""The contract of every backend, as a pytest suite that other packages can use too.
 
 class TestMyBackend(BackendContract):
     @pytest.fixture

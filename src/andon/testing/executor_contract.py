@@ -1,4 +1,4 @@
-"""What every executor must keep: a suite for pytest, also for executors of other packages.
+"""The contract of every executor, as a pytest suite that other packages can use too.
 
 class TestMyExecutor(ExecutorContract):
     @pytest.fixture

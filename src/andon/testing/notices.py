@@ -1,4 +1,4 @@
-"""Alerts and notices as people get them, built by hand."""
+"""Sample alerts and notices for tests."""
 
 from dataclasses import replace
 
@@ -34,7 +34,7 @@ LOST = replace(
     since=AT - 60,
     severity=100,
     message="GPU 5 is lost: the driver says that it has fallen off the bus",
-    advice="Look for the cause: sudo dmesg | grep -i xid. Then reset it, or reboot.",
+    advice="Find the cause: sudo dmesg | grep -i xid. Then reset it, or reboot.",
     affected=(Party(1, "bob"), Party(2, "bob"), Party(3, "eve")),
 )
 DISK = replace(

@@ -1,4 +1,4 @@
-"""What every notifier must keep: a suite for pytest, also for notifiers of other packages.
+"""The contract of every notifier, as a pytest suite that other packages can use too.
 
 class TestMyNotifier(NotifierContract):
     @pytest.fixture

@@ -1,4 +1,4 @@
-"""What every index of runs must keep: a suite for pytest, also for those of other packages."""
+"""The contract of every run index, as a pytest suite that other packages can use too."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -63,7 +63,7 @@ GOOD = RunBaseline("good", AT, (BaselineRun("aaaabbbb", "train", AT, "1 × H200"
 
 
 class RunIndexContract:
-    """Subclass it with a fixture `reopen`: opens the index, and again what another start finds."""
+    """Subclass it with a fixture `reopen`: opens the index, each time as after a restart."""
 
     def test_an_empty_index_has_nothing(self, reopen: OpenRunIndex) -> None:
         index = reopen()

@@ -1,4 +1,4 @@
-"""What every store must keep: a suite for pytest, also for stores of other packages.
+"""The contract of every store, as a pytest suite that other packages can use too.
 
 class TestMyStore(StoreContract):
     @pytest.fixture
@@ -33,7 +33,7 @@ def _slowed(at: float) -> tuple[str, ...]:
 
 
 class StoreContract:
-    """Subclass it with a fixture `reopen`: opens the store, and again what another start finds."""
+    """Subclass it with a fixture `reopen`: opens the store, each time as after a restart."""
 
     def test_an_empty_store_answers_with_gaps(self, reopen: OpenStore) -> None:
         store = reopen()

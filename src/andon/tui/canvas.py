@@ -1,4 +1,4 @@
-"""The one widget of top: lines of text, of which only those that changed are painted again."""
+"""The only widget of top: lines of text, of which only changed ones are repainted."""
 
 from collections.abc import Sequence
 from functools import lru_cache

@@ -33,8 +33,8 @@ LEAST_INTERVAL, MOST_INTERVAL = 0.1, 3600.0
     metavar="SECONDS",
     help="Time between samples: 2, 500ms; else as last time, or sampling.interval.",
 )
-@click.option("--readonly", is_flag=True, help="No key that ends a process.")
-@click.option("--ascii", "ascii_only", is_flag=True, help="Only ASCII characters.")
+@click.option("--readonly", is_flag=True, help="Disable the key that ends a process.")
+@click.option("--ascii", "ascii_only", is_flag=True, help="Use only ASCII characters.")
 @elsewhere
 @shared
 def top(

@@ -18,7 +18,7 @@ READ_BYTES = 4096
 
 class TopDriver(LinuxDriver):
     """Writes to standard output, because standard error may be a file. Its input thread sleeps
-    until there is input: Textual's own looks ten times a second, all day."""
+    until there is input: Textual's own polls ten times a second."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)

@@ -1,8 +1,8 @@
-"""The question about ending a process: opened by a key, answered by a key, and what became of it.
+"""The dialog that ends a process: the question, the answer and the result.
 
-The process is held by a pidfd from the question on (`app/ending.py`), so that the one that is
-shown is the one that is signalled. It is opened in a thread: a process that hangs may hold up
-whoever reads its command line.
+The process is pinned by a pidfd while the dialog is open (`app/ending.py`), so that the one shown
+is the one signalled. It is opened in a thread: reading the command line of a process that hangs may
+block.
 """
 
 import signal
@@ -38,7 +38,7 @@ class EndPhase(StrEnum):
 
 
 class EndDialog:
-    """One process, from the question to its end. `close` is called with what there is to say."""
+    """One process, from the question to its end. `close` is called with the message to show."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class EndDialog:
         if self.phase is EndPhase.OPENING:
             slow = time.monotonic() - self._began > SLOW_SECONDS
             more = ": the process does not answer" if slow else ""
-            return [say(f"looking at the process…{more}", "dim")]
+            return [say(f"checking the process…{more}", "dim")]
         if self.phase is EndPhase.REFUSED:
             return [line for error in self._refused for line in _refusal(error, width)]
         assert self._ending is not None

@@ -1,4 +1,4 @@
-"""Graphs of text: two values a column and four levels a row in braille, or plain ASCII."""
+"""Graphs as text: two values per column and four levels per row in braille, or plain ASCII."""
 
 import math
 from collections.abc import Sequence

@@ -99,7 +99,7 @@ class Histories:
     def process_memory(
         self, pid: int, started: float | None, until: float, span_seconds: float, count: int
     ) -> list[float | None]:
-        """The same for the device memory of one process, as far as top has seen it."""
+        """The same for the device memory of one process, as far as top has recorded it."""
         points = self._memory.get((pid, started), ())
         return buckets(list(points), until, span_seconds, count, self._interval)
 

@@ -49,7 +49,7 @@ KEYS: tuple[KeyBinding, ...] = (
     KeyBinding(("s", "f6", ">"), "sort_next", "sort by the next column", "processes", "sort",
                views=LISTS),
     KeyBinding(("<",), "sort_previous", "sort by the previous column", "processes", views=LISTS),
-    KeyBinding(("I", "R"), "reverse", "the other way round", "processes", views=LISTS),
+    KeyBinding(("I", "R"), "reverse", "reverse the order", "processes", views=LISTS),
     KeyBinding(("M",), "sort:memory", "by GPU memory", "processes", views=LISTS),
     KeyBinding(("G",), "sort:gpu", "by GPU utilisation", "processes", views=LISTS),
     KeyBinding(("P",), "sort:cpu", "by CPU", "processes", views=LISTS),
@@ -78,13 +78,13 @@ KEYS: tuple[KeyBinding, ...] = (
                "screen"),
     KeyBinding(("plus", "equals_sign"), "faster", "sample more often", "screen"),
     KeyBinding(("minus",), "slower", "sample less often", "screen"),
-    KeyBinding(("space",), "pause", "pause, and go on", "screen"),
-    KeyBinding(("full_stop",), "step", "one snapshot on, in a replay", "screen", "step",
+    KeyBinding(("space",), "pause", "pause, and resume", "screen"),
+    KeyBinding(("full_stop",), "step", "next snapshot, in a replay", "screen", "step",
                only="replay"),
-    KeyBinding(("comma",), "step_back", "one snapshot back, in a replay", "screen",
+    KeyBinding(("comma",), "step_back", "previous snapshot, in a replay", "screen",
                only="replay"),
-    KeyBinding(("ctrl+l",), "redraw", "draw the screen again", "screen"),
-    KeyBinding(("ctrl+z",), "suspend", "to the shell; fg comes back", "screen"),
+    KeyBinding(("ctrl+l",), "redraw", "redraw the screen", "screen"),
+    KeyBinding(("ctrl+z",), "suspend", "suspend to the shell; fg returns", "screen"),
 )  # fmt: skip
 
 _NAMES = {

@@ -1,4 +1,4 @@
-"""Where a person is in top: the view, the row under the cursor, and the way back."""
+"""Navigation in top: the view, the row under the cursor, and the way back."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Starts top: the first picture at once, then Textual, then everything is put back."""
+"""Starts top: draws the first picture at once, then runs Textual, then restores the terminal."""
 
 import gc
 import os

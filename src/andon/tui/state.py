@@ -68,7 +68,7 @@ class ProcessChoice:
 
 @dataclass(frozen=True, slots=True)
 class ShownNotice:
-    """One line for the person, shown until its time is over."""
+    """One line for the user, shown for a limited time."""
 
     text: str
     until: float

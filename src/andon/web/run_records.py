@@ -1,5 +1,4 @@
-"""Reads the records of runs for the server: only the ends of a finished one, and only new bytes of
-one that goes on."""
+"""Reads the records of runs for the server: the ends of a finished one, else only new bytes."""
 
 import os
 import threading
@@ -37,7 +36,7 @@ Happening = RunEvent | RunItem | RunAlert
 
 
 class RunRecord:
-    """One record that somebody looks at. One thread at a time; `lock` is the caller's."""
+    """One record that a client has open. One thread at a time; `lock` is the caller's."""
 
     def __init__(self, path: str, run: str) -> None:
         self.path, self.run = path, run
@@ -130,7 +129,7 @@ class RunRecord:
 
 
 class RunRecords:
-    """The records that were looked at last; a finished one is small, and costs no second read."""
+    """The records that were opened last; a finished one is small, and is not read twice."""
 
     def __init__(self, most: int = MOST_RECORDS) -> None:
         self._most, self._kept = most, dict[str, RunRecord]()
@@ -159,7 +158,7 @@ def opened(path: str, run: str) -> BinaryIO:
     except NotRegular as exc:
         raise Gone("its record is not a regular file", hint=f"andon runs rm {run}") from exc
     except PermissionError as exc:
-        raise Denied("its record cannot be read", hint="its owner may make it readable") from exc
+        raise Denied("its record cannot be read", hint="ask its owner to make it readable") from exc
     except OSError as exc:
         raise Unavailable(f"its record cannot be read: {exc.strerror}", hint="try again") from exc
     try:

@@ -1,4 +1,4 @@
-"""The jobs that a server shows: its own user's, whole for those who may see them."""
+"""The jobs that a server shows: its own user's, in full for those who may see them."""
 
 import os
 import threading

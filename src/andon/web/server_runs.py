@@ -1,4 +1,4 @@
-"""The server's runs: the rows of the index, and the records that somebody looks at."""
+"""The server's runs: the rows of the index, and the records that clients have open."""
 
 import os
 import threading
@@ -54,7 +54,7 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class RunNews:
-    """What came since the last time, by who sees it."""
+    """What is new since the last time, by who sees it."""
 
     state: RunState
     read_bytes: int

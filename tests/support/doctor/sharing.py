@@ -45,7 +45,9 @@ def shared_rules() -> Iterator[Case]:
 
 def log_outs() -> Iterator[Case]:
     lives = LogOutFacts(True, False, True, False, 1000, Place.SESSION)
-    yield case("jobs outlive a session", replace(server(), log_out=lives), says="jobs go on when")
+    yield case(
+        "jobs outlive a session", replace(server(), log_out=lives), says="jobs keep running when"
+    )
     for name, facts, says in (
         ("kills", replace(lives, kills=True), "KillUserProcesses=yes|loginctl enable-linger"),
         ("a user manager", replace(lives, place=Place.USER_MANAGER), "lingering is off"),

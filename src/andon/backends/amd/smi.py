@@ -23,7 +23,7 @@ _LIBRARY_ERRORS: Final = (Exception, SystemExit)
 
 
 class Smi:
-    """Opened at the first question, and only while `may_open` says that no card may sleep.
+    """Opened at the first call, and only while `may_open` says that no card may sleep.
 
     An open library may hold the cards' device nodes and keep them awake; opening it can wake
     every card. So it is closed as soon as `may_open` says no.

@@ -17,7 +17,7 @@ from andon.core.sampling.rates import FIRST, NARROW, steady_rate, wrapping_rate
 TRAFFIC_SECONDS: Final = 10.0
 TRAFFIC_WATCHED_SECONDS: Final = 5.0
 LONGEST_MOMENT_SECONDS: Final = 1.0  # by the driver's clock, which somebody may set
-NO_MOMENT: Final = "the counter may have wrapped, and nothing tells how often"
+NO_MOMENT: Final = "the counter may have wrapped, and it is unknown how often"
 _DUE: Final = "traffic"
 _NONE: Final[Mapping[str, float]] = {}
 

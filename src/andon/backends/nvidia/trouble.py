@@ -35,7 +35,7 @@ TIMEOUT: Final = 10
 FUNCTION_NOT_FOUND: Final = 13
 VERSION_MISMATCH: Final = 18
 
-_XID = "look for the cause: sudo dmesg | grep -i -e xid -e nvrm"
+_XID = "find the cause: sudo dmesg | grep -i -e xid -e nvrm"
 _TABLE: Final = {
     UNINITIALIZED: DriverTrouble(
         Reach.VENDOR, "the NVIDIA library was shut down", "andon is restarting it"

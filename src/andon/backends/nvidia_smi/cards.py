@@ -28,7 +28,7 @@ INSTANCE: Final = Unknown("not reported for a MIG instance")
 NOT_MEASURED: Final = Unknown("not measured through nvidia-smi, which starts again each time")
 _INSTANCE_SETUP: Final = unknown_setup(INSTANCE.reason)
 TOO_MUCH: Final = Unknown("nvidia-smi reports more used than total memory")
-LOST_HINT: Final = "look for the cause: sudo dmesg | grep -i -e xid -e nvrm"
+LOST_HINT: Final = "find the cause: sudo dmesg | grep -i -e xid -e nvrm"
 _MEMORY: Final = ("memory_used_bytes", "memory_free_bytes")
 
 

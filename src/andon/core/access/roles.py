@@ -1,7 +1,7 @@
 """Who a caller is, and what each role may do: the one table that decides.
 
-On one machine a user is known by the kernel. The server's owner and root may do all; others what
-is theirs.
+On the server's machine the kernel identifies a user. The server's owner and root may do everything;
+others only what concerns their own things.
 """
 
 import re
@@ -96,7 +96,7 @@ _COMPILED = tuple((method, re.compile(path), action) for method, path, action in
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A caller: the role, and the account where it is known. A token proves no person."""
+    """A caller: the role, and the account if it is known. A token does not identify a person."""
 
     role: Role = Role.ANONYMOUS
     uid: int | None = None

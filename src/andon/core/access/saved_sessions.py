@@ -1,7 +1,7 @@
 """Sessions as they are kept between two runs of a server: hashes, authenticated with the token.
 
-A file that was changed, torn or written with another token is worth nothing: then everyone signs
-in again.
+A file that was changed, truncated or written with another token is ignored: everyone then signs in
+again.
 """
 
 import hmac

@@ -1,7 +1,7 @@
-"""How a user of this machine signs in with a server that another user runs.
+"""How a user of this machine signs in to a server that another user runs.
 
-The server listens on a local socket whose name is random and which it tells over its port. Whoever
-connects is known by the kernel, so the client sends nothing: the server answers with a one-time
+The server listens on a local socket with a random name, which it gives out over its port. The
+kernel identifies whoever connects, so the client sends nothing: the server answers with a one-time
 code for that user. The client checks that the socket belongs to the user who listens on the port.
 """
 

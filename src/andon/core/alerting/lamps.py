@@ -1,4 +1,4 @@
-"""The lamp of every device, and the word under it: the one decision behind every surface."""
+"""The lamp of every device, and the word under it: decided here for every view."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How alerts are listed on every surface: one order, one count, related ones in one entry."""
+"""How alerts are listed in every view: one order, one count, related ones in one entry."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

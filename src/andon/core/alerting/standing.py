@@ -1,4 +1,4 @@
-"""What holds now, judged from one sample by the same conditions: for where no server watches."""
+"""The conditions that hold now, judged from one sample: used when no server watches."""
 
 from dataclasses import replace
 

@@ -1,1 +1,1 @@
-"""Everything that can be wrong, a file each by what it is about; and what those files share."""
+"""Everything that can be wrong: one file per condition, in folders by subject."""

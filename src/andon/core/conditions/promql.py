@@ -1,4 +1,4 @@
-"""The words of PromQL that conditions use to say themselves to Prometheus."""
+"""The PromQL terms from which conditions build their queries."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

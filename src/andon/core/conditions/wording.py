@@ -15,7 +15,7 @@ MOST_PARTIES = 5
 
 
 class Reported(NamedTuple):
-    """What somebody reported, in words, and what to do about it."""
+    """What was reported, as text, and what to do about it."""
 
     reason: str | None
     hint: str | None = None

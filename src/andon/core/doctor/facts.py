@@ -156,7 +156,7 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFacts:
-    """Root's limits in words, and what each user used lately; `mistake` where none can apply."""
+    """Root's limits as text, and what each user used lately; `mistake` if none can apply."""
 
     path: str = POLICY_PATH
     exists: bool = False

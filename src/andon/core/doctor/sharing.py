@@ -40,7 +40,7 @@ def _usage(facts: MachineFacts) -> Iterator[Finding]:
     shown = ", ".join(f"{user} {hours:g}" for user, hours in usage[:MOST_NAMED])
     rest = len(usage) - MOST_NAMED
     more = f" and {rest} more users" if rest > 0 else ""
-    words = f"recent GPU hours count in the order in line: {shown}{more}"
+    words = f"recent GPU hours affect the queue order: {shown}{more}"
     yield ok(Check.RECENT_USAGE, words, users=len(usage))
 
 

@@ -63,7 +63,7 @@ def understood(words: Sequence[str]) -> ServerCommand:
     if engine is None:
         shown = " ".join(words[:_MOST_SHOWN])[:80]
         raise Invalid(
-            f"{shown!r} starts no server that andon knows",
+            f"{shown!r} does not start a server that andon knows",
             hint="vllm serve, python -m sglang.launch_server, trtllm-serve; for a model: "
             "andon estimate MODEL",
         )

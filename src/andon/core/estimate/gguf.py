@@ -54,7 +54,7 @@ class _Cursor:
             if self.is_whole:
                 raise Invalid(f"{self.where} ends at offset {len(self.content)}, in its header")
             raise HeaderGoesOn(
-                f"{self.where}: at offset {self.at} its header goes on beyond "
+                f"{self.where}: at offset {self.at} its header extends beyond "
                 f"{len(self.content)} bytes, more than andon reads"
             )
         found, self.at = self.content[self.at : end], end

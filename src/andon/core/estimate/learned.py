@@ -1,4 +1,4 @@
-"""What earlier runs of the same command used: measured, so it counts more than any formula."""
+"""What earlier runs of the same command used: measured, so it is preferred to any formula."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What a model's name alone tells: its size, how its weights are packed, and a likely shape."""
+"""What a model's name alone says: its size, how its weights are packed, and a likely shape."""
 
 import re
 from dataclasses import replace
@@ -105,7 +105,7 @@ def name_facts(name: str) -> ModelFacts:
     count = parameters_in_name(name)
     if count is None:
         raise Invalid(
-            f"the name {name[:60]!r} tells no size",
+            f"the name {name[:60]!r} does not contain a size",
             hint="name a folder, a config.json or a file of weights, or a name such as llama-3-8b",
         )
     shape = typical_shape(count)

@@ -129,7 +129,7 @@ class EstimateOptions:
     context: Annotated[
         int | None,
         OptionAbout(
-            "Tokens of the longest request.",
+            "Length of the longest request, in tokens.",
             "TOKENS",
             ("max-model-len", "context-length", "max-seq-len", "max-context-len"),
             MOST_TOKENS,
@@ -138,7 +138,7 @@ class EstimateOptions:
     requests: Annotated[
         int | None,
         OptionAbout(
-            "Requests of that length at once.",
+            "Concurrent requests of that length.",
             "N",
             ("max-num-seqs", "max-running-requests", "max-batch-size"),
             MOST_REQUESTS,
@@ -156,7 +156,7 @@ class EstimateOptions:
     utilization: Annotated[
         float | None,
         OptionAbout(
-            "Share of the memory that the server takes, 0 to 1.",
+            "Share of memory the server takes, 0 to 1.",
             "SHARE",
             (
                 "gpu-memory-utilization", "mem-fraction-static", "free-gpu-memory-fraction",
@@ -168,7 +168,8 @@ class EstimateOptions:
         str | None, OptionAbout("Type of the weights: auto, bfloat16, …", "TYPE", ("torch-dtype",))
     ] = None
     quantization: Annotated[
-        str | None, OptionAbout("Packing of the weights: awq, gptq, fp8, …", "NAME", ("quantize",))
+        str | None,
+        OptionAbout("Quantization of the weights: awq, gptq, fp8, …", "NAME", ("quantize",)),
     ] = None
     kv_dtype: Annotated[
         str | None, OptionAbout("Type of the KV cache: auto, fp8.", "TYPE", ("kv-cache-dtype",))
@@ -188,12 +189,14 @@ class EstimateOptions:
     ] = 0
     lora: Annotated[
         int | None,
-        OptionAbout("Training: only LoRA adapters of this rank.", "RANK", ("lora-rank", "lora-r")),
+        OptionAbout(
+            "Training: train only LoRA adapters of this rank.", "RANK", ("lora-rank", "lora-r")
+        ),
     ] = None
     gradient_checkpointing: Annotated[
         bool,
         OptionAbout(
-            "Training: compute activations again instead of keeping them.",
+            "Training: recompute activations instead of keeping them.",
             "",
             ("activation-checkpointing", "checkpointing"),
         ),
@@ -201,7 +204,7 @@ class EstimateOptions:
     sequence: Annotated[
         int | None,
         OptionAbout(
-            "Training: tokens of a sequence.",
+            "Training: tokens per sequence.",
             "TOKENS",
             ("seq-len", "seq-length", "sequence-length", "max-seq-length"),
             MOST_TOKENS,

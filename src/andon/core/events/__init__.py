@@ -1,1 +1,1 @@
-"""What devices and drivers report by themselves: Xids, resets, lines of the kernel log."""
+"""What devices and drivers report on their own: Xids, resets, lines of the kernel log."""

@@ -1,4 +1,4 @@
-"""Who is blamed for what a device does: by share of its time, else by memory; equals together."""
+"""Which processes cause what a device does: by share of its time, else by memory."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ MOST_USERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The processes that are blamed: one, or several that use the device alike."""
+    """The processes that are named as the cause: one, or several that use the device equally."""
 
     processes: tuple[Process, ...]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # a view is evidence itself
 class ReasonKind:
     """A kind of reason: its code, what it means, and how much it weighs.
 
-    From TROUBLE_FROM up it is a problem; below it is not, but it comes first in the answer.
+    From TROUBLE_FROM up it is a problem; below it is not, but it is listed first.
     """
 
     code: str

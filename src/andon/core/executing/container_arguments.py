@@ -1,7 +1,7 @@
 """The arguments with which an engine creates a container for an order.
 
 Devices are named by their full UUIDs, never by a count: an engine that is asked for one device
-twice gives the first one twice. No mask stands beside them: inside they are numbered from 0.
+twice gives the first one twice. No mask is set in addition: inside they are numbered from 0.
 """
 
 from collections.abc import Iterable

@@ -162,7 +162,7 @@ def signal_to_send(number: int, kill: int, handled: int | None) -> int:
 
 def first_line(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    text = lines[0] if lines else "it failed without a word"
+    text = lines[0] if lines else "it failed without a message"
     return re.sub(r"^(?:Error response from daemon|Error|docker): ", "", text)[:_LONGEST]
 
 

@@ -1,4 +1,4 @@
-"""JSON of how a container is wanted: a job keeps it until it starts."""
+"""JSON of the options of a container: a job keeps them until it starts."""
 
 from collections.abc import Mapping
 

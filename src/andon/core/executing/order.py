@@ -1,4 +1,4 @@
-"""A command to execute, how a container for it is wanted, and how it ended."""
+"""A command to execute, the options of its container, and how it ended."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class ContainerMount:
 
 @dataclass(frozen=True, slots=True)
 class ContainerOptions:
-    """How a container is wanted, as typed."""
+    """The options of a container, as typed."""
 
     image: str
     mounts: tuple[ContainerMount, ...] = ()
@@ -105,7 +105,7 @@ def parse_mount(text: str, folder: str) -> ContainerMount:
     source = posixpath.normpath(posixpath.join(folder, parts[0]))
     target = parts[1] if len(parts) == 2 else source
     if not target.startswith("/"):
-        raise Invalid(f"--mount {text[:80]!r}: the target {target[:40]!r} is no absolute path")
+        raise Invalid(f"--mount {text[:80]!r}: the target {target[:40]!r} is not an absolute path")
     return ContainerMount(source, target, mode == "ro")
 
 

@@ -1,4 +1,4 @@
-"""When an image is fetched; apart from orders, because commands list it among their options."""
+"""When an image is fetched; separate from orders, because commands list it among their options."""
 
 from enum import StrEnum
 

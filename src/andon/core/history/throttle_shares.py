@@ -10,7 +10,7 @@ NAMES = (*(reason.name for reason in REASONS if reason is not IDLE), OTHER)
 
 
 class BucketSource(Protocol):
-    """What can tell buckets of a series: a store, or a server's history."""
+    """A source of a series' buckets: a store, or a server's history."""
 
     def history(
         self, device: str, metric: str, since: float, until: float, points: int

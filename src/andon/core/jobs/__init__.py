@@ -1,1 +1,1 @@
-"""The queue's decisions: how jobs stand, which may start, in which order, and on which devices."""
+"""The queue's decisions: the state of jobs, which may start, in which order, on which devices."""

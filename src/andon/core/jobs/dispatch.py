@@ -2,7 +2,7 @@
 
 They start in their order. Behind one that cannot start yet, a later one may start only on devices
 that the first cannot use, or with a time limit that ends before the first could start by the limits
-of the leases in its way. Where no such moment is known, nothing passes.
+of the leases in its way. If no such moment is known, no job overtakes it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

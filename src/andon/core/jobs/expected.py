@@ -1,4 +1,4 @@
-"""When a job that waits will probably start, from how long its like took before; only shown."""
+"""When a waiting job will probably start, from how long similar jobs took; for display only."""
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence

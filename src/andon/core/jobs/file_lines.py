@@ -1,4 +1,4 @@
-"""On which line each key of a TOML or JSON file stands, for messages about mistakes in it."""
+"""The line of each key in a TOML or JSON file, for messages about mistakes in it."""
 
 import json
 import re

@@ -16,7 +16,7 @@ HINT = "docs/job-files.md has all keys"
 
 
 class Mistakes:
-    """Gathers mistakes with their lines; what several jobs share is named once."""
+    """Collects mistakes with their lines; what several jobs share is named once."""
 
     def __init__(self, path: str, lines: Lines) -> None:
         self._path, self._lines = path, lines
@@ -108,7 +108,7 @@ def _job(
         mistakes.add(place, 'there is no command: write command = ["python", "train.py"]')
     if values.get("checkpoint") is not None and values.get("for_seconds") is None:
         where = (*place, "checkpoint") if "checkpoint" in own else ("checkpoint",)
-        mistakes.add(where, "needs for: its signal comes before that ends")
+        mistakes.add(where, "needs for: the signal is sent before that time ends")
     if values.get("bind") and values.get("image"):
         where = (*place, "bind") if "bind" in own else ("bind",)
         mistakes.add(where, "is for commands outside of a container")

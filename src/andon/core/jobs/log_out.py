@@ -8,7 +8,7 @@ _REAL_USERS = 1000  # logind leaves the IPC objects of system users alone
 
 
 class Place(StrEnum):
-    """Where a process stands among systemd's units; jobs that it starts stand there too."""
+    """Where a process is among systemd's units; jobs that it starts are there too."""
 
     SESSION = "session"  # a login: session-3.scope
     USER_MANAGER = "user manager"  # below user@1000.service
@@ -26,7 +26,7 @@ class LogOutEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogOutFacts:
-    """The login manager's settings for one user, and where this process stands."""
+    """The login manager's settings for one user, and where this process is."""
 
     systemd: bool = False  # whether a login manager runs here at all
     kills: bool = False  # KillUserProcesses, as far as it concerns this user
@@ -64,11 +64,11 @@ def log_out_words(facts: LogOutFacts) -> str:
     """One sentence for whoever submits a job."""
     effect = log_out_effect(facts)
     if effect is LogOutEffect.LIVES:
-        return "jobs go on when you log out"
+        return "jobs keep running when you log out"
     if effect is LogOutEffect.LOSES_SHARED_MEMORY:
         return (
-            "jobs go on when you log out, but your files in /dev/shm are removed then, which ends "
-            f"data loaders of PyTorch (RemoveIPC=yes); to keep them: {LINGER}"
+            "jobs keep running when you log out, but your files in /dev/shm are removed then, "
+            f"which ends data loaders of PyTorch (RemoveIPC=yes); to keep them: {LINGER}"
         )
     if facts.place is Place.USER_MANAGER:
         return f"logging out ends your jobs, because lingering is off; to keep them: {LINGER}"

@@ -1,4 +1,4 @@
-"""Which jobs are deleted: those that ended long ago, unless another one still waits for them."""
+"""Which jobs are deleted: those that ended long ago, unless another job still waits for them."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""How every job stands: from what lies in its folder, from the jobs it waits for, and the time."""
+"""The state of every job: from the files in its folder, the jobs it waits for, and the time."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

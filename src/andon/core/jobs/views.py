@@ -1,4 +1,4 @@
-"""A job as it is shown everywhere: its state with its reason, its place, and what it got."""
+"""A job as every view shows it: its state with its reason, its position, and its devices."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,7 +8,7 @@ from andon.core.processes.redaction import is_secret_name, redact
 from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.device_request import DeviceRequest
 
-NO_DISPATCHER = "no dispatcher has looked at it yet"
+NO_DISPATCHER = "no dispatcher has examined it yet"
 
 
 def views(

@@ -1,1 +1,1 @@
-"""Working through many items: what they are, which is next, and what became of them."""
+"""Processing many items: what they are, which is next, and how they ended."""

@@ -12,7 +12,7 @@ from andon.model.run import ItemState
 
 @dataclass(frozen=True, slots=True)
 class MapPolicy:
-    """How often an item is tried, and when the whole is given up."""
+    """How many times an item is tried, and when the whole map is given up."""
 
     retries: int = 0
     most_failures: int | None = None

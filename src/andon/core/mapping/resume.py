@@ -1,4 +1,4 @@
-"""What an earlier map has done already, and what is left of it."""
+"""What an earlier map has already done, and what is left to do."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""How the throughput of a map grows with its devices, and what holds it back."""
+"""How the throughput of a map grows with its devices, and what limits it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

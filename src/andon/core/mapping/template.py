@@ -1,4 +1,4 @@
-"""The command of a map, with the item in its place; no shell takes part."""
+"""The command of a map, with the item filled in; no shell is involved."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The lines between a map and a worker that stays: `--worker`.
+"""The lines between a map and a long-running worker (`--worker`).
 
 The map writes `{"index": 3, "item": "a.wav"}`, with the fields of a JSON item as `fields`; the
 worker answers `{"index": 3, "ok": true, "result": …}` or `{"index": 3, "ok": false, "error": "…"}`.

@@ -1,1 +1,1 @@
-"""Finds the largest size that fits by trying."""
+"""Finds the largest size that fits, by trial."""

@@ -16,7 +16,7 @@ def best(probes: Sequence[ProbeResult], name: str, model: str | None = None) -> 
     kinds = sorted({_kind(one) for one in fitting})
     if not fitting:
         models = ", ".join(sorted({one.model for one in named}))
-        raise Gone(f"{name} was not probed on {model}", hint=f"it was on: {models}")
+        raise Gone(f"{name} was not probed on {model}", hint=f"it was probed on: {models}")
     if len(kinds) > 1:
         raise Conflict(
             f"{name} was probed on {len(kinds)} kinds of devices: {', '.join(kinds)}",

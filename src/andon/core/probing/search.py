@@ -1,4 +1,4 @@
-"""Which size is tried next: doubling up to the first failure, then bisecting to 1 in 16."""
+"""Which size is tried next: doubling up to the first failure, then bisecting to 1/16."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A command with `{n}` where the size stands."""
+"""A command with `{n}` in place of the size."""
 
 import re
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ def check_template(command: Sequence[str]) -> None:
     if not any(PLACE in word for word in command):
         raise Invalid(
             f"the command has no {PLACE}, so every trial would be the same",
-            hint="write {n} where the size stands: andon probe -- python train.py --batch {n}",
+            hint="write {n} in place of the size: andon probe -- python train.py --batch {n}",
         )
     if PLACE in command[0]:
-        raise Invalid(f"{PLACE} cannot stand in the program's name")
+        raise Invalid(f"{PLACE} cannot be part of the program's name")
 
 
 def filled(command: Sequence[str], size: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Ending processes: which may be ended, in which order, and every sentence about it.
+"""Ending processes: which may be ended, in which order, and every message about it.
 
 `andon kill` and the key of `andon top` ask here. The signal itself is sent in `host/ending/`.
 """

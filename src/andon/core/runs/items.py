@@ -1,4 +1,4 @@
-"""Numbers the items of a run, their attempts and their times, so that a program need not."""
+"""Numbers the items of a run and their attempts, and keeps their times."""
 
 from dataclasses import dataclass, field
 

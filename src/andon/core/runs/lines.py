@@ -1,4 +1,4 @@
-"""Reads a record piece by piece: whole lines only, each once, and foreign ones counted."""
+"""Reads a record piece by piece: whole lines only, each once; invalid ones are counted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Which runs a search means: the one answer for every index, the command line and the server."""
+"""Which runs match a search: the same for every index, the command line and the server."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a program says about its run, as JSON that any reader can take."""
+"""What a program logs about its run, as JSON that any reader accepts."""
 
 import math
 from collections.abc import Mapping

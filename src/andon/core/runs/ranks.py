@@ -1,4 +1,4 @@
-"""Which processes are one run: the ranks of a distributed training, told by their environment."""
+"""Which processes are one run: the ranks of a distributed training, from their environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ Key = tuple[str, str]  # uuid and reading
 
 @dataclass(slots=True)
 class RunCurves:
-    """When there are too many spans, two become one; so what is long is coarse, and still whole."""
+    """When there are too many spans, pairs are merged: a long run is coarser, but complete."""
 
     began: float
     points: int = SERIES_POINTS

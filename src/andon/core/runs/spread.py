@@ -9,7 +9,7 @@ LEAST_RUNS = 3
 
 
 class Order(StrEnum):
-    """How one side's values lie to the other's."""
+    """How one side's values compare with the other's."""
 
     LOWER = "lower"
     HIGHER = "higher"

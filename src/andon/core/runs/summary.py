@@ -1,6 +1,6 @@
 """What a run used, device by device, from the sample lines of its record.
 
-Who writes a record and who reads an unfinished one add up the same lines here.
+The writer of a record and the reader of an unfinished one both use it.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What is said of a vendor that can be read in two ways: where the second is used, or fails too."""
+"""The message for a vendor that can be read in two ways: when the second is used, or fails too."""
 
 from dataclasses import replace
 

@@ -67,7 +67,7 @@ class TableKey:
 
 
 def _device(value: object) -> str | int:
-    """An index, `6:0`, a UUID or its beginning, or a PCI address."""
+    """An index, `6:0`, a UUID or its prefix, or a PCI address."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError
     text = str(value)

@@ -1,4 +1,4 @@
-"""Settings that a command is given, so that what it reads is what its lease is about."""
+"""Settings that are passed to a command, so that it reads the devices of its lease."""
 
 from andon.core.settings.resolution import Settings
 

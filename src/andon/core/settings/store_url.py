@@ -73,7 +73,7 @@ def file_of(url: StoreUrl) -> str:
         raise Invalid(f"{_shown(url.text)} has options", hint="write ? as %3F and # as %23")
     path = _without_host(url)
     if _BAD_ESCAPE.search(path):
-        raise Invalid(f"{_shown(url.text)} has a % that is no escape", hint="write % as %25")
+        raise Invalid(f"{_shown(url.text)} has a % that is not an escape", hint="write % as %25")
     try:
         path = unquote(path, errors="strict")
     except UnicodeDecodeError:
@@ -116,7 +116,7 @@ def _without_host(url: StoreUrl) -> str:
 def _check_sqlite(url: StoreUrl) -> None:
     path = file_of(url)
     if not path.isprintable() or path != path.strip():
-        raise Invalid(f"{_shown(url.text)} is no path", hint=EXAMPLES)
+        raise Invalid(f"{_shown(url.text)} is not a path", hint=EXAMPLES)
 
 
 def _check_memory(url: StoreUrl) -> None:

@@ -217,8 +217,8 @@ FIELDS = (
     ),
     Field(
         "runs_keep_days", "runs.keep_days", "ANDON_RUNS_KEEP_DAYS", NUMBER,
-        "how many days andon gc keeps the records of runs in the state folder; never fewer of "
-        "tagged ones and of baselines",
+        "how many days andon gc keeps the records of runs in the state folder; tagged ones and "
+        "those of baselines are always kept",
         1, 36500,
     ),
     Field(
@@ -236,7 +236,7 @@ FIELDS = (
     ),
     Field(
         "jobs_log_megabytes", "jobs.log_megabytes", "ANDON_JOBS_LOG_MEGABYTES", WHOLE,
-        "maximum size of a job's output; of a longer one the head and the tail are kept",
+        "maximum size of a job's output; beyond it only the head and the tail are kept",
         1, 1_000_000,
     ),
     Field(
@@ -245,7 +245,7 @@ FIELDS = (
     ),
     Field(
         "jobs_idle_seconds", "jobs.idle", "ANDON_JOBS_IDLE", SECONDS,
-        "how long the dispatcher of jobs stays after the last one has ended", 0, 86_400,
+        "how long the job dispatcher keeps running after the last job has ended", 0, 86_400,
     ),
     Field(
         "jobs_submit_over_http", "jobs.submit_over_http", "ANDON_JOBS_SUBMIT_OVER_HTTP", YES_OR_NO,

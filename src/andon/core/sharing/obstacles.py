@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class ObstacleKind(StrEnum):
-    """What is in the way, one word each."""
+    """What is in the way, in one word."""
 
     MASKED = "masked"  # hidden from this process
     NOT_REQUESTED = "not_requested"  # not among the devices requested

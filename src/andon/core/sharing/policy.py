@@ -1,4 +1,4 @@
-"""Limits per user that root sets for a machine: how many GPUs, for how long, how many in line."""
+"""Limits per user that root sets for a machine: how many GPUs, for how long, how many queued."""
 
 import re
 from collections.abc import Mapping

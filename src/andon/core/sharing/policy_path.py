@@ -1,3 +1,3 @@
-"""Where root's policy is; apart from it, because `submit` must import little."""
+"""The path of root's policy; a separate module, because `submit` must import little."""
 
 POLICY_PATH = "/etc/andon/policy.toml"

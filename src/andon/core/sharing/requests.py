@@ -79,7 +79,7 @@ class RequestOptions:
         Names, OptionText("Only GPUs with these labels.", "NAME,…", rest="labels")
     ] = ()
     devices: Annotated[
-        Names, OptionText("Only these GPUs: index, 3:0, UUID or its beginning.", "D,…", short="-d")
+        Names, OptionText("Only these GPUs: index, 3:0, UUID or its prefix.", "D,…", short="-d")
     ] = ()
     exclude: Annotated[Names, OptionText("Not these GPUs.", "D,…", short="-x")] = ()
     prefer: Annotated[Names, OptionText("Prefer these: model, label or device.", "D,…")] = ()

@@ -1,4 +1,4 @@
-"""How much each user has used lately: GPU hours that halve every week, as a server counts them."""
+"""How much each user has used recently: GPU hours that halve every week."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -10,7 +10,7 @@ from andon.model.topology.place import SWITCH
 
 
 class LinkKind(StrEnum):
-    """The best way between two devices, the closest first."""
+    """The best path between two devices, the closest first."""
 
     NVLINK = "nvlink"
     BOARD = "board"  # two chips of one card
@@ -54,7 +54,7 @@ _LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceLink:
-    """The way between two devices; `lanes` is the number of NVLinks."""
+    """The path between two devices; `lanes` is the number of NVLinks."""
 
     kind: LinkKind
     lanes: int = 0

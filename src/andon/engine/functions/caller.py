@@ -1,4 +1,4 @@
-"""Calls a function in a spawned process: once, or many times in one that stays.
+"""Calls a function in a spawned process: once, or many times in the same one.
 
 Never by fork: a child of a process that has used CUDA, or has threads, cannot use CUDA.
 """

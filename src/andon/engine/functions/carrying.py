@@ -1,7 +1,7 @@
-"""Makes bytes of a function and of values, for a process that is started, never forked.
+"""Serialises a function and values for a process that is started, never forked.
 
-A function that can be imported travels as its name. One of a notebook, of `__main__`, a lambda or
-one inside another function travels whole, which needs the package cloudpickle.
+A function that can be imported is sent as its name. One of a notebook, of `__main__`, a lambda or a
+nested function is sent whole, which needs the package cloudpickle.
 """
 
 import pickle

@@ -1,4 +1,4 @@
-"""What a person does with jobs: cancel, hold, resume, run again, put back, remove, move."""
+"""What a person can do with jobs: cancel, hold, resume, retry, requeue, remove, move."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ POLL_SECONDS = 0.05
 
 
 class CancelOutcome(StrEnum):
-    """What came of a request to cancel."""
+    """The result of a request to cancel."""
 
     ENDED = "already ended"
     CANCELLED = "cancelled"  # it had not started

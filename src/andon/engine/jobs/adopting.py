@@ -1,7 +1,7 @@
 """Gives a new supervisor to a job in a container whose supervisor was killed.
 
-The container goes on without both its supervisor and its client. The new supervisor locks the same
-claim, holds the same lease again, passes the container's output and writes its exit code.
+The container keeps running without its supervisor and its client. The new supervisor locks the same
+claim, holds the same lease again, passes on the container's output and writes its exit code.
 """
 
 import logging

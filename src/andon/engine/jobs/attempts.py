@@ -1,4 +1,4 @@
-"""The attempts that go on: their records, what came of them, and who is notified."""
+"""The running attempts: their records, their results, and who is notified."""
 
 import logging
 import threading
@@ -147,7 +147,7 @@ class AttemptKeeper:
 
 
 class Notifications:
-    """Sends messages about jobs beside the dispatcher, which must not wait for a network."""
+    """Sends messages about jobs in the background: the dispatcher must not wait for a network."""
 
     def __init__(self, send: Callable[[JobFacts], None]) -> None:
         self._send = send

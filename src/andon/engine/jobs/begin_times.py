@@ -1,4 +1,4 @@
-"""Before which time a job does not start, as people write it."""
+"""Parses the time before which a job must not start."""
 
 from contextlib import suppress
 from datetime import datetime, timedelta

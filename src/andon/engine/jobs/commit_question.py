@@ -1,4 +1,4 @@
-"""Asks git for a commit while other work goes on; `submit` asks before it imports the rest."""
+"""Asks git for a commit in the background; `submit` asks before it imports the rest."""
 
 import os
 import re
@@ -10,7 +10,7 @@ _COMMIT = re.compile(rb"[0-9a-f]{40,64}\n")
 
 
 class CommitQuestion:
-    """Asks for the commit of a folder beside other work."""
+    """Asks for the commit of a folder in the background."""
 
     def __init__(self, folder: str = ".") -> None:
         self._pid: int | None = None

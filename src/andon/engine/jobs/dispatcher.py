@@ -1,4 +1,4 @@
-"""The dispatcher of one user's jobs on one machine: looks, decides by the plan, starts, records."""
+"""The dispatcher of one user's jobs on one machine: scans, plans, starts and records them."""
 
 import logging
 import time
@@ -63,7 +63,7 @@ def kind_of(spec: JobSpec) -> Kind:
 
 
 class Dispatcher:
-    """Everything but the lock: whoever makes one holds it."""
+    """Everything but the lock, which the caller holds."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Dispatcher:
 
     def run(self) -> None:
         """Until there has been nothing to do for a while."""
-        failures = FailureLog("andon.jobs", "the dispatcher goes on after an error")
+        failures = FailureLog("andon.jobs", "the dispatcher continues after an error")
         while True:
             try:
                 self.step()

@@ -1,4 +1,4 @@
-"""Starts the dispatcher of a server's user whenever there is work for one and none runs."""
+"""Starts the dispatcher of a server's user whenever there is work for it and none is running."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,10 +14,10 @@ CLOSE_SECONDS = 1.0
 
 
 class DispatcherGuard:
-    """Looks every few seconds, in a thread of its own: a home may be on a network that hangs.
+    """Checks every few seconds, in its own thread: a home may be on a network that hangs.
 
-    A look costs two system calls while a dispatcher runs, and one while nothing has changed since
-    there was no work; only otherwise the jobs are read.
+    A check costs two system calls while a dispatcher runs, and one while nothing has changed since
+    there was no work; otherwise the jobs are read.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class DispatcherGuard:
             subscription,
             lambda snapshot: self.check(),
             "dispatcher guard",
-            FailureLog("andon.jobs", "jobs cannot be looked at; trying again"),
+            FailureLog("andon.jobs", "jobs cannot be checked; trying again"),
             taking=Taking.NEWEST,
             begin=self.check,
         )

@@ -1,4 +1,4 @@
-"""Makes the jobs of a file or a request ready to be queued, with what is known here."""
+"""Prepares the jobs of a file or a request for the queue."""
 
 import os
 import time
@@ -33,7 +33,7 @@ class JobQueue:
 
 @dataclass(frozen=True, slots=True)
 class FiledJob:
-    """What came of one job of a file: its first element, or the job that was there already."""
+    """The result of one job of a file: its first element, or the job that already existed."""
 
     spec: JobSpec
     is_new: bool = True

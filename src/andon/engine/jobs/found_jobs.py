@@ -1,4 +1,4 @@
-"""The jobs of a folder as a mapping; what the index kept of one is decoded when it is asked for."""
+"""The jobs of a folder as a mapping; an indexed job is decoded only when it is requested."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class FoundJobs(Mapping[int, JobFacts]):
 
 
 class KeptStandings:
-    """For whoever judges the same jobs again and again: what nothing can change is kept."""
+    """Caches the states of jobs that nothing can change any more."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[JobFacts, Standing | None]] = {}

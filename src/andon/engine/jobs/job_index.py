@@ -1,7 +1,7 @@
-"""The cache of what jobs were: rows of plain values with a checksum, rebuilt when it is missing.
+"""The cache of jobs: rows of plain values with a checksum, rebuilt when it is missing.
 
-A line of heads says how each job stands and where in the order: a list of ten thousand needs no
-more of most. Then comes a line for each job, which is decoded only if it is asked for.
+A first line has the state and the position of each job: a list of ten thousand needs no more of
+most. Then comes a line for each job, which is decoded only if it is asked for.
 
 Only andon writes it, whole, into a folder that no other user can write to; the checksum finds what
 was damaged or edited. So its values are taken as they are, which is ten times as fast.

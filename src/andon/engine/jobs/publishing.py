@@ -1,4 +1,4 @@
-"""Why jobs wait, for everyone who looks: `holdups.json`, written when it changes."""
+"""Publishes why jobs wait, in `holdups.json`, which is written when it changes."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ AHEAD = "jobs ahead of it wait for the same GPUs"
 
 
 class HoldupBoard:
-    """What the dispatcher tells others; at most a few times a second."""
+    """Writes why jobs wait, at most a few times a second."""
 
     def __init__(self, folder: JobsFolder) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""What a supervisor uses instead of modules of Python that take longer to import than it runs.
+"""Small replacements for Python modules that take longer to import than a supervisor runs.
 
 `json`, `socket`, `signal` and `contextlib` are thin layers over modules in C. What they add, such
 as enumerations, costs more than starting the interpreter, for each job.

@@ -1,6 +1,6 @@
 """The record of a job's run: begun by the dispatcher, continued by the next one after a kill.
 
-The record lies in the state folder, as the queue itself does, so its lines are written directly.
+The record is in the state folder, as the queue itself is, so its lines are written directly.
 """
 
 import os
@@ -236,7 +236,7 @@ def record_of(attempt: AttemptFacts) -> Path | None:
 
 
 class FactsFinder:
-    """Finds out what a job's folder and interpreter are; asked for many jobs, it asks them once."""
+    """Finds out the commit of a job's folder and its Python's versions, once for many jobs."""
 
     def __init__(self) -> None:
         self._versions: dict[str, tuple[float, RunFacts]] = {}

@@ -1,7 +1,7 @@
 """Reads the folder of jobs: everything once, afterwards only what changed.
 
-What a job's folder holds is kept with the folder's time. Where an attempt is going on, its own
-folder is looked at each time. `index.json` keeps the same between commands; it is only a cache.
+What a job's folder holds is kept with the folder's time. While an attempt is running, its own
+folder is read each time. `index.json` keeps the same between commands; it is only a cache.
 """
 
 import fcntl

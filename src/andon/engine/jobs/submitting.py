@@ -1,4 +1,4 @@
-"""What is known where a job is submitted: folder, user, masks, clocks, the commit of the folder."""
+"""The facts at submission of a job: folder, user, masks, clocks, the commit of the folder."""
 
 import os
 import re

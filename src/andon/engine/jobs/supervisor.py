@@ -1,9 +1,8 @@
 """Runs one attempt of a job: claims it, starts its command, waits, and writes how it ended.
 
-It runs by itself, without andon, so that it is small and nothing of a later version touches a job
-that runs; it imports two modules that lie beside it. Its standard input is a socket: the
-dispatcher sends what to do and the locked files of the lease. Without that it exits, and nothing
-has started.
+It runs by itself, without andon, so that it is small and an upgrade does not affect a running job;
+it imports two modules next to it. Its standard input is a socket: the dispatcher sends what to do
+and the locked files of the lease. Without that it exits, and nothing has started.
 """
 
 # ruff: noqa: PTH103, PTH104, PTH108, PTH118, PTH123

@@ -1,4 +1,4 @@
-"""Takes devices for jobs of one kind, real or simulated: decides by the plan, keeps tickets.
+"""Takes devices for jobs of one kind, real or simulated: follows the plan and keeps tickets.
 
 A dispatcher has at most four tickets in the queue between users, for its first jobs that wait.
 """
@@ -50,7 +50,7 @@ class HoldupWords:
 
 @dataclass(slots=True)
 class TakingRound:
-    """One look at the devices, and what came of it."""
+    """One reading of the devices, and its result."""
 
     view: AvailabilityView
     plan: DispatchPlan

@@ -1,1 +1,1 @@
-"""Works through many items with one worker per device."""
+"""Processes many items with one worker per device."""

@@ -88,7 +88,7 @@ class WorkPlace:
 
 
 class WorkPlaces(Protocol):
-    """Gives out places one by one."""
+    """Provides places one by one."""
 
     @property
     def most(self) -> int:

@@ -1,4 +1,4 @@
-"""The workers of a map: they grow with the devices, and each leaves when no item is left for it."""
+"""The workers of a map: one per place, each until no item is left for it."""
 
 import signal
 import threading
@@ -20,7 +20,7 @@ RETRY_SECONDS = 5.0  # after a refusal that may pass
 
 
 class MapListener(Protocol):
-    """Is told what happens, in the order of each item; from several threads at once."""
+    """Is notified of what happens, in order for each item; from several threads at once."""
 
     def joined(self, place: WorkPlace) -> None: ...
     def left(self, place: WorkPlace) -> None: ...

@@ -1,4 +1,4 @@
-"""One map from its first device to its summary: the workers, the record, and who is told."""
+"""One map from its first device to its summary: the workers, the record and the listeners."""
 
 import threading
 import time
@@ -52,7 +52,7 @@ class MapProgress:
 
 @dataclass(frozen=True, slots=True)
 class MapResult:
-    """What became of a map."""
+    """The result of a map."""
 
     progress: MapProgress
     used: tuple[str, ...]  # the labels of its devices, once for each worker

@@ -1,4 +1,4 @@
-"""The calls of a worker that stays: one process per place, one line per item."""
+"""The calls of a long-running worker: one process per place, one line per item."""
 
 import contextlib
 import os

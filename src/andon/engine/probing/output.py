@@ -1,4 +1,4 @@
-"""Takes all output of a trial: keeps the end of it, and looks for lines while it comes."""
+"""Reads all output of a trial: keeps the end of it, and searches lines as they arrive."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Reads the files of run records: of a finished one only its ends, of a large one never all."""
+"""Reads the files of run records: only the two ends of a finished one, never all of a large one."""
 
 import os
 from collections.abc import Iterator
@@ -87,7 +87,7 @@ def open_record(path: Path) -> BinaryIO:
     except NotRegular as exc:
         raise Invalid(f"{path} is not a regular file", hint="name the record of a run") from exc
     except PermissionError as exc:
-        raise Denied(f"{path} cannot be read", hint="its owner may make it readable") from exc
+        raise Denied(f"{path} cannot be read", hint="ask its owner to make it readable") from exc
     except (OSError, ValueError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else "not a path"
         raise Unavailable(f"{path}: {reason}") from exc
@@ -98,7 +98,9 @@ def delete_record(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except PermissionError as exc:
-        raise Denied(f"{path} cannot be deleted", hint="its folder belongs to another") from exc
+        raise Denied(
+            f"{path} cannot be deleted", hint="its folder belongs to another user"
+        ) from exc
     except OSError as exc:
         raise Unavailable(f"{path} cannot be deleted: {exc.strerror}") from exc
     with suppress(OSError):
@@ -202,8 +204,8 @@ def _result(
 
 def _foreign(path: Path, size: int, reader: RecordLines) -> Invalid:
     if not size:
-        return Invalid(f"{path} is empty", hint="a run that has begun writes its first line")
+        return Invalid(f"{path} is empty", hint="a run writes its first line when it begins")
     if not reader.unreadable and reader.is_partial:
-        return Invalid(f"{path} holds only half a line", hint="the run ended as it began")
-    why = reader.first_problem or "it does not begin with the begin of a run"
+        return Invalid(f"{path} holds only half a line", hint="the run ended just after it began")
+    why = reader.first_problem or "its first line is not the beginning of a run"
     return Invalid(f"{path} is not the record of a run: {why}", hint="andon run writes such files")

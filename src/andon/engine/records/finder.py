@@ -1,4 +1,4 @@
-"""Finds runs: keeps the index in step with the records, and knows which one a word means."""
+"""Finds runs: keeps the index in step with the records, and resolves the names of runs."""
 
 import os
 import time
@@ -46,7 +46,7 @@ class CollectedRecords:
 
 
 class RunFinder:
-    """One index and the folder where records lie by default."""
+    """One index, and the default folder of records."""
 
     def __init__(
         self, index: RunIndex, folder: Path, clock: Callable[[], float] = time.time
@@ -130,7 +130,7 @@ class RunFinder:
             self.refresh()
             found = self.index.beginning(word, MOST_CANDIDATES + 1)
         if not found:
-            hint = "andon runs lists them; a file is named by its path"
+            hint = "andon runs lists them; name a file by its path"
             raise Gone(f"there is no run {word[:40]!r}", hint=hint)
         if len(found) > 1 and found[0].id != word:
             raise _ambiguous(word, found)
@@ -230,6 +230,6 @@ def _ambiguous(word: str, found: Sequence[RunRow]) -> Conflict:
     count = f"more than {MOST_CANDIDATES}" if more else str(len(found))
     return Conflict(
         f"{count} runs begin with {word[:40]!r}",
-        hint="give more of its id",
+        hint="give more of the id",
         mistakes=tuple(f"{row.id}  {row.name}  {time.ctime(row.began)}" for row in shown),
     )

@@ -1,4 +1,4 @@
-"""Takes over a lease whose supervisor was killed while its container runs on.
+"""Takes over a lease whose supervisor was killed while its container keeps running.
 
 The container is found by its label. The new lease has the same id, devices and end; it is written
 before the old file is removed, so the devices are withheld throughout.
@@ -33,7 +33,7 @@ def adopt(book: Book, executor: Executor, name: str, uid: int) -> AdoptedWork:
     work = next(iter(_running(executor, found.id)), None)
     if work is None:
         raise Gone(
-            f"no container of lease {found.id} is running", hint="its devices are released by then"
+            f"no container of lease {found.id} is running", hint="its devices have been released"
         )
     since = time.time()
     return AdoptedWork(hold_again(book, found.id, uid, myself()), work, executor, since)
@@ -66,7 +66,7 @@ def _orphan(entries: Sequence[BookEntry], name: str, uid: int) -> tuple[Lease, B
             hint="andon leases lists them",
         )
     if len({lease.id for lease, _ in orphans}) > 1:
-        raise Invalid(f"{len(orphans)} leases begin with {name[:40]!r}", hint="type more of the id")
+        raise Invalid(f"{len(orphans)} leases begin with {name[:40]!r}", hint="give more of the id")
     return orphans[0]
 
 

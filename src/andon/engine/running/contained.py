@@ -1,4 +1,4 @@
-"""A command in a container: made for a lease, named in it, started, followed, ended and removed."""
+"""A command in a container: created for a lease, named in it, started, followed and removed."""
 
 import os
 import time

@@ -1,7 +1,7 @@
-"""The command that runs another one in a container, as a process that outlives who started it.
+"""The command that runs another one in a container, as a process that outlives its parent.
 
-It makes the container, writes it into the lease, starts and follows it, and removes it at the end,
-whether or not the job or the map that wanted it is still there.
+It creates the container, writes its id into the lease, starts and follows it, and removes it at the
+end, whether or not the job or the map that requested it still exists.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What is found out beside the start of a run: the commit of its folder, the versions it uses."""
+"""Facts that are found out while a run starts: the commit of its folder, the versions it uses."""
 
 import os
 import re
@@ -55,7 +55,10 @@ def git_state(folder: str | None = None) -> tuple[GitState | None, str | None]:
     commit = _output(command, SECONDS, folder)
     if commit is None or not re.fullmatch(r"[0-9a-f]{40,64}", commit.strip()):
         slow = time.monotonic() >= end
-        return None, "git took too long" if slow else "the folder is in no repository with a commit"
+        return (
+            None,
+            "git took too long" if slow else "the folder is not in a repository with a commit",
+        )
     status = ["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]
     changes = _output(status, end - time.monotonic(), folder)
     return GitState(commit.strip(), None if changes is None else bool(changes.strip())), None
@@ -84,10 +87,10 @@ def versions_of(
     """Of a command that is found along this PATH; and why there are none."""
     python = interpreter_of(command, path)
     if python is None:
-        return {}, "the command is not run by a Python that is known"
+        return {}, "the command is not run by a known Python"
     said = _output([python, "-c", _ASK.format(names=PACKAGES)], SECONDS)
     if said is None:
-        return {}, f"{python} did not say within {SECONDS:.0f} s"
+        return {}, f"{python} did not answer within {SECONDS:.0f} s"
     found = dict(line.split(" ", 1) for line in said.splitlines() if " " in line)
     return found, None if found else f"{python} has none of {', '.join(PACKAGES)}"
 

@@ -1,4 +1,4 @@
-"""Lines for a file, through a process that may be held up: whoever writes them never waits."""
+"""Writes lines to a file through a process that may block, so that the caller never waits."""
 
 import os
 import select

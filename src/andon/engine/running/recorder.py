@@ -78,7 +78,7 @@ class SampleWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run ended, as far as its recorder must be told."""
+    """How a run ended, as far as its recorder needs to know."""
 
     state: RunState
     exit_code: int | None = None
@@ -91,7 +91,7 @@ class RunOutcome:
 
 
 class RunRecorder:
-    """One run. A folder that does not respond, or is full, never holds it up."""
+    """One run. A folder that does not respond, or is full, never delays it."""
 
     def __init__(
         self,

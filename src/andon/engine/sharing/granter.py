@@ -51,7 +51,7 @@ class Terms:
 
 
 class NoLongerWanted(AndonError):
-    """Whoever asked for devices has no use for them any more."""
+    """The caller no longer needs the devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Grant:
 
 @dataclass(slots=True)
 class GrantAttempt:
-    """One request on its way through the queue."""
+    """One request in the queue."""
 
     request: DeviceRequest
     terms: Terms

@@ -1,4 +1,4 @@
-"""Remembers between requests that do not wait which users left available devices untaken."""
+"""Remembers which users left available devices untaken, for requests that do not wait."""
 
 import json
 import os

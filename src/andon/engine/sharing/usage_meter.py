@@ -1,4 +1,4 @@
-"""Counts each user's GPU hours for the order in line, where this server may do so."""
+"""Counts each user's GPU hours for the order of the queue, if this server may do so."""
 
 import os
 from collections.abc import Callable, Mapping

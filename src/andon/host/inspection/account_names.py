@@ -1,4 +1,4 @@
-"""The names of users; apart from processes, because `submit` must import little."""
+"""The names of users; a separate module, because `submit` must import little."""
 
 from functools import lru_cache
 

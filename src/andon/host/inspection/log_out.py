@@ -1,4 +1,4 @@
-"""Reads what a log-out does here: logind's settings, lingering, where this process stands."""
+"""Reads what a log-out does here: logind's settings, lingering, where this process is."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The state of this machine's andon, apart from that of other machines on the same home.
+"""The state folder of this machine, separate from those of other machines that share the home.
 
 An earlier andon kept these files in the folder above; they are moved here once.
 """

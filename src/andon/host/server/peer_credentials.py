@@ -1,4 +1,4 @@
-"""Who is at the other end of a local socket, as the kernel says."""
+"""Who is at the other end of a local socket, according to the kernel."""
 
 import socket
 import struct

@@ -1,6 +1,6 @@
 """The state folder of a user, and the token in it: used only by the user who owns it.
 
-A machine's own state lies below it: see node_folder.
+A machine's own state is below it: see node_folder.
 """
 
 import os

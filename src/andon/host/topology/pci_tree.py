@@ -1,4 +1,4 @@
-"""Where a PCI device is, from the kernel's files: no driver is asked, and no device is woken."""
+"""Where a PCI device is, from the kernel's files: no driver is called, and no device is woken."""
 
 import re
 from pathlib import Path

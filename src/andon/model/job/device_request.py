@@ -1,4 +1,4 @@
-"""A request for devices; apart from leases, because `submit` must import little."""
+"""A request for devices; separate from leases, because `submit` must import little."""
 
 from dataclasses import dataclass
 from enum import StrEnum

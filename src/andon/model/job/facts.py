@@ -8,7 +8,7 @@ from andon.model.job.spec import JobSpec
 
 
 class JobState(StrEnum):
-    """How a job stands."""
+    """The state of a job."""
 
     WAITING = "waiting"
     HELD = "held"  # until `andon jobs resume`
@@ -102,7 +102,7 @@ class AttemptFacts:
 
 @dataclass(frozen=True, slots=True)
 class JobNote:
-    """A wish about a job: cancel it, or run it again. `attempt` says which one it is about."""
+    """A request about a job: cancel it, or run it again. `attempt` says which one it is about."""
 
     attempt: int
     at: float

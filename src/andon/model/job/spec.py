@@ -1,4 +1,4 @@
-"""A job as it was submitted; apart from the rest, because `submit` must import little."""
+"""A job as it was submitted; a separate module, because `submit` must import little."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ CHECKPOINT_SECONDS = 60.0
 
 
 class NotifyWhen(StrEnum):
-    """When people are notified of a job."""
+    """When people are notified about a job."""
 
     END = "end"
     FAIL = "fail"
@@ -25,7 +25,7 @@ class NotifyWhen(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A signal that a job gets before its time is over."""
+    """A signal that a job gets before its time is up."""
 
     signal: str = "USR1"
     seconds: float = CHECKPOINT_SECONDS

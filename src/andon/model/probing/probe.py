@@ -1,4 +1,4 @@
-"""A probe: trials of one command with growing sizes, and the largest size that fits."""
+"""A probe: trials of one command with different sizes, and the largest size that fits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -35,7 +35,7 @@ RETRY_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A snapshot with its lamps and alerts; or only what there is to say."""
+    """A snapshot with its lamps and alerts; or only a message."""
 
     snapshot: Snapshot | None = None
     lamps: LampBoard | None = None
@@ -47,7 +47,7 @@ class Tick:
 
 @dataclass(slots=True)
 class SharedAlerts:
-    """The alerts of a server that watches, read elsewhere; None where none does."""
+    """The alerts of a server, read elsewhere; None without a server."""
 
     alerts: tuple[Alert, ...] | None = None
     past: deque[Snapshot] = field(default_factory=lambda: deque(maxlen=KEPT))

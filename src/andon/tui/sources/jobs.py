@@ -12,7 +12,7 @@ SHOWN_JOBS = 200
 
 
 class JobReader:
-    """Keeps the queue open: a look reads only what changed."""
+    """Keeps the queue open: each poll reads only what changed."""
 
     def __init__(self) -> None:
         self._queue: Queue | None = None

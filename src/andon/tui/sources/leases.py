@@ -1,4 +1,4 @@
-"""Who holds, waits for and may have devices: read again when something has changed."""
+"""Who holds, waits for and can get devices; read again when something has changed."""
 
 import os
 import time
@@ -20,8 +20,7 @@ Traces = tuple[frozenset[tuple[str, int]], tuple[int, ...]]
 
 
 class LeaseReader:
-    """A reading looks at every process on a device, so it is made when the books or the processes
-    have changed, and else every ten seconds."""
+    """Reads when the books or the processes have changed, and otherwise every ten seconds."""
 
     def __init__(self, settings: "Settings", feed: Feed) -> None:
         self._settings, self._feed = settings, feed

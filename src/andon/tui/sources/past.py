@@ -1,4 +1,4 @@
-"""The readings from before top began: what a server remembers, or the history on disk."""
+"""The readings from before top started: what a server remembers, or the history on disk."""
 
 import os
 import threading

@@ -1,5 +1,5 @@
-"""Reads what is beside the samples in a thread of its own: leases, host use, runs, reasons, the
-past. A file system that hangs delays these, and no key."""
+"""Reads leases, runs, reasons and the past in its own thread: a hanging file system delays no
+key."""
 
 import threading
 import time

@@ -25,7 +25,7 @@ WAIT_SECONDS = 0.5  # how long a source may block before it is asked again
 
 
 class SnapshotSource(Protocol):
-    """Snapshots one after the other; `get` returns None when none came within a moment."""
+    """Snapshots one after the other; `get` returns None when none arrived within a moment."""
 
     words: str
 
@@ -248,7 +248,7 @@ def _server_here(
 
 
 class ServerReturn:
-    """Looks in a thread whether this machine's server is there again: a request may take long."""
+    """Checks in a thread whether this machine's server is back: a request may take long."""
 
     def __init__(self, choices: Choices, interval_seconds: float) -> None:
         self.found: ServerSnapshots | None = None

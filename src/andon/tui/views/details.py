@@ -161,7 +161,7 @@ def _memory_graph(page: Page, frame: Frame, pid: int, started: float | None, hei
     count = values_across(frame.width, frame.ascii_only)
     values = frame.histories.process_memory(pid, started, at, span, count)
     top = max((value for value in values if value is not None), default=1.0) * 1.1 or 1.0
-    title = f"its GPU memory over {human_seconds(span)}, as far as top has seen it"
+    title = f"its GPU memory over {human_seconds(span)}, as far as top has recorded it"
     page.add(say(title, "dim"))
     for text in graph(values, frame.width, height, top, frame.ascii_only):
         page.add(say(text, "cyan"))

@@ -54,7 +54,7 @@ def _named(name: str | None) -> ModelFacts:
     if name is None:
         raise Invalid("no model is named", hint=_BY_NAME)
     if name.isprintable() and parameters_in_name(name) is None:
-        raise Invalid(f"the name {name[:60]!r} tells no size", hint=_BY_NAME)
+        raise Invalid(f"the name {name[:60]!r} does not contain a size", hint=_BY_NAME)
     return name_facts(name)
 
 

@@ -7,7 +7,7 @@ from andon.model.job import JobView
 
 @dataclass(frozen=True, slots=True)
 class OthersWaiting:
-    """What the lease book tells of another user's jobs: a place in line, and how many follow."""
+    """What the book says about another user's jobs: a place in the queue, and how many follow."""
 
     user: str
     position: int
@@ -27,7 +27,7 @@ class JobCounts:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Jobs of the user who runs the server, the newest first; of others what the book tells."""
+    """Jobs of the user who runs the server, newest first; for other users, what the book says."""
 
     at: float
     user: str
@@ -42,7 +42,7 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """The end of a job's output; `start` is where the text begins in the file, `end` where."""
+    """The end of a job's output; `start` and `end` are the positions of the text in the file."""
 
     job: int
     attempt: int | None
@@ -54,7 +54,7 @@ class JobLog:
 
 @dataclass(frozen=True, slots=True)
 class JobCancelled:
-    """What came of a request to cancel."""
+    """The result of a request to cancel."""
 
     job: int
     outcome: str

@@ -85,7 +85,7 @@ class RunPage:
 
 @dataclass(frozen=True, slots=True)
 class ChosenDevice:
-    """A device that could have been chosen, as it stood then."""
+    """A device that could have been chosen, as it was at that time."""
 
     index: int
     name: str
@@ -244,7 +244,7 @@ class RunMarks:
 
 @dataclass(frozen=True, slots=True)
 class RunUpdate:
-    """The live event `run`: what came since the last one."""
+    """The live event `run`: what is new since the last one."""
 
     id: str
     state: RunState

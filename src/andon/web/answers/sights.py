@@ -1,4 +1,4 @@
-"""What callers do not see: the command lines of others."""
+"""Hides what callers may not see: the command lines of others."""
 
 from collections.abc import Sequence
 from dataclasses import replace

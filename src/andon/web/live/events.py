@@ -343,7 +343,7 @@ class Live:
             reason = "no such event to subscribe to"
             return {"error": {"kind": "gone", "reason": reason, "hint": self._events()}}
         if wanted and what not in client.wants and run_in(what) and is_too_many(client.wants):
-            reason = f"{MOST_RUNS} runs are the most that one client can follow"
+            reason = f"one client can follow at most {MOST_RUNS} runs"
             return {"error": {"kind": "conflict", "reason": reason, "hint": "unsubscribe"}}
         (client.wants.add if wanted else client.wants.discard)(what)
         change = self._server.enter_room if wanted else self._server.leave_room

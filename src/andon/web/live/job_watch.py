@@ -1,4 +1,4 @@
-"""Live events of jobs: each job that changed, for those who look at the page."""
+"""Live events of jobs: each job that changed, for clients that have the page open."""
 
 from collections.abc import Awaitable, Callable, Collection
 
@@ -18,7 +18,7 @@ Emit = Callable[[str, Prepared, str, Sight], Awaitable[None]]
 
 
 class JobWatch:
-    """Nothing is read while nobody looks."""
+    """Nothing is read while no client is subscribed."""
 
     def __init__(self, jobs: ServerJobs, reader: HistoryReader) -> None:
         self._jobs, self._reader = jobs, reader

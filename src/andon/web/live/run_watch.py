@@ -1,4 +1,4 @@
-"""Live events of runs: reads new bytes of the records that somebody looks at, and of no others."""
+"""Live events of runs: reads new bytes of only those records that a client has open."""
 
 import re
 import time
@@ -34,7 +34,7 @@ def is_too_many(wants: Collection[str]) -> bool:
 
 
 class RunWatch:
-    """Nothing is read while nobody looks."""
+    """Nothing is read while no client is subscribed."""
 
     def __init__(
         self,

@@ -239,7 +239,7 @@ def _outcome(name: str, error: AndonError | None) -> wire.Json:
 
 def _silence(given: SilenceRequest, snapshot: Snapshot) -> Silence:
     if given.device is not None and given.subject is not None:
-        raise Invalid("device and subject exclude each other", hint="give only one of them")
+        raise Invalid("device and subject cannot be combined", hint="give only one of them")
     subject = given.subject
     if given.device is not None:
         subject = device_named(str(given.device), snapshot.devices).device.uuid

@@ -1,7 +1,8 @@
 """The REST routes.
 
 What only reads the last snapshot is answered in the event loop. What takes longer runs in threads,
-and what anyone can make expensive in a separate one (`reading`), where it delays only its kind.
+and what anyone can make expensive in a separate one (`reading`), where it delays only requests of
+its kind.
 """
 
 import math

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 256 * 1024
 _Text = Annotated[str, Query(max_length=200)]
-_RunName = Annotated[str, Path(max_length=64, description="an id, or its beginning")]
+_RunName = Annotated[str, Path(max_length=64, description="an id, or its prefix")]
 
 
 def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryReader) -> None:
@@ -75,7 +75,9 @@ def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryRead
         """The record itself, andon.run/1, for those who may see the run's command."""
         found, sight = _there(runs), sight_in(request.scope)
         if sight == BLIND:  # before anything is read: anyone can ask
-            raise Denied("records are for those who signed in", hint="sign in: andon open")
+            raise Denied(
+                "records are only for users who have signed in", hint="sign in: andon open"
+            )
         record = await reader.do(lambda: found.download(sight, run))
         named = f"attachment; filename*=UTF-8''{quote(record.name)}"
         return StreamingResponse(

@@ -94,7 +94,7 @@ class DeviceGroup(click.Group):
 
 
 @click.group(cls=DeviceGroup, invoke_without_command=True)
-@device_option("devices", f"Only alerts of these GPUs: {DEVICE_FORMS}.")
+@device_option("devices", f"Only alerts for these GPUs: {DEVICE_FORMS}.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.alerts/1: UTC, bytes.")
 @click.option("--follow", "-f", is_flag=True, help="Keep running and print changes.")
 @click.option(
@@ -112,7 +112,7 @@ class DeviceGroup(click.Group):
     is_flag=True,
     help="Exit with the worst level: 0 none, 10 info, 11 warning, 12 critical.",
 )
-@thresholds_option("Judge by this value, e.g. thermal_celsius=75; samples this node.")
+@thresholds_option("Use this threshold, e.g. thermal_celsius=75; samples this node.")
 @elsewhere
 @shared
 @click.pass_context

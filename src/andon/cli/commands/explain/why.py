@@ -29,7 +29,7 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
 
 
 @click.command()
-@with_devices("The GPU to explain: index, 3:0, UUID or its beginning.")
+@with_devices("The GPU to explain: index, 3:0, UUID or its prefix.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.why/1: UTC, bytes.")
 @click.option(
     "--seconds",
@@ -39,24 +39,24 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
     metavar="S",
     help="How long to sample: 10, 2m. Leaks take more than a minute.",
 )
-@click.option("--job", metavar="JOB", help="Why this job waits, and who is in front of it.")
+@click.option("--job", metavar="JOB", help="Explain why this job waits, and who is ahead.")
 @elsewhere
 @shared
 def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> int:
     """Say why a device is hot, slow, full, loud, idle or silent, and what to do.
 
-    Without DEVICE (index, 3:0, UUID or its beginning, PCI address) the one that most needs
-    attention is explained, and the others get a line each. Each reason comes with its evidence;
-    a value that cannot be read counts as unknown.
+    Without DEVICE (index, 3:0, UUID or its prefix, PCI address) the one that most needs attention
+    is explained, and the others get a line each. Each reason comes with its evidence; a value that
+    cannot be read counts as unknown.
     """
     if job is not None:
         if devices or chosen().url is not None:
-            raise click.UsageError("--job explains a job of this machine, and no GPU")
+            raise click.UsageError("--job explains a job of this machine; leave out the GPU")
         from andon.cli.commands.explain.why_job import why_job
 
         return why_job(chosen(), job, as_json)
     if len(devices) > 1:
-        raise click.UsageError("name one GPU: each is explained by itself")
+        raise click.UsageError("name only one GPU")
     device = devices[0] if devices else None
     server = watching_server(chosen())
     snapshots = sampled(chosen(), server, seconds, device)

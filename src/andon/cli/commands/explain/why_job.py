@@ -1,4 +1,4 @@
-"""`andon why --job 12`: why a job waits, who holds what it needs, and who is in front of it."""
+"""`andon why --job 12`: why a job waits, who holds what it needs, and who is ahead of it."""
 
 from typing import TYPE_CHECKING
 
@@ -59,12 +59,12 @@ def _lines(view: "JobView", ahead: "list[JobView]", others: "tuple[WaitingRow, .
     if ahead:
         named = ", ".join(f"{one.label} {one.name}" for one in ahead[:MOST_AHEAD])
         more = f" and {len(ahead) - MOST_AHEAD} more" if len(ahead) > MOST_AHEAD else ""
-        lines.append(say(f"  in front, of yours: {named}{more}"))
+        lines.append(say(f"  your jobs ahead: {named}{more}"))
     for row in others[:MOST_AHEAD]:
         jobs = f", {row.jobs_behind} more jobs behind it" if row.jobs_behind else ""
         used = "" if row.gpu_hours is None else f", {row.gpu_hours:g} recent GPU hours"
         many = "s" * (row.gpus != 1)
-        lines.append(say(f"  in line {row.position}: {row.user}, {row.gpus} GPU{many}{jobs}{used}"))
+        lines.append(say(f"  queue {row.position}: {row.user}, {row.gpus} GPU{many}{jobs}{used}"))
     return lines
 
 

@@ -44,7 +44,7 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
 
 @click.command(epilog=JOB_FORMS)
 @job_words
-@click.option("--timeout", "-t", type=duration, metavar="TIME", help="Wait no longer.")
+@click.option("--timeout", "-t", type=duration, metavar="TIME", help="Maximum wait.")
 @shared
 def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
     """Wait until jobs have ended; the exit code is that of the worst one."""
@@ -110,12 +110,12 @@ rm = _acting(
 
 @click.command(epilog=JOB_FORMS)
 @click.argument("job", metavar="JOB")
-@click.option("--first", is_flag=True, help="In front of all others.")
-@click.option("--last", is_flag=True, help="Behind all others.")
-@click.option("--before", metavar="JOB", help="Right in front of this one.")
+@click.option("--first", is_flag=True, help="Move it to the front.")
+@click.option("--last", is_flag=True, help="Move it to the end.")
+@click.option("--before", metavar="JOB", help="Move it right before this one.")
 @shared
 def move(job: str, first: bool, last: bool, before: str | None) -> int:
-    """Change the place of a job among your own of the same priority."""
+    """Change a job's position among your own of the same priority."""
     from andon.app.jobs import wake
     from andon.core.jobs.naming import one_meant
     from andon.engine.jobs import acts
@@ -135,11 +135,11 @@ def move(job: str, first: bool, last: bool, before: str | None) -> int:
 @click.command()
 @shared
 def pause() -> int:
-    """Start no more jobs until andon jobs start; those that run go on."""
+    """Start no more jobs until andon jobs start; running ones continue."""
     from andon.engine.jobs.folder import open_jobs_folder
 
     open_jobs_folder().pause()
-    notice("paused; andon jobs start goes on", chosen())
+    notice("paused; to resume: andon jobs start", chosen())
     return 0
 
 

@@ -13,12 +13,12 @@ SLACK_SECONDS = 5.0
 
 @click.command(epilog=JOB_FORMS)
 @job_words
-@click.option("--no-wait", is_flag=True, help="Do not wait for running ones to end.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for running jobs to end.")
 @shared
 def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
-    """Cancel jobs: those that wait never start; those that run get SIGTERM, then SIGKILL.
+    """Cancel jobs: waiting ones never start; running ones get SIGTERM, then SIGKILL.
 
-    Between the two lies the job's --grace. A process that survives both is named.
+    The job's --grace is the time between the two. A process that survives both is named.
     """
     from andon.app.jobs import wake
     from andon.engine.jobs import acts
@@ -37,7 +37,7 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
             stopping.append(facts)
         elif outcome is acts.CancelOutcome.ENDED:
             state = queue.standings[facts.spec.number].state
-            words = "was cancelled before" if state is JobState.CANCELLED else "has ended already"
+            words = "was already cancelled" if state is JobState.CANCELLED else "has ended already"
             notice(f"job {facts.spec.label} {words}", choices)
         else:
             notice(f"job {facts.spec.label} cancelled", choices)

@@ -62,7 +62,7 @@ def _refuse_options(asked: Mapping[str, Any]) -> None:
     ]
     if given:
         option = next(p for p in context.command.params if p.name == given[0]).opts[0]
-        raise Invalid(f"{option} cannot stand beside a job file", hint="write it into the file")
+        raise Invalid(f"{option} cannot be combined with a job file", hint="write it into the file")
 
 
 def _check_images(jobs: "Sequence[FileJob]") -> None:

@@ -24,7 +24,7 @@ COMMANDS = {
     "hold": ("acts:hold", "Keep jobs from starting."),
     "resume": ("acts:resume", "Let held jobs start."),
     "rm": ("acts:rm", "Delete ended jobs with their output."),
-    "move": ("acts:move", "Change the place of a job among yours."),
+    "move": ("acts:move", "Change a job's position among yours."),
     "pause": ("acts:pause", "Start no more jobs."),
     "start": ("acts:start", "Start jobs again after a pause."),
 }
@@ -37,23 +37,23 @@ COMMANDS = {
     commands=COMMANDS,
     invoke_without_command=True,
 )
-@click.option("--all", "everything", is_flag=True, help="All that wait, and all that have ended.")
+@click.option("--all", "everything", is_flag=True, help="Show all waiting and all ended jobs.")
 @click.option(
     "--state",
     type=click.Choice([str(one) for one in JobState]),
     metavar="STATE",
     help=f"Only jobs in this state: {', '.join(JobState)}.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Then a line for each change, until all ended.")
+@click.option("-f", "--follow", is_flag=True, help="Then print each change until all have ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
 @shared
 @click.pass_context
 def jobs(
     context: click.Context, everything: bool, state: str | None, follow: bool, as_json: bool
 ) -> int | None:
-    """List your jobs on this machine: those that run and wait, and the last that ended.
+    """List your jobs on this machine: running, waiting, and the last that ended.
 
-    A job that waits says why, and at which place it stands among yours.
+    For a waiting job it shows why it waits, and its position among yours.
     """
     if context.invoked_subcommand is not None:
         return None

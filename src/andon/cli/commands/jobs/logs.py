@@ -1,4 +1,4 @@
-"""`andon logs`: the output of a job, once or as it goes on."""
+"""`andon logs`: the output of a job, once or while it runs."""
 
 import os
 import sys
@@ -32,9 +32,13 @@ def count(text: str | int) -> int:
 
 @click.command(epilog=JOB_FORMS)
 @click.argument("job", metavar="JOB", default="@")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-@click.option("-n", "lines", type=count, metavar="N", help=f"The last N lines; 0: all [{LINES}].")
-@click.option("--attempt", type=count, metavar="N", help="Of this attempt [default: the last].")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the job has ended.")
+@click.option(
+    "-n", "lines", type=count, metavar="N", help=f"Print the last N lines; 0 for all [{LINES}]."
+)
+@click.option(
+    "--attempt", type=count, metavar="N", help="Output of this attempt [default: the last]."
+)
 @shared
 def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
     """Print the output of a job, standard output and standard error together."""

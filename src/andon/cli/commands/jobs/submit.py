@@ -74,15 +74,22 @@ def checkpoint(text: str) -> "Checkpoint":
 @priority_option
 @for_option("Stop the command after this time: 2h.")
 @bind_option
-@click.option("--grace", type=duration, metavar="TIME", help="From SIGTERM to SIGKILL [30s].")
+@click.option("--grace", type=duration, metavar="TIME", help="Time from SIGTERM to SIGKILL [30s].")
 @click.option("--name", metavar="NAME", help="Name of the job and its run.")
 @click.option("--after", multiple=True, metavar="JOB,…", help="Start when these have succeeded.")
 @click.option("--after-any", multiple=True, metavar="JOB,…", help="Start when these have ended.")
-@click.option("--begin", type=begin_moment, metavar="TIME", help="Not before: 2h, 22:30.")
-@click.option("--array", metavar="0-9[%N]", help="A job for each index; at most N at once.")
-@click.option("--retries", type=retries, metavar="N", help="Start again after a failure.")
-@click.option("--retry-lost", is_flag=True, help="Start again after a crash of the machine.")
-@click.option("--retry-oom", type=retries, metavar="N", help="On GPU out-of-memory, with more.")
+@click.option(
+    "--begin", type=begin_moment, metavar="TIME", help="Start no earlier than: 2h, 22:30."
+)
+@click.option("--array", metavar="0-9[%N]", help="One job per index; at most N at once.")
+@click.option("--retries", type=retries, metavar="N", help="Retry up to N times after a failure.")
+@click.option("--retry-lost", is_flag=True, help="Retry after a crash of the machine.")
+@click.option(
+    "--retry-oom",
+    type=retries,
+    metavar="N",
+    help="On GPU out-of-memory, retry up to N times with more.",
+)
 @click.option(
     "--checkpoint",
     type=checkpoint,
@@ -90,8 +97,8 @@ def checkpoint(text: str) -> "Checkpoint":
     help="Signal before --for ends: USR1@60s.",
 )
 @click.option("--notify", type=click.Choice(["end", "fail"]), help="Send a message at the end.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag of the run.")
-@click.option("--unique", is_flag=True, help="Not if the same job waits or runs already.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the run.")
+@click.option("--unique", is_flag=True, help="Not if the same job already waits or runs.")
 @click.option("--dry-run", is_flag=True, help="Check everything and queue nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end; the exit code is the job's.")
 @container_options
@@ -100,9 +107,9 @@ def checkpoint(text: str) -> "Checkpoint":
 def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) -> int:
     """Queue a command: andon submit --gpus 2 -- python train.py, or andon submit job.toml
 
-    It starts as soon as GPUs are free, with this folder and environment, and goes on when you log
-    out as far as this machine lets it. Where standard output is no terminal, only the number of
-    the job is printed. `andon jobs` lists jobs, `andon logs @` shows the output of the last one.
+    It starts as soon as GPUs are free, in this folder and environment, and keeps running when you
+    log out if this machine allows it. If standard output is not a terminal, only the job's number
+    is printed. `andon jobs` lists jobs, `andon logs @` shows the output of the last one.
     """
     choices = chosen()
     if len(command) == 1 and is_job_file(command[0]):
@@ -138,7 +145,7 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
         raise Invalid("the devices of a recorded file cannot be used by jobs")
     indices, limit = _array(asked["array"])
     if asked["checkpoint"] is not None and asked["length"] is None:
-        raise Invalid("--checkpoint needs --for: its signal comes before that ends")
+        raise Invalid("--checkpoint needs --for: the signal is sent before that time ends")
     after, after_any = _numbers(asked["after"]), _numbers(asked["after_any"])
     grace = asked["grace"]
     image = container_from(asked)
@@ -217,7 +224,7 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
 
         notice(log_out_line(), choices)
     if made is not None and made[0].simulate is None and (why := _no_gpu()) is not None:
-        notice(f"it waits: {why}; on simulated ones: andon submit --simulate 4 …", choices)
+        notice(f"it waits: {why}; to use simulated GPUs: andon submit --simulate 4 …", choices)
 
 
 def _no_gpu() -> str | None:
@@ -228,7 +235,7 @@ def _no_gpu() -> str | None:
 
     from andon.host.presence import signs
 
-    return None if signs(Path("/")) else "no GPU is found on this machine"
+    return None if signs(Path("/")) else "no GPU found on this machine"
 
 
 def show_dry(specs: "list[JobSpec]") -> None:

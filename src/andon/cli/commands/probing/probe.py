@@ -1,4 +1,4 @@
-"""`andon probe`: finds the largest size that fits, by trying a command with growing sizes."""
+"""`andon probe`: finds the largest size that fits, by running a command with different sizes."""
 
 import os
 from collections.abc import Sequence
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     type=float,
     default=10.0,
     metavar="PERCENT",
-    help="How far below the largest to stay [default: 10].",
+    help="Margin below the largest that fits [default: 10].",
 )
 @click.option("--ready", metavar="REGEX", help="A trial fits when a line of its output matches.")
 @click.option(
-    "--seconds", type=duration, metavar="TIME", help="A trial fits when it ran this long."
+    "--seconds", type=duration, metavar="TIME", help="A trial fits when it has run this long."
 )
 @click.option(
     "--timeout",
@@ -78,9 +78,10 @@ def probe(
 ) -> int:
     """Find the largest size that fits: andon probe -- python train.py --batch {n}
 
-    Runs the command with growing sizes in the place of {n} on GPUs that are reserved once: doubling
-    up to the first that runs out of memory, then halving the gap until it is 1 in 16. A size fits
-    when the command succeeds, when its output matches --ready, or when it ran for --seconds.
+    Runs the command with different sizes in place of {n}, on GPUs that are reserved once. It
+    doubles the size until one runs out of memory, then halves the gap until it is at most 1/16. A
+    size fits when the command succeeds, when its output matches --ready, or when it has run for
+    --seconds.
     """
     choices = chosen()
     from andon.cli.commands.probing.session import ProbeSpan

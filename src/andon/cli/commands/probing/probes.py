@@ -1,4 +1,4 @@
-"""`andon probes`: what was found by probing, and the number alone for scripts."""
+"""`andon probes`: lists the results of probes, and prints one number for scripts."""
 
 import click
 
@@ -31,8 +31,8 @@ def probes(context: click.Context, as_json: bool) -> int:
 
 @probes.command("best", short_help="Print the recommended size alone, for a script.")
 @click.argument("name")
-@click.option("--model", metavar="NAME", help="Only as probed on this model of GPU.")
-@click.option("--largest", is_flag=True, help="The largest that fits, without the margin.")
+@click.option("--model", metavar="NAME", help="Only results for this GPU model.")
+@click.option("--largest", is_flag=True, help="The largest size that fits, without the margin.")
 @shared
 def best_(name: str, model: str | None, largest: bool) -> int:
     """Print the recommended size alone: --batch $(andon probes best train.py)"""

@@ -37,7 +37,7 @@ SHOWN_LINES = 40  # of the output of a trial that failed
 
 @dataclass(frozen=True, slots=True)
 class ProbeSpan:
-    """Between which sizes, and how far below the largest one should stay."""
+    """The range of sizes, and the margin below the largest."""
 
     low: int
     high: int
@@ -45,7 +45,7 @@ class ProbeSpan:
 
 
 class Probing:
-    """A command to probe, on devices that are ours for as long as it takes."""
+    """A command to probe, on devices that are leased until it is done."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""`andon runs add`: records from any folder or machine; also how the index is made again."""
+"""`andon runs add`: adds records from any folder or machine; it can also rebuild the index."""
 
 from pathlib import Path
 
@@ -16,10 +16,10 @@ SHOWN_REFUSED = 10
 @click.argument("paths", metavar="DIR…", nargs=-1, required=True)
 @shared
 def add(paths: tuple[str, ...]) -> int:
-    """Add records to the list: files, or folders with all below them.
+    """Add records to the list: files, or folders and all below them.
 
-    Records of other machines are welcome. A record that was moved is found again with its tags
-    and its note; a copy of one that is known is not taken. The exit code is 1 if nothing was.
+    Records of other machines can be added too. A record that was moved keeps its tags and its note;
+    a copy of a known record is refused. The exit code is 1 if nothing was added.
     """
     with finding() as finder:
         done = finder.add(map(Path, paths))
@@ -30,7 +30,7 @@ def add(paths: tuple[str, ...]) -> int:
         notice(f"and {len(done.refused) - SHOWN_REFUSED} more files", choices)
     parts = [
         (len(done.added), "added"),
-        (len(done.moved), "found at its new place"),
+        (len(done.moved), "found at its new path"),
         (done.known, "known already"),
         (len(done.refused), "not taken"),
     ]

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 FORMS = (
-    "RUN is an id or its beginning, the file of a record, last, or the name of runs: then all that "
-    "succeeded."
+    "RUN is an id or its prefix, the file of a record, last, or the name of runs, meaning all "
+    "that succeeded."
 )
 MOST_RUNS = 100
 DRIFTED = 1
@@ -49,7 +49,7 @@ def tolerance(text: str | float) -> float:
 def baseline(context: click.Context, as_json: bool) -> int | None:
     """Keep the numbers of good runs under a name, and check later runs against them.
 
-    Alone it lists the baselines. andon gc never deletes runs of a baseline.
+    Without a command it lists the baselines. andon gc never deletes runs of a baseline.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -102,15 +102,15 @@ def set_(name: str, runs: tuple[str, ...]) -> int:
     default="5%",
     show_default=True,
     metavar="SHARE",
-    help="How far a number may be off before it drifts.",
+    help="How far a number may be off before it counts as drift.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print andon.drift/1.")
 @shared
 def check(name: str, runs: tuple[str, ...], percent: float, as_json: bool) -> int:
     """Compare a run, or several, with a baseline; the exit code is 1 if a number drifts.
 
-    A number drifts if its median is off by more than the tolerance and lies outside the range of
-    the baseline; with three or more runs on each side, if the two ranges do not meet. Utilisation
+    A number drifts if its median is off by more than the tolerance and is outside the range of the
+    baseline; with three or more runs on each side, if the two ranges do not overlap. Utilisation
     and idle time are compared in points of a hundred.
     """
     from andon.core.runs.baselines import drift
@@ -169,4 +169,6 @@ def _none(index: "RunIndex", name: str) -> Gone:
 def _refuse_unfinished(rows: "list[RunRow]") -> None:
     for row in rows:
         if row.state is RunState.RUNNING:
-            raise Conflict(f"run {row.id} ({row.name}) goes on", hint="check it when it has ended")
+            raise Conflict(
+                f"run {row.id} ({row.name}) is still running", hint="check it when it has ended"
+            )

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from andon.model.run import RunRow
 
 SIDE_FORMS = (
-    "A SIDE is a RUN (an id or its beginning, the file of a record, or last), several with commas "
-    "between them, or the name of runs: then all that succeeded."
+    "A SIDE is a RUN (an id or its prefix, the file of a record, or last), several separated by "
+    "commas, or the name of runs, meaning all that succeeded."
 )
 Sides = list[tuple[str, list["RunRow"]]]
 
 
 @click.command(epilog=SIDE_FORMS)
 @click.argument("sides", metavar="SIDE…", nargs=-1, shell_complete=complete_run)
-@click.option("--group", metavar="GROUP", help="The runs of this group instead.")
+@click.option("--group", metavar="GROUP", help="Compare the runs of this group instead.")
 @click.option("--by", metavar="NAME", help="Rank by a measure, or a value that was logged: loss.")
 @format_option("text, md, html, json or csv.", default="text")
 @elsewhere
@@ -35,8 +35,9 @@ def compare(
 ) -> int:
     """Compare runs: medians, ranges, and how speed follows the number of devices.
 
-    With three or more runs on a side, faster or slower is said where the ranges do not meet; with
-    fewer only the numbers are shown. Of a group, runs with the same parameters are one side.
+    With three or more runs on each side, one is called faster or slower if the ranges do not
+    overlap; with fewer, only the numbers are shown. In a group, runs with the same parameters form
+    one side.
     """
     if bool(sides) == (group is not None):
         raise click.UsageError("name sides, or --group")
@@ -61,7 +62,7 @@ def _refuse_one(sides: Sides) -> None:
     if len({row.id for row in rows}) == 1:
         row = rows[0]
         hint = f"name another SIDE; alone: andon runs report {row.id}"
-        raise Invalid(f"two runs are needed to compare, {row.id} ({row.name}) is one", hint=hint)
+        raise Invalid(f"comparing needs two runs; {row.id} ({row.name}) is only one", hint=hint)
 
 
 def _of_group(source: "RunSource", group: str) -> Sides:
@@ -70,7 +71,9 @@ def _of_group(source: "RunSource", group: str) -> Sides:
 
     rows = source.find(RunQuery(group=group))
     if not rows:
-        raise Gone(f"no run is of the group {group[:40]!r}", hint="andon runs --json has groups")
+        raise Gone(
+            f"no run belongs to the group {group[:40]!r}", hint="andon runs --json has groups"
+        )
     return sides_of(rows)
 
 

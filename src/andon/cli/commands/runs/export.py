@@ -29,12 +29,12 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="FORMAT",
     help="csv, jsonl or parquet [default: by the file's name].",
 )
-@click.option("--out", type=_FILE, metavar="FILE", help="Where to [default: standard output].")
+@click.option("--out", type=_FILE, metavar="FILE", help="Output file [default: standard output].")
 @shared
 def export(run: str, form: str | None, out: Path | None) -> int:
-    """Write the samples of a run as CSV or Parquet, one row for each GPU and time.
+    """Write the samples of a run as CSV or Parquet, one row per GPU and time.
 
-    jsonl is the record itself without lines that cannot be read: events and values too. Numbers
+    jsonl is the record itself, with events and values, without lines that cannot be read. Numbers
     are in bytes, watts and seconds, times in UTC. A record of any size is read piece by piece.
     """
     form = form or _by_name(out)

@@ -17,12 +17,12 @@ from andon.model.run import RunRow, RunState
 SHOWN = 50
 COMMANDS = {
     "show": ("show:show", "One run: what it was, how it ended, what it used."),
-    "tail": ("tail:tail", "The latest of a run, once or as it goes on."),
+    "tail": ("tail:tail", "The latest samples of a run, once or live."),
     "export": ("export:export", "The samples as CSV, JSON lines or Parquet."),
     "report": ("report:report", "What a run used, and what could be better."),
     "compare": ("compare:compare", "Runs side by side."),
     "add": ("add:add", "Add records of any folder or machine to the list."),
-    "tag": ("marking:tag", "Add tags to a run, or take them away."),
+    "tag": ("marking:tag", "Add tags to a run, or remove them."),
     "note": ("marking:note", "Write a note on a run."),
     "rm": ("marking:rm", "Delete runs with their records."),
     "baseline": ("baseline:baseline", "Name good runs, and check others against them."),
@@ -44,8 +44,8 @@ def count(text: str | int) -> int:
     commands=COMMANDS,
     invoke_without_command=True,
 )
-@click.option("--since", type=moment, metavar="WHEN", help="Only those that began since: 7d.")
-@click.option("--name", metavar="NAME", help="Only runs of this name; * and ? stand for any.")
+@click.option("--since", type=moment, metavar="WHEN", help="Only runs begun within this time: 7d.")
+@click.option("--name", metavar="NAME", help="Only runs of this name; * and ? are wildcards.")
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")
 @click.option("--group", metavar="GROUP", help="Only runs of this group.")
 @click.option(
@@ -54,7 +54,7 @@ def count(text: str | int) -> int:
     metavar="STATE",
     help=f"Only runs in this state: {', '.join(RunState)}.",
 )
-@click.option("--search", metavar="TEXT", help="Only runs with this in any of their words.")
+@click.option("--search", metavar="TEXT", help="Only runs that contain this text.")
 @click.option(
     "-n", "most", type=count, metavar="N", help=f"The newest N; 0 for all [default: {SHOWN}]."
 )
@@ -74,10 +74,10 @@ def runs(
     most: int | None,
     form: str | None,
 ) -> int | None:
-    """List what was run, the newest first; the commands below show and compare them.
+    """List recorded runs, newest first; the commands below show and compare them.
 
-    Every `andon run`, `andon.run(...)` and callback writes a record. Those of the state folder
-    are found by themselves; `andon runs add DIR` adds others, also of other machines.
+    Every `andon run`, `andon.run(...)` and callback writes a record. Those in the state folder are
+    found automatically; `andon runs add DIR` adds others, also from other machines.
     """
     if context.invoked_subcommand is not None:
         return None

@@ -24,10 +24,10 @@ MOST_TAGS, MOST_NOTE = 50, 2000
 @click.command(epilog=RUN_FORMS)
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.argument("tags", metavar="TAG…", nargs=-1, required=True)
-@click.option("--remove", "-r", is_flag=True, help="Take these tags away.")
+@click.option("--remove", "-r", is_flag=True, help="Remove these tags.")
 @shared
 def tag(run: str, tags: tuple[str, ...], remove: bool) -> int:
-    """Add tags to a run, or with --remove take them away. andon gc keeps tagged runs."""
+    """Add tags to a run, or remove them with --remove. andon gc keeps tagged runs."""
     wrong = [one for one in tags if not TAG.fullmatch(one)]
     if wrong:
         hint = "a tag has no spaces and no commas, and at most 60 characters"
@@ -47,7 +47,7 @@ def tag(run: str, tags: tuple[str, ...], remove: bool) -> int:
 @click.argument("text", metavar="TEXT")
 @shared
 def note(run: str, text: str) -> int:
-    """Write a note on a run, in the place of the one before; an empty TEXT removes it."""
+    """Write a note on a run, replacing an earlier one; an empty TEXT removes it."""
     if len(text) > MOST_NOTE:
         raise Invalid(f"the note has {len(text)} characters", hint=f"at most {MOST_NOTE}")
     with finding() as finder:
@@ -59,15 +59,15 @@ def note(run: str, text: str) -> int:
 
 @click.command(epilog=RUN_FORMS)
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=complete_run)
-@click.option("--keep-file", is_flag=True, help="Only forget it; the record stays where it is.")
-@click.option("--force", is_flag=True, help="Also what is tagged, of a baseline, or elsewhere.")
+@click.option("--keep-file", is_flag=True, help="Only remove it from the list; keep the record.")
+@click.option("--force", is_flag=True, help="Also if tagged, of a baseline, or elsewhere.")
 @shared
 def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
-    """Delete runs: their records, and all that the list knows of them.
+    """Delete runs: their records, and their entries in the list.
 
-    A run that goes on is not deleted. Without --force neither are tagged ones and those of a
-    baseline, and a record in another folder than the state folder is only forgotten. A record that
-    is kept in the state folder is found again by the next list.
+    A run in progress is not deleted. Without --force, tagged runs and runs of a baseline are not
+    deleted either, and a record outside the state folder is only removed from the list. A record
+    kept in the state folder is found again by the next list.
     """
     from andon.engine.records.files import delete_record
 
@@ -91,10 +91,10 @@ def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
 def _refuse_kept(row: "RunRow", baseline: str | None, force: bool) -> None:
     named = f"run {row.id} ({row.name})"
     if row.state is RunState.RUNNING:
-        raise Conflict(f"{named} goes on", hint="wait for its end")
+        raise Conflict(f"{named} is still running", hint="wait until it ends")
     if baseline is not None:
-        hint = f"--force deletes it all the same; or andon runs baseline rm {baseline}"
-        raise Conflict(f"{named} is of the baseline {baseline}", hint=hint)
+        hint = f"--force deletes it anyway; or andon runs baseline rm {baseline}"
+        raise Conflict(f"{named} belongs to the baseline {baseline}", hint=hint)
     if row.tags and not force:
         raise Conflict(f"{named} is tagged {' '.join(row.tags)}", hint="--force deletes it")
 

@@ -1,4 +1,4 @@
-"""How the commands of `andon runs` get at the runs: of this machine's index, or of a server."""
+"""Where the commands of `andon runs` get the runs: from this machine's index or a server."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
 
-RUN_FORMS = "RUN is an id or its beginning, the file of a record, or last."
+RUN_FORMS = "RUN is an id or its prefix, the file of a record, or last."
 
 
 @dataclass(frozen=True, slots=True)

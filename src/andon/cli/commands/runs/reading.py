@@ -29,7 +29,9 @@ def read_report(row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
         hint = f"andon runs add {row.path}, or andon runs rm {row.id}"
         raise Gone(f"{row.path} is the record of another run now", hint=hint)
     if not read.whole:
-        notice(f"{row.path} is large: items and events are those at its ends only", chosen())
+        notice(
+            f"{row.path} is large: only the items and events at its two ends are shown", chosen()
+        )
     found = report_of(read.fold, row.state is RunState.RUNNING, time.time(), prices)
     assert found is not None  # a record without a begin is refused above
     return replace(found, begin=replace(found.begin, tags=row.tags))

@@ -1,4 +1,4 @@
-"""`andon runs report`: what a run used, was it worth it, and what to improve."""
+"""`andon runs report`: what a run used, whether it was worth it, and what to improve."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ def report(run: str, form: str, out: Path | None) -> int:
     """Report what a run used, and what to improve.
 
     Devices, idle and throttled time, memory, energy, wasted GPU hours, alerts, throughput, and
-    advice with its evidence. Cost and CO2 are there where runs.price_per_kwh and
+    advice with its evidence. Cost and CO2 are included if runs.price_per_kwh and
     runs.co2_grams_per_kwh are set.
     """
     from andon.cli.commands.runs.reading import prices, read_report

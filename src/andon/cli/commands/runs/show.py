@@ -28,8 +28,8 @@ SCHEMA = "andon.run_details/1"
 def show(run: str, as_json: bool) -> int:
     """Show one run: what it was, how it ended, and what it used of each GPU.
 
-    Of a run that has ended only the ends of its record are read: a record of any size opens at
-    once. `andon runs tail` follows one that goes on.
+    If the run has ended, only the two ends of its record are read, so that a record of any size
+    opens at once. `andon runs tail` follows a run in progress.
     """
     shown, terminal = read_run(run), Terminal.of(chosen())
     if as_json:

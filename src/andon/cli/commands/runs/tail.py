@@ -1,4 +1,4 @@
-"""`andon runs tail`: the latest of a run, once or as it goes on."""
+"""`andon runs tail`: the latest samples of a run, once or live."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -36,15 +36,15 @@ def short(given: str | int) -> int:
     "-n", "most", type=short, default=SHOWN, show_default=True, metavar="N",
     help="How many of the latest samples and events.",
 )  # fmt: skip
-@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing until the run ends.")
 @elsewhere
 @shared
 def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
-    """Show the latest of a run: utilisation and memory of each GPU, and what it said last.
+    """Show the latest samples of a run: utilisation and memory of each GPU, and its events.
 
-    Each block of a line is a sample, the latest on the right; memory is drawn up to all of it.
-    Below stand the latest events, items with how long they took, and logged values. Of a record
-    only the end is read, and with -f only what is added.
+    Each block in a line is a sample, the latest on the right; a full block of memory is all of it.
+    Below are the latest events, items with their durations, and logged values. Only the end of a
+    record is read, and with -f only what is added.
     """
     if (run is None) == (log is None):
         raise click.UsageError("name either a RUN or --log FILE")

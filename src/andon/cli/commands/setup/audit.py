@@ -23,10 +23,10 @@ SCHEMA = "andon.audit/1"
 @click.option("--json", "as_json", is_flag=True, help="Print andon.audit/1: UTC seconds.")
 @shared
 def audit(since: float, as_json: bool) -> int:
-    """Print who took, extended or released leases, acknowledged, silenced or cordoned.
+    """Print who took, extended or released leases, handled alerts or cordoned GPUs.
 
-    Only what was done through the server, by whoever runs it: the log is in the machine's part of
-    that user's state folder, and no one else can read it.
+    It lists only what was done through the server. The log is in the state folder of the user who
+    runs the server, in this machine's part, and no one else can read it.
     """
     from andon.host.server.audit_file import audit_lines
     from andon.host.server.node_folder import node_folder

@@ -22,7 +22,7 @@ SCHEMA = "andon.settings/1"
 @shared
 @click.pass_context
 def config(context: click.Context) -> int | None:
-    """Check and show the settings; alone, list every setting there is.
+    """Check and show the settings; without a command, list every setting.
 
     A flag beats an ANDON_* variable, which beats the file, which beats the default. The file is
     the one that --config or ANDON_CONFIG names, else ~/.config/andon/andon.toml, else

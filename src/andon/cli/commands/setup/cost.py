@@ -86,9 +86,9 @@ def cost(count: int, interval: float | None, as_json: bool) -> int:
 
     andon bench is the same command.
 
-    nvidia-smi is run as often, where it is installed. Takes N times the interval: samples
-    in a tight loop would be answered from the driver's caches and seem cheaper than they are.
-    The exit code is 3 if there is no device to sample.
+    If nvidia-smi is installed, it is run just as often for comparison. This takes N times the
+    interval: samples in a tight loop would be answered from the driver's caches and seem cheaper
+    than they are. The exit code is 3 if there is no device to sample.
     """
     choices = chosen()
     choices.interval_seconds = interval

@@ -46,10 +46,10 @@ def doctor(as_json: bool) -> int:
     """Check drivers, libraries, permissions, containers, the system and andon itself.
 
     Every finding is fine, a warning or a failure, and every problem comes with the command that
-    fixes it. Nothing is changed, and no device is opened here or woken. With --quiet only
+    fixes it. Nothing is changed, no device is woken, and this process opens none. With --quiet only
     problems are shown. The exit code is 0 without a failure, 3 if no device can be read, else 1.
 
-    With a bug report send what andon doctor --json and andon status --json print. Secrets in
+    With a bug report, send the output of andon doctor --json and andon status --json. Secrets in
     command lines are hidden; names of users and programs are not: read it first.
     """
     from andon.core.doctor.checkup import judge

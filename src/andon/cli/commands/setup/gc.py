@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def gc() -> int:
     """Pack and roll up the history, delete what is too old, and free the disk space.
 
-    `andon serve` does the same automatically, a little at a time. Records of runs in the state
-    folder are deleted as `runs.keep_days` and `runs.megabytes` say, the oldest first: never
-    tagged ones, those of a baseline, or those in other folders. Jobs that have ended are deleted
+    `andon serve` does the same automatically, a little at a time. Run records in the state folder
+    are deleted according to `runs.keep_days` and `runs.megabytes`, oldest first. Tagged ones, those
+    of a baseline and those in other folders are never deleted. Jobs that have ended are deleted
     with their output after `jobs.keep_days`.
     """
     from andon.app.runs import runs_folder

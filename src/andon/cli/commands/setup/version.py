@@ -9,7 +9,9 @@ from andon.version import __version__
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print andon.version/1, with Python's.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print andon.version/1, with Python's version."
+)
 @shared
 def version(as_json: bool) -> int:
     """Print the version of andon."""

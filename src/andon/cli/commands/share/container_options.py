@@ -24,7 +24,7 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {
             "metavar": "DIR[:TO[:ro]]",
             "multiple": True,
-            "help": "With --image: a folder that it sees too.",
+            "help": "With --image: also mount this folder.",
         },
     ),
     (
@@ -36,12 +36,12 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {
             "metavar": "OPTION",
             "multiple": True,
-            "help": "With --image: for the engine, e.g. --network=host.",
+            "help": "With --image: an engine option, e.g. --network=host.",
         },
     ),
     (
         ("--container-user",),
-        {"metavar": "USER", "help": "With --image: instead of your uid and gid."},
+        {"metavar": "USER", "help": "With --image: run as this user, not as you."},
     ),
     (
         ("--pull",),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def cordon(devices: list[str], reason: str) -> int:
     """Take a GPU out of service; a current holder keeps it until the lease ends.
 
-    Only for root and the owner of the lease book. A reboot, which empties /run, removes it.
+    Only root and the owner of the lease book may do this. A reboot, which empties /run, ends it.
     """
     from andon.host.kin import user_name
     from andon.leases.book import Book

@@ -73,10 +73,10 @@ def estimate(model: str | None, as_json: bool, **given: Any) -> int:
     """Print how much memory a model needs, and which GPUs it fits on.
 
     MODEL is a folder, a config.json, a .safetensors or .gguf file, or a name: of a model in the
-    Hugging Face cache, or one that tells its size, such as llama-3-8b. Nothing is downloaded. A
-    server's whole command line stands after --: andon estimate -- vllm serve M -tp 2
+    Hugging Face cache, or one that contains its size, such as llama-3-8b. Nothing is downloaded. A
+    server's whole command line goes after --: andon estimate -- vllm serve M -tp 2
 
-    The engines' own names of the options work too, such as --tensor-parallel-size for --tp and
+    The engines' own option names work too, such as --tensor-parallel-size for --tp and
     --max-model-len for --context. The exit code is 0 if it fits when the GPUs are empty, or if
     there is no GPU to compare with, and 1 if it does not fit or the engine refuses the sizes.
     """

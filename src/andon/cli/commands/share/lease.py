@@ -71,9 +71,9 @@ class LeaseCommand(RunCommand):
 def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: Any) -> int:
     """Reserve GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
 
-    Without a command it starts your shell. Inside, andon run uses these devices. andon lease
-    extend ID --for 1h extends it; andon release ID ends it. andon lease adopt ID takes over one
-    whose andon run was killed while its container runs on.
+    Without a command it starts your shell. Inside, andon run uses these devices. andon lease extend
+    ID --for 1h extends it; andon release ID ends it. andon lease adopt ID takes over one whose
+    andon run was killed while its container keeps running.
     """
     from andon.engine.running.programs import CannotStart, find, shell
 

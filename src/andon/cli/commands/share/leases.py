@@ -65,7 +65,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
         terminal.say(say(queue_line(place, found.at), "dim"))
     if found.usage:
         hours = ", ".join(f"{row.user} {row.gpu_hours:g}" for row in found.usage[:MOST_USERS])
-        terminal.say(say(f"recent GPU hours, which count in line: {hours}", "dim"))
+        terminal.say(say(f"recent GPU hours, which affect the queue order: {hours}", "dim"))
     for remark in remarks:
         terminal.say(say(remark, "yellow"))
     return 0
@@ -73,14 +73,14 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
 
 @click.command()
 @click.argument("lease_ids", metavar="[ID]…", nargs=-1)
-@click.option("--note", "-m", default="", metavar="TEXT", help="Why; its holder reads it.")
+@click.option("--note", "-m", default="", metavar="TEXT", help="Reason, shown to the holder.")
 @elsewhere
 @shared
 def release(lease_ids: tuple[str, ...], note: str) -> int:
-    """Release leases: their holders are asked to stop, and with them their commands.
+    """Release leases: their holders are asked to stop, along with their commands.
 
-    A holder reads on its terminal who released its lease, and the note. Without an ID it shows
-    your only lease and asks, on a terminal; in a script it releases nothing.
+    The holder's terminal shows who released the lease, and the note. Without an ID it shows your
+    only lease and asks, on a terminal; in a script it releases nothing.
     """
     choices = chosen()
     if len(note) > MOST_NOTE:
@@ -228,7 +228,7 @@ def row_of(found: LeaseList, name: str) -> LeaseRow:
     if not rows or not name:
         raise Gone(f"there is no lease {name[:40]!r}", hint="to list them: andon leases --url URL")
     if len(rows) > 1:
-        raise Invalid(f"{len(rows)} leases begin with {name[:40]!r}", hint="give more of its id")
+        raise Invalid(f"{len(rows)} leases begin with {name[:40]!r}", hint="give more of the id")
     return rows[0]
 
 

@@ -20,7 +20,7 @@ def _count_or_all(text: str) -> int | None:
 def _counts(text: str) -> tuple[int, ...]:
     found = tuple(whole(part.strip(), 1024) for part in text.split(","))
     if len(set(found)) < len(found):
-        raise click.BadParameter("each number of workers counts once")
+        raise click.BadParameter("give each number of workers only once")
     return found
 
 
@@ -29,8 +29,10 @@ def _counts(text: str) -> tuple[int, ...]:
     cls=RunCommand,
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
-@click.option("--files", multiple=True, metavar="GLOB,…", help="The items are these files.")
-@click.option("--items", "items_file", metavar="FILE", help="One item a line; - is standard input.")
+@click.option("--files", multiple=True, metavar="GLOB,…", help="Use these files as items.")
+@click.option(
+    "--items", "items_file", metavar="FILE", help="Read one item per line; - is standard input."
+)
 @click.option("-0", "--null", is_flag=True, help="Items end in NUL, as find -print0 writes them.")
 @click.option("--jsonl", is_flag=True, help="Each line is JSON; its fields are {name} in CMD.")
 @click.option(
@@ -42,27 +44,33 @@ def _counts(text: str) -> tuple[int, ...]:
     type=whole,
     default=1,
     metavar="N",
-    help="GPUs of each worker [default: 1].",
+    help="GPUs per worker [default: 1].",
 )
 @click.option(
     "--per-gpu", type=whole, default=1, metavar="N",
-    help="Workers on each GPU, with --shared --memory [default: 1].",
+    help="Workers per GPU, with --shared --memory [default: 1].",
 )  # fmt: skip
 @request_options_but("gpus", "unbalanced")
 @queue_options
 @bind_option
-@click.option("--cpu", type=whole, metavar="N", help="N workers without a GPU.")
-@click.option("--worker", is_flag=True, help="CMD stays and answers items line by line.")
-@click.option("--per-call", type=whole, default=1, metavar="N", help="Items for each call of CMD.")
-@click.option("--retries", type=int, default=0, metavar="N", help="Try a failed item N times more.")
-@click.option("--max-failures", type=whole, metavar="N", help="Begin no more after N failed items.")
-@click.option("--item-timeout", type=lasting, metavar="TIME", help="End an item after this time.")
-@click.option("--keep-order", is_flag=True, help="Print outputs in the order of the items.")
-@click.option("--resume", metavar="RUN", help="Leave out what this run has done; or last.")
+@click.option("--cpu", type=whole, metavar="N", help="Use N workers without a GPU.")
+@click.option("--worker", is_flag=True, help="CMD keeps running and answers items line by line.")
+@click.option("--per-call", type=whole, default=1, metavar="N", help="Items per call of CMD.")
 @click.option(
-    "--redo", type=click.Choice(["failed", "all"]), help="With --resume: these items only."
+    "--retries", type=int, default=0, metavar="N", help="Retry a failed item up to N times."
 )
-@click.option("--scaling", type=_counts, metavar="1,2,4", help="Measure with so many workers.")
+@click.option(
+    "--max-failures", type=whole, metavar="N", help="Start no more items after N failures."
+)
+@click.option("--item-timeout", type=lasting, metavar="TIME", help="Stop an item after this time.")
+@click.option("--keep-order", is_flag=True, help="Print outputs in the order of the items.")
+@click.option("--resume", metavar="RUN", help="Skip the items this run has done; or last.")
+@click.option(
+    "--redo", type=click.Choice(["failed", "all"]), help="With --resume: only these items."
+)
+@click.option(
+    "--scaling", type=_counts, metavar="1,2,4", help="Measure with each number of workers."
+)
 @click.option("--name", metavar="NAME", help="Name of the run record [default: the command's].")
 @click.option(
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
@@ -76,14 +84,15 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
     andon map --files 'clips/*.wav' -- python infer.py {item} --out out/{stem}.csv
 
     {item}, {stem} (a file's name without folder and suffix), {index} and {gpu} are replaced in the
-    command; without any, the item is its last argument. Each worker has a lease of its own and sees
-    its GPU as 0; more begin as GPUs become free. Ctrl-C begins no further item, a second one kills
-    those that run. The exit code is 0 if all items succeeded, 1 if not; 125 is ours.
+    command; without any, the item is its last argument. Each worker has its own lease and sees its
+    GPU as 0; more workers start as GPUs become free. After Ctrl-C no further items start; a second
+    Ctrl-C kills the running ones. The exit code is 0 if all items succeeded and 1 if not; 125 means
+    that andon itself failed.
     """
     choices = chosen()
     try:
         if asked["retries"] < 0:
-            raise Invalid("--retries is not a number from 0 on")
+            raise Invalid("--retries must be 0 or more")
         if asked["redo"] and not asked["resume"]:
             raise Invalid("--redo needs --resume", hint="add --resume last, or the id of a run")
 

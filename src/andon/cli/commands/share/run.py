@@ -78,7 +78,7 @@ class RunCommand(click.Command):
 @click.option(
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
-@click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV, beside it.")
+@click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV next to it.")
 @container_options
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 @shared
@@ -95,10 +95,10 @@ def run(
 ) -> int:
     """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
 
-    Waits for them if need be, sets the environment so that the command sees only these, and
+    Waits for them if necessary, sets the environment so that the command sees only these, and
     releases them when it ends. At the end one line on standard error says what it used and where
-    the record is; -q leaves it out. The exit code is the command's; 125 is ours, 126 and 127 mean
-    that it could not be started.
+    the record is; -q leaves it out. The exit code is the command's; 125 means that andon itself
+    failed, 126 and 127 that the command could not be started.
     """
     choices = chosen()
     try:

@@ -43,7 +43,7 @@ def day_of(at: float) -> str:
 def read_runs(choices: Choices, since: float) -> RecordedRuns:
     """Those of this user's index: what other people record is theirs."""
     if choices.url is not None:
-        return RecordedRuns(notes=("– runs, waits: not asked of a server",))
+        return RecordedRuns(notes=("– runs, waits: not available from a server",))
     from andon.app.runs import open_run_finder
     from andon.core.runs.matching import RunQuery
 

@@ -48,12 +48,12 @@ SWITCH_SECONDS = 0.0005  # a scrape during a sample must not wait for all of it
 )
 @shared
 def exporter(port: int | None, host: str | None, prefix: str | None, interval: float | None) -> int:
-    """Serve /metrics for Prometheus until Ctrl-C, and /healthz.
+    """Serve /metrics for Prometheus, and /healthz, until Ctrl-C.
 
-    On this machine's own address, port 26367, unless a flag or a setting says otherwise.
-    The devices are read at the interval, however often Prometheus scrapes; the age of the values
-    is a metric too. A device that does not respond has a state and no readings. /metrics itself
-    lists every name with its meaning.
+    It listens on 127.0.0.1, port 26367, unless a flag or a setting says otherwise. The devices are
+    read at the interval, however often Prometheus scrapes; the age of the values is a metric too. A
+    device that does not respond has a state and no readings. /metrics itself lists every name with
+    its meaning.
     """
     from andon.exporter.exposition import Exposition
 

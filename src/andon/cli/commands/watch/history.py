@@ -57,8 +57,8 @@ SHOWN_HOST = (
 FILE_POINTS = 300
 MOST_POINTS = 100_000
 READINGS = (
-    f"Readings of a GPU: {', '.join(METRICS)}. Of host: {', '.join(HOST_METRICS)}. The beginning "
-    "of a name will do."
+    f"Readings of a GPU: {', '.join(METRICS)}. Of host: {', '.join(HOST_METRICS)}. A prefix of a "
+    "name is enough."
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -129,11 +129,11 @@ def history(
 ) -> int:
     """Print past readings, or with --who, who used the devices.
 
-    DEVICE is an index, 6:0, a UUID or its beginning, a PCI address, or "host" for the node itself;
-    by default all devices are shown. Charts run from the earliest to the latest, from zero to the
-    value under OF; a gap is time in which nothing was recorded. -m throttle shows the share of
-    time of each reason. `andon serve` records. Who runs no server of their own sees the history
-    of the machine's server.
+    DEVICE is an index, 6:0, a UUID or its prefix, a PCI address, or "host" for the node itself; by
+    default all devices are shown. Charts run from the earliest reading to the latest, and from zero
+    to the value under OF; a gap means that nothing was recorded. -m throttle shows the share of
+    time of each reason. `andon serve` records the history. Users without a server of their own see
+    that of the machine's server.
     """
     if since >= until:
         raise click.UsageError("--since must be earlier than --until")

@@ -1,4 +1,4 @@
-"""`andon kill`: ends processes, after saying what they are."""
+"""`andon kill`: ends processes, after showing what they are."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -32,15 +32,17 @@ if TYPE_CHECKING:
     from andon.app.ending import Ending
     from andon.model.device import Snapshot
 
-NO_TERMINAL = "andon kill asks first, and standard input is no terminal"
+NO_TERMINAL = "andon kill asks first, but standard input is not a terminal"
 
 
 @click.command()
 @click.argument("pids", metavar="[PID]...", nargs=-1)
 @device_option("devices", "The processes on these GPUs; needs --mine.")
 @click.option("--mine", is_flag=True, help="With --device: only your own processes.")
-@click.option("--signal", "-s", "name", default="TERM", metavar="SIGNAL", help="Instead of TERM.")
-@click.option("--tree", "-t", is_flag=True, help="Also every process that they have started.")
+@click.option(
+    "--signal", "-s", "name", default="TERM", metavar="SIGNAL", help="Send this instead of TERM."
+)
+@click.option("--tree", "-t", is_flag=True, help="Also end every process they started.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @shared
 def kill(
@@ -49,11 +51,11 @@ def kill(
     """End processes, by pid or by GPU.
 
     Shows user, age, device memory, command and children of each, asks, and sends SIGTERM. What
-    still runs after 5 s can then be killed with SIGKILL. The processes that are shown are held
-    open until then: one that gets the same pid in between is not signalled.
+    still runs after 5 s can then be killed with SIGKILL. The processes shown are pinned until then:
+    a new one that gets the same pid is not signalled.
 
-    A process that runs under a lease or a job is named with it; releasing or cancelling that ends
-    all of it in order and gives its GPUs back.
+    If a process runs under a lease or a job, that is shown too: releasing the lease or cancelling
+    the job ends all of it in order and gives its GPUs back.
     """
     choices, number = chosen(), parse_signal(name)
     wanted = parse_pids(pids)

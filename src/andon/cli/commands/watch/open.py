@@ -19,7 +19,7 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{16,256}")
 
 
 @click.command("open")
-@click.option("--url", help=f"The server; else the one that you started here, or {URL}.")
+@click.option("--url", help=f"The server [default: the one you started here, or {URL}].")
 @click.option("--token-file", metavar="FILE", help="Its token, if it is on another machine.")
 @click.option(
     "--print", "only_print", is_flag=True, help="Print the link instead of opening a browser."
@@ -30,7 +30,7 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{16,256}")
 def open_(
     url: str | None, token_file: str | None, only_print: bool, revoke: bool, revoke_all: bool
 ) -> int:
-    """Open the server's page, signed in; or print the link if there is no browser.
+    """Open the server's page, signed in, or print the link if there is no browser.
 
     On the server's own machine you are signed in as yourself, whoever runs it. The link works
     once, within two minutes. Its code stays in the browser's tab: no proxy sees it, and no cookie

@@ -58,10 +58,9 @@ def ps(
 ) -> int:
     """Print the processes that use the devices.
 
-    On a terminal they are grouped by GPU with a sum each; in a pipe the largest comes first.
-    TYPE is C for compute, G for graphics. CPU is the host's, where 100 % is one core. Memory not
-    accounted for by any process has its own row: a crashed process, another container, or the
-    driver.
+    On a terminal they are grouped by GPU, each with a sum; in a pipe the largest is first. TYPE is
+    C for compute, G for graphics. CPU is the host's, where 100 % is one core. Memory not accounted
+    for by any process has its own row: a crashed process, another container, or the driver.
     """
     if as_json + as_csv + tree > 1:
         raise click.UsageError("--json, --csv and --tree cannot be combined")

@@ -47,7 +47,7 @@ def serve(
     allow_host: tuple[str, ...],
     no_history: bool,
 ) -> int:
-    """Serve the devices: a page, REST, live events and /metrics, until Ctrl-C.
+    """Serve the web board, REST, live events and /metrics until Ctrl-C.
 
     On loopback anyone may read, and changing anything needs the token in the state folder
     (~/.local/state/andon/token). On any other address everything needs it. `andon open` signs

@@ -36,7 +36,7 @@ def status(
     """Print one line per device: utilisation, memory, temperature, power, and who uses it.
 
     The last line says which GPUs are free to use. A dash is a value that the device does not
-    report; 0 % is a reading. Wider terminals show more columns; from 160 on also what takes a
+    report; 0 % is a reading. Wider terminals show more columns; from 160 on also values that need a
     second reading: SM activity, and the traffic over PCIe and NVLink. The exit code is 0 if a
     device responds or is asleep, else 3.
     """

@@ -51,7 +51,7 @@ Lines = Callable[[Snapshot], list[str]]
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Append to FILE too; .jsonl or .csv, else in --format.",
+    help="Also append to FILE; .jsonl or .csv, else in --format.",
 )
 @click.option("--lines", is_flag=True, help="Print lines instead of redrawing, as in a pipe.")
 @click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")

@@ -79,7 +79,7 @@ def _above(probe: ProbeResult) -> str:
         return f" ({probe.too_large} does not: {limited_by(probe)})"
     if probe.complete:
         return f" (the largest that was allowed; {probe.high} is --max)"
-    return " so far: the search did not come to its end"
+    return " so far: the search did not finish"
 
 
 def _chart(probe: ProbeResult, width: int) -> list[Text]:

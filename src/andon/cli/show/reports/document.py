@@ -46,7 +46,7 @@ class ChartMark:
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """Lines over seconds since the begin."""
+    """Lines over seconds since the beginning."""
 
     title: str
     unit: str
@@ -81,7 +81,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is said; `warning` must not be overlooked."""
+    """The content; `warning` must not be overlooked."""
 
     title: str
     subtitle: str

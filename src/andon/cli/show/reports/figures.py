@@ -1,4 +1,4 @@
-"""Numbers of reports in words: fine enough to compare, short enough for a table."""
+"""Formats the numbers of reports: precise enough to compare, short enough for a table."""
 
 import time
 

@@ -162,14 +162,14 @@ def _scaling(found: ScalingReport | None) -> tuple[Grid | Sentences | None, ...]
 
 def _meaning(found: RunComparison) -> list[str]:
     few = any(side.order is Order.UNKNOWN for measure in found.measures for side in measure.sides)
-    out = ["Change and verdict are against the side that was named first."]
+    out = ["Change and verdict are relative to the side that was named first."]
     if few:
         out.append(
-            f"No verdict on sides with fewer than {LEAST_RUNS} runs: one run says nothing about "
-            "how much runs differ by themselves."
+            f"No verdict on sides with fewer than {LEAST_RUNS} runs: one run does not show how "
+            "much runs vary."
         )
     else:
-        out.append("A verdict is given only where the ranges do not meet.")
+        out.append("A verdict is given only if the ranges do not overlap.")
     return out
 
 

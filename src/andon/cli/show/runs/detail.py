@@ -151,10 +151,10 @@ def _remarks(shown: RunShown) -> Iterator[str]:
         yield f"{end.dropped} lines could not be written in time"
     if shown.row.state is RunState.LOST:
         last = shown.fold.last_at
-        when = "" if last is None else f", its last line is of {_local(last)}"
+        when = "" if last is None else f", its last line is from {_local(last)}"
         yield f"its process is gone; the record has no end{when}"
     if not shown.whole and end is None:
-        yield f"the record has {human_bytes(shown.size_bytes)}: only its ends were read"
+        yield f"the record is {human_bytes(shown.size_bytes)}: only its two ends were read"
     if shown.unreadable:
         lines = "line" if shown.unreadable == 1 else "lines"
         yield f"{shown.unreadable} {lines} could not be read: {shown.problem}"

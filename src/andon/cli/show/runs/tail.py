@@ -1,4 +1,4 @@
-"""The latest of a run: a sparkline per device, and what its program said last."""
+"""The latest samples of a run: a sparkline per device, and its latest events."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

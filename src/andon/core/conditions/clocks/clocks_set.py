@@ -1,4 +1,4 @@
-"""Someone set the clocks of a busy device low; sync boost and displays only `why` mentions."""
+"""Someone set the clocks of a busy device low; only `why` mentions sync boost and displays."""
 
 from collections.abc import Mapping
 from typing import Final

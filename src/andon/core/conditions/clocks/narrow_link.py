@@ -201,8 +201,8 @@ CONDITION = Condition(
     name="narrow_link",
     title="Slow PCIe link",
     subject_kind=Subject.DEVICE,
-    why="Data takes longer to reach the device: a card that is not seated well, a riser or the "
-    "firmware keeps lanes or speed from it. It is judged under load, because an idle card slows "
+    why="Data takes longer to reach the device: a badly seated card, a riser or the firmware "
+    "limits its lanes or speed. It is judged under load, because an idle card slows "
     "its link.",
     advice=ADVICE,
     judged=OnReading(judge),

@@ -23,7 +23,7 @@ FAN = ReasonKind("fan", "heat or load explains the fan", 14, mild=6)
 """Milder: it is not loud."""
 FAN_IDLE = ReasonKind("fan_idle", "the fan runs although the device is idle and cool", 24)
 NORMAL = "Nothing to do: this is normal. Less load or a lower power limit makes it quieter."
-TOO_HOT = "The fan does what it can: see to the heat first, then it becomes quieter."
+TOO_HOT = "The fan is doing its job: fix the heat first, and it becomes quieter."
 SET_BY_HAND = "Check for a fan speed set by hand in the driver settings or the firmware."
 
 

@@ -55,7 +55,7 @@ class HeatLimits(NamedTuple):
 
 
 class HeatThrottling(IntEnum):
-    """Whether heat slows a device down, and who does it."""
+    """Whether heat slows a device down, and whether the driver or the hardware does it."""
 
     NONE = 0
     DRIVER = 1

@@ -1,4 +1,4 @@
-"""What the PromQL of heat shares: it says the same as `limits`."""
+"""The PromQL parts that the heat conditions share: the same meaning as `limits`."""
 
 from andon.core.conditions.heat.limits import HEAT_REASONS
 from andon.core.conditions.promql import DEVICE, PromTerms

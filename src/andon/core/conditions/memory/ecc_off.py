@@ -1,4 +1,4 @@
-"""The memory could correct errors (ECC), and does not."""
+"""The memory could correct errors (ECC), but does not."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -23,11 +23,11 @@ SECONDS = Figure(
     31_536_000,
     switch=True,
 )
-ECC_OFF = ReasonKind("ecc_off", "its memory could correct errors, and does not", 9, mild=3)
+ECC_OFF = ReasonKind("ecc_off", "its memory could correct errors, but does not", 9, mild=3)
 """Milder: it is on until the next reboot."""
-REBOOT = "Reboot when nothing runs on it."
+REBOOT = "Reboot when it is not in use."
 ADVICE = (
-    "If right results matter more than a little memory and speed, turn it on and reboot: "
+    "If correct results matter more than a little memory and speed, turn it on and reboot: "
     "sudo nvidia-smi -i N -e 1"
 )
 
@@ -107,7 +107,7 @@ CONDITION = Condition(
     name="ecc_off",
     title="ECC off",
     subject_kind=Subject.DEVICE,
-    why="Its memory could detect and correct errors, and does not: a flipped bit stays unseen.",
+    why="Its memory could detect and correct errors, but does not: a flipped bit goes unnoticed.",
     advice=ADVICE,
     judged=OnReading(judge),
     rungs=(

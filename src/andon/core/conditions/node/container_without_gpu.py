@@ -24,7 +24,7 @@ from andon.core.evidence.view import View
 from andon.model.device import Fault, Snapshot
 from andon.model.vendors import NVIDIA, VendorRow, vendor_of_backend
 
-NOT_GIVEN = ReasonKind("container_without_gpu", "the container has no GPU, its host has", 97)
+NOT_GIVEN = ReasonKind("container_without_gpu", "the container has no GPU, but its host does", 97)
 TOOLKIT = "the host needs NVIDIA's container toolkit"
 STARTS = {
     "kubernetes": "Ask for one in the pod: limits: nvidia.com/gpu: 1; the node needs NVIDIA's "
@@ -108,7 +108,7 @@ CONDITION = Condition(
     name="container_without_gpu",
     title="Container without GPU",
     subject_kind=Subject.NODE,
-    why="andon runs in a container to which the host's cards were not given, and sees none.",
+    why="andon runs in a container that was not given the host's cards, and sees none.",
     advice=f"{DOCKER}. Kubernetes: limits: nvidia.com/gpu: 1, and NVIDIA's device plugin.",
     judged=OnFault(judge),
     rungs=(
@@ -126,5 +126,5 @@ CONDITION = Condition(
     weight=18,
     reasons=(Explanation(explain, (NOT_GIVEN,)),),
     fault_reasons=(FaultExplanation(explain_fault, (NOT_GIVEN,)),),
-    promql="a container to which no card was given has no metric of one",
+    promql="a container that was given no card has no metrics for one",
 )  # fmt: skip

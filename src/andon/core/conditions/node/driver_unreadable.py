@@ -90,15 +90,15 @@ CONDITION = Condition(
     name="driver_unreadable",
     title="Driver cannot be read",
     subject_kind=Subject.NODE,
-    why="The cards are here, but nothing is known about them: no driver is loaded, its version is "
-    "not that of its library, andon may not use it, or it does not start.",
+    why="The cards are present, but nothing is known about them: no driver is loaded, driver and "
+    "library versions differ, andon may not use it, or it does not start.",
     advice=ADVICE,
     judged=OnFault(judge),
     rungs=(
         Rung(
             CRITICAL,
-            "a vendor's cards are here, and none can be read in any way",
-            10, "one can be read, or none is here", 60,
+            "a vendor's cards are present, but none can be read in any way",
+            10, "one can be read, or none is present", 60,
         ),
     ),
     label="cannot be read",
@@ -109,6 +109,6 @@ CONDITION = Condition(
     weight=19,
     reasons=(Explanation(explain, FAULT_KINDS),),
     fault_reasons=(FaultExplanation(explain_fault, FAULT_KINDS),),
-    promql="AndonSourceFailed fires for every reader that fails; whether its cards are here is no "
-    "metric",
+    promql="AndonSourceFailed fires for every reader that fails; whether its cards are present is "
+    "not a metric",
 )  # fmt: skip

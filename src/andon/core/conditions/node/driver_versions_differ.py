@@ -15,8 +15,8 @@ from andon.model.vendors import vendor_of, vendor_of_backend
 
 DIFFER = ReasonKind("driver_versions_differ", "two versions of its driver are in use", 43)
 ADVICE = (
-    "Reboot, or stop what uses the devices and reload the driver's modules: what runs goes on, "
-    "what starts now may fail."
+    "Reboot, or stop what uses the devices and reload the driver's modules. Until then running "
+    "programs continue, but new ones may fail."
 )
 
 
@@ -98,15 +98,15 @@ CONDITION = Condition(
     name="driver_versions_differ",
     title="Two driver versions",
     subject_kind=Subject.NODE,
-    why="A driver was installed while another version was loaded. What runs goes on; what starts "
-    "now, andon included, may find that driver and library differ.",
+    why="A driver was installed while another version was loaded. Running programs continue; new "
+    "ones, andon included, may fail because driver and library differ.",
     advice=ADVICE,
     judged=OnNode(judge),
     rungs=(
         Rung(
             WARNING,
-            "a module or the library on disk has another version than the driver that is loaded",
-            60, "all have one version", 60,
+            "a module or the library on disk has a different version than the loaded driver",
+            60, "all versions are the same", 60,
         ),
     ),
     sentence=sentence,

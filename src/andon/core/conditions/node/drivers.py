@@ -1,4 +1,4 @@
-"""Whether a vendor's cards are here and cannot be read: what its conditions and `health` share."""
+"""Whether a vendor's cards are present but cannot be read; used by conditions and `health`."""
 
 from andon.model.device import SAMPLER, DeviceStatus, Fault, FaultCode, Snapshot, State
 from andon.model.vendors import vendor_of_backend

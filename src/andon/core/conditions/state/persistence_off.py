@@ -85,7 +85,7 @@ CONDITION = Condition(
     title="Persistence mode off",
     subject_kind=Subject.DEVICE,
     why="The driver stops when nothing uses the device, and the next program waits for its start. "
-    "While andon serves, it keeps the driver running.",
+    "While andon serve runs, it keeps the driver running.",
     advice=ADVICE,
     judged=OnReading(judge),
     rungs=(

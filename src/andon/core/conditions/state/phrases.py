@@ -1,4 +1,4 @@
-"""What the explanations of a missing device share, and what `why` says where there is none."""
+"""What the explanations of a missing device share, and what `why` says if there is none."""
 
 from andon.core.evidence.measures import measured, memory_percent, state_seconds
 from andon.core.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say

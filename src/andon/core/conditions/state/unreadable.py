@@ -66,7 +66,7 @@ CONDITION = Condition(
     name="unreadable",
     title="Values cannot be read",
     subject_kind=Subject.DEVICE,
-    why="Important values are unknown, so that trouble may go unseen.",
+    why="Important values are unknown, so trouble may go unnoticed.",
     advice=ADVICE,
     reasons=(Explanation(explain, (UNREADABLE,)),),
 )

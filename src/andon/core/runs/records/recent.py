@@ -1,4 +1,4 @@
-"""The latest of a run: its last samples, and what its program said last."""
+"""The latest samples of a run, and its program's latest events."""
 
 from collections import deque
 from collections.abc import Iterable

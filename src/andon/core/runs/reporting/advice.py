@@ -1,4 +1,4 @@
-"""What to improve in a run, in words with the evidence: one function each, listed in `ADVICE`.
+"""Advice on what to improve in a run, with the evidence: one function each, listed in `ADVICE`.
 
 A function takes the report and returns what it found, in order of the devices; the next piece of
 advice is one function, its line in `ADVICE` and a row in `tests/unit/test_run_advice.py`.
@@ -121,7 +121,7 @@ def _waiting(report: RunReport, pausing: bool) -> Iterator[tuple[DeviceReport, s
             continue
         if pausing == (spells is not None and spells["mean_seconds"] >= PAUSE_SECONDS):
             when = "" if spells == device.spells else " between its first and its last work"
-            each = f" in spells of {measured_seconds(spells['mean_seconds'])}" if spells else ""
+            each = f" in stretches of {measured_seconds(spells['mean_seconds'])}" if spells else ""
             yield device, f"{_gpu(device)} was idle {100 - busy:.0f} % of the time{when}{each}"
 
 
@@ -148,7 +148,7 @@ def thermal(report: RunReport) -> Iterator[Advice]:
             hottest = device.most("temperature_celsius")
             most = "" if hottest is None else f" (up to {hottest:.0f} °C)"
             said = f"Heat slowed {_gpu(device)} down {_percent(share)} of the time{most}"
-            yield Advice("thermal", said, "look at airflow and fans", device.device.label)
+            yield Advice("thermal", said, "check airflow and fans", device.device.label)
 
 
 def hardware_slowdown(report: RunReport) -> Iterator[Advice]:
@@ -156,7 +156,7 @@ def hardware_slowdown(report: RunReport) -> Iterator[Advice]:
         share = _throttled(device, ThrottleKind.HARDWARE)
         if share >= THERMAL_SHARE:
             said = f"The board slowed {_gpu(device)} down {_percent(share)} of the time"
-            advice = "look at power supply and cooling (andon why)"
+            advice = "check power supply and cooling (andon why)"
             yield Advice("hardware_slowdown", said, advice, device.device.label)
 
 

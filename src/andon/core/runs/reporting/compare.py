@@ -1,4 +1,4 @@
-"""Runs side by side: medians, ranges, and a verdict only where the ranges do not meet."""
+"""Runs side by side: medians, ranges, and a verdict only if the ranges do not overlap."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ LEAST_POINTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Seconds without work at the begin and at the end, and how busy it was in between."""
+    """Seconds without work at the beginning and at the end, and how busy it was in between."""
 
     idle_before_seconds: float
     working_seconds: float
