@@ -225,13 +225,24 @@ def lease(options: LeaseOptions) -> LeaseRequest:
             terms = Terms(kind, _command(), length, _owner(keeper), work, usual=usual)
             granter = Granter(Book(), _outer_availability(options.simulated))
             grant = granter.grant(request, terms, wait, waiting)
-            keeper.give(grant.held)
+            _hand_over(grant, keeper)
         except BaseException:
             keeper.dismiss()
             raise
         return Held(grant, keeper)
 
     return LeaseRequest(ask)
+
+
+def _hand_over(grant: Grant, keeper: Keeper) -> None:
+    """Its holder may have been killed while the program waited for devices."""
+    try:
+        keeper.give(grant.held)
+    except OSError as exc:
+        grant.held.release()
+        raise Unavailable(
+            f"the lease's holder has ended: {exc.strerror}", hint="request it again"
+        ) from exc
 
 
 def is_own(lease: Lease) -> bool:

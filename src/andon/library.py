@@ -58,8 +58,8 @@ class Shared:
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> Subscription:
         with self._lock:
-            self._sessions += 1
             subscription = self._open().subscribe(interval_seconds, watching)
+            self._sessions += 1
         subscription.on_close(self._left)
         return subscription
 

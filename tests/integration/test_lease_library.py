@@ -301,3 +301,48 @@ def test_an_interrupt_ends_the_waiting_at_once_and_leaves_no_ticket() -> None:
     process.communicate(timeout=120)
     assert entries() == []
     assert Book(make=False).waiting() == []
+
+
+def test_a_program_with_many_open_files_has_a_holder_that_stays() -> None:
+    said = output("""
+        import resource
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+        files = [open(os.devnull) for _ in range(1100)]
+        with lease(gpus=1, timeout=120) as held:
+            time.sleep(0.5)
+            print(held.stands, held._keeper.lives)
+    """)
+    assert said == ["True True"]
+
+
+def test_a_holder_that_was_killed_meanwhile_leaves_no_lease() -> None:
+    said = output("""
+        import signal; from andon.errors import AndonError
+        from andon.leases.holder import Keeper
+        give = Keeper.give
+        def give_late(keeper, held):
+            os.kill(keeper.pid, signal.SIGKILL)
+            keeper.process.wait()
+            give(keeper, held)
+        Keeper.give = give_late
+        try:
+            lease(gpus=1, timeout=120).acquire()
+        except AndonError as error:
+            print(type(error).__name__, error)
+        Keeper.give = give
+        with lease(gpus=4, timeout=0) as held:
+            print(len(held.devices))
+    """)
+    assert said == ["Unavailable the lease's holder has ended: Broken pipe", "4"]
+
+
+def test_an_interval_that_is_none_keeps_no_sampler_open() -> None:
+    said = output("""
+        from andon import library; from andon.errors import AndonError
+        try:
+            andon.watch(0.0)
+        except AndonError as error:
+            print(type(error).__name__, library.shared()._sessions)
+    """)
+    assert said == ["Invalid 0"]

@@ -19,7 +19,7 @@ from andon.engine.jobs import found_jobs
 from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.job_index import facts_from_row, index_text, indexed, read_index
 from andon.engine.jobs.scanning import Scanner
-from andon.errors import Gone, Unavailable
+from andon.errors import AndonError, Gone, Unavailable
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,
@@ -282,3 +282,13 @@ def test_the_bell_rings_with_every_change(folder: JobsFolder) -> None:
         change()
         rung.append(folder.rung())
     assert len(set(rung)) == len(rung)
+
+
+def test_a_file_that_cannot_be_deleted_is_one_line(folder: JobsFolder) -> None:
+    folder.submit([plain()])
+    for place in (folder.job(1) / "held", folder.path / "paused"):
+        place.mkdir()  # as a file system that refuses it
+    with pytest.raises(AndonError, match="cannot be written"):
+        folder.drop(1, "held")
+    with pytest.raises(AndonError, match="cannot be written"):
+        folder.unpause()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from andon.backends.replay import RecordedHost, Replay
 from andon.backends.replay.backend import CARD, HINT, MARK, NOT_RECORDED
+from andon.backends.replay.recording import Recording
 from andon.core.sampling.masks import Visibility
 from andon.engine.sampling.readers import BackendChoice
 from andon.engine.sampling.sampler import NodeIdentity, Sampler
@@ -443,3 +444,9 @@ def test_times_that_contradict_each_other_stay_within_the_calendar(player: Playe
     assert reading.sample is not None
     assert reading.sample.at == 0.0
     assert reading.processes[0].started == 0.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="reads /proc")
+def test_a_file_that_cannot_be_read_is_one_line() -> None:
+    with pytest.raises(Unavailable, match="/proc/self/mem cannot be read: Input/output error"):
+        Recording("/proc/self/mem")

@@ -176,7 +176,11 @@ def _keep(
 
 
 def _ended(waited: Sequence[socket.socket], seconds: float = 0.0) -> Sequence[socket.socket]:
-    return select.select(waited, [], [], seconds)[0]
+    watched = select.poll()  # `select` takes no descriptor over 1023, as the program may have
+    known = {one.fileno(): one for one in waited}
+    for one in waited:
+        watched.register(one, select.POLLIN)
+    return [known[descriptor] for descriptor, _ in watched.poll(seconds * 1000)]
 
 
 def _is_written_again(hold: Hold) -> bool:

@@ -55,6 +55,9 @@ class Recording:
         self._file = _open(self._path)
         try:
             self._begin()
+        except OSError as exc:
+            self._file.close()
+            raise Unavailable(f"{path} cannot be read: {exc.strerror}", hint=HINT) from exc
         except BaseException:
             self._file.close()
             raise

@@ -211,8 +211,7 @@ class JobsFolder:
         self.ring()
 
     def drop(self, number: int, name: str) -> None:
-        with suppress(FileNotFoundError):
-            (self.job(number) / name).unlink()
+        _unlink(self.job(number) / name)
         self.ring()
 
     def remove(self, number: int) -> None:
@@ -237,7 +236,7 @@ class JobsFolder:
         self.ring()
 
     def unpause(self) -> None:
-        (self.path / PAUSED).unlink(missing_ok=True)
+        _unlink(self.path / PAUSED)
         self.ring()
 
     def ring(self) -> None:
@@ -305,6 +304,13 @@ def attempts_in(folder: Path) -> list[int]:
 
 def is_number(name: str) -> bool:
     return name.isascii() and name.isdecimal() and len(name) <= 8 and not name.startswith("0")
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as exc:
+        raise unwritable(path, exc) from exc
 
 
 def _remove_files(folder: Path) -> None:
