@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from andon.app.job_messages import job_notice
+from andon.cli.commands.jobs.common import going_on
 from andon.cli.show.jobs.listing import expected_words, why
+from andon.cli.terminal import Choices
 from andon.core.jobs.retention import too_old
 from andon.core.jobs.states import standings
 from andon.core.jobs.views import view_of
@@ -74,3 +78,13 @@ def test_old_jobs_are_deleted_unless_another_waits_for_them() -> None:
     known[3] = standings([jobs[3]], AT)[3]
     assert too_old(jobs, known, AT + 100, 10.0) == [1]
     assert too_old(jobs, known, AT + 100, 1000.0) == []
+
+
+def test_who_stops_waiting_reads_that_the_jobs_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    for labels, said in (
+        (["14"], "andon: job 14 goes on; to end it: andon cancel 14\n"),
+        (["14", "15"], "andon: jobs 14, 15 go on; to end them: andon cancel 14 15\n"),
+    ):
+        with pytest.raises(KeyboardInterrupt), going_on(Choices(), labels):
+            raise KeyboardInterrupt
+        assert capsys.readouterr().err == said

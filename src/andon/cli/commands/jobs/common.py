@@ -1,7 +1,8 @@
 """What the commands about jobs share: the queue, the jobs that are meant, and waiting for them."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -74,6 +75,19 @@ def wait_settled(
         if left:
             each()
             time.sleep(POLL_SECONDS)
+
+
+@contextmanager
+def going_on(choices: Choices, labels: Sequence[str]) -> Iterator[None]:
+    """Whoever stops waiting reads that the jobs go on, and how to end them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        several = len(labels) > 1
+        which = f"job{'s' * several} {', '.join(labels)} go{'' if several else 'es'} on"
+        them = "them" if several else "it"
+        notice(f"{which}; to end {them}: andon cancel {' '.join(labels)}", choices)
+        raise
 
 
 def exit_code(view: "JobView") -> int:

@@ -119,11 +119,11 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
     if same is not None:
         say_same(choices, same.label)
         _say(choices, same.label, None)
-        return wait_for_end(choices, same.label) if wait else 0
+        return _waited(choices, same.label) if wait else 0
     made = jobs.submit(specs)
     number = made[0].label.partition("_")[0]
     _say(choices, number, made)
-    return wait_for_end(choices, number) if wait else 0
+    return _waited(choices, number) if wait else 0
 
 
 def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
@@ -246,6 +246,13 @@ def show_dry(specs: "list[JobSpec]") -> None:
         f"  asks for {count_text(spec.request)} {kind}",
     ]
     terminal.show("\n".join(lines) + "\n")
+
+
+def _waited(choices: Choices, label: str) -> int:
+    from andon.cli.commands.jobs.common import going_on
+
+    with going_on(choices, [label]):
+        return wait_for_end(choices, label)
 
 
 def wait_for_end(choices: Choices, number: str) -> int:
