@@ -331,3 +331,25 @@ def test_a_store_that_is_named_is_never_replaced_by_a_servers(
     monkeypatch.setattr(lamp_source, "watching_server", lambda choices: Kept(answers=True))
     monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "other.db"))
     assert find_past(Choices()) is None
+
+
+# Queueing.
+
+
+@pytest.mark.process
+def test_a_command_that_does_not_exist_is_said_when_it_is_queued(
+    tmp_path: Path, capsys: Said
+) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\n")
+    for program, why in (
+        ("nosuchcommand", "nosuchcommand: command not found; the job fails if"),
+        (str(tmp_path), "is a directory; the job fails if"),
+        (str(script), f"not executable (chmod +x {script}); the job fails if"),
+        ("true", None),
+    ):
+        assert run(["submit", "--dry-run", "--simulate", "2", "--", program]) == 0
+        said = capsys.readouterr()
+        assert "would queue 1 job" in said.out
+        assert why is None or why in said.err
+        assert (why is None) == (said.err == "")

@@ -110,6 +110,8 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
         return submit_file(choices, command[0], asked, dry_run=dry_run, wait=wait)
     specs = _specs(choices, command, asked)
+    if not asked["image"]:
+        _say_missing(choices, command)
     if dry_run:
         show_dry(specs)
         return 0
@@ -218,6 +220,17 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
         notice(log_out_line(), choices)
     if made is not None and made[0].simulate is None and (why := _no_gpu()) is not None:
         notice(f"it waits: {why}; on simulated ones: andon submit --simulate 4 …", choices)
+
+
+def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
+    """A program may be made by an earlier job, so one that is missing is not an error yet."""
+    from andon.engine.running.programs import CannotStart, find
+
+    try:
+        find(command)
+    except CannotStart as missing:
+        hint = f" ({missing.hint})" if missing.hint else ""
+        notice(f"{missing.reason}{hint}; the job fails if that is still so at its start", choices)
 
 
 def _no_gpu() -> str | None:
