@@ -110,7 +110,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
         return submit_file(choices, command[0], asked, dry_run=dry_run, wait=wait)
     specs = _specs(choices, command, asked)
-    if not asked["image"]:
+    if not specs[0].container:
         _say_missing(choices, command)
     if dry_run:
         show_dry(specs)
