@@ -1,5 +1,6 @@
 """`andon logs`: the output of a job, once or as it goes on."""
 
+import codecs
 import os
 import sys
 import time
@@ -30,7 +31,7 @@ def count(text: str | int) -> int:
 
 
 @click.command(epilog=JOB_FORMS)
-@click.argument("job", metavar="JOB", default="@")
+@click.argument("job", metavar="[JOB]", default="@")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option("-n", "lines", type=count, metavar="N", help=f"The last N lines; 0: all [{LINES}].")
 @click.option("--attempt", type=count, metavar="N", help="Of this attempt [default: the last].")
@@ -51,7 +52,10 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
         notice(f"job {view.label} has not started: it is {view.state.words}{why}", choices)
         return 0
     output = _Output(queue, number, attempt)
-    output.show_last(LINES if lines is None else lines)
+    cut = output.find_last(LINES if lines is None else lines)
+    if cut and lines is None:
+        notice(f"the last {LINES} lines; all of them: andon logs {job} -n 0", choices)
+    output.show_new()
     if follow:
         output.follow()
     return 0
@@ -63,6 +67,7 @@ class _Output:
     def __init__(self, queue: "Queue", number: int, attempt: int | None) -> None:
         self._queue, self._number, self._fixed = queue, number, attempt
         self._place, self._attempt = 0, 0
+        self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def _path(self) -> Path | None:
         last = self._queue.jobs[self._number].last
@@ -73,16 +78,17 @@ class _Output:
             self._attempt, self._place = attempt, 0
         return self._queue.folder.output(self._number, attempt)
 
-    def show_last(self, lines: int) -> None:
+    def find_last(self, lines: int) -> bool:
+        """Begin with the last lines, 0 for all; whether others are left out."""
         path = self._path()
         if path is None:
-            return
+            return False
         try:
             with path.open("rb") as file:
                 self._place = _start_of_last(file.fileno(), lines)
         except OSError:
-            return
-        self._show_new()
+            return False
+        return self._place > 0
 
     def follow(self) -> None:
         from andon.app.jobs import start_dispatcher
@@ -90,14 +96,14 @@ class _Output:
         while True:
             self._queue.refresh()
             found = self._queue.standings.get(self._number)
-            self._show_new()
+            self.show_new()
             if found is None or found.state.is_settled:
-                self._show_new()
+                self.show_new()
                 return
             start_dispatcher(self._queue.folder)
             time.sleep(POLL_SECONDS)
 
-    def _show_new(self) -> None:
+    def show_new(self) -> None:
         path = self._path()
         if path is None:
             return
@@ -108,7 +114,7 @@ class _Output:
                 file.seek(self._place)
                 while piece := file.read(PIECE_BYTES):
                     self._place += len(piece)
-                    write(sys.stdout, piece.decode(errors="replace"))
+                    write(sys.stdout, self._text.decode(piece))
         except FileNotFoundError:
             return
 
