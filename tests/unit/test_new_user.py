@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from andon.cli import lamp_source
 from andon.cli.catalogue import ALIASES, COMMANDS, MEANT
@@ -25,6 +26,7 @@ from andon.engine.sharing.granter import Granter, Terms
 from andon.errors import Conflict, Gone, Unavailable
 from andon.leases.book import Book
 from andon.model.device import Snapshot
+from andon.model.job import JobState
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request
 
@@ -353,3 +355,44 @@ def test_a_command_that_does_not_exist_is_said_when_it_is_queued(
         assert "would queue 1 job" in said.out
         assert why is None or why in said.err
         assert (why is None) == (said.err == "")
+
+
+# What Tab does.
+
+
+def completed(*words: str) -> list[str]:
+    """The type and the value of each completion of the last word."""
+    shell = ShellComplete(cli, {}, "andon", "_ANDON_COMPLETE")
+    return [f"{one.type} {one.value}" for one in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_the_shell_completes_your_leases(book: Book) -> None:
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    name = held.lease.id
+    for words in (("release", ""), ("lease", "extend", name[:2]), ("run", "--lease", "")):
+        assert completed(*words) == [f"plain {name}"], words
+    assert completed("release", "zz") == []
+    held.release()
+
+
+def test_the_shell_completes_the_files_of_a_command() -> None:
+    for words in (("run", "--", "python", "tr"), ("submit", "tr"), ("lease", "-d", "3", "tr")):
+        assert completed(*words) == ["file tr"], words
+    assert completed("lease", "ex") == ["plain extend"]
+
+
+def test_the_shell_completes_jobs_and_cancels_only_what_has_not_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    states = {7: JobState.SUCCEEDED, 8: JobState.RUNNING, 12: JobState.WAITING}
+    specs = {n: SimpleNamespace(number=n, label=str(n), name="train") for n in states}
+    queue = SimpleNamespace(
+        jobs={n: SimpleNamespace(spec=spec) for n, spec in specs.items()},
+        standings={n: SimpleNamespace(state=state) for n, state in states.items()},
+    )
+    monkeypatch.setattr("andon.app.jobs.Queue", lambda: queue)
+    assert completed("logs", "") == [], "no job was ever queued"
+    monkeypatch.setattr("andon.engine.jobs.folder.jobs_path", lambda: Path("/"))
+    assert completed("logs", "") == ["plain 12", "plain 8", "plain 7"]
+    assert completed("cancel", "") == ["plain 12", "plain 8"]
+    assert completed("why", "--job", "1") == ["plain 12"]

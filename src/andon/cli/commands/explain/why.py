@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli import snapshot_source
+from andon.cli.commands.completing import complete_job
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.lamp_source import LampSource, watching_server
 from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
@@ -39,7 +40,12 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
     metavar="S",
     help="How long to sample: 10, 2m. Leaks take more than a minute.",
 )
-@click.option("--job", metavar="JOB", help="Why this job waits, and who is in front of it.")
+@click.option(
+    "--job",
+    metavar="JOB",
+    shell_complete=complete_job,
+    help="Why this job waits, and who is in front of it.",
+)
 @elsewhere
 @shared
 def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.commands.completing import complete_job
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ SLOW_POLL_SECONDS = 2.0
 
 def job_words(command: Callable[..., Any]) -> Callable[..., Any]:
     """JOB… as arguments; at least one."""
-    return click.argument("jobs", nargs=-1, required=True, metavar="JOB...")(command)
+    return click.argument(
+        "jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job
+    )(command)
 
 
 def open_queue(choices: Choices, wake: bool = True) -> "Queue":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.common import JOB_FORMS, open_queue
 from andon.cli.options import MOST, chosen, shared
 from andon.cli.terminal import notice, write
@@ -31,7 +32,7 @@ def count(text: str | int) -> int:
 
 
 @click.command(epilog=JOB_FORMS)
-@click.argument("job", metavar="[JOB]", default="@")
+@click.argument("job", metavar="[JOB]", default="@", shell_complete=complete_job)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option("-n", "lines", type=count, metavar="N", help=f"The last N lines; 0: all [{LINES}].")
 @click.option("--attempt", type=count, metavar="N", help="Of this attempt [default: the last].")

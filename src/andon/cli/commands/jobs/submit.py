@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.commands.completing import complete_command
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -95,7 +96,9 @@ def checkpoint(text: str) -> "Checkpoint":
 @click.option("--dry-run", is_flag=True, help="Check everything and queue nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end; the exit code is the job's.")
 @container_options
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.argument(
+    "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
+)
 @shared
 def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) -> int:
     """Queue a command: andon submit --gpus 2 -- python train.py, or andon submit job.toml
@@ -224,6 +227,8 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
 
 def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
     """A program may be made by an earlier job, so one that is missing is not an error yet."""
+    if _is_there(command[0]):
+        return
     from andon.engine.running.programs import CannotStart, find
 
     try:
@@ -231,6 +236,13 @@ def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
     except CannotStart as missing:
         hint = f" ({missing.hint})" if missing.hint else ""
         notice(f"{missing.reason}{hint}; the job fails if that is still so at its start", choices)
+
+
+def _is_there(name: str) -> bool:
+    """Whether the program can be started now; without shutil, whose import takes longer."""
+    folders = [""] if os.sep in name else os.get_exec_path()
+    paths = [f"{folder}/{name}" if folder else name for folder in folders]
+    return any(os.access(path, os.X_OK) and not os.path.isdir(path) for path in paths)  # noqa: PTH112
 
 
 def _no_gpu() -> str | None:
