@@ -104,6 +104,11 @@ def test_an_option_that_does_not_exist_names_the_one_that_does_it(
     assert said.partition("; ")[2] == ("" if meant is None else f"did you mean: {meant}?")
 
 
+def test_why_job_means_the_job(capsys: Said) -> None:
+    assert run(["why", "job", "9"]) == 2
+    assert "did you mean: andon why --job 9?" in capsys.readouterr().err
+
+
 def test_every_option_that_is_suggested_exists() -> None:
     context = click.Context(cli)
     known = {

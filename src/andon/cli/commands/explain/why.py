@@ -61,6 +61,8 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
         from andon.cli.commands.explain.why_job import why_job
 
         return why_job(chosen(), job, as_json)
+    if len(devices) > 1 and devices[0] == "job":
+        raise click.UsageError(f"did you mean: andon why --job {devices[1]}?")
     if len(devices) > 1:
         raise click.UsageError("name one GPU: each is explained by itself")
     device = devices[0] if devices else None
