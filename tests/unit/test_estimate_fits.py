@@ -11,8 +11,10 @@ from andon.core.estimate.fits import GpuRoom, together
 from andon.core.estimate.learned import learned_peak, same_command
 from andon.core.estimate.names import name_facts
 from andon.core.estimate.options import EstimateOptions, ServingEngine, TrainingPrecision
+from andon.core.estimate.quantisation import plain_bits
 from andon.core.estimate.training import training_need
 from andon.core.estimate.wire import estimate_to_json
+from andon.errors import Invalid
 from andon.model.run import RunDevice, RunKind, RunRow, RunState
 from andon.units import GIB
 from tests.support.model_configs import CONFIGS
@@ -40,6 +42,24 @@ def test_it_fits_where_the_share_that_a_server_takes_is_free() -> None:
     assert found.claim_bytes == round(0.9 * H200)
     assert found.fits[0].at_once == 109
     assert verdict_words(found) == "yes: it fits on 1 GPU now: GPU 0"
+
+
+def test_one_gpu_is_spoken_of_as_one() -> None:
+    small = verdict_words(of("Llama-3.1-8B", room("0", 16 * GIB)))
+    assert small == "no: it needs 1 GPU with 17.2 GiB"
+    taken = verdict_words(of("Llama-3.1-8B", room("0", H200, GIB)))
+    assert taken == "not now: it needs 1 GPU, and would fit if one were empty"
+    both = verdict_words(of("Llama-3.1-8B", room("0", H200, GIB), room("1", H200, GIB), tp=2))
+    assert both == "not now: it needs 2 GPUs, and would fit if they were empty"
+
+
+def test_a_type_of_packed_weights_names_its_option() -> None:
+    with pytest.raises(Invalid) as packed:
+        plain_bits("int4")
+    assert packed.value.hint == "float32, bfloat16 or float16; packed weights: --quantization int4"
+    with pytest.raises(Invalid) as unknown:
+        plain_bits("foo")
+    assert unknown.value.hint == "float32, bfloat16 or float16"
 
 
 def test_what_is_not_available_does_not_fit_now() -> None:

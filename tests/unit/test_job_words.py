@@ -1,9 +1,17 @@
 """Small things about jobs: the variables of a command, messages, and how a job is shown."""
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from andon.app.job_messages import job_notice
+from andon.cli.commands.jobs import logs
+from andon.cli.commands.jobs.common import going_on
+from andon.cli.main import run
 from andon.cli.show.jobs.listing import expected_words, why
+from andon.cli.terminal import Choices
 from andon.core.jobs.retention import too_old
 from andon.core.jobs.states import standings
 from andon.core.jobs.views import view_of
@@ -74,3 +82,50 @@ def test_old_jobs_are_deleted_unless_another_waits_for_them() -> None:
     known[3] = standings([jobs[3]], AT)[3]
     assert too_old(jobs, known, AT + 100, 10.0) == [1]
     assert too_old(jobs, known, AT + 100, 1000.0) == []
+
+
+def test_who_stops_waiting_reads_that_the_jobs_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    for labels, said in (
+        (["14"], "andon: job 14 goes on; to end it: andon cancel 14\n"),
+        (["14", "15"], "andon: jobs 14, 15 go on; to end them: andon cancel 14 15\n"),
+    ):
+        with pytest.raises(KeyboardInterrupt), going_on(Choices(), labels):
+            raise KeyboardInterrupt
+        assert capsys.readouterr().err == said
+
+
+@pytest.fixture
+def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What job 1 has written."""
+    path, attempt = tmp_path / "output", SimpleNamespace(number=1)
+    spec = SimpleNamespace(array=None, number=1)
+    facts = SimpleNamespace(spec=spec, attempts=(attempt,), last=attempt)
+    folder = SimpleNamespace(output=lambda number, attempt: path)
+    queue = SimpleNamespace(jobs={1: facts}, folder=folder)
+    monkeypatch.setattr(logs, "open_queue", lambda choices: queue)
+    return path
+
+
+def test_logs_say_that_earlier_lines_are_left_out(
+    output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output.write_text("".join(f"{number}\n" for number in range(1, 101)))
+    assert run(["logs", "1"]) == 0
+    said = capsys.readouterr()
+    assert said.out.split() == [str(number) for number in range(86, 101)]
+    assert said.err == "andon: the last 15 lines; all of them: andon logs 1 -n 0\n"
+    for given in (["-n", "3"], ["-n", "0"], ["-n", "100"]):
+        assert run(["logs", "1", *given]) == 0
+        assert capsys.readouterr().err == "", "as many as were asked for"
+    output.write_text("one\n")
+    assert run(["logs", "1"]) == 0
+    assert capsys.readouterr() == ("one\n", "")
+
+
+def test_a_character_on_the_edge_of_two_pieces_is_whole(
+    output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "x" * (logs.PIECE_BYTES - 1) + "训练\n"
+    output.write_text(text, encoding="utf-8")
+    assert run(["logs", "1"]) == 0
+    assert capsys.readouterr().out == text

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from andon.cli import lamp_source
 from andon.cli.catalogue import ALIASES, COMMANDS, MEANT
@@ -25,6 +26,7 @@ from andon.engine.sharing.granter import Granter, Terms
 from andon.errors import Conflict, Gone, Unavailable
 from andon.leases.book import Book
 from andon.model.device import Snapshot
+from andon.model.job import JobState
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request
 
@@ -100,6 +102,11 @@ def test_an_option_that_does_not_exist_names_the_one_that_does_it(
     said = capsys.readouterr().err.splitlines()[0]
     assert said.startswith("andon: No such option '-")
     assert said.partition("; ")[2] == ("" if meant is None else f"did you mean: {meant}?")
+
+
+def test_why_job_means_the_job(capsys: Said) -> None:
+    assert run(["why", "job", "9"]) == 2
+    assert "did you mean: andon why --job 9?" in capsys.readouterr().err
 
 
 def test_every_option_that_is_suggested_exists() -> None:
@@ -331,3 +338,66 @@ def test_a_store_that_is_named_is_never_replaced_by_a_servers(
     monkeypatch.setattr(lamp_source, "watching_server", lambda choices: Kept(answers=True))
     monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "other.db"))
     assert find_past(Choices()) is None
+
+
+# Queueing.
+
+
+@pytest.mark.process
+def test_a_command_that_does_not_exist_is_said_when_it_is_queued(
+    tmp_path: Path, capsys: Said
+) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\n")
+    for program, why in (
+        ("nosuchcommand", "nosuchcommand: command not found; the job fails if"),
+        (str(tmp_path), "is a directory; the job fails if"),
+        (str(script), f"not executable (chmod +x {script}); the job fails if"),
+        ("true", None),
+    ):
+        assert run(["submit", "--dry-run", "--simulate", "2", "--", program]) == 0
+        said = capsys.readouterr()
+        assert "would queue 1 job" in said.out
+        assert why is None or why in said.err
+        assert (why is None) == (said.err == "")
+
+
+# What Tab does.
+
+
+def completed(*words: str) -> list[str]:
+    """The type and the value of each completion of the last word."""
+    shell = ShellComplete(cli, {}, "andon", "_ANDON_COMPLETE")
+    return [f"{one.type} {one.value}" for one in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_the_shell_completes_your_leases(book: Book) -> None:
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    name = held.lease.id
+    for words in (("release", ""), ("lease", "extend", name[:2]), ("run", "--lease", "")):
+        assert completed(*words) == [f"plain {name}"], words
+    assert completed("release", "zz") == []
+    held.release()
+
+
+def test_the_shell_completes_the_files_of_a_command() -> None:
+    for words in (("run", "--", "python", "tr"), ("submit", "tr"), ("lease", "-d", "3", "tr")):
+        assert completed(*words) == ["file tr"], words
+    assert completed("lease", "ex") == ["plain extend"]
+
+
+def test_the_shell_completes_jobs_and_cancels_only_what_has_not_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    states = {7: JobState.SUCCEEDED, 8: JobState.RUNNING, 12: JobState.WAITING}
+    specs = {n: SimpleNamespace(number=n, label=str(n), name="train") for n in states}
+    queue = SimpleNamespace(
+        jobs={n: SimpleNamespace(spec=spec) for n, spec in specs.items()},
+        standings={n: SimpleNamespace(state=state) for n, state in states.items()},
+    )
+    monkeypatch.setattr("andon.app.jobs.Queue", lambda: queue)
+    assert completed("logs", "") == [], "no job was ever queued"
+    monkeypatch.setattr("andon.engine.jobs.folder.jobs_path", lambda: Path("/"))
+    assert completed("logs", "") == ["plain 12", "plain 8", "plain 7"]
+    assert completed("cancel", "") == ["plain 12", "plain 8"]
+    assert completed("why", "--job", "1") == ["plain 12"]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.cli.show.probing.chart import render_probe
 from andon.core.probing.judging import StopReason, TrialEnd, judged
 from andon.core.probing.kept import best
 from andon.core.probing.memory_line import memory_line
@@ -154,6 +155,19 @@ def test_what_a_probe_was_limited_by_is_named() -> None:
     host = [trial(1), trial(2, state=TrialState.HOST_OUT_OF_MEMORY)]
     assert limited_by(probe_of(PLAN, host, 0.0)) == "host memory"
     assert limited_by(probe_of(PLAN, [trial(1)], 0.0)) is None
+
+
+def test_what_follows_from_a_probe_is_wrapped_and_not_cut() -> None:
+    found = replace(probe_of(PLAN, [trial(1), trial(2)], 0.0), line=None, line_reason="w " * 60)
+    answer = render_probe(found, "GPU 0", 60, color=False).split("recommended")[1]
+    assert "…" not in answer
+    assert answer.count(" w") == 60
+    assert max(map(len, answer.splitlines())) <= 60
+
+
+def test_a_short_trial_shows_how_long_it_took() -> None:
+    found = probe_of(PLAN, [replace(trial(1), seconds=0.36)], 0.0)
+    assert "0.36 s" in render_probe(found, "GPU 0", 80, color=False)
 
 
 def test_the_size_is_filled_in_wherever_it_stands() -> None:

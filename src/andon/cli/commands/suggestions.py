@@ -38,7 +38,7 @@ def mistake_text(mistake: click.ClickException) -> str:
     """What is wrong; of an option that does not exist, also which one was meant."""
     found = mistake.__cause__ if isinstance(mistake.__cause__, click.NoSuchOption) else mistake
     if not isinstance(found, click.NoSuchOption):
-        return mistake.format_message().rstrip(".")
+        return " ".join(mistake.format_message().split()).rstrip(".")
     text = found.message.rstrip(".")
     near = _near_options(found)
     return f"{text}; did you mean: {' or '.join(near)}?" if near else text

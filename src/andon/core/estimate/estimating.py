@@ -240,11 +240,12 @@ def verdict_words(found: Estimate) -> str:
     if now:
         return f"yes: it fits on {count} now: GPU {', '.join(fit.label for fit in now)}"
     if empty:
-        return f"not now: it needs {count}, and would fit if they were empty"
+        them = "they" if found.world_size > 1 else "one"
+        return f"not now: it needs {count}, and would fit if {them} were empty"
     least = human_bytes(min(fit.needed_bytes for fit in found.fits))
     if found.need is not None and found.learned is None:
         least = human_bytes(found.need.minimum_bytes)
-    return f"no: it needs {count} with {least} each"
+    return f"no: it needs {count} with {least}{' each' * (found.world_size > 1)}"
 
 
 def takes_share(found: Estimate) -> bool:

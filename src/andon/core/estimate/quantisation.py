@@ -77,7 +77,9 @@ def asked_format(word: str) -> WeightFormat:
 def plain_bits(word: str, option: str = "dtype") -> int:
     bits = PLAIN_BITS.get(word.lower().removeprefix("torch."))
     if bits is None:
-        raise Invalid(f"{option} {word[:40]!r} is not known", hint="float32, bfloat16 or float16")
+        packed = f"; packed weights: --quantization {word}" * (named_format(word) is not None)
+        hint = f"float32, bfloat16 or float16{packed}"
+        raise Invalid(f"{option} {word[:40]!r} is not known", hint=hint)
     return bits
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli import snapshot_source
+from andon.cli.commands.completing import complete_job
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.lamp_source import LampSource, watching_server
 from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
@@ -39,7 +40,12 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
     metavar="S",
     help="How long to sample: 10, 2m. Leaks take more than a minute.",
 )
-@click.option("--job", metavar="JOB", help="Explain why this job waits, and who is ahead.")
+@click.option(
+    "--job",
+    metavar="JOB",
+    shell_complete=complete_job,
+    help="Explain why this job waits, and who is ahead.",
+)
 @elsewhere
 @shared
 def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> int:
@@ -55,6 +61,8 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
         from andon.cli.commands.explain.why_job import why_job
 
         return why_job(chosen(), job, as_json)
+    if len(devices) > 1 and devices[0] == "job":
+        raise click.UsageError(f"did you mean: andon why --job {devices[1]}?")
     if len(devices) > 1:
         raise click.UsageError("name only one GPU")
     device = devices[0] if devices else None

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.common import (
     JOB_FORMS,
     exit_code,
@@ -109,7 +110,7 @@ rm = _acting(
 
 
 @click.command(epilog=JOB_FORMS)
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="JOB", shell_complete=complete_job)
 @click.option("--first", is_flag=True, help="Move it to the front.")
 @click.option("--last", is_flag=True, help="Move it to the end.")
 @click.option("--before", metavar="JOB", help="Move it right before this one.")

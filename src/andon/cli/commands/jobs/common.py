@@ -1,11 +1,13 @@
 """What the commands about jobs share: the queue, the jobs that are meant, and waiting for them."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.commands.completing import complete_job
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
@@ -19,7 +21,9 @@ SLOW_POLL_SECONDS = 2.0
 
 def job_words(command: Callable[..., Any]) -> Callable[..., Any]:
     """JOB… as arguments; at least one."""
-    return click.argument("jobs", nargs=-1, required=True, metavar="JOB...")(command)
+    return click.argument(
+        "jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job
+    )(command)
 
 
 def open_queue(choices: Choices, wake: bool = True) -> "Queue":
@@ -86,6 +90,19 @@ def wait_settled(
         if left:
             each()
             time.sleep(POLL_SECONDS)
+
+
+@contextmanager
+def going_on(choices: Choices, labels: Sequence[str]) -> Iterator[None]:
+    """Whoever stops waiting reads that the jobs go on, and how to end them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        several = len(labels) > 1
+        which = f"job{'s' * several} {', '.join(labels)} go{'' if several else 'es'} on"
+        them = "them" if several else "it"
+        notice(f"{which}; to end {them}: andon cancel {' '.join(labels)}", choices)
+        raise
 
 
 def exit_code(view: "JobView") -> int:

@@ -88,6 +88,8 @@ def _say(choices: Choices, labels: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _waited(choices: Choices, labels: Sequence[str]) -> int:
+    from andon.cli.commands.jobs.common import going_on
     from andon.cli.commands.jobs.submit import wait_for_end
 
-    return max(wait_for_end(choices, label) for label in labels)
+    with going_on(choices, labels):
+        return max(wait_for_end(choices, label) for label in labels)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.common import JOB_FORMS, open_queue
 from andon.cli.options import MOST, chosen, shared
 from andon.cli.terminal import notice, write
@@ -31,7 +32,7 @@ def count(text: str | int) -> int:
 
 
 @click.command(epilog=JOB_FORMS)
-@click.argument("job", metavar="JOB", default="@")
+@click.argument("job", metavar="[JOB]", default="@", shell_complete=complete_job)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the job has ended.")
 @click.option(
     "-n", "lines", type=count, metavar="N", help=f"Print the last N lines; 0 for all [{LINES}]."
@@ -56,7 +57,10 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
         notice(f"job {view.label} has not started: it is {view.state.words}{why}", choices)
         return 0
     output = _Output(queue, number, attempt)
-    output.show_last(LINES if lines is None else lines)
+    cut = output.find_last(LINES if lines is None else lines)
+    if cut and lines is None:
+        notice(f"the last {LINES} lines; all of them: andon logs {job} -n 0", choices)
+    output.show_new()
     if follow:
         output.follow()
     return 0
@@ -81,16 +85,17 @@ class _Output:
             self._decoder.reset()
         return self._queue.folder.output(self._number, attempt)
 
-    def show_last(self, lines: int) -> None:
+    def find_last(self, lines: int) -> bool:
+        """Begin with the last lines, 0 for all; whether others are left out."""
         path = self._path()
         if path is None:
-            return
+            return False
         try:
             with path.open("rb") as file:
                 self._place = _start_of_last(file.fileno(), lines)
         except OSError:
-            return
-        self._show_new()
+            return False
+        return self._place > 0
 
     def follow(self) -> None:
         from andon.app.jobs import start_dispatcher
@@ -98,14 +103,14 @@ class _Output:
         while True:
             self._queue.refresh()
             found = self._queue.standings.get(self._number)
-            self._show_new()
+            self.show_new()
             if found is None or found.state.is_settled:
-                self._show_new()
+                self.show_new()
                 return
             start_dispatcher(self._queue.folder)
             time.sleep(POLL_SECONDS)
 
-    def _show_new(self) -> None:
+    def show_new(self) -> None:
         path = self._path()
         if path is None:
             return

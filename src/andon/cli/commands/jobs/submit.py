@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.commands.completing import complete_command
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -102,7 +103,9 @@ def checkpoint(text: str) -> "Checkpoint":
 @click.option("--dry-run", is_flag=True, help="Check everything and queue nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end; the exit code is the job's.")
 @container_options
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.argument(
+    "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
+)
 @shared
 def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) -> int:
     """Queue a command: andon submit --gpus 2 -- python train.py, or andon submit job.toml
@@ -117,6 +120,8 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
         return submit_file(choices, command[0], asked, dry_run=dry_run, wait=wait)
     specs = _specs(choices, command, asked)
+    if not specs[0].container:
+        _say_missing(choices, command)
     if dry_run:
         show_dry(specs)
         return 0
@@ -126,11 +131,11 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
     if same is not None:
         say_same(choices, same.label)
         _say(choices, same.label, None)
-        return wait_for_end(choices, same.label) if wait else 0
+        return _waited(choices, same.label) if wait else 0
     made = jobs.submit(specs)
     number = made[0].label.partition("_")[0]
     _say(choices, number, made)
-    return wait_for_end(choices, number) if wait else 0
+    return _waited(choices, number) if wait else 0
 
 
 def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
@@ -227,6 +232,26 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
         notice(f"it waits: {why}; to use simulated GPUs: andon submit --simulate 4 …", choices)
 
 
+def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
+    """A program may be made by an earlier job, so one that is missing is not an error yet."""
+    if _is_there(command[0]):
+        return
+    from andon.engine.running.programs import CannotStart, find
+
+    try:
+        find(command)
+    except CannotStart as missing:
+        hint = f" ({missing.hint})" if missing.hint else ""
+        notice(f"{missing.reason}{hint}; the job fails if that is still so at its start", choices)
+
+
+def _is_there(name: str) -> bool:
+    """Whether the program can be started now; without shutil, whose import takes longer."""
+    folders = [""] if os.sep in name else os.get_exec_path()
+    paths = [f"{folder}/{name}" if folder else name for folder in folders]
+    return any(os.access(path, os.X_OK) and not os.path.isdir(path) for path in paths)  # noqa: PTH112
+
+
 def _no_gpu() -> str | None:
     """Why no job can start here; None where there is a GPU, as far as is known without a driver."""
     if any(map(os.path.exists, USUAL_SIGNS)):  # before the table of all vendors is imported
@@ -253,6 +278,13 @@ def show_dry(specs: "list[JobSpec]") -> None:
         f"  asks for {count_text(spec.request)} {kind}",
     ]
     terminal.show("\n".join(lines) + "\n")
+
+
+def _waited(choices: Choices, label: str) -> int:
+    from andon.cli.commands.jobs.common import going_on
+
+    with going_on(choices, [label]):
+        return wait_for_end(choices, label)
 
 
 def wait_for_end(choices: Choices, number: str) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.commands.completing import complete_command, complete_lease
 from andon.cli.device_request import (
     availability_of,
     bind_option,
@@ -57,8 +58,16 @@ if TYPE_CHECKING:
 @wait_options
 @for_option("Stop probing after this time: 2h.")
 @bind_option
-@click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.option(
+    "--lease",
+    "lease_id",
+    metavar="ID",
+    shell_complete=complete_lease,
+    help="Use the devices of your lease.",
+)
+@click.argument(
+    "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
+)
 @shared
 def probe(
     command: tuple[str, ...],

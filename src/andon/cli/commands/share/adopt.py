@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from andon.cli.commands.completing import complete_lease
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Choices, notice
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("lease_id", metavar="ID")
+@click.argument("lease_id", metavar="ID", shell_complete=complete_lease)
 @shared
 def adopt(lease_id: str) -> int:
     """Take over an orphaned lease of yours, and wait for its container.

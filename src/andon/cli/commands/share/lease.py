@@ -2,10 +2,11 @@
 
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.commands.completing import complete_command, complete_lease
 from andon.cli.commands.share.adopt import adopt
 from andon.cli.commands.share.container_options import (
     contained,
@@ -29,6 +30,9 @@ from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 IMAGE_SHELL = "/bin/sh"  # what is started in an image without a command
 
@@ -60,13 +64,28 @@ class LeaseCommand(RunCommand):
         return super().parse_args(ctx, args)
 
 
+def _complete(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> "list[CompletionItem]":
+    """The words of a command, or of `extend` and `adopt`, which take a lease."""
+    before = tuple(context.params.get("command") or ())
+    if before[:1] in (("extend",), ("adopt",)):
+        return complete_lease(context, parameter, typed)
+    from click.shell_completion import CompletionItem
+
+    inside = [word for word in ("extend", "adopt") if typed and word.startswith(typed)]
+    if inside and not before:
+        return [CompletionItem(word) for word in inside]
+    return complete_command(context, parameter, typed)
+
+
 @click.command(cls=LeaseCommand, context_settings={"allow_interspersed_args": False})
 @request_options
 @queue_options
 @for_option("How long, e.g. 2h [default: while it runs].")
 @bind_option
 @container_options
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=_complete)
 @shared
 def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: Any) -> int:
     """Reserve GPUs while a shell or a command runs: andon lease --gpus 2 --for 2h
@@ -125,7 +144,7 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
 
 
 @click.command()
-@click.argument("lease_id", metavar="[ID]", required=False)
+@click.argument("lease_id", metavar="[ID]", required=False, shell_complete=complete_lease)
 @for_option("New duration from now, e.g. 1h.", required=True)
 @elsewhere
 @shared

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from andon.cli.commands.completing import complete_lease
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.device_request import availability_of
 from andon.cli.options import chosen, elsewhere, shared, with_devices
@@ -72,7 +73,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
 
 
 @click.command()
-@click.argument("lease_ids", metavar="[ID]…", nargs=-1)
+@click.argument("lease_ids", metavar="[ID]…", nargs=-1, shell_complete=complete_lease)
 @click.option("--note", "-m", default="", metavar="TEXT", help="Reason, shown to the holder.")
 @elsewhere
 @shared
@@ -143,7 +144,7 @@ def only_lease(choices: Choices, command: str) -> "Lease":
     """The lease that someone can only mean who types no id."""
     if choices.url is not None:
         raise Invalid("which lease?", hint="to list them: andon leases --url URL")
-    held = _mine_now()
+    held = mine_now()
     if not held:
         raise Gone("you hold no lease", hint="andon leases lists everyone's")
     if len(held) > 1:
@@ -152,23 +153,23 @@ def only_lease(choices: Choices, command: str) -> "Lease":
 
 
 def _which(held: "list[Lease]", command: str) -> Invalid:
-    typed = "; ".join(f"andon {command} {one.id} ({_gpus(one)})" for one in held)
+    typed = "; ".join(f"andon {command} {one.id} ({gpus_of(one)})" for one in held)
     return Invalid("which lease?", hint=f"yours: {typed}")
 
 
 def _confirmed(lease: "Lease") -> bool:
-    words = f"your only lease is {lease.id}: {_gpus(lease)}"
+    words = f"your only lease is {lease.id}: {gpus_of(lease)}"
     words += f", held {human_seconds(max(0.0, time.time() - lease.since))}"
     words += f", {lease.command}" * bool(lease.command)
     notice(words)
     return ask("release it? its command is ended [y/N] ") == "y"
 
 
-def _gpus(lease: "Lease") -> str:
+def gpus_of(lease: "Lease") -> str:
     return f"GPU {', '.join(_numbers(lease))}"
 
 
-def _mine_now() -> "list[Lease]":
+def mine_now() -> "list[Lease]":
     from andon.leases.book import Book
 
     return _mine(Book(make=False))

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from andon.cli.commands.completing import complete_command
 from andon.cli.commands.share.container_options import container_from, container_options
 from andon.cli.commands.share.run import OURS, RunCommand
 from andon.cli.device_request import bind_option, queue_options, refuse_bind, request_options_but
@@ -76,7 +77,9 @@ def _counts(text: str) -> tuple[int, ...]:
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
 @container_options
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.argument(
+    "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
+)
 @shared
 def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> int:
     """Run a command for each of many items, on all GPUs that are free:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.commands.completing import complete_command, complete_lease
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -67,7 +68,13 @@ class RunCommand(click.Command):
 @queue_options
 @for_option("Stop the command after this time: 2h.")
 @bind_option
-@click.option("--lease", "lease_id", metavar="ID", help="Use the devices of your lease.")
+@click.option(
+    "--lease",
+    "lease_id",
+    metavar="ID",
+    shell_complete=complete_lease,
+    help="Use the devices of your lease.",
+)
 @click.option(
     "--retry-oom",
     type=whole,
@@ -80,7 +87,9 @@ class RunCommand(click.Command):
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV next to it.")
 @container_options
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.argument(
+    "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
+)
 @shared
 def run(
     command: tuple[str, ...],

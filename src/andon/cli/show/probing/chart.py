@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from andon.cli.show.cells import percent, unknown
+from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.core.probing.results import limited_by
@@ -42,7 +43,8 @@ def render_probe(probe: ProbeResult, where: str, width: int, color: bool) -> str
     for one in mark:
         title = title + one
     lines = [title.fit(width), Text(), *_chart(probe, width), Text()]
-    lines += [line.fit(width) for line in answer_lines(probe)]
+    for line in answer_lines(probe):
+        lines += [line] if line.width <= width else paragraph(line.plain, width)
     return "".join(line.paint(color) + "\n" for line in lines)
 
 

@@ -1,0 +1,68 @@
+"""What the shell completes: jobs, leases, and the words of a command that andon runs."""
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+MOST = 50
+OF_ACTIVE_JOBS = frozenset(("cancel", "hold", "move", "requeue", "wait"))
+"""Commands that mean nothing for a job that has ended."""
+
+
+def complete_job(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> "list[CompletionItem]":
+    """Jobs that wait or run, then those that ended, the newest first; none rather than an error."""
+    from andon.engine.jobs.folder import jobs_path
+    from andon.errors import AndonError
+
+    if not os.access(jobs_path(), os.F_OK):
+        return []
+    from andon.app.jobs import Queue
+
+    try:
+        queue = Queue()
+    except (AndonError, OSError):
+        return []
+    standings = queue.standings
+    newest = sorted((one.spec for one in queue.jobs.values()), key=lambda spec: -spec.number)
+    active = [spec for spec in newest if not standings[spec.number].state.is_settled]
+    ended = [spec for spec in newest if standings[spec.number].state.is_settled]
+    meant = active if context.info_name in OF_ACTIVE_JOBS else [*active, *ended]
+    words = ((one.label, f"{one.name}, {standings[one.number].state.words}") for one in meant)
+    return _items(words, typed)
+
+
+def complete_lease(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> "list[CompletionItem]":
+    """This user's leases."""
+    from andon.cli.commands.share.leases import gpus_of, mine_now
+    from andon.errors import AndonError
+
+    try:
+        held = mine_now()
+    except (AndonError, OSError):
+        return []
+    return _items(((one.id, f"{gpus_of(one)}, {one.command}") for one in held), typed)
+
+
+def complete_command(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> "list[CompletionItem]":
+    """The shell's own completion of files."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(typed, type="file")]
+
+
+def _items(found: Iterable[tuple[str, str]], typed: str) -> "list[CompletionItem]":
+    from click.shell_completion import CompletionItem
+
+    items = [CompletionItem(name, help=words) for name, words in found if name.startswith(typed)]
+    return items[:MOST]
