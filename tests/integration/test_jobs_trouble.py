@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from andon.app.jobs import Queue, submit, wake
+from andon.engine.jobs.acts import signal_group
 from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.submitting import here_spec
 from andon.errors import Unavailable
@@ -191,3 +193,26 @@ def test_a_dispatcher_leaves_after_the_last_job_and_comes_back(
             wait_for(lambda: not is_dispatched(folder), LONG)
         wake(folder)
         wait_for(lambda: not is_dispatched(folder), LONG)
+
+
+def test_an_output_faster_than_it_is_shortened_costs_no_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where someone has deleted the job's folder: the file is shortened all the same."""
+    monkeypatch.setenv("ANDON_JOBS_LOG_MEGABYTES", "1")
+    done = tmp_path / "done"
+    with cleaned(settle(monkeypatch, tmp_path)) as folder:
+        command = ("sh", "-c", f"head -c 600000000 /dev/zero; touch {done}; sleep 600")
+        submit([here_spec(command, DeviceRequest(), simulate=1, git=False)])
+        wait_for(lambda: state_of(folder, 1) is JobState.RUNNING, LONG)
+        last = Queue(folder).jobs[1].last
+        assert last is not None
+        opened = Path(f"/proc/{last.claim.pid}/fd").iterdir()
+        output = next(one for one in opened if one.readlink().name == "output.log")
+        shutil.rmtree(folder.job(1))
+        wait_for(done.exists, LONG)
+        wait_for(lambda: output.stat().st_size < 1_000_000, LONG)
+        peak = Path(f"/proc/{last.claim.pid}/status").read_text().partition("VmHWM:")[2].split()[0]
+        assert int(peak) < 60_000, "kB"
+        assert signal_group(last.claim, signal.SIGKILL)
+        wait_for(lambda: not output.exists(), LONG)  # it has ended without anywhere to write

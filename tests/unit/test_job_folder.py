@@ -31,6 +31,7 @@ from andon.model.job import (
     JobFacts,
     JobNote,
     JobSpec,
+    JobState,
     NotifyWhen,
 )
 from andon.model.job import wire as job_wire
@@ -166,7 +167,12 @@ def test_what_is_torn_or_foreign_is_named_and_passed_over(folder: JobsFolder) ->
     found = scanner.scan()
     assert found.keys() == {4, 5, 6}
     assert found[4].cancelled is None
-    assert found[5].attempts == ()
+    (damaged,) = found[5].attempts  # it was claimed: nothing may claim it again
+    assert (damaged.claim.pid, damaged.locked, damaged.alive) == (0, False, False)
+    assert standings([found[5]], AT)[5].state is JobState.LOST
+    os.mkfifo(folder.path / "counter2")
+    (folder.path / "counter2").rename(folder.path / "counter")
+    assert folder.submit([plain()])[0].number == 7  # no pipe is waited for
     assert {str(Path(one).relative_to(folder.path)) for one in scanner.unread} == {
         "1/job.json", "2/job.json", "3/job.json", "4/cancelled", "5/attempt-1/claim",
     }  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.engine.jobs.launching import FOLDER
-from andon.engine.jobs.quick_parts import dumps, loads, receive_descriptors, suppress
+from andon.engine.jobs.quick_parts import dumps, loads, read_most, receive_descriptors, suppress
 
 texts = st.text(st.characters())  # lone surrogates too: a path or a variable may have them
 values = st.recursive(
@@ -66,3 +66,9 @@ def test_a_supervisor_imports_little() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     heavy = {"collections", "contextlib", "enum", "functools", "json", "re", "signal", "socket"}
     assert not heavy & set(done.stdout.split())
+
+
+def test_what_never_ends_is_not_read_for_ever() -> None:
+    assert len(read_most(bytes, 3_000_000)) == 3_000_000
+    pieces = iter([b"ab", b"c", b""])
+    assert read_most(lambda size: next(pieces), 100) == b"abc"

@@ -33,6 +33,7 @@ from andon.core.executing.order import (
     WorkOrder,
 )
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
+from andon.executors.asking import ask_command
 from andon.kernel_files import read
 
 ANSWER_SECONDS = 30.0
@@ -131,10 +132,12 @@ class DockerExecutor:
             code, out, said = self._ask("create", name, *arguments, seconds=CREATE_SECONDS)
             if code:
                 raise answers.engine_error(self.name, said)
+            found = answers.created_id(out)
+            if found is None:
+                raise self._not_understood()
         except BaseException:
             _remove_home(home)
             raise
-        found = out.strip().splitlines()[-1]
         if order.stdin or order.terminal:
             self._attached.add(found)
         return CreatedWork(found, order.label, order.command[0], options.image, home)
@@ -176,7 +179,10 @@ class DockerExecutor:
             raise answers.engine_error(self.name, said)
 
     def ended(self, work: CreatedWork) -> WorkEnd | None:
-        return answers.ended(self._state(work))
+        end = answers.ended(self._state(work))
+        if end is not None and end.code is None and not end.error:
+            raise self._not_understood()
+        return end
 
     def clean(self, work: CreatedWork) -> None:
         code, _, said = self._ask("rm", "--force", "--volumes", work.id)
@@ -230,24 +236,22 @@ class DockerExecutor:
     def _ask(self, *arguments: str, seconds: float = ANSWER_SECONDS) -> tuple[int, str, str]:
         """Exit code, output and error output of the engine's command."""
         try:
-            done = subprocess.run(
-                [self.name, *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=seconds,
-                check=False,
-                start_new_session=True,  # so that Ctrl-C does not reach it
-            )
-        except subprocess.TimeoutExpired as exc:
+            return ask_command([self.name, *arguments], seconds)
+        except TimeoutError as exc:
             raise Unavailable(
                 f"the {self.name.capitalize()} engine has not answered for {seconds:.0f} s",
                 hint=f"check it: {self.name} ps",
             ) from exc
         except OSError as exc:
             raise Unavailable(f"{self.name} cannot be run: {exc.strerror}") from exc
-        return done.returncode, done.stdout, done.stderr
+        except ValueError as exc:  # a zero byte in a name
+            raise Invalid(f"{self.name} cannot be run: {exc}") from exc
+
+    def _not_understood(self) -> AndonError:
+        return Unavailable(
+            f"the answer of the {self.name.capitalize()} engine is not understood",
+            hint=f"check it: {self.name} ps",
+        )
 
 
 class PodmanExecutor(DockerExecutor):

@@ -116,6 +116,12 @@ def program_error(program: str, image: str, said: str) -> tuple[str, int] | None
     return None
 
 
+def created_id(text: str) -> str | None:
+    """The last line of what `docker create` prints; None where that is no id."""
+    last = text.strip().rpartition("\n")[2].strip()
+    return last if re.fullmatch(r"[0-9a-zA-Z][0-9a-zA-Z_.-]{0,127}", last) else None
+
+
 def ended(text: str) -> WorkEnd | None:
     """From a container's state as JSON; None while it runs. One that never started has an error."""
     state = _object(text)
@@ -169,6 +175,6 @@ def first_line(said: str) -> str:
 def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.folders import make_private
 from andon.host.machine_id import node_key
-from andon.host.private_files import read_regular
+from andon.host.private_files import open_regular, read_regular
 from andon.host.server.state_folder import NODES, is_own, refuse_foreign, state_folder
 from andon.model.job import spec_wire as job_spec_wire
 from andon.model.job.spec import JobSpec
@@ -148,7 +148,10 @@ class JobsFolder:
             except OSError as exc:
                 raise unwritable(self.path, exc) from exc
             with suppress(OSError):  # only a hint for the next one
-                (self.path / COUNTER).write_text(f"{number + 1}\n")
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                descriptor = open_regular(self.path / COUNTER, flags)
+                os.write(descriptor, f"{number + 1}\n".encode())
+                os.close(descriptor)
             return number
         raise Unavailable(f"no free number for a job in {self.path}")
 

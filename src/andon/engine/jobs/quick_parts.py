@@ -91,6 +91,15 @@ def dumps_within(value: dict[str, Any], name: str, most: int) -> bytes:
     return data
 
 
+def read_most(read: Callable[[int], bytes | None], most: int) -> bytes:
+    """All there is, and no more than this: another process may write as fast as it is read."""
+    pieces: list[bytes] = []
+    while most > 0 and (piece := read(min(most, 1 << 20))):
+        pieces.append(piece)
+        most -= len(piece)
+    return b"".join(pieces)
+
+
 def receive_descriptors(channel: socket.socket, size: int, most: int) -> tuple[bytes, list[int]]:
     """The first part of a message, and the descriptors that came with it."""
     data, others, _, _ = channel.recvmsg(size, socket.CMSG_SPACE(most * 4))

@@ -34,7 +34,7 @@ from andon.engine.jobs.folder import (
 )
 from andon.engine.jobs.found_jobs import FoundJobs, KnownJob
 from andon.engine.jobs.job_index import IndexedJob, index_text, indexed, read_index
-from andon.host.private_files import read_regular
+from andon.host.private_files import open_regular, read_regular
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobNote
 from andon.model.job import wire as job_wire
 from andon.model.json_fields import Wrong
@@ -158,19 +158,24 @@ class Scanner:
         return tuple(attempt for attempt in found if attempt is not None)
 
     def _attempt(self, folder: Path, number: int) -> AttemptFacts | None:
-        """An attempt without a claim has not started."""
+        """An attempt without a claim has not started; one whose claim is damaged has, and who
+        claimed it is not known."""
+        locked, claim = False, None
         try:
-            descriptor = os.open(folder / CLAIM, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
+            descriptor = open_regular(folder / CLAIM)
+        except FileNotFoundError:
             return None
-        try:
-            locked = is_locked(descriptor)
-            claim = job_wire.claim_from_json(job_wire.loads(os.read(descriptor, SMALL_BYTES)))
-        except (OSError, Wrong) as exc:
-            self.unread[str(folder / CLAIM)] = str(exc)
-            return None
-        finally:
-            os.close(descriptor)
+        except OSError as exc:
+            self.unread[str(folder / CLAIM)] = str(exc.strerror)
+        else:
+            try:
+                locked = is_locked(descriptor)
+                claim = job_wire.claim_from_json(job_wire.loads(os.read(descriptor, SMALL_BYTES)))
+            except (OSError, Wrong) as exc:
+                self.unread[str(folder / CLAIM)] = str(getattr(exc, "strerror", None) or exc)
+            finally:
+                os.close(descriptor)
+        claim = claim or _unknown_claim(folder)
         # After the lock: a supervisor writes the end before it gives up the claim.
         end = self._small(folder, END, job_wire.end_from_json)
         verdict = self._small(folder, VERDICT, job_wire.verdict_from_json)
@@ -211,6 +216,15 @@ class Scanner:
         except (OSError, Wrong) as exc:
             self.unread[str(folder / name)] = str(getattr(exc, "strerror", None) or exc)
             return None
+
+
+def _unknown_claim(folder: Path) -> AttemptClaim:
+    """Of no process that could be signalled."""
+    try:
+        at = folder.stat().st_mtime
+    except OSError:
+        at = 0.0
+    return AttemptClaim(pid=0, started_ticks=0, boot=None, group=0, group_ticks=0, at=at)
 
 
 def is_locked(descriptor: int) -> bool:

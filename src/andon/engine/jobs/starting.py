@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from andon.engine.jobs.folder import LOCK, LOG, JobsFolder
+from andon.host.private_files import open_regular
 from andon.host.server.state_folder import is_own
 
 if TYPE_CHECKING:
@@ -99,4 +100,4 @@ def open_log(folder: JobsFolder) -> int:
     with suppress(OSError):
         if path.stat().st_size > LARGEST_LOG_BYTES:
             path.rename(path.with_suffix(".log.1"))
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    return open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, follow=True)

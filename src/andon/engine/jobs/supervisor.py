@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     import socket
     from contextlib import suppress
 
-    from andon.engine.jobs.quick_parts import dumps, dumps_within, loads, receive_descriptors
+    from andon.engine.jobs.quick_parts import (
+        dumps,
+        dumps_within,
+        loads,
+        read_most,
+        receive_descriptors,
+    )
     from andon.engine.jobs.supervised_work import (
         HeldLease,
         JobCommand,
@@ -36,6 +42,7 @@ else:  # from beside this file, which is last on the path
         dumps,
         dumps_within,
         loads,
+        read_most,
         receive_descriptors,
         signal,
         socket,
@@ -49,7 +56,8 @@ CHECK_SECONDS = 1.0  # how often the lease's end and the size of the output are 
 GROUP_SECONDS = 0.1  # the same for processes that outlive the command that was asked to end
 END_BYTES = 4096  # reserved for the end, which must fit on a disk that has become full
 CLEAN_SECONDS = 60.0  # how long removing a container may take
-RETRY_SECONDS = 600.0  # how long writing the end is tried
+RETRY_SECONDS = 600.0  # how long writing the end is tried, unless someone deleted the job
+MEANWHILE_BYTES = 1_000_000  # of the output, written while its end is read
 FIRST_BYTES = 8  # of a message: its length
 
 
@@ -328,7 +336,7 @@ class Supervision:
         written = self.write_end(data)
         self.lease.release()
         until = boot_seconds() + RETRY_SECONDS
-        while not written and boot_seconds() < until:
+        while not written and boot_seconds() < until and os.fstat(self.output).st_nlink:
             time.sleep(1.0)
             written = self.write_end(data)
         self.ring()
@@ -395,10 +403,11 @@ class Supervision:
         if not self.log_bytes or size <= self.log_bytes:
             return
         part = self.log_bytes // 4
-        path = os.path.join(self.attempt, OUTPUT)
+        # By its descriptor: someone may have deleted the file, which goes on taking space.
+        path = f"/proc/self/fd/{self.output}"
         with suppress(OSError), open(path, "r+b", buffering=0) as file:
             file.seek(size - part)
-            tail = file.read() or b""
+            tail = read_most(file.read, part + MEANWHILE_BYTES)
             left = os.fstat(self.output).st_size - part - len(tail)
             file.truncate(part)
             self.left_out += left - self.note_bytes  # the note of an earlier time is left out, too
