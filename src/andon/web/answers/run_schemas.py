@@ -183,7 +183,7 @@ class RunColumns:
     """The readings over time, in columns."""
 
     at: Annotated[
-        list[float], Doc("seconds since the beginningning; a value is the mean up to the next")
+        list[float], Doc("seconds since the beginning; a value is the mean up to the next")
     ]
     devices: Annotated[
         Mapping[str, Mapping[str, list[float | None]]], Doc("by uuid and reading; null: not read")
