@@ -64,8 +64,7 @@ def _reading(router: APIRouter, available: Available, server_user: str | None) -
 def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None:
     @router.post("/api/leases", tags=["share"], status_code=201)
     async def lend(request: Request, given: LeaseBody) -> Response:
-        """Request a lease; needs a key. It outlives the server; if a user takes it, it is that
-        user's."""
+        """Request a lease; needs a key. It outlives the server and belongs to whoever took it."""
         wanted, leases = options_from_rest(dict(given)).request(), available()
         account = _account(caller_of(request.scope), wanted)
         granted = await pool.do(
