@@ -33,7 +33,7 @@ class ContainerAdopter:
         self._due: dict[int, float] = {}
 
     def needs(self, facts: JobFacts) -> AttemptFacts | None:
-        """The attempt of a job that goes on in a container without a supervisor.
+        """The attempt of a job that is running in a container without a supervisor.
 
         A client that is left is ended: only a child's exit code can be known.
         """
