@@ -30,7 +30,7 @@ exporter.start()
 - Labels never contain a pid, a process name or a command line. They do contain users: the 16
   largest of each device by name, the others as `(others)`.
 - A rate (`_bytes_per_second`) is the mean since the reading before, 5 to 10 s ago: the driver's
-  counters wrap too fast to be exported. The counters of network interfaces do not, and are there.
+  counters wrap too fast to be exported. Those of network interfaces do not, and are exported.
 - Simulated devices are marked: `simulated` is 1, and `gpu_info` has `simulated="true"`.
 - Every name begins with the prefix and `_`, which the tables leave out. The first four names have
   fixed units, per cent included; all others use base units.

@@ -50,7 +50,7 @@ export function App({ trouble }: { trouble: Problem | null }) {
       {!refused && <Connection />}
       <main id="main" tabIndex={-1}>
         {trouble && trouble !== closed && (
-          <Trouble problem={trouble} what="This sign-in link does not work any more" onClose={() => setClosed(trouble)} />
+          <Trouble problem={trouble} what="This sign-in link no longer works" onClose={() => setClosed(trouble)} />
         )}
         {refused ? <SignInPage /> : <Boundary place={`${route.page}/${route.name ?? ""}`}>
           <Page route={route} search={search} judged={judged} />

@@ -97,7 +97,7 @@ class Held:
 
     @property
     def why_ended(self) -> str | None:
-        """Why it is no longer in force, with whoever released it; None while it is."""
+        """Why it is no longer in force, and who released it; None while it is."""
         if self._ended is None and not self.stands:
             self._ended = self._found_end()
         return self._ended

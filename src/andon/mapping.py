@@ -92,7 +92,7 @@ def map(  # noqa: A001 - `andon.map`
 
 @dataclass(slots=True)
 class _FunctionWork:
-    """Calls the function, and keeps what came of each item."""
+    """Calls the function, and keeps the result of each item."""
 
     function: Callable[[Any], Any]
     items: Sequence[Any]

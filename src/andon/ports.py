@@ -157,7 +157,7 @@ class Store(Directory, Tiers, Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, in words; never with a password."""
+        """Where it is, as text; never with a password."""
 
     def write(
         self,
@@ -265,7 +265,7 @@ class Executor(Protocol):
         runs already."""
 
     def find(self, label: str) -> Sequence[CreatedWork]:
-        """What exists under this label, whoever started it."""
+        """What exists under this label, regardless of who started it."""
 
     def send(self, work: CreatedWork, number: int) -> None:
         """Signal it, to stop or to kill; no error if it has ended."""
@@ -279,7 +279,7 @@ class Executor(Protocol):
 
 @runtime_checkable
 class Explaining(Protocol):
-    """An executor that says in words why something did not start."""
+    """An executor that can explain why something did not start."""
 
     def not_started(self, work: CreatedWork, said: str) -> AndonError:
         """The sentence for what its engine said."""
@@ -303,7 +303,7 @@ class RunIndex(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, in words."""
+        """Where it is, as text."""
 
     def put(self, rows: Sequence[RunRow]) -> None:
         """Store what records say now, by id. A run that is known keeps its tags and its note."""

@@ -98,7 +98,7 @@ def test_a_server_that_samples_no_more_is_not_shown_as_live(seen: Window, tmp_pa
 
 def test_a_bad_link_says_so_and_shows_what_anyone_may_see(seen: Window, home: Served) -> None:
     seen.page.goto(f"{home.url}/#code=made-up")
-    expect(seen.page.get_by_text("This sign-in link does not work any more")).to_be_visible()
+    expect(seen.page.get_by_text("This sign-in link no longer works")).to_be_visible()
     expect(tiles(seen.page)).to_have_count(4)
     expect(seen.page.get_by_text("read-only: run")).to_be_visible()
     assert seen.page.evaluate("sessionStorage.length") == 0

@@ -271,7 +271,7 @@ HEAT = (
         mentions=("100",),
     ),
     Situation(
-        name="The fan stands still on a hot and busy card",
+        name="The fan has stopped on a hot and busy card",
         source=(
             "github issues NVIDIA/open-gpu-kernel-modules#413, "
             "suvash/nixos-nvidia-cuda-python-docker-compose#1"

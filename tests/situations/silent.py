@@ -128,7 +128,7 @@ OUT = (
         mentions=("--gpus all",),
     ),
     Situation(
-        name="A laptop without a card, where NVIDIA's library is tried all the same",
+        name="A laptop without a card, where NVIDIA's library is still tried",
         source="the words are andon's own",
         snapshots=still(
             faults=(

@@ -179,7 +179,7 @@ UNKNOWN = (
         ),
     ),
     Situation(
-        name="A virtual card tells its memory and nothing else",
+        name="A virtual card reports its memory and nothing else",
         source="github issue Project-HAMi/HAMi#235, told of a virtual card",
         snapshots=still(_blind(T4, 0.4), looks=4),
         device=card(T4).uuid,

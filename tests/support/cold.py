@@ -13,7 +13,7 @@ from andon.model.thresholds import Figure
 CLEAR_CELSIUS = 3  # above the threshold
 HELP = "the temperature up to which a device is shown as too cold"
 COLD = ReasonKind("cold", "so cold that water may condense on it", 50)
-ADVICE = "Let it warm up before it is opened or moved, and look at the room's air."
+ADVICE = "Let it warm up before it is opened or moved, and check the room's air."
 
 
 def judge(seen: DeviceView) -> Judgement | None:

@@ -86,7 +86,7 @@ function Elsewhere({ name, at }: { name: string; at: number }) {
     const entry: Listed = { alert: found.data, level: found.data.level, related: [] };
     return <ul className="alerts linked"><AlertRow entry={entry} at={at} open named={false} /></ul>;
   }
-  return <p className="dim" role="status">{found.error ? "This alert is not kept here any more." : "Loading…"}</p>;
+  return <p className="dim" role="status">{found.error ? "This alert is no longer stored here." : "Loading…"}</p>;
 }
 
 /** Who hears of an alert that is not looked at. */

@@ -40,7 +40,7 @@ export class Boundary extends Component<Props, { error: Error | null }> {
     return (
       <section className="notice bad" role="alert">
         <h1>This page cannot be shown</h1>
-        <p>{away ? "The server is away; the page is tried again when it is back." : "An error occurred in the board."}</p>
+        <p>{away ? "The server is away; this page retries when it is back." : "An error occurred in the board."}</p>
         <p className="dim">{error.message}</p>
         <p className="buttons">
           <button type="button" onClick={() => this.setState({ error: null })}>Try again</button>

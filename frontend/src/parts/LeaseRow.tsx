@@ -52,7 +52,7 @@ export function LeaseRow({ lease, at, chosen }: Props) {
       </dl>
       {meaning && <p className="meaning">{meaning}</p>}
       {lease.kind === "network" && lease.state === "held" && lease.used_bytes === 0 && (
-        <p className="meaning dim">Reserved but not used: no process of its holder is there. No andon command gives it to anyone else until it ends.</p>
+        <p className="meaning dim">Reserved but not used: its holder runs no process. No andon command gives it to anyone else until it ends.</p>
       )}
       {lease.command && <code className="work" title={lease.command}>{lease.command}</code>}
       {lease.id !== null && <LeaseActions lease={lease} id={lease.id} at={at} />}

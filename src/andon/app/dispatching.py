@@ -26,9 +26,9 @@ from andon.host.kin import here, myself
 from andon.model.job import wire as job_wire
 
 LOCK_TRIES, LOCK_SECONDS = 10, 0.05
-"""Whoever looks whether a dispatcher runs has the lock for a moment."""
+"""A process that checks whether a dispatcher runs holds the lock for a moment."""
 OUTER = (*VARIABLES, LEASE_VARIABLE, RUN_VARIABLE, "ANDON_JOB", "ANDON_RECORD", "ANDON_ARRAY_INDEX")
-"""Of whoever started it; they do not concern other jobs."""
+"""Variables of the process that started it; they do not concern other jobs."""
 
 
 def main(path: str, lock: int | None) -> int:
@@ -101,7 +101,7 @@ def _lock(folder: JobsFolder) -> int | None:
 
 
 def _announce(lock: int) -> None:
-    """For people who look into the folder; the lock is what counts."""
+    """For people who look into the folder; only the lock matters."""
     me = myself()
     said = {"pid": me.pid, "start": me.started_ticks, "boot": here().boot}
     os.ftruncate(lock, 0)

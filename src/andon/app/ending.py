@@ -259,7 +259,7 @@ def _running_jobs() -> "tuple[tuple[str, AttemptClaim], ...]":
 
 
 def end_whole(whole: EndWhole) -> str:
-    """Cancel the job or release the lease; what was done, in words."""
+    """Cancel the job or release the lease; returns a sentence that says what was done."""
     if whole.kind == "lease":
         from andon.engine.sharing import releaser
         from andon.leases.book import Book
@@ -269,7 +269,7 @@ def end_whole(whole: EndWhole) -> str:
 
 
 def _cancel(label: str) -> str:
-    """One job, without waiting for its end; what came of it, in words."""
+    """Cancel one job without waiting for its end; returns the result as a sentence."""
     from andon.app.jobs import Queue, wake
     from andon.core.jobs.naming import one_meant
     from andon.engine.jobs import acts

@@ -107,7 +107,7 @@ def refuse_too_many(folder: JobsFolder, more: int) -> None:
 
 
 def wake(folder: JobsFolder | None = None) -> None:
-    """Let the dispatcher look again; one is started where none runs. Does nothing without jobs."""
+    """Wake the dispatcher, or start one if none is running. Does nothing without jobs."""
     found = folder or own_jobs_folder()
     if Path(found.path).is_dir():
         found.ring()

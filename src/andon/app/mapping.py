@@ -68,5 +68,5 @@ class MapRecord:
 
 
 def told(recorder: RunRecorder) -> dict[str, str]:
-    """What the commands of a map are told: the run that they are part of."""
+    """The variables for the commands of a map: the run that they are part of."""
     return {RUN_VARIABLE: recorder.begin.id}

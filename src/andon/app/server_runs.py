@@ -50,7 +50,7 @@ class IndexLook:
 
 
 def _stamp(path: Path) -> object:
-    """What changes with every write of the index's file; None where that cannot be told."""
+    """What changes with every write of the index's file; None if that is unknown."""
     try:
         files = [path, path.with_name(f"{path.name}-wal")]
         found = [file.stat() for file in files if file.exists()]

@@ -36,7 +36,8 @@ class Past(Protocol):
 def find_past(choices: "Choices") -> Past | None:
     """None where nothing has been recorded.
 
-    On a shared machine one server records for all: whoever runs none has no history of their own.
+    On a shared machine one server records for everyone: a user without a server has no history of
+    their own.
     """
     if choices.url is not None:
         from andon.cli.remote_history import RemoteHistory

@@ -348,7 +348,7 @@ def _candidates(grant: Grant) -> tuple[RunCandidate, ...]:
 
 
 def _told(recorder: RunRecorder) -> dict[str, str]:
-    """What the command is told: the run that it is part of, and where its record is."""
+    """The variables for the command: the run that it is part of, and where its record is."""
     path = str(recorder.path.absolute())
     return {RUN_VARIABLE: recorder.begin.id, RECORD_VARIABLE: path}
 

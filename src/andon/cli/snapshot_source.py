@@ -54,7 +54,7 @@ def take_snapshot(choices: Choices, watched: bool = False) -> Snapshot:
 
 
 def take_two(choices: Choices) -> Snapshot:
-    """One new snapshot with what only a second reading tells: how active the chips are, and what
+    """One new snapshot with what only a second reading shows: how active the chips are, and what
     their links carry. A server has read its devices before."""
     if choices.url is not None:
         return take_snapshot(choices)

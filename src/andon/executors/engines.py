@@ -143,7 +143,7 @@ class DockerExecutor:
         return CreatedWork(found, order.label, order.command[0], options.image, home)
 
     def client(self, work: CreatedWork) -> Sequence[str]:
-        """Started here, so that a failure is known in words; the client then passes the output.
+        """Started here, so that a failure can be explained; the client then passes on the output.
 
         With input, the client has to start it itself, or the first bytes would be lost.
         """

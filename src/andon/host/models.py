@@ -272,7 +272,7 @@ def _joined(
 
 
 def _header(path: Path) -> tuple[StoredTensors, int, int]:
-    """Its tensors, the length of its header, and how many bytes stand after it."""
+    """Its tensors, the length of its header, and how many bytes follow it."""
     with os.fdopen(open_regular(path, follow=True), "rb") as file:
         length = header_length(file.read(LENGTH_BYTES), str(path))
         tensors = parse_header(file.read(length), length, str(path))

@@ -105,7 +105,7 @@ class Keeper:
         self._process.terminate()
 
     def disconnect(self) -> None:
-        """Tell it that the lease ends; it then releases it, unless it is detached."""
+        """Notify it that the lease ends; it then releases it, unless it is detached."""
         self._socket.close()
 
     def dismiss(self, seconds: float = 1.0) -> None:
@@ -154,7 +154,7 @@ def _asked() -> socket.socket:
 
 
 def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
-    """To the program, before the lease is gone: whoever left the note then removes it."""
+    """To the program, before the lease is gone: the process that left the note then removes it."""
     from andon.leases.release_notes import read_note  # slow to import, and not always needed
 
     note = read_note(hold)

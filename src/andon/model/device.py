@@ -313,7 +313,7 @@ class DeviceStatus:
     sample: Annotated[
         Sample | None,
         Doc(
-            "the latest readings, below; `null` if it never answered. Of a device that is not "
+            "the latest readings, below; `null` if it never answered. For a device that is not "
             "`ok` it is the last one, with its own `at`"
         ),
     ] = None
@@ -331,7 +331,7 @@ class DeviceStatus:
     ] = ()
     last_users: Annotated[
         tuple[str, ...],
-        Doc("of a device that does not answer: whose processes were on it when it last did"),
+        Doc("for a device that does not answer: whose processes were on it when it last did"),
     ] = ()
     label: str = ""  # set where its place in the list no longer tells it: see `device_labels`
 
@@ -403,7 +403,7 @@ class DriverVersions:
 class Host:
     """The node's own values."""
 
-    cpu_percent: Annotated[float | None, Doc("use of all processors together")] = None
+    cpu_percent: Annotated[float | None, Doc("utilisation of all CPUs together")] = None
     memory_used_bytes: Annotated[int | None, Doc("memory that is not available")] = None
     memory_total_bytes: Annotated[int | None, Doc("the system's memory")] = None
     load_1m: Annotated[float | None, Doc("load average over one minute")] = None

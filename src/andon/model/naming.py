@@ -112,8 +112,8 @@ def may_mean(name: str, uuid: str, label: str, pci: str | None = None) -> bool:
 
 
 def may_mean_lease(name: str, text: str) -> bool:
-    """Whether a name is a lease's id or its beginning, in a text that starts with the id. A short
-    number is no beginning: who types `andon release 3` means GPU 3."""
+    """Whether a name is a lease's id or its prefix, in a text that starts with the id. A short
+    number is never a prefix: `andon release 3` means GPU 3."""
     if text.partition("-")[0] == name:
         return True
     return text.startswith(name) and not (name.isdecimal() and len(name) <= _LONGEST_INDEX)
@@ -183,7 +183,7 @@ def _same_place(name: str, pci: str) -> bool:
 
 
 def _outermost(found: Sequence[DeviceStatus]) -> list[DeviceStatus]:
-    """Without the partitions of a board that matches too: the board stands for them."""
+    """Without the partitions of a board that matches too: the board includes them."""
     uuids = {status.device.uuid for status in found}
     return [status for status in found if status.device.parent not in uuids]
 

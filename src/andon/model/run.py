@@ -20,7 +20,7 @@ SAMPLED = (
     "sm_clock_mhz", "memory_clock_mhz", "energy_joules", "throttle",
 )  # fmt: skip
 """The readings of a device in a sample line; its state comes first. `energy_joules` is the counter
-of the device, and there only where it was read at the time of the line."""
+of the device, and present only if it was read at the time of the line."""
 SERIES = (
     "utilization_percent", "memory_used_bytes", "memory_utilization_percent", "sm_active_percent",
     "temperature_celsius", "power_watts", "sm_clock_mhz",

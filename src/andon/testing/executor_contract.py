@@ -32,7 +32,7 @@ class ExecutorContract:
     """Subclass it with a fixture `executor` and a method `order`."""
 
     outlives_its_client: ClassVar[bool] = False
-    """Whether the work goes on when its client is killed."""
+    """Whether the work keeps running when its client is killed."""
 
     def order(self, command: Sequence[str], label: str) -> WorkOrder:
         """An order for this command in a folder that both sides see."""

@@ -29,7 +29,7 @@ MOST_SCANNED_BYTES = 512 * 1024 * 1024
 MOST_RECORDS = 16
 MOST_NEWS = 300  # lines in one live event
 BUDGET_SECONDS = 0.3
-"""How long one request reads; the answer says how far it came, and the next goes on."""
+"""How long one request reads; the answer says how far it got, and the next continues there."""
 _KINDS = (b"event", b"item", b"alert")
 
 Happening = RunEvent | RunItem | RunAlert

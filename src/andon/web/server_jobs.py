@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from andon.app.jobs import Queue
 
 FRESH_SECONDS = 0.5
-"""Requests within this time share one look at the folder."""
+"""Requests within this time share one reading of the folder."""
 MOST_LISTED = 1000
 LOG_BYTES = 64 * 1024
 HIDDEN = "hidden"

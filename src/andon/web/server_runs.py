@@ -31,7 +31,7 @@ from andon.web.run_records import (
 )
 
 FRESH_SECONDS = 1.0
-"""Requests within this time share one look at the index."""
+"""Requests within this time share one reading of the index."""
 NOT_ALL = "the record is too long: only what happened in its first part is shown"
 
 

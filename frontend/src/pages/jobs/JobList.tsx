@@ -61,7 +61,7 @@ export function JobMark({ job }: { job: Pick<Job, "state"> }) {
 function Others({ page }: { page: JobPage }) {
   return (
     <>
-      <h2>Jobs of others in line</h2>
+      <h2>Queued jobs of others</h2>
       <ol className="plain waiting">
         {page.others.map((one) => (
           <li key={`${one.position}-${one.user}`}>

@@ -29,7 +29,7 @@ export function Details({ id, query }: { id: string; query: URLSearchParams }) {
   return (
     <article className="run-page">
       <Head run={run} />
-      {found.error && <Trouble problem={found.error} what="This run cannot be read any more; showing what was read" />}
+      {found.error && <Trouble problem={found.error} what="This run can no longer be read; showing what was read" />}
       {run.message && run.state !== "succeeded" && <p className="run-message">{run.message}</p>}
       <Box run={run} />
       {run.uses.length > 0 && <Table caption="GPUs of this run" columns={COLUMNS} rows={run.uses} rowKey={(use) => use.uuid} stacked />}

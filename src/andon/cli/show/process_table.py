@@ -46,7 +46,7 @@ def render_uses(
 def render_by_device(
     found: list[ProcessRow], width: int, color: bool, mark: str = "", empty: str = NO_PROCESS
 ) -> str:
-    """The same by device, each with its sum: what a person looks for."""
+    """The same by device, each with its sum."""
     groups: dict[str, list[ProcessRow]] = {}
     for use in sorted(found, key=lambda use: _place(use.entry.label)):
         groups.setdefault(use.entry.label, []).append(use)
@@ -81,7 +81,7 @@ def render_tree(
 
 
 def _place(label: str) -> list[int]:
-    """`6:1` stands behind `6:0`, and both between 5 and 7."""
+    """`6:1` sorts after `6:0`, and both between 5 and 7."""
     return [int(part) for part in label.split(":") if part.isdecimal()]
 
 

@@ -62,7 +62,7 @@ def _matrix(
     labels: Mapping[str, str],
     width: int,
 ) -> list[Text]:
-    """In blocks of as many columns as the screen has room for; NUMA and CPUs stand in the last."""
+    """In blocks of as many columns as fit on the screen; NUMA and CPUs are in the last."""
     names = {device.uuid: title(labels[device.uuid]) for device in devices}
     size = max(map(len, names.values()), default=0)
     tail = 2 * GAP + len("NUMA") + max((len(one.place.cpus or "?") for one in devices), default=0)

@@ -119,7 +119,7 @@ def _worst(status: DeviceStatus, alerts: list[Alert], number: str) -> _Light | N
 
 
 def _present(status: DeviceStatus, number: str) -> Iterable[_Light]:
-    """What a reading shows as long as it is there, whatever became of the alert about it."""
+    """What the current reading shows, whatever the state of the alert about it."""
     for rule in PRESENT:
         finding = None if rule.present is None else rule.present(status)
         if finding is not None:
@@ -223,7 +223,7 @@ def _of_device(snapshot: Snapshot, lamp: DeviceLamp, worst: Alert | None, number
 
 
 def _what_happened(status: DeviceStatus, lasted: float) -> str:
-    """`: it has fallen off the bus, 26 min ago`; a reason that tells its time is enough."""
+    """`: it has fallen off the bus, 26 min ago`; a reason that states its time is enough."""
     ago = human_seconds(lasted)
     if status.reason is None:
         return "" if lasted < 1 else f" for {ago}"

@@ -108,7 +108,7 @@ class Condition:
     measure: Callable[[DeviceStatus | None, Snapshot], float | None] | None = None
     """The value now, for `recovered`."""
     present: Callable[[DeviceStatus], Judgement | None] | None = None
-    """What a reading shows as long as it is there: it lights the lamp even if its alert ended."""
+    """It lights the lamp while a reading shows it, even if its alert has ended."""
     advise: Callable[[Told], str | None] | None = None  # advice for this particular finding
     evidence: Callable[[Judgement], Mapping[str, float | str]] | None = None
     figures: tuple[Figure, ...] = ()

@@ -64,7 +64,7 @@ def config_facts(config: object, name: str, where: str = "") -> ModelFacts:
 
 
 def _own(config: Config) -> dict[str, Any]:
-    """What stands outside the text part and counts for it."""
+    """What is outside the text part but applies to it."""
     names = ("torch_dtype", "dtype", "quantization_config", "compression_config")
     return {name: config[name] for name in names if config.get(name) is not None}
 

@@ -18,7 +18,7 @@ from andon.errors import Invalid
 
 MAGIC = b"GGUF"
 READ_BYTES = (1 << 20, 1 << 23, 1 << 26)
-"""How much of a file is read: a larger piece only where the header goes on."""
+"""How much of a file is read: a larger piece only if the header is longer."""
 _MOST_FIELDS, _MOST_TENSORS, _MOST_DEPTH = 100_000, 200_000, 2
 _SCALARS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q",

@@ -33,8 +33,8 @@ _KNOWN = (
     ("glm-4.6", 355), ("minimax-m1", 456), ("minimax-m2", 230), ("gpt-oss-20b", 20.9),
     ("gpt-oss-120b", 116.8), ("gpt2", 0.124), ("tinyllama", 1.1),
 )  # fmt: skip
-"""Billions of parameters of names that carry no size, or the size of something else; a name that
-begins another stands after it."""
+"""Billions of parameters of names that carry no size, or the size of something else; a name that is
+a prefix of another follows it."""
 _OWN_SIZE = re.compile(r"distill", re.IGNORECASE)
 
 
@@ -99,7 +99,7 @@ def _ratio(one: int, other: int) -> float:
 
 
 def name_facts(name: str) -> ModelFacts:
-    """What a name tells; Invalid where it tells nothing."""
+    """What a name says; Invalid if it says nothing."""
     if not name.strip() or len(name) > MOST_CHARACTERS or not name.isprintable():
         raise Invalid("this is not the name of a model", hint="for example meta-llama/Llama-3.1-8B")
     count = parameters_in_name(name)

@@ -130,7 +130,7 @@ def plan(now: float, held: StoreContents, retention: Retention) -> UpkeepPlan:
 
 def _unrolled(tier: Tier, complete_ms: int, extents: Extents) -> Iterator[int]:
     """Windows that this tier lacks. The tier below is complete up to a time: what is rolled up is
-    not looked at again."""
+    not examined again."""
     below, own = extents.get(Tier(tier - 1)), extents.get(tier)
     if below is None:
         return

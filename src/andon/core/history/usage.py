@@ -10,7 +10,7 @@ from andon.core.sampling.idleness import ZERO_READING
 
 UNKNOWN_USER = "–"
 HELD_IDLE_SECONDS = 1800.0
-"""A shorter pause holds nobody up; the alert on idle leases begins here too."""
+"""A shorter pause bothers no one; the alert on idle leases begins here too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class LogOutFacts:
 
 
 def wants_scope(facts: LogOutFacts) -> bool:
-    """Whether a job lives longer in a scope of the user's systemd than where this process stands.
+    """Whether a job lives longer in a scope of the user's systemd than where this process is.
 
     Without lingering that systemd ends with the last session, and takes its scopes along.
     """
@@ -61,7 +61,7 @@ def log_out_effect(facts: LogOutFacts) -> LogOutEffect:
 
 
 def log_out_words(facts: LogOutFacts) -> str:
-    """One sentence for whoever submits a job."""
+    """One sentence for the user who submits a job."""
     effect = log_out_effect(facts)
     if effect is LogOutEffect.LIVES:
         return "jobs keep running when you log out"
@@ -100,7 +100,7 @@ def place_of_cgroup(text: str) -> Place:
 def login_settings(main: str, drop_ins: list[str]) -> dict[str, str]:
     """The values of logind's [Login] section; a later file wins.
 
-    A distribution's own default stands as a comment in the main file that it ships.
+    A distribution's own default is a comment in the main file that it ships.
     """
     found: dict[str, str] = {}
     for line in main.splitlines():

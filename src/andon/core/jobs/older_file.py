@@ -54,7 +54,7 @@ def older_jobs_in(document: Mapping[str, Any], path: str, lines: Lines) -> tuple
 
 
 def _at_top(lines: Lines, count: int) -> Lines:
-    """What is wrong with a job that was made of the whole file stands on its first line."""
+    """A mistake in a job that was made from the whole file is reported on its first line."""
     made: dict[KeyPath, int] = {("job", index): 1 for index in range(count)}
     return {**lines, **made}
 
@@ -121,7 +121,7 @@ def _command(document: Mapping[str, Any], model: str, mistakes: Mistakes) -> tup
 
 
 def _option(name: str, value: object) -> tuple[str, ...]:
-    """A flag that is true stands alone, and one that is false is left out."""
+    """A flag that is true has no value, and one that is false is left out."""
     if isinstance(value, bool):
         return (f"--{name}",) if value else ()
     return f"--{name}", str(value)

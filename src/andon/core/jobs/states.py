@@ -63,7 +63,7 @@ def standings(
 
 
 def lasting(facts: JobFacts) -> Standing | None:
-    """How a job stands where neither the time nor another job can change it; None elsewhere."""
+    """The state of a job if neither the time nor another job can change it; otherwise None."""
     if _is_plain(facts):
         return FIRST
     found = own_standing(facts, 0.0)
@@ -71,8 +71,7 @@ def lasting(facts: JobFacts) -> Standing | None:
 
 
 def has_work(found: Iterable[Standing], paused: bool) -> bool:
-    """Whether a dispatcher is needed. Held jobs and a paused queue need none: whoever resumes them
-    starts one."""
+    """Whether a dispatcher is needed. Held jobs and a paused queue need none."""
     return any(
         one.state is JobState.RUNNING
         or (one.state in (JobState.WAITING, JobState.LATER) and not paused)
@@ -167,7 +166,7 @@ def _ended(facts: JobFacts, last: AttemptFacts, wanted: int, at: float) -> Stand
 def _retries(
     facts: JobFacts, last: AttemptFacts, since: list[AttemptFacts], state: JobState
 ) -> bool:
-    """Whether it starts again by itself; `since` are the attempts since a person asked for it."""
+    """Whether it is retried automatically; `since` are the attempts since a person asked for it."""
     spec = facts.spec
     if state is JobState.LOST:
         lost = sum(outcome(one)[0] is JobState.LOST for one in since)

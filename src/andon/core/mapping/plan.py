@@ -29,7 +29,7 @@ class MapUnit:
 
 @dataclass(slots=True)
 class MapPlan:
-    """The items of a map. Whoever uses it from several threads holds a lock."""
+    """The items of a map. Callers in several threads need a lock."""
 
     items: Sequence[MapItem]
     policy: MapPolicy = field(default_factory=MapPolicy)
@@ -106,7 +106,7 @@ class MapPlan:
         self._next.appendleft(unit)
 
     def stop(self, why: str) -> None:
-        """Begin no further item; what runs goes on."""
+        """Start no further items; running ones continue."""
         self.stopped = self.stopped or why
 
 

@@ -9,7 +9,7 @@ from andon.core.mapping.items import MapItem
 from andon.model.run import ItemState, RunItem
 
 DIGEST, RESUMES = "command_digest", "resumes"
-"""In the parameters of a map's record: its command, and the run that it goes on from."""
+"""In the parameters of a map's record: its command, and the run that it resumes."""
 
 
 class Redo(StrEnum):

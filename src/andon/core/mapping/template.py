@@ -72,7 +72,7 @@ def _refuse_several(template: CommandTemplate) -> None:
 
 
 def values(item: MapItem, gpu: str) -> dict[str, str]:
-    """What the names in braces stand for; those of andon come before fields of the same name."""
+    """The values of the names in braces; andon's own win over fields of the same name."""
     return {
         **item.fields,
         ITEM: item.text,

@@ -9,7 +9,7 @@ PLACE = "{n}"
 
 
 def check_template(command: Sequence[str]) -> None:
-    """Invalid if the size stands nowhere in the command."""
+    """Invalid if the command has no place for the size."""
     if not any(PLACE in word for word in command):
         raise Invalid(
             f"the command has no {PLACE}, so every trial would be the same",

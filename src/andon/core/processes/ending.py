@@ -68,7 +68,7 @@ class EndWhole:
 
 
 def parse_pids(words: Sequence[str]) -> tuple[int, ...]:
-    """The pids as typed; Invalid names every one that is no single process's number."""
+    """The pids as typed; Invalid names every one that is not the pid of a single process."""
     mistakes = tuple(filter(None, map(_mistake, words)))
     if mistakes:
         raise Invalid(mistakes[0], hint="andon ps lists the processes", mistakes=mistakes)
@@ -213,7 +213,7 @@ def question(targets: Sequence[EndTarget], number: signal.Signals) -> str:
 
 
 def kill_question(targets: Sequence[EndTarget]) -> str:
-    """What is asked where processes go on after the first signal."""
+    """The question if processes are still running after the first signal."""
     return f"{still_running(targets)} after {KILL_AFTER_SECONDS:g} s. Kill with SIGKILL?"
 
 

@@ -108,7 +108,7 @@ class RunFold:
             self.tallies = RunTallies(line.devices, line.at)
 
     def _join(self, device: RunDevice, at: float) -> None:
-        """To whoever reads the record it is a device of the run like those of the beginning."""
+        """For readers of the record it is a device of the run like the first ones."""
         if self.begin is None or any(one.uuid == device.uuid for one in self.begin.devices):
             return
         self.begin = replace(self.begin, devices=(*self.begin.devices, device))

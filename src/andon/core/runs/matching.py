@@ -51,7 +51,7 @@ def glob_of(name: str) -> str:
 
 
 def words_of(row: RunRow) -> str:
-    """What a search for a text looks at."""
+    """The texts that a search covers."""
     known = (row.id, row.name, row.user, row.node, row.group, row.command, row.note, *row.tags)
     return "\n".join([word for word in known if word] + [models_of(row)]).lower()
 

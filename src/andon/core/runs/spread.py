@@ -34,7 +34,7 @@ def spread_of(values: Iterable[float | None]) -> SpreadOfRuns | None:
 
 
 def order_of(one: SpreadOfRuns | None, other: SpreadOfRuns | None) -> Order:
-    """How the first lies to the second: only ranges that do not meet show a difference."""
+    """How the first compares with the second: only ranges that do not overlap show a difference."""
     if one is None or other is None or min(one.count, other.count) < LEAST_RUNS:
         return Order.UNKNOWN
     if one.high < other.low:

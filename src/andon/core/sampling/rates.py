@@ -55,8 +55,8 @@ def steady_rate(before: int, after: int, seconds: float) -> int | str:
 def wrapping_rate(before: int, after: int, seconds: float, glimpse: float) -> int | str:
     """The rate of a counter that may wrap at 32 bits, perhaps more than once; or why it is unknown.
 
-    `glimpse` is its rate over a moment too short for that, and tells how often it wrapped. If that
-    was a lull, the answer is the lowest possible one.
+    `glimpse` is its rate over a moment too short for that, and shows how often it wrapped. If that
+    was a quiet moment, the answer is the lowest possible one.
     """
     if seconds <= 0:
         return NO_TIME

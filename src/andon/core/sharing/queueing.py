@@ -68,8 +68,8 @@ NO_TURNS = Turns()
 def in_order(waiting: Iterable[Waiting], at: float, usage: RecentUsage = NO_USAGE) -> list[Ticket]:
     """The queue, first to last, without tickets that are no longer polled.
 
-    Within a priority, a user's second ticket stands behind everyone's first. Then comes who came
-    first, where a user's GPU hours count as having come somewhat later, an hour at most: waiting
+    Within a priority, a user's second ticket comes after everyone's first. Then the order of
+    arrival decides, where a user's GPU hours count as arriving later, by an hour at most: waiting
     outweighs them, and no one starves. A waiter leaves by itself when its time is over, which it
     counts on a clock that is never set.
     """

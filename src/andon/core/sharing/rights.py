@@ -49,7 +49,7 @@ def next_fence(now_microseconds: int, known: Iterable[int]) -> int:
 
 
 def check_fence(lease: Lease, shown: int | None) -> None:
-    """A network lease belongs to whoever has its fence; no one else may change it."""
+    """A network lease belongs to the client that has its fence; no one else may change it."""
     if lease.kind is not LeaseKind.NETWORK and shown is None:
         return
     if shown is None:

@@ -10,7 +10,7 @@ MOST_CPUS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class CpuBinding:
-    """The CPUs, or None where the command is not bound; and why, in words."""
+    """The CPUs, or None if the command is not bound; and the reason as text."""
 
     cpus: frozenset[int] | None
     words: str

@@ -214,7 +214,7 @@ class FunctionWorker:
             os.close(source)
 
     def _drain(self, source: int) -> bool:
-        """Take what is there now; False at the end. The thread and whoever asks both call it."""
+        """Take what is there now; False at the end. Both the thread and the caller use it."""
         with self._drained:
             if source < 0 or source != self._output:
                 return False

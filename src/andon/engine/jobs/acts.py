@@ -29,7 +29,7 @@ class CancelOutcome(StrEnum):
 def cancel(folder: JobsFolder, facts: JobFacts, standing: Standing) -> CancelOutcome:
     """Never starts it again, and asks a running one to end.
 
-    The note comes first, and its supervisor looks at it after the claim: one of the two sees the
+    The note is written first, and the supervisor reads it after the claim: one of the two sees the
     other.
     """
     if standing.state.is_settled:

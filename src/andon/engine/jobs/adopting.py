@@ -33,7 +33,7 @@ class ContainerAdopter:
         self._due: dict[int, float] = {}
 
     def needs(self, facts: JobFacts) -> AttemptFacts | None:
-        """The attempt of a job that goes on in a container without a supervisor.
+        """The attempt of a job that is running in a container without a supervisor.
 
         A client that is left is ended: only a child's exit code can be known.
         """
@@ -53,6 +53,8 @@ class ContainerAdopter:
 
     def _ends_client(self, claim: AttemptClaim) -> bool:
         """Whether a process of the command's session was left: it would write the output, too."""
+        if claim.group <= 1:  # a damaged claim names no process, and session 0 is not the command's
+            return False
         left = [
             one
             for one in session_members(claim.group)

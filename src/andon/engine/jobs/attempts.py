@@ -44,7 +44,7 @@ class AttemptKeeper:
         self._ports: dict[Place, int] = {}
 
     def begin(self, spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> Placed:
-        """Begin its record before it starts: the command is told where it is."""
+        """Begin its record before it starts: the command gets its path."""
         place, chosen = (spec.number, attempt), grant.candidates.choice.chosen
         begin = begin_record(spec, attempt, grant, owner)
         path = new_record(begin)

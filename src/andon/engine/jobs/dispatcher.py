@@ -110,7 +110,7 @@ class Dispatcher:
             time.sleep(BUSY_NAP_SECONDS if busy else NAP_SECONDS)
 
     def is_idle(self) -> bool:
-        """Also where its folder has been deleted: nothing can come there any more."""
+        """Also if its folder has been deleted: no more jobs can arrive there."""
         now = time.monotonic()
         if not self._folder.path.is_dir():
             return True
@@ -138,7 +138,7 @@ class Dispatcher:
         self._board.publish()
 
     def close(self) -> None:
-        """Jobs go on; what waits is started by the next dispatcher."""
+        """Jobs keep running; waiting ones are started by the next dispatcher."""
         self._keeper.close()
         self._pool.close()
         for taker in self._takers.values():
@@ -267,7 +267,7 @@ class Dispatcher:
         self._starting[number] = _Starting(attempt, supervisor, grant.held, until)
 
     def _adopt_containers(self) -> None:
-        """A new supervisor for each job whose container goes on without one."""
+        """A new supervisor for each job whose container is running without one."""
         for number, found in self._known.items():
             if found.state is not JobState.RUNNING or number in self._starting:
                 continue

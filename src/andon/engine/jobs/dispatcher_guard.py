@@ -39,7 +39,7 @@ class DispatcherGuard:
         self._follower.start()
 
     def check(self) -> bool:
-        """One look; whether a dispatcher was started."""
+        """Check once; returns whether a dispatcher was started."""
         rung = self._folder.rung()
         if not rung or rung == self._quiet or is_dispatched(self._folder):
             return False

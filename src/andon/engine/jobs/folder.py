@@ -243,7 +243,7 @@ class JobsFolder:
         self.ring()
 
     def ring(self) -> None:
-        """Tell a dispatcher that something changed: it looks at this file's time."""
+        """Notify a dispatcher that something changed: it checks this file's time."""
         bell, now = self.path / BELL, time.time_ns()
         with suppress(OSError):
             try:

@@ -46,7 +46,7 @@ class FoundJobs(Mapping[int, JobFacts]):
         return len(self._known)
 
     def standings(self, at: float, paused: bool = False) -> dict[int, Standing]:
-        """How each stands; decodes only those that depend on the time or on other jobs."""
+        """The state of each; decodes only those that depend on the time or on other jobs."""
         told: dict[int, Standing] = {}
         open_: list[JobFacts] = []
         for number, known in self._known.items():
@@ -75,7 +75,7 @@ class KeptStandings:
     def judge(
         self, jobs: Mapping[int, JobFacts], at: float, paused: bool = False
     ) -> dict[int, Standing]:
-        """As `standings`; a job whose facts are the same object is not looked at again."""
+        """As `standings`; a job whose facts are the same object is not judged again."""
         before, self._kept = self._kept, {}
         told: dict[int, Standing] = {}
         open_: list[JobFacts] = []

@@ -54,7 +54,7 @@ class IndexedJob:
 
 
 def indexed(stamp: int, facts: JobFacts) -> IndexedJob:
-    """For the index; nothing may be going on."""
+    """For the index; no attempt may be running."""
     return IndexedJob(stamp, lasting(facts), order_key(facts), job_wire.dumps(_row(facts)))
 
 
@@ -90,7 +90,7 @@ def _head(number: int, one: IndexedJob) -> list[Any]:
 
 @lru_cache(maxsize=1024)
 def _standing(state: str, attempt: int, reason: str | None) -> Standing:
-    """One for all jobs that stand alike."""
+    """One object for all jobs with the same state."""
     return Standing(JobState(state), attempt, reason)
 
 

@@ -154,7 +154,7 @@ class SupervisorPool:
 def task_for(
     folder: JobsFolder, spec: JobSpec, attempt: int, placed: Placed, log_bytes: int
 ) -> dict[str, Any]:
-    """What a supervisor is told."""
+    """What is sent to a supervisor."""
     checkpoint = spec.checkpoint
     contained = bool(spec.container)
     own = str(folder.attempt(spec.number, attempt))
@@ -198,7 +198,7 @@ def task_for(
 def adopting_task(
     folder: JobsFolder, spec: JobSpec, attempt: AttemptFacts, held: LeaseHold, log_bytes: int
 ) -> dict[str, Any]:
-    """What a supervisor is told that takes over an attempt in a container."""
+    """What is sent to a supervisor that takes over an attempt in a container."""
     claim, output = attempt.claim, folder.output(spec.number, attempt.number)
     placed = Placed(held, (), (), (), claim.run or "", Path(claim.record or os.devnull), None)
     written = output.stat().st_mtime if output.exists() else claim.at

@@ -186,7 +186,7 @@ class Scanner:
         return AttemptFacts(number, claim, locked, alive, end, verdict)
 
     def _container_lives(self, folder: Path, claim: AttemptClaim) -> bool:
-        """Asked once a second at most: it looks at all processes."""
+        """Checked once a second at most: it reads all processes."""
         if not (folder / CONTAINER).exists():
             return False
         now = time.monotonic()

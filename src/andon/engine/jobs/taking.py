@@ -37,7 +37,7 @@ from andon.model.work import DeviceRequest, Need, Ticket
 MOST_TICKETS = 4
 DRIVER_PERCENT = 2  # of its memory, where a driver does not say what it keeps
 MOST_REASONS = 50
-"""Jobs whose reason is found out in each round; those behind them are told how many are ahead."""
+"""Jobs whose reason is determined in each round; for those behind them, only how many are ahead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ class CallGroup:
 
 
 def new_file() -> IO[bytes]:
-    """Without a name; whoever has it open keeps it."""
+    """Without a name; it exists while someone has it open."""
     return tempfile.TemporaryFile()
 
 

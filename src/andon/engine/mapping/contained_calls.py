@@ -54,7 +54,7 @@ class MapContainers:
         words: Sequence[str],
         timeout_seconds: float | None,
     ) -> "ContainedCaller":
-        """A container that stays and reads its items from its standard input."""
+        """A long-running container that reads its items from its standard input."""
         label = place.work_label
         command = self._task(place, label, told, words, stdin=True)
         inner = WorkerCaller(command, module_environment(), place.descriptors, timeout_seconds)

@@ -72,7 +72,7 @@ class WorkPlace:
             self.leaving = f"lease {self.held.lease.id} expired"
 
     def is_released(self) -> bool:
-        """Whether somebody released this lease; a signal alone does not say which one it meant."""
+        """Whether someone released this lease; a signal alone does not say which one it meant."""
         if self.held is None or self.leaving is not None:
             return False
         note = read_note(self.held.hold)

@@ -88,7 +88,7 @@ class MapPool:
             caller.end(number)
 
     def release(self) -> bool:
-        """Let those go whose lease somebody released; whether there were any."""
+        """Drop workers whose lease someone released; returns whether there were any."""
         found = [pair for pair in list(self._callers.values()) if pair[0].is_released()]
         for place, caller in found:
             self._notify(f"{place.leaving}; its item is left to the others")

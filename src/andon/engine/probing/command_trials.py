@@ -18,7 +18,7 @@ AFTER_READY_SECONDS = 0.5  # so that its memory is sampled once it is ready
 
 @dataclass(frozen=True, slots=True)
 class TrialLimits:
-    """When a trial is over although its command still runs, and what its output tells."""
+    """When a trial is over although its command still runs, and what to find in its output."""
 
     timeout_seconds: float = 300.0
     seconds: float | None = None  # a command that runs for this long fits

@@ -47,8 +47,8 @@ class _End:
 
 
 def read_ends(path: Path, unfinished_bytes: int = WHOLE_BYTES) -> RecordRead:
-    """The begin, the end and what lies beside them. A record without an end is read whole up to
-    this size: what it used so far is in its samples."""
+    """The beginning, the end and the lines next to them. A record without an end is read whole up
+    to this size: what it used so far is in its samples."""
     with open_record(path) as file:
         head, tail, status = _ends(path, file)
         unfinished = not (tail.lines and isinstance(tail.lines[-1], RunEnd))
@@ -64,8 +64,8 @@ def read_ends(path: Path, unfinished_bytes: int = WHOLE_BYTES) -> RecordRead:
 def read_record(
     path: Path, most_bytes: int = WHOLE_BYTES, finished_bytes: int = FINISHED_BYTES
 ) -> RecordRead:
-    """Every line up to this size, so that events, items and logged values are there too. Of a
-    finished one samples are passed over: its last line has what they add up to."""
+    """Every line up to this size, so that events, items and logged values are included. In a
+    finished one samples are skipped: its last line has their summary."""
     with open_record(path) as file:
         head, tail, status = _ends(path, file)
         finished = bool(tail.lines) and isinstance(tail.lines[-1], RunEnd)

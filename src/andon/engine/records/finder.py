@@ -137,7 +137,7 @@ class RunFinder:
         return found[0]
 
     def _settle(self, rows: Sequence[RunRow]) -> list[RunRow]:
-        """Runs that were going on, as their records stand now."""
+        """Runs that were in progress, as their records are now."""
         now = [self._again(row) for row in rows]
         changed = [new for new, old in zip(now, rows, strict=True) if new != old]
         if changed:
@@ -156,7 +156,7 @@ class RunFinder:
         return replace(new, tags=row.tags, note=row.note)
 
     def _read(self, path: Path) -> RunRow:
-        """Of a run that goes on no means: they would have to be added up for every list."""
+        """For a run in progress no means: they would have to be added up for every list."""
         row = self.row_of(read_ends(path, 0))
         if row.state is RunState.LOST:
             return self.row_of(read_ends(path, UNFINISHED_BYTES))

@@ -11,7 +11,7 @@ from andon.errors import Unavailable
 from andon.model.run import RunBegin, RunLine
 
 MOST_BACK_BYTES = 8 * 1024 * 1024
-"""How far it is looked back for lines that are rare."""
+"""How far back rare lines are searched for."""
 
 
 class RecordFollower:

@@ -82,7 +82,7 @@ class ContainedCommand:
             raise
 
     def adopt(self, work: CreatedWork) -> None:
-        """Go on with a container that another process started."""
+        """Continue with a container that another process started."""
         self._work = work
 
     def client(self) -> Sequence[str]:
@@ -100,7 +100,7 @@ class ContainedCommand:
         self.executor.send(self._created(), number)
 
     def is_running(self) -> bool:
-        """Whether it goes on although its client has ended."""
+        """Whether it is still running although its client has ended."""
         return self.executor.ended(self._created()) is None
 
     def finished(self, client: CommandEnd) -> tuple[CommandEnd, bool]:
@@ -139,9 +139,9 @@ def follow_container(
     launch: Callable[[Sequence[str]], CommandEnd],
     command: Sequence[str] | None = None,
 ) -> tuple[CommandEnd, bool]:
-    """Start it, or go on with it by `command`; pass its output until it ends, and remove it.
+    """Start it, or follow it with `command`; pass on its output until it ends, and remove it.
 
-    Returns how it ended, and whether the kernel killed it for want of host memory. One that has
+    Returns how it ended, and whether the kernel killed it for lack of host memory. One that has
     ended and cannot be removed is left to a later sweep.
     """
     try:
@@ -159,7 +159,7 @@ def follow_container(
 
 
 def sweep(executor: Executor) -> None:
-    """Remove what supervisors that were killed left behind: no lease names it any more."""
+    """Remove what supervisors that were killed left behind: no lease names it."""
     if isinstance(executor, Sweeping):
         with suppress(AndonError):
             entries = Book(make=False).entries()

@@ -44,7 +44,7 @@ def task_command(
 
 
 def follow_command(label: str, image: object, since: float) -> list[str]:
-    """Goes on with the container of a lease, from what it wrote at this time on."""
+    """Follows the container of a lease, with its output from this time on."""
     task = {"lease": label, "image": image, "since": since}
     return module_command(MODULE, "follow", json.dumps(task))
 

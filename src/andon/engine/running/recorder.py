@@ -135,7 +135,7 @@ class RunRecorder:
         self.follow()
 
     def follow(self) -> None:
-        """Sample from now on; a record that was begun by another process goes on."""
+        """Sample from now on; a record that another process began is continued."""
         if self._source is None:
             return
         self._source.account(RunAccount.ENERGY)

@@ -103,7 +103,7 @@ class Sampler:
         self._account = RunAccount.NONE
         self._places = self._asked_ahead = False
         self.on_long_wait: Callable[[str], None] | None = None
-        """Is told once what a first reading waits for, if it takes more than two seconds."""
+        """Called once with what a first reading waits for, if it takes more than two seconds."""
 
     # For callers.
 
@@ -372,8 +372,8 @@ class Sampler:
     def _read_host(self) -> Host:
         """CPU use needs two readings some time apart: the first sample waits for the second.
 
-        Starting up keeps a small machine busy, and what else ran meanwhile cannot be told from it:
-        then the time that is measured begins only now.
+        Starting up keeps a small machine busy, and cannot be distinguished from what else ran
+        meanwhile: then the measured time begins only now.
         """
         if self._ticks > 1:
             return self._host.read()

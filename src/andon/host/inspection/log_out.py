@@ -16,7 +16,7 @@ from andon.host.inspection.account_names import user_name
 from andon.host.inspection.files import names_in, read_text
 
 FOLDERS = ("etc/systemd", "run/systemd", "usr/local/lib/systemd", "usr/lib/systemd", "lib/systemd")
-"""Where logind's settings lie; what lies in an earlier one hides a file of the same name."""
+"""The folders of logind's settings; a file in an earlier one hides a file of the same name."""
 MAIN, DROP_INS = "logind.conf", "logind.conf.d"
 BOOTED = "run/systemd/system"  # exists where systemd runs the machine
 LINGERING = "var/lib/systemd/linger"

@@ -10,7 +10,7 @@ OVERFLOW = Path("/proc/sys/kernel/overflowuid")
 
 
 def is_known() -> bool:
-    """Whether this system tells it, and has sockets without a file."""
+    """Whether this system supports it, and has sockets without a file."""
     return sys.platform == "linux" and hasattr(socket, "SO_PEERCRED")
 
 

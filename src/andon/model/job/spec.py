@@ -13,7 +13,7 @@ MOST_RETRIES = 1000
 GRACE_SECONDS = 30.0
 """Between SIGTERM and SIGKILL, unless --grace says otherwise."""
 CHECKPOINT_SECONDS = 60.0
-"""How long before its end a job is told to save its work, unless --checkpoint says otherwise."""
+"""How long before its end a job is signalled to save its work, by default."""
 
 
 class NotifyWhen(StrEnum):

@@ -21,8 +21,8 @@ class RunEntry:
     node: str
     user: str | None
     began: float
-    ended: Annotated[float | None, Doc("null while it goes on")]
-    duration_seconds: Annotated[float | None, Doc("so far while it goes on")]
+    ended: Annotated[float | None, Doc("null while it is in progress")]
+    duration_seconds: Annotated[float | None, Doc("so far, while it is in progress")]
     gpus: Annotated[str | None, Doc('"2 × H200"; null if it had none')]
     models: list[str]
     devices: list[RunDevice]
@@ -182,7 +182,9 @@ class RunUse:
 class RunColumns:
     """The readings over time, in columns."""
 
-    at: Annotated[list[float], Doc("seconds since the begin; a value is the mean up to the next")]
+    at: Annotated[
+        list[float], Doc("seconds since the beginning; a value is the mean up to the next")
+    ]
     devices: Annotated[
         Mapping[str, Mapping[str, list[float | None]]], Doc("by uuid and reading; null: not read")
     ]
@@ -194,7 +196,7 @@ class RecordExtent:
 
     bytes: int
     of_bytes: int
-    unreadable: Annotated[int, Doc("lines that are not of a record")]
+    unreadable: Annotated[int, Doc("lines that do not belong to a record")]
     problem: Annotated[str | None, Doc("of the first of those lines, or of the file")]
 
 
@@ -224,7 +226,7 @@ class RunDetails(RunEntry):
 class RunMark:
     """Something that happened during a run: an event, an item, an alert."""
 
-    at: Annotated[float, Doc("seconds since the begin")]
+    at: Annotated[float, Doc("seconds since the beginning")]
     kind: Annotated[str, Doc("event, item or alert")]
     title: str
     detail: Annotated[str | None, Doc("null if hidden or if there is none")]

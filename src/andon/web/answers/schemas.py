@@ -307,7 +307,7 @@ class LitBy:
 
 @dataclass(frozen=True, slots=True)
 class Soon:
-    """A pending alert of more than information."""
+    """A pending alert above the level info."""
 
     id: str
     message: str

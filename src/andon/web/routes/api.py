@@ -278,7 +278,7 @@ def _to_come(router: APIRouter, name: str, tag: str) -> None:
 def _machines(router: APIRouter, state: AppState) -> None:
     @router.get("/healthz", tags=["machines"])
     async def healthz() -> Response:
-        """Says ok to anyone while the server runs."""
+        """Answers ok to anyone while the server runs."""
         return Response("ok\n", media_type="text/plain")
 
     @router.get("/metrics", tags=["machines"])

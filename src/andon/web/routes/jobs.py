@@ -34,7 +34,7 @@ def job_routes(
         state: Annotated[str, Query(pattern=f"^({_STATES})?$")] = "",
         limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
     ) -> Response:
-        """Jobs of the server's user, the newest first; of others what the lease book tells."""
+        """Jobs of the server's user, newest first; for others, what the lease book says."""
         found, sight = _there(jobs), sight_in(request.scope)
         key = ("jobs", sight, state, limit)
         return _sent(
@@ -43,7 +43,7 @@ def job_routes(
 
     @router.get("/api/jobs/{job}", tags=["share"])
     async def job_details(request: Request, job: _Job) -> Response:
-        """One job: its state and reason, its place, what it got, how it ended."""
+        """One job: its state and reason, its position, its devices, how it ended."""
         found, sight = _there(jobs), sight_in(request.scope)
         key = ("job", sight, job)
         return _sent(await reader.read(request, key, lambda: _json(found.details(sight, job))))
@@ -55,7 +55,7 @@ def job_routes(
         attempt: Annotated[int | None, Query(ge=1)] = None,
         start: Annotated[int | None, Query(ge=0, description="`end` of the last answer")] = None,
     ) -> Response:
-        """The end of a job's output, or what came after `start`; for its user."""
+        """The end of a job's output, or what follows `start`; for its user."""
         found, sight = _there(jobs), sight_in(request.scope)
         key = ("job log", sight, job, attempt, start)
         return _sent(

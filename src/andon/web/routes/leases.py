@@ -64,7 +64,7 @@ def _reading(router: APIRouter, available: Available, server_user: str | None) -
 def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None:
     @router.post("/api/leases", tags=["share"], status_code=201)
     async def lend(request: Request, given: LeaseBody) -> Response:
-        """Request a lease; needs a key. It outlives the server; a user's is that user's."""
+        """Request a lease; needs a key. It outlives the server and belongs to whoever took it."""
         wanted, leases = options_from_rest(dict(given)).request(), available()
         account = _account(caller_of(request.scope), wanted)
         granted = await pool.do(
@@ -99,7 +99,7 @@ def _keeping(router: APIRouter, available: Available, pool: BlockingPool) -> Non
         request: Request,
         lease: Named,
         fence: Annotated[Fence | None, Query()] = None,
-        note: Annotated[str, Query(max_length=MOST_NOTE, description="its holder reads it")] = "",
+        note: Annotated[str, Query(max_length=MOST_NOTE, description="shown to its holder")] = "",
     ) -> Response:
         """Release a lease and stop its job; needs a key and its fence."""
         who = caller_of(request.scope)
@@ -114,7 +114,7 @@ def _cordons(
 ) -> None:
     @router.put("/api/devices/{device}/cordon", tags=["share"])
     async def cordon(request: Request, device: Device, given: CordonRequest) -> Response:
-        """Take a device out of service; needs the token and a server of the book's owner."""
+        """Take a device out of service; needs the token and a server run by the book's owner."""
         uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
         by = signature(caller_of(request.scope), "")
         await pool.do(request, lambda _: leases.cordon(uuid, given.reason, by))
@@ -123,7 +123,7 @@ def _cordons(
 
     @router.delete("/api/devices/{device}/cordon", tags=["share"])
     async def uncordon(request: Request, device: Device) -> Response:
-        """Return a device to service; needs the token and a server of the book's owner."""
+        """Return a device to service; needs the token and a server run by the book's owner."""
         uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
         await pool.do(request, lambda _: leases.uncordon(uuid))
         add_notes(request.scope, device=uuid)

@@ -78,7 +78,7 @@ def _ahead(queue: "Queue", view: "JobView") -> "list[JobView]":
 
 
 def _others(view: "JobView") -> "tuple[WaitingRow, ...]":
-    """Whoever stands in line now, this user's jobs included; nothing where it cannot be read."""
+    """Everyone in the queue now, this user's jobs included; empty if it cannot be read."""
     import time
 
     from andon.core.sharing.lease_rows import waiting_rows

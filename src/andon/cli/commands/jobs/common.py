@@ -66,7 +66,7 @@ def wait_settled(
     each: Callable[[], None] = lambda: None,
 ) -> None:
     """Until all of these have ended or are held. `changed` is called with each that changes, `each`
-    at every look: what it raises ends the wait."""
+    at every poll: what it raises ends the wait."""
     from andon.app.jobs import start_dispatcher
     from andon.model.job import JobState
 

@@ -73,7 +73,7 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=complete_run)
 @shared
 def set_(name: str, runs: tuple[str, ...]) -> int:
-    """Name runs that succeeded; three or more say how much such runs differ by themselves."""
+    """Name runs that succeeded; three or more show how much such runs vary."""
     from andon.core.runs.baselines import baseline_of
 
     if not NAME.fullmatch(name):
@@ -111,7 +111,7 @@ def check(name: str, runs: tuple[str, ...], percent: float, as_json: bool) -> in
 
     A number drifts if its median is off by more than the tolerance and is outside the range of the
     baseline; with three or more runs on each side, if the two ranges do not overlap. Utilisation
-    and idle time are compared in points of a hundred.
+    and idle time are compared in percentage points.
     """
     from andon.core.runs.baselines import drift
 

@@ -118,7 +118,7 @@ def _pour(texts: Iterable[str], header: str, out: Path | None) -> int:
 
 @contextmanager
 def _opened(out: Path | None) -> "Iterator[Any]":
-    """The file is complete or not there; standard output is written as it comes."""
+    """The file is complete or absent; standard output is written line by line."""
     if out is None:
         yield lambda text: write(sys.stdout, text) if text else None
         return

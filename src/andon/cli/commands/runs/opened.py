@@ -96,8 +96,8 @@ def reading() -> Iterator[RunSource]:
 
 
 def runs_named(source: RunSource, name: str) -> "list[RunRow]":
-    """Those of this name that succeeded; none where a run has exactly this id. The beginning of an
-    id gives way to a name: longer ones tell them apart."""
+    """Those of this name that succeeded; none where a run has exactly this id. A name takes
+    precedence over a prefix of an id; a longer prefix resolves the conflict."""
     from andon.core.runs.matching import RunQuery
 
     rows = source.find(RunQuery(name=name))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def adopt(lease_id: str) -> int:
     """Take over an orphaned lease of yours, and wait for its container.
 
-    Holds its devices again, passes the container's output from now on, and ends with its exit
+    Holds its devices again, passes on the container's output from now on, and exits with its exit
     code. Ctrl-C, andon release and the lease's end stop the container.
     """
     from andon.app.executing import open_engine

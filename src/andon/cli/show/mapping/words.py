@@ -24,7 +24,7 @@ def progress_line(progress: MapProgress) -> Text:
 
 
 def progress_words(progress: MapProgress) -> str:
-    """The same where there is no terminal."""
+    """The same without a terminal."""
     share = 100 * progress.ended / progress.total if progress.total else 100.0
     parts = [f"{progress.ended} of {progress.total} items ({share:.0f} %)"]
     return ", ".join([*parts, *(part.plain for part in _parts(progress))])

@@ -42,7 +42,7 @@ CSV = ("measure", "side", "runs", "median", "low", "high", "change", "verdict")
 
 
 def comparison_document(found: RunComparison, devices: Mapping[str, str]) -> Document:
-    """`devices`: what each side ran on, in words, by label."""
+    """`devices`: a text for what each side ran on, by label."""
     labels = [side.label for side in found.sides]
     return Document(
         title=f"{len(labels)} sides" if len(labels) > 2 else " and ".join(labels),
@@ -88,7 +88,7 @@ def _different(devices: Mapping[str, str]) -> Sentences | None:
 
 
 def _measures(found: RunComparison) -> Grid | None:
-    """One table, so that sides stand below each other; a measure is named once."""
+    """One table, with the sides below each other; a measure is named once."""
     rows = tuple(
         ("" if place else _title(measure.name), *_row(measure, side))
         for measure in found.measures

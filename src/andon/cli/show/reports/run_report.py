@@ -226,7 +226,7 @@ def _top(name: str, devices: Sequence[DeviceReport]) -> float | None:
 
 
 def _marks(report: RunReport) -> tuple[ChartMark, ...]:
-    """Events on the axis; of one that comes often, none."""
+    """Events on the axis; a frequent one is left out."""
     names = [event.name for event in report.events]
     rare = [event for event in report.events if names.count(event.name) <= FREQUENT_MARKS]
     return tuple(

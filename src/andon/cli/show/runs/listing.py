@@ -62,7 +62,7 @@ def _name(row: RunRow) -> Text:
 
 
 def _took(row: RunRow, now: float) -> Text:
-    """Of a run that goes on: so far."""
+    """For a run in progress: so far."""
     if row.state is RunState.RUNNING:
         return length(max(0.0, now - row.began))
     return length(row.duration_seconds)

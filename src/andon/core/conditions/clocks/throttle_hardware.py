@@ -20,7 +20,7 @@ from andon.model.throttling import HW_SLOWDOWN
 from andon.model.throttling import POWER_BRAKE as POWER_BRAKE_REASON
 
 BRAKE, SLOWDOWN = POWER_BRAKE_REASON.name, HW_SLOWDOWN.name
-POWER_BRAKE = ReasonKind("power_brake", "the machine tells it to draw less power", 90)
+POWER_BRAKE = ReasonKind("power_brake", "the machine signals it to draw less power", 90)
 HARDWARE_SLOWDOWN = ReasonKind(
     "hardware_slowdown", "throttled by the hardware, which reports neither heat nor power", 88
 )
@@ -60,7 +60,7 @@ def _reasons(found: Judgement) -> tuple[str, ...]:
 
 
 def explain_power_brake(view: View) -> Reason | None:
-    """The machine tells the card to draw less power."""
+    """The machine signals the card to draw less power."""
     if not view.held_back_by(BRAKE):
         return None
     text = say("Power brake: the power supply signals an emergency") + slower(view)

@@ -13,7 +13,7 @@ _TELLING = frozenset(
 
 
 def cannot_be_read(fault: Fault, snapshot: Snapshot) -> bool:
-    """Whether none of the vendor's cards can be read although they are here.
+    """Whether none of the vendor's cards can be read although they are present.
 
     Cards that do not respond are not lost: they have a condition of their own.
     """
@@ -31,7 +31,7 @@ def is_absent(fault: Fault, snapshot: Snapshot) -> bool:
 
 
 def has_none(snapshot: Snapshot) -> bool:
-    """Whether the node has no device, as far as can be told: that is not the same as unreadable."""
+    """Whether the node has no device, as far as is known: that is not the same as unreadable."""
     return not snapshot.devices and all(is_absent(fault, snapshot) for fault in snapshot.faults)
 
 

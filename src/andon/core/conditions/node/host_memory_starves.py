@@ -40,7 +40,7 @@ class StarvedHost(NamedTuple):
 
 
 def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
-    """The host first: where it has memory, no device is looked at."""
+    """The host first: if it has memory, no device is examined."""
     host, least = snapshot.host, figures.host_memory_pressure_percent
     pressure, full = host.memory_pressure_percent, full_percent(host)
     if pressure is None and full is None:

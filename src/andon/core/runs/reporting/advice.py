@@ -48,7 +48,7 @@ class Advice:
 
 
 def advice_on(report: RunReport) -> list[Advice]:
-    """Everything that applies, the most telling first."""
+    """All advice that applies, the most important first."""
     return [found for ask in ADVICE for found in ask(report)]
 
 

@@ -202,7 +202,7 @@ def _own_label(row: RunRow) -> str:
 
 
 def _shared_label(row: RunRow, others: Sequence[RunRow]) -> str:
-    """What tells it from the other sides: its parameters, and its name where names differ."""
+    """What distinguishes it from other sides: its parameters, and its name if names differ."""
     varied = [
         name
         for name in sorted({name for other in others for name in other.params})
