@@ -31,7 +31,9 @@ def test_a_piece_that_ends_inside_a_character(
     queue: Queue, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "PIECE_BYTES", 10)
-    logs._Output(queue, 1, None).show_last(0)
+    output = logs._Output(queue, 1, None)
+    assert not output.find_last(0)
+    output.show_new()
     assert capsys.readouterr().out == "█" * 50
 
 

@@ -1,0 +1,33 @@
+"""A container that lost its supervisor: which processes are ended before another one takes it."""
+
+from pathlib import Path
+
+import pytest
+
+from andon.engine.jobs import adopting
+from andon.engine.jobs.folder import JobsFolder
+from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobSpec
+from andon.model.work import DeviceRequest
+
+AT = 1_790_000_000.0
+
+
+@pytest.mark.parametrize(("group", "asked"), [(4242, [4242]), (1, []), (0, []), (-1, [])])
+def test_a_claim_without_a_command_ends_nobodys_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int, asked: list[int]
+) -> None:
+    """Session 0 has the kernel's threads, and in a container everyone who came from outside."""
+    sessions: list[int] = []
+
+    def members(session: int) -> tuple[()]:
+        sessions.append(session)
+        return ()
+
+    monkeypatch.setattr(adopting, "session_members", members)
+    monkeypatch.setattr(adopting, "container_lives", lambda attempt, claim: True)
+    claim = AttemptClaim(pid=0, started_ticks=0, boot=None, group=group, group_ticks=0, at=AT)
+    spec = JobSpec(1, "x", ("true",), "/", DeviceRequest(), AT, container={"image": "x"})
+    facts = JobFacts(spec, attempts=(AttemptFacts(1, claim, alive=True),))
+    found = adopting.ContainerAdopter(JobsFolder(tmp_path), 1000).needs(facts)
+    assert sessions == asked
+    assert found is facts.last
