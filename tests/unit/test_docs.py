@@ -19,7 +19,11 @@ from andon.web.answers.shapes import KNOWN, SNAPSHOT_SHAPE
 from tests.conftest import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-PROSE = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").glob("*.md"))]
+PROSE = sorted(
+    page
+    for place in ("*.md", "docs/*.md", "bench/*.md", "tests/*/README.md")
+    for page in REPOSITORY.glob(place)
+)
 
 
 def read(name: str) -> str:
@@ -136,7 +140,7 @@ def test_every_command_in_the_docs_exists(page: Path) -> None:
         assert not words or words[0].startswith("-") or words[0] in COMMANDS, line
 
 
-@pytest.mark.parametrize("page", PROSE, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PROSE, ids=lambda p: str(p.relative_to(REPOSITORY)))
 def test_prose_wraps_at_a_hundred_columns(page: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     lines = [line for line in prose.splitlines() if not line.startswith(("|", "<!--", "    "))]
