@@ -30,8 +30,11 @@ def keep(probe: ProbeResult) -> Path:
     try:
         make_private(folder)
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        # A command may have bytes that are no text.
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(dumps(probe_to_json(probe)) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(path)
     except OSError as exc:
         with suppress(OSError):
@@ -52,7 +55,8 @@ def kept_probes() -> list[ProbeResult]:
 
 def _key(probe: ProbeResult) -> str:
     text = "\0".join((probe.name, probe.model, str(probe.devices), probe.command))
-    return hashlib.sha256(f"{text}\0{probe.simulated}".encode()).hexdigest()[:24]
+    key = f"{text}\0{probe.simulated}".encode(errors="backslashreplace")
+    return hashlib.sha256(key).hexdigest()[:24]
 
 
 def _read(path: Path) -> ProbeResult | None:
