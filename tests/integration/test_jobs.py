@@ -103,6 +103,7 @@ def _played(folder: JobsFolder, place: Path) -> Queue:
                 notify=NotifyWhen.FAIL,
             ),
             here_spec(("echo 1; " * 1000,), DeviceRequest(), name="no program", simulate=4),
+            here_spec(("echo", "\ud800"), DeviceRequest(), name="no text", simulate=4),
             shell(f"seq 250000; {until_shorter}; echo end", name="long output"),
             shell("seq 400000", name="quick output", notify=NotifyWhen.FAIL),
             shell(oom, name="oom", retry_oom=1),
@@ -111,7 +112,7 @@ def _played(folder: JobsFolder, place: Path) -> Queue:
         ]
     )
     first = max(Queue(folder).jobs)
-    submit([shell("echo after", name="after", after=(first - 9,))])
+    submit([shell("echo after", name="after", after=(first - 10,))])
     submit([shell("true", name="never", after=(first - 2,))])
     submit(
         shell("echo $ANDON_ARRAY_INDEX", name=f"array {index}", array=ArrayPlace(0, index, 3, 1))
@@ -160,6 +161,7 @@ def test_every_job_ends_as_it_should(done: Done) -> None:
         "saves": (JobState.SUCCEEDED, 0),
         "missing": (JobState.FAILED, 127),
         "no program": (JobState.FAILED, 126),
+        "no text": (JobState.FAILED, 126),
         "long output": (JobState.SUCCEEDED, 0),
         "quick output": (JobState.SUCCEEDED, 0),
         "oom": (JobState.FAILED, 1),
@@ -228,6 +230,7 @@ def test_a_command_that_does_not_exist_says_so(done: Done) -> None:
     assert done.views["missing"].reason == "/nonexistent/program: No such file or directory"
     assert done.output("no program").startswith("andon: echo 1; echo 1; ")
     assert (done.views["no program"].reason or "").endswith(": File name too long")
+    assert done.views["no text"].reason == "echo: not text that a command can have"
 
 
 def test_a_long_output_keeps_its_head_and_its_tail(done: Done) -> None:

@@ -162,7 +162,8 @@ def test_tags_and_notes_are_added_and_removed(told: Told) -> None:
     told("note", "aabb", "the good one")
     assert "the good one" in told("show", "aabb")
     assert told("note", "aabb", "") == "aabbccdd (train): no note\n"
-    for wrong in ("a b", "a,b", "", "x" * 61):
+    assert told("note", "aabb", "b\udcff") == "aabbccdd (train): b?\n"
+    for wrong in ("a b", "a,b", "", "x" * 61, "a\udcff"):
         assert "is not a tag" in told("tag", "aabb", wrong, code=2)
 
 

@@ -19,7 +19,7 @@ from andon.engine.jobs import found_jobs
 from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.job_index import facts_from_row, index_text, indexed, read_index
 from andon.engine.jobs.scanning import Scanner
-from andon.errors import AndonError, Gone, Unavailable
+from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,
@@ -298,3 +298,25 @@ def test_a_file_that_cannot_be_deleted_is_one_line(folder: JobsFolder) -> None:
         folder.drop(1, "held")
     with pytest.raises(AndonError, match="cannot be written"):
         folder.unpause()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"begin_at": 253_402_300_740.0},
+        {"environment": {"A": "x\0y"}},
+        {"environment": {f"A{n}": "x" * 100_000 for n in range(50)}},
+        {"request": DeviceRequest(prefer=("\udcff",))},
+        {"name": "x" * 5000},
+    ],
+    ids=["begin", "zero", "size", "text", "name"],
+)
+def test_a_job_that_could_not_be_read_again_is_refused(
+    folder: JobsFolder, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(Invalid):
+        folder.submit([replace(plain(), **wrong)])
+    with pytest.raises(Invalid):
+        folder.submit(replace(plain(array=ArrayPlace(0, n, 2)), **wrong) for n in (0, 1))
+    assert Scanner(folder).scan() == {}
+    assert [one.name for one in folder.path.iterdir() if one.is_dir()] == []

@@ -8,7 +8,13 @@ import pytest
 
 from andon import app
 from andon.errors import Invalid
-from andon.host.private_files import NotRegular, is_regular, open_regular, read_regular
+from andon.host.private_files import (
+    NotRegular,
+    is_regular,
+    open_regular,
+    read_regular,
+    replace_file,
+)
 
 
 def test_a_regular_file_is_read_whole(tmp_path: Path) -> None:
@@ -92,3 +98,24 @@ def test_an_absurd_folder_of_settings_holds_none(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("ANDON_CONFIG", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", "/" + "a" * 5000)
     assert app.config_path() in (None, Path("/etc/andon/andon.toml"))
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, before = tmp_path / "file", os.umask(0o777)
+    try:
+        replace_file(path, b"one")
+        replace_file(path, b"two", 0o644)
+    finally:
+        os.umask(before)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"two", 0o644)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        replace_file(path, b"three")
+    assert path.read_bytes() == b"two"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 PRIVATE_FILE = 0o600
@@ -55,6 +56,24 @@ def read_regular(
     if len(content) > largest_bytes:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return content
+
+
+def replace_file(path: Path, content: bytes, mode: int = PRIVATE_FILE) -> None:
+    """Write a file whole: whoever reads it sees what was there before or all of this, also after a
+    power failure. The mode counts whatever the umask is."""
+    draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(open_regular(draft, flags, mode), "wb") as file:
+            draft.chmod(mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
 
 
 def is_regular(path: str | Path) -> bool:

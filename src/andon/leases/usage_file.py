@@ -4,12 +4,11 @@ import fcntl
 import os
 import stat
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from andon.core.sharing.usage import NO_USAGE, RecentUsage, usage_from_json, usage_to_json
 from andon.errors import Invalid
-from andon.host.private_files import open_regular, read_regular
+from andon.host.private_files import open_regular, read_regular, replace_file
 from andon.model.wire import dumps, loads
 
 NAME, LOCK = "usage.json", "usage.lock"
@@ -49,15 +48,8 @@ def claim_writing(book: Path) -> int | None:
 
 
 def write_usage(book: Path, usage: RecentUsage) -> None:
-    """Whole, then renamed; readers never see half of it."""
-    draft = book / f".{NAME}.{os.getpid()}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    with suppress(FileNotFoundError):
-        draft.unlink()
-    with os.fdopen(open_regular(draft, flags, PUBLIC_FILE), "w") as file:
-        os.fchmod(file.fileno(), PUBLIC_FILE)  # regardless of the umask
-        file.write(dumps(usage_to_json(usage)) + "\n")
-    draft.replace(book / NAME)
+    text = dumps(usage_to_json(usage)) + "\n"
+    replace_file(book / NAME, text.encode(), PUBLIC_FILE)
 
 
 def _is_rightful(book: Path) -> bool:

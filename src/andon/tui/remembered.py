@@ -1,14 +1,12 @@
 """What a person chose in top, kept in the state folder for the next time."""
 
 import json
-import os
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from andon.errors import AndonError
-from andon.host.private_files import read_regular
+from andon.host.private_files import read_regular, replace_file
 from andon.host.server.state_folder import open_state_folder, state_folder
 from andon.tui.scene import SORT_NAMES
 from andon.tui.state import INTERVALS, SPANS, TopState
@@ -76,12 +74,6 @@ def without_options(state: TopState, begun: TopState, kept: TopState) -> TopStat
 
 
 def remember(state: TopState) -> None:
-    """Written whole and renamed; a folder that cannot be written is no reason to fail."""
-    import tempfile  # at the end only: the first picture need not wait for it
-
+    """A folder that cannot be written is no reason to fail."""
     with suppress(OSError, AndonError):
-        folder = open_state_folder()
-        descriptor, draft = tempfile.mkstemp(dir=folder, prefix=".top-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(choices_of(state), file)
-        Path(draft).replace(folder / NAME)
+        replace_file(open_state_folder() / NAME, json.dumps(choices_of(state)).encode())

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from andon.errors import AndonError, Denied, Gone, Unavailable
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.folders import make_private
 from andon.host.machine_id import node_key
 from andon.host.private_files import open_regular, read_regular
@@ -181,6 +181,8 @@ class JobsFolder:
                     array = replace(array, id=first)
                 made.append(replace(spec, number=number, array=array))
                 text = job_spec_wire.dumps(job_spec_wire.spec_to_json(made[-1]))
+                if array is None or number == array.id:  # its elements differ by their index alone
+                    _check_readable(text)
                 write_whole(self.job(number), JOB, text)
         except BaseException as exc:
             for spec in made:
@@ -293,6 +295,19 @@ class JobsFolder:
             write_whole(
                 self.path, HOLDUPS, job_spec_wire.dumps({"at": at, "jobs": jobs}), sync=False
             )
+
+
+def _check_readable(text: str) -> None:
+    """A job that no one could read would wait unseen."""
+    if len(text) > job_spec_wire.LARGEST_JOB_BYTES:
+        raise Invalid(
+            f"the job has {len(text):,} bytes, more than {job_spec_wire.LARGEST_JOB_BYTES:,}",
+            hint="most of it are its environment and its command",
+        )
+    try:
+        job_spec_wire.spec_from_json(job_spec_wire.loads(text))
+    except Wrong as exc:
+        raise Invalid(f"the job cannot be queued: {exc}") from exc
 
 
 def attempts_in(folder: Path) -> list[int]:

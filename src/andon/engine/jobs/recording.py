@@ -64,7 +64,7 @@ class RecordFile:
     def put(self, line: str) -> None:
         """After half a line, which a kill or a full disk left, it begins on a line of its own."""
         with self._lock:
-            data = ("\n" + line if self._torn else line).encode()
+            data = ("\n" + line if self._torn else line).encode(errors="replace")
             try:
                 written = os.write(self._descriptor, data)
             except OSError:

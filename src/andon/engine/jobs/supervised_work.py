@@ -145,10 +145,12 @@ class JobCommand:
             os.umask(task["umask"])
             os.chdir(task["folder"])
             os.execvpe(task["argv"][0], task["argv"], task["environment"])  # noqa: S606
-        except OSError as error:
-            missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        except (OSError, ValueError) as error:  # ValueError: what no encoding has
+            number = getattr(error, "errno", None)
+            missing = number in (errno.ENOENT, errno.ENOTDIR)
             where = task["argv"][0] if os.path.isdir(task["folder"]) else task["folder"]
-            words = f"{where[:LONGEST_NAME]}: {error.strerror}"
+            why = os.strerror(number) if number else "not text that a command can have"
+            words = f"{where[:LONGEST_NAME]}: {why}"
             write_all(failed, words.encode(errors="replace"))
             write_all(2, f"andon: {words}\n".encode(errors="replace"))
             os._exit(NOT_FOUND if missing else NOT_EXECUTABLE)

@@ -1,13 +1,11 @@
 """Where probes are kept: one file for each device model, number of devices and command."""
 
 import hashlib
-import os
-from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import Invalid, Unavailable
-from andon.host.folders import PRIVATE_FILE, make_private
-from andon.host.private_files import read_regular
+from andon.host.folders import make_private
+from andon.host.private_files import read_regular, replace_file
 from andon.host.server.state_folder import open_state_folder, state_folder
 from andon.model.json_fields import Wrong
 from andon.model.probing.probe import ProbeResult
@@ -26,16 +24,11 @@ def keep(probe: ProbeResult) -> Path:
     """Store it in the place of an earlier one of the same command on the same model."""
     folder = open_state_folder() / FOLDER
     path = folder / f"{_key(probe)}.json"
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    text = dumps(probe_to_json(probe)) + "\n"
     try:
         make_private(folder)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(dumps(probe_to_json(probe)) + "\n")
-        draft.replace(path)
+        replace_file(path, text.encode(errors="replace"))  # a command may be no text
     except OSError as exc:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
         raise Unavailable(f"the probe cannot be stored in {folder}: {exc.strerror}") from exc
     return path
 
@@ -52,7 +45,8 @@ def kept_probes() -> list[ProbeResult]:
 
 def _key(probe: ProbeResult) -> str:
     text = "\0".join((probe.name, probe.model, str(probe.devices), probe.command))
-    return hashlib.sha256(f"{text}\0{probe.simulated}".encode()).hexdigest()[:24]
+    key = f"{text}\0{probe.simulated}".encode(errors="backslashreplace")
+    return hashlib.sha256(key).hexdigest()[:24]
 
 
 def _read(path: Path) -> ProbeResult | None:

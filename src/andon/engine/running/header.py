@@ -29,7 +29,7 @@ def new_run(
     return RunBegin(
         at=time.time(),
         id=new_id(),
-        name=name[:LONGEST_NAME] or "run",
+        name=_text(name[:LONGEST_NAME]) or "run",
         kind=kind,
         node=snapshot.node,
         user=user_name(os.getuid()),
@@ -46,6 +46,11 @@ def new_run(
 
 def _folder() -> str | None:
     try:
-        return os.getcwd()  # noqa: PTH109 - only shown
+        return _text(os.getcwd())  # noqa: PTH109 - only shown
     except OSError:  # it has been removed
         return None
+
+
+def _text(word: str) -> str:
+    """The name of a file may have bytes that are no text."""
+    return word.encode(errors="replace").decode()

@@ -75,7 +75,7 @@ class LinePipe:
             if self._process is None:
                 return
             self._flush()
-            data = line.encode()
+            data = line.encode(errors="replace")  # a name may have bytes that are no text
             if len(self._waiting) + len(data) > MOST_WAITING_BYTES:
                 self.dropped += 1
                 return

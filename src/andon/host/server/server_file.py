@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from andon.core.sharing.holdings import Here
 from andon.errors import Conflict, Denied
 from andon.host.kin import here, started_ticks
-from andon.host.private_files import PRIVATE_FILE, open_regular
+from andon.host.private_files import open_regular, replace_file
 from andon.host.server.state_folder import SERVER_FILE, is_own
 from andon.host.system import node_name
 
@@ -38,14 +38,8 @@ class Announced:
 def announce(folder: Path, url: str, address: str) -> None:
     """Write the server's address; failures are ignored."""
     said = _myself(local_url(url, address))
-    draft = folder / f".{NAME}"
     with suppress(OSError):
-        draft.unlink(missing_ok=True)  # left by a server that was killed while writing
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(open_regular(draft, flags), "w", encoding="utf-8") as file:
-            json.dump(asdict(said), file)
-        draft.chmod(PRIVATE_FILE)
-        draft.replace(folder / NAME)
+        replace_file(folder / NAME, json.dumps(asdict(said)).encode())
 
 
 def local_url(url: str, address: str) -> str:

@@ -3,11 +3,8 @@
 Signing in never waits for the disk, and works when it is full: such a session ends with the server.
 """
 
-import os
-import secrets
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from andon.core.access.saved_sessions import (
@@ -17,7 +14,7 @@ from andon.core.access.saved_sessions import (
     sessions_key,
 )
 from andon.engine.failure_log import FailureLog
-from andon.host.private_files import PRIVATE_FILE, open_regular, read_regular
+from andon.host.private_files import read_regular, replace_file
 
 NAME = "sessions.json"
 LARGEST_BYTES = 256 * 1024
@@ -84,19 +81,6 @@ class SessionFile:
                     return
                 sessions, self._pending, self._busy = self._pending, None, True
             try:
-                self._write(dump_sessions(sessions or (), self._key))
+                replace_file(self.path, dump_sessions(sessions or (), self._key))
             except OSError as error:
                 self._failures.add(error)
-
-    def _write(self, content: bytes) -> None:
-        draft = self.path.with_name(f".{NAME}.{secrets.token_hex(4)}")
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with os.fdopen(open_regular(draft, flags, PRIVATE_FILE), "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
-        finally:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
 
-TAG = re.compile(r"[^\s,]{1,60}")
+TAG = re.compile(r"[^\s,\ud800-\udfff]{1,60}")  # surrogates are bytes that are no text
 MOST_TAGS, MOST_NOTE = 50, 2000
 
 
@@ -50,10 +50,11 @@ def note(run: str, text: str) -> int:
     """Write a note on a run, replacing an earlier one; an empty TEXT removes it."""
     if len(text) > MOST_NOTE:
         raise Invalid(f"the note has {len(text)} characters", hint=f"at most {MOST_NOTE}")
+    said = text.encode(errors="replace").decode().strip()
     with finding() as finder:
         row = _indexed(finder, run)
-        finder.index.annotate(row.id, row.tags, text.strip() or None)
-    _say(f"{row.id} ({row.name}): {text.strip() or 'no note'}")
+        finder.index.annotate(row.id, row.tags, said or None)
+    _say(f"{row.id} ({row.name}): {said or 'no note'}")
     return 0
 
 

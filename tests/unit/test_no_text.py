@@ -1,0 +1,43 @@
+"""Names with bytes that are no text: a folder, a program, an item."""
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from andon.core.probing.results import ProbePlan, probe_of
+from andon.engine.jobs.recording import RecordFile
+from andon.engine.probing import shelf
+from andon.engine.running.header import new_run
+from andon.engine.running.line_pipe import LinePipe
+from andon.model.device import Snapshot
+from andon.model.run import RunKind
+
+ODD = "a\udcffb"
+
+
+def test_a_run_in_a_folder_whose_name_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getcwd", lambda: f"/home/{ODD}")
+    begun = new_run(RunKind.COMMAND, ODD, Snapshot("n", 1.0), (), {})
+    assert (begun.name, begun.working_directory) == ("a?b", "/home/a?b")
+
+
+@pytest.mark.process
+def test_a_record_takes_any_line(tmp_path: Path) -> None:
+    for file in (RecordFile(tmp_path / "job"), LinePipe(tmp_path / "run", sys.exit)):
+        file.put(f'{{"item":"{ODD}"}}\n')
+        file.close()
+        assert json.loads(file.path.read_text()) == {"item": "a?b"}
+
+
+def test_a_probe_of_a_program_whose_name_is_no_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    plan = ProbePlan(ODD, f"./{ODD} {{n}}", "NVIDIA H200", 1, "node", 1, 4)
+    probe = probe_of(plan, (), 1.0)
+    assert shelf.keep(probe) != shelf.keep(replace(probe, name="a\udcfeb"))
+    assert {one.name for one in shelf.kept_probes()} == {"a?b"}
