@@ -3,6 +3,7 @@
 import math
 import re
 from datetime import UTC, datetime
+from itertools import pairwise
 
 MIB = 1024**2
 GIB = 1024**3
@@ -15,7 +16,11 @@ SYMBOLS = {
     "seconds": "s", "bytes_per_second": "bytes/s",
 }  # fmt: skip
 """How each unit is written; the name of a value ends in its unit."""
-_SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SECONDS = {
+    "": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0,
+    "w": 604800.0,
+}  # fmt: skip
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -30,12 +35,24 @@ def symbol_of(name: str) -> str:
 
 
 def parse_seconds(text: str) -> float:
-    """`90`, `1.5h`, `250ms`; ValueError if it is not a duration or exceeds 100 years."""
+    """`90`, `1.5h`, `1h30m`, `5 d 2 h`; ValueError if it is none or exceeds 100 years."""
     match = _QUANTITY.fullmatch(text)
-    factor = _SECONDS.get(match[2].lower()) if match else None
-    if match is None or factor is None:
-        raise ValueError(f"{text[:_SHOWN]!r} is not a duration (use 90s, 10m, 2h)")
-    return check_seconds(float(match[1]) * factor)
+    parts = [match.groups()] if match else _parts(text)
+    factors = [_SECONDS.get(unit.lower(), 0.0) for _, unit in parts]
+    descend = all(large > small for large, small in pairwise(factors))
+    if not parts or 0.0 in factors or not descend:
+        raise ValueError(f"{text[:_SHOWN]!r} is not a duration (use 90s, 10m, 1h30m)")
+    seconds = (float(part[0]) * factor for part, factor in zip(parts, factors, strict=True))
+    return check_seconds(sum(seconds))
+
+
+def _parts(text: str) -> list[tuple[str, ...]]:
+    """Numbers with their units, one after the other; none if there is anything else."""
+    found, place = [], 0
+    while match := _PART.match(text, place):
+        found.append(match.groups())
+        place = match.end()
+    return found if place == len(text) else []
 
 
 def has_unit(text: str) -> bool:

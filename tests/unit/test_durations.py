@@ -36,6 +36,36 @@ def test_no_duration_is_longer_than_a_hundred_years(text: str) -> None:
     assert parse_seconds("36600d") == LONGEST_SECONDS
 
 
+def test_a_duration_may_have_parts_as_andon_prints_them() -> None:
+    for text, seconds in (
+        ("90", 90.0),
+        ("1.5h", 5400.0),
+        ("1h30m", 5400.0),
+        ("1 h 30 min", 5400.0),
+        ("5 d 2 h", 439_200.0),
+        ("1w", 604_800.0),
+        ("2m500ms", 120.5),
+    ):
+        assert parse_seconds(text) == seconds, text
+    for lasted in (75.0, 5400.0, 439_200.0, 30.0):
+        assert parse_seconds(human_seconds(lasted)) == lasted
+    for text in (
+        "1h30",
+        "30m1h",
+        "1h1h",
+        "h",
+        "",
+        "1h-30m",
+        "1hh",
+        "1h 30",
+        "5x",
+        "1h5x",
+        "1h,30m",
+    ):
+        with pytest.raises(ValueError):
+            parse_seconds(text)
+
+
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), LONGEST_SECONDS + 1])
 def test_a_number_of_seconds_has_the_same_bounds(seconds: float) -> None:
     with pytest.raises(ValueError):

@@ -264,6 +264,18 @@ def test_words_mean_jobs() -> None:
         one_meant("2", jobs)
 
 
+def test_a_name_is_not_a_job_but_leads_to_those_that_have_it() -> None:
+    jobs = {n: job(n) for n in range(1, 9)}
+    with pytest.raises(Invalid) as error:
+        meant("train", jobs)
+    assert error.value.hint == (
+        "jobs of that name, by their numbers, the newest first: 8, 7, 6, 5, 4"
+    )
+    with pytest.raises(Invalid) as error:
+        meant("trai", jobs)
+    assert str(error.value.hint).startswith("a number, @ for the last one")
+
+
 def test_arrays_are_parsed() -> None:
     assert parse_array("0-3") == ((0, 1, 2, 3), None)
     assert parse_array("5-6%4") == ((5, 6), 4)

@@ -174,6 +174,20 @@ def test_an_ambiguous_beginning_is_refused_with_the_candidates(
     assert {line.split()[0] for line in error.value.mistakes} == {"aabb", "aacc"}
 
 
+def test_a_name_is_not_an_id_but_leads_to_the_runs_that_have_it(
+    finder: RunFinder, folder: Path
+) -> None:
+    for n, name in enumerate(("qqbb", "rrcc")):
+        write_record(folder / f"{n}.jsonl", begin(id=name, name="train", at=BEGAN + n), end())
+    with pytest.raises(Gone) as error:
+        finder.resolve("train")
+    assert error.value.hint == "runs of that name, by their ids, the newest first: rrcc, qqbb"
+    for word in ("tr*", "trai"):
+        with pytest.raises(Gone) as error:
+            finder.resolve(word)
+        assert error.value.hint == "andon runs lists them; a file is named by its path"
+
+
 def test_what_is_not_there_is_gone_with_a_hint(finder: RunFinder, folder: Path) -> None:
     for word in ("last", "nobody", "", "none.jsonl", "/no/such/file"):
         with pytest.raises(Gone) as error:

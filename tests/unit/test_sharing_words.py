@@ -6,14 +6,14 @@ import pytest
 
 from andon.cli.commands.share.cordon import cordoned_words
 from andon.cli.commands.share.leases import _memory
-from andon.cli.commands.share.who import UserRow, _remarks, _user
+from andon.cli.commands.share.who import People, UserRow, _add_present, _columns, _remarks, _user
 from andon.core.history.usage import UNKNOWN_USER, UserUsage
 from andon.core.sharing.choice import Candidate, DeviceChoice
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.engine.sharing.availability import Candidates
 from andon.engine.sharing.refusal import hint_of
 from andon.model.device import Snapshot
-from andon.model.lease_list import LeaseRow
+from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.work import LeaseKind, LeaseState, Need, Share
 from andon.units import GIB
 
@@ -51,6 +51,16 @@ def test_every_dash_of_who_has_a_reason(
     found = _remarks(NODE, rows, recorded)
     assert len(found) == len(said)
     assert all(words in remark for words, remark in zip(said, found, strict=True))
+
+
+def test_who_says_on_which_gpus_a_lease_is() -> None:
+    people, shares = People(), (Share("GPU-1", 1), Share("GPU-2", 2))
+    held = LeaseList(1.0, (replace(LEASE, devices=shares), replace(LEASE, id=None, devices=())))
+    _add_present(people, NODE, held)
+    (dora,) = people.rows()
+    assert dora.leases == ["k7qm2", "unreadable"]
+    (cell,) = [column.cell(dora) for column in _columns(False) if column.title == "LEASES"]
+    assert cell.plain == "k7qm2 (GPU 1,2) unreadable"
 
 
 def test_simulated_users_among_real_ones_are_marked() -> None:

@@ -15,15 +15,15 @@ OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("--time", "--duration", "--hours", "--ttl"), ("--for",)),
     **dict.fromkeys(("--depend", "--depends", "--dependency"), ("--after",)),
     **dict.fromkeys(("--at", "--start"), ("--begin", "--since")),
-    **dict.fromkeys(("-l", "--loop", "--delay"), ("--interval",)),
+    **dict.fromkeys(("-l", "--loop", "--delay", "--watch"), ("--interval", "andon watch")),
     **dict.fromkeys(("-j", "--workers"), ("--per-gpu",)),
     **dict.fromkeys(("-o", "--output"), ("--out",)),
-    **dict.fromkeys(("--tail", "--watch"), ("--follow",)),
+    "--tail": ("--follow",),
     **dict.fromkeys(("--no-color", "--nocolor", "--no-colour", "--colour"), ("--color",)),
     **dict.fromkeys(("--message", "--comment"), ("--note", "--reason")),
     "--force": ("--yes",),
 }
-"""Options that people try, and those that do it, where the command has them."""
+"""Options that people try, and those that do it, where the command has them; else a command."""
 
 
 def near_command(word: str, known: Iterable[str], meant: Mapping[str, str]) -> str | None:
@@ -48,7 +48,8 @@ def _near_options(mistake: click.NoSuchOption) -> list[str]:
     if mistake.ctx is None:
         return []
     has = [name for one in mistake.ctx.command.get_params(mistake.ctx) for name in one.opts]
-    meant = [name for name in OPTIONS_MEANT.get(mistake.option_name, ()) if name in has]
+    tried = OPTIONS_MEANT.get(mistake.option_name, ())
+    meant = [one for one in tried if one in has] or [one for one in tried if " " in one]
     long = {name[2:]: name for name in has if name.startswith("--")}
     typed = mistake.option_name.lstrip("-")
     near = get_close_matches(typed, long, n=2, cutoff=LIKENESS) if len(typed) > 1 else []

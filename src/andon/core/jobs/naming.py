@@ -8,6 +8,7 @@ from andon.model.job import MOST_ARRAY, ArrayPlace, JobFacts, JobSpec
 from andon.model.job.spec_wire import MOST_JOBS
 
 LAST = "@"
+MOST_NAMED = 5
 _WORD = re.compile(r"(\d{1,8})(?:_(\d{1,8}))?", re.ASCII)
 _ARRAY = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?(?:%(\d{1,5}))?", re.ASCII)
 _HINT = "a number, @ for the last one, or 12_3 for an element of an array"
@@ -20,7 +21,7 @@ def meant(word: str, jobs: Mapping[int, JobFacts]) -> tuple[int, ...]:
             raise Gone("there are no jobs", hint="andon submit -- COMMAND")
         last = jobs[max(jobs)]
         return (last.spec.number,) if last.spec.array is None else _all_of(last.spec.array, jobs)
-    number, index = _parsed(word)
+    number, index = _parsed(word, jobs)
     if index is not None:
         return (_element(number, index, word, jobs),)
     found = jobs.get(number)
@@ -41,11 +42,18 @@ def one_meant(word: str, jobs: Mapping[int, JobFacts]) -> int:
     return numbers[0]
 
 
-def _parsed(word: str) -> tuple[int, int | None]:
+def _parsed(word: str, jobs: Mapping[int, JobFacts]) -> tuple[int, int | None]:
     match = _WORD.fullmatch(word)
     if match is None or not 1 <= int(match[1]) <= MOST_JOBS:
-        raise Invalid(f"{word[:40]!r} is not a job", hint=_HINT)
+        raise Invalid(f"{word[:40]!r} is not a job", hint=_named(word, jobs) or _HINT)
     return int(match[1]), None if match[2] is None else int(match[2])
+
+
+def _named(word: str, jobs: Mapping[int, JobFacts]) -> str | None:
+    """The jobs of that name, the newest first: a name may mean many, so none is taken."""
+    found = [facts.spec.label for _, facts in sorted(jobs.items()) if facts.spec.name == word]
+    shown = ", ".join(found[: -MOST_NAMED - 1 : -1])
+    return f"jobs of that name, by their numbers, the newest first: {shown}" if found else None
 
 
 def _element(array: int, index: int, word: str, jobs: Mapping[int, JobFacts]) -> int:

@@ -273,10 +273,15 @@ def _unknown_place(place: str, places: Mapping[str, Field]) -> str:
     sections = {known.partition(".")[0] for known in places}
     if place in sections:
         return f"this is a section: write [{place}] and its settings below it"
-    by_key = {known.rpartition(".")[2]: known for known in places}
-    if place in by_key:
-        return f"there is no such setting: did you mean {by_key[place]}?"
-    return f"there is no such setting{_meant(place, [*places, *sections])}"
+    every = (*places, *TABLES)
+    section, _, key = place.rpartition(".")
+    by_key = {known.rpartition(".")[2]: known for known in every}
+    own = {k.rpartition(".")[2]: k for k in every if k.startswith(f"{section}.")}
+    # Within a section only the key is compared: all of them have the section in common.
+    names = own if section in sections else {one: one for one in sections} | by_key
+    near = key if key in by_key else _nearest(key, names)
+    meant = None if near is None else names.get(near) or by_key[near]
+    return "there is no such setting" + ("" if meant is None else f": did you mean {meant}?")
 
 
 def _line_of(place: str, text: str) -> str:
@@ -296,10 +301,14 @@ def _line_of(place: str, text: str) -> str:
 
 
 def _meant(name: str, known: Any) -> str:
+    near = _nearest(name, known)
+    return "" if near is None else f": did you mean {near}?"
+
+
+def _nearest(name: str, known: Any) -> str | None:
     from difflib import get_close_matches  # only if there is a mistake
 
-    close = get_close_matches(name, list(known), n=1)
-    return f": did you mean {close[0]}?" if close else ""
+    return next(iter(get_close_matches(name, list(known), n=1)), None)
 
 
 def _allowed(field: Field) -> str:

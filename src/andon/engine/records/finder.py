@@ -23,6 +23,7 @@ BUDGET_SECONDS = 1.0
 FOREVER = float("inf")
 BATCH = 100
 MOST_CANDIDATES = 10
+MOST_NAMED = 5
 
 
 @dataclass(slots=True)
@@ -130,11 +131,19 @@ class RunFinder:
             self.refresh()
             found = self.index.beginning(word, MOST_CANDIDATES + 1)
         if not found:
-            hint = "andon runs lists them; name a file by its path"
-            raise Gone(f"there is no run {word[:40]!r}", hint=hint)
+            raise Gone(f"there is no run {word[:40]!r}", hint=self._hint(word))
         if len(found) > 1 and found[0].id != word:
             raise _ambiguous(word, found)
         return found[0]
+
+    def _hint(self, word: str) -> str:
+        """What to type instead of a name, which may mean many runs: none of them is taken."""
+        named = self.index.find(RunQuery(name=word, limit=MOST_NAMED)) if word.isprintable() else ()
+        if not named or any(row.name != word for row in named):
+            return "andon runs lists them; name a file by its path"
+        return (
+            f"runs of that name, by their ids, the newest first: {', '.join(r.id for r in named)}"
+        )
 
     def _settle(self, rows: Sequence[RunRow]) -> list[RunRow]:
         """Runs that were in progress, as their records are now."""

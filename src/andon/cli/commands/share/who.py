@@ -48,6 +48,7 @@ class UserRow:
     devices: dict[str, int] = field(default_factory=dict)  # label -> index
     memory_bytes: int = 0
     leases: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)  # the same for people: `k7qm2 (GPU 3)`
     days: dict[str, UserUsage] = field(default_factory=dict)
 
     @property
@@ -184,7 +185,10 @@ def _add_present(people: People, snapshot: Snapshot, leases: LeaseList) -> None:
             person.devices[labels[status.device.uuid]] = status.device.index
             person.memory_bytes += process.memory_bytes or 0
     for lease in leases.leases:
-        people.row(lease.user, lease.simulated).leases.append(lease.id or "unreadable")
+        person, name = people.row(lease.user, lease.simulated), lease.id or "unreadable"
+        person.leases.append(name)
+        on = ",".join(labels.get(share.uuid) or str(share.index) for share in lease.devices)
+        person.held.append(f"{name} (GPU {on})" if on else name)
 
 
 def _report(told: WhoTold, form: str, terminal: Terminal, plain: bool) -> str:
@@ -254,7 +258,7 @@ def _columns(mixed: bool) -> tuple[TableColumn[UserRow], ...]:
         TableColumn("USER", lambda p: _user(p, mixed), elastic=8),
         TableColumn("GPU", lambda p: say(",".join(p.devices) or "none")),
         TableColumn("MEMORY", lambda p: say(human_bytes(p.memory_bytes)), right=True),
-        TableColumn("LEASES", lambda p: say(" ".join(p.leases) or "none"), rank=1, elastic=6),
+        TableColumn("LEASES", lambda p: say(" ".join(p.held) or "none"), rank=1, elastic=6),
         TableColumn("GPU HOURS", _hours, rank=2, right=True),
         TableColumn("ENERGY", _energy, rank=2, right=True),
         TableColumn("IDLE", _idle, rank=2, right=True),

@@ -72,7 +72,7 @@ def metric_names(text: str) -> tuple[str, ...]:
         from difflib import get_close_matches
 
         near = get_close_matches(wrong[0], sorted(known), n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
+        meant = f"; did you mean {near[0]}?" if near else f" (known: {', '.join(sorted(known))})"
         raise click.BadParameter(f"unknown reading {wrong[0]!r}{meant}")
     return names
 
