@@ -21,7 +21,7 @@ from andon.core.alerting import (
 )
 from andon.core.alerting.validity import validate
 from andon.core.conditions.catalogue import BY_NAME, RULES, thresholds
-from andon.core.conditions.condition import SERVED, Told, inactive_reason, severity
+from andon.core.conditions.condition import SERVED, AlertFacts, inactive_reason, severity
 from andon.core.conditions.judgement import HOLDS, Judgement
 from andon.core.conditions.memory.memory_leak import Filling
 from andon.core.conditions.rulebook import Override, Rulebook
@@ -272,7 +272,7 @@ def test_a_state_that_cannot_be_read_is_refused(broken: dict[str, object]) -> No
 @rows("rule", RULES, ids=lambda rule: rule.name)
 def test_every_rule_has_a_sentence_and_advice_even_for_an_empty_finding(rule: Any) -> None:
     for finding in (Judgement((HOLDS,)), Judgement((HOLDS,), 9.0, 8.0, 7.0)):
-        told = Told("GPU 3", finding, "3")
+        told = AlertFacts("GPU 3", finding, "3")
         assert rule.sentence(told)
         assert (rule.advise(told) if rule.advise else None) or rule.advice
 
@@ -281,7 +281,7 @@ def test_a_forecast_names_its_bounds() -> None:
     about = Filling(Trend(2**20, 2**19, 2**21, 2**33, 900), Arrival(2400, 2100, 2820))
     sentence = BY_NAME["memory_leak"].sentence
     assert sentence is not None
-    assert sentence(Told("GPU 3", Judgement((HOLDS,), about=about))) == (
+    assert sentence(AlertFacts("GPU 3", Judgement((HOLDS,), about=about))) == (
         "GPU 3: memory grows by 60.0 MiB a minute and will be full in about 40 min "
         "(35 min to 47 min)"
     )

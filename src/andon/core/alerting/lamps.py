@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from andon.core.alerting.listing import is_listed, is_soon, lamp_of, order
 from andon.core.conditions.catalogue import BY_NAME, PRESENT
-from andon.core.conditions.condition import Condition, Told, severity
+from andon.core.conditions.condition import AlertFacts, Condition, severity
 from andon.core.conditions.judgement import CALM, Judgement
 from andon.core.conditions.judging import OnFault
 from andon.core.evidence.blame import Blame, blamed, listed_users, owned
@@ -129,7 +129,7 @@ def _present(status: DeviceStatus, number: str) -> Iterable[_Light]:
 def _light(rule: Condition, finding: Judgement, it: str) -> _Light:
     pairs = zip(rule.rungs, finding.rungs, strict=True)
     rung = next(rung for rung, state in pairs if state is not CALM)
-    said = rule.title if rule.sentence is None else rule.sentence(Told(it, finding))
+    said = rule.title if rule.sentence is None else rule.sentence(AlertFacts(it, finding))
     lamp = Lamp.AMBER if rung.lamp is None else rung.lamp
     return _Light(lamp, rule, severity(rung.level, rule), said)
 

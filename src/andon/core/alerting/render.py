@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from andon.core.alerting.state import Episode
 from andon.core.conditions.catalogue import BY_NAME
-from andon.core.conditions.condition import NOTHING, Condition, Recovery, Told
+from andon.core.conditions.condition import NOTHING, AlertFacts, Condition, Recovery
 from andon.core.conditions.judgement import Judgement
 from andon.core.conditions.judging import OnReading
 from andon.core.conditions.observation import HeldDevices
@@ -35,15 +35,15 @@ class AlertRenderer:
     def rendered(self, alert: Alert, finding: Judgement) -> Alert:
         """The alert with the numbers, the text and the people of a finding."""
         alert, condition = self.named(alert), BY_NAME[alert.rule]
-        told = self._told(alert, finding)
+        facts = self._facts(alert, finding)
         return replace(
             alert,
             value=finding.value,
             threshold=finding.threshold,
             limit=finding.limit,
             unit=condition.unit,
-            message=condition.title if condition.sentence is None else condition.sentence(told),
-            advice=_advice(condition, told),
+            message=condition.title if condition.sentence is None else condition.sentence(facts),
+            advice=_advice(condition, facts),
             affected=self._affected(alert, finding) or self._remaining(alert),
             evidence=_evidence(condition, finding),
         )
@@ -64,15 +64,17 @@ class AlertRenderer:
         now = condition.measure(self._status(alert.subject), self.snapshot)
         clear = condition.clear_seconds * episode.factor
         left = alert.clears_in_seconds
-        told = Recovery(self._title(alert.subject), episode.worst, now, clear, left)
-        return replace(alert, value=now, message=condition.recovered(told))
+        facts = Recovery(self._title(alert.subject), episode.worst, now, clear, left)
+        return replace(alert, value=now, message=condition.recovered(facts))
 
-    def _told(self, alert: Alert, finding: Judgement) -> Told:
+    def _facts(self, alert: Alert, finding: Judgement) -> AlertFacts:
         subject = alert.subject
         lasted = self.snapshot.at - alert.since
         gpus, status = self._devices(finding), self._status(subject)
         device = None if status is None else status.device
-        return Told(self._title(subject), finding, self._number(subject), gpus, lasted, device)
+        return AlertFacts(
+            self._title(subject), finding, self._number(subject), gpus, lasted, device
+        )
 
     def _title(self, subject: str) -> str:
         known = self._status(subject) is not None
@@ -141,8 +143,8 @@ def holder_in(finding: Judgement) -> str | None:
     return held[0].id if held else None
 
 
-def _advice(condition: Condition, told: Told) -> str:
-    own = None if condition.advise is None else condition.advise(told)
+def _advice(condition: Condition, facts: AlertFacts) -> str:
+    own = None if condition.advise is None else condition.advise(facts)
     return condition.advice if own is None else own
 
 

@@ -61,7 +61,7 @@ class Rung:
     lamp: Lamp | None = None  # where it is not that of the level
 
 
-class Told(NamedTuple):
+class AlertFacts(NamedTuple):
     """What a sentence about a finding may use."""
 
     it: str  # the subject's name for people: "GPU 3", "node vm", "lease k3x"
@@ -82,7 +82,7 @@ class Recovery(NamedTuple):
     clears_in_seconds: float | None = None  # how long it must still stay so, if it is clear
 
 
-Sentence = Callable[[Told], str]
+Sentence = Callable[[AlertFacts], str]
 NOTHING: Mapping[str, float | str] = {}
 
 
@@ -109,7 +109,7 @@ class Condition:
     """The value now, for `recovered`."""
     present: Callable[[DeviceStatus], Judgement | None] | None = None
     """It lights the lamp while a reading shows it, even if its alert has ended."""
-    advise: Callable[[Told], str | None] | None = None  # advice for this particular finding
+    advise: Callable[[AlertFacts], str | None] | None = None  # advice for this particular finding
     evidence: Callable[[Judgement], Mapping[str, float | str]] | None = None
     figures: tuple[Figure, ...] = ()
     numbers: Callable[[Thresholds], Mapping[str, float | str]] | None = None

@@ -1,6 +1,6 @@
 """How to find out who has a device open, whatever its driver lists: by its vendor's files."""
 
-from andon.core.conditions.condition import Told
+from andon.core.conditions.condition import AlertFacts
 from andon.model.device import Device
 from andon.model.vendors import VENDORS, vendor_of
 
@@ -14,5 +14,5 @@ def openers_of(device: Device) -> str:
     return f"sudo fuser -v {vendor_of(device.vendor).device_files}"
 
 
-def advise_who(told: Told) -> str | None:
-    return None if told.device is None else f"Find out who has it open: {openers_of(told.device)}"
+def advise_who(facts: AlertFacts) -> str | None:
+    return None if facts.device is None else f"Find out who has it open: {openers_of(facts.device)}"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from andon.core.conditions.condition import Recovery, Sentence, Told
+from andon.core.conditions.condition import AlertFacts, Recovery, Sentence
 from andon.core.conditions.track import Track
 from andon.core.evidence.blame import ranked_processes
 from andon.core.evidence.forecast import Arrival
@@ -42,9 +42,11 @@ def last_hour(about: object, reasons: Iterable[str]) -> dict[str, float | str]:
 def valued(template: str) -> Sentence:
     """A sentence with the subject, its value and the threshold, both in percent."""
 
-    def sentence(told: Told) -> str:
-        found = told.finding
-        return template.format(it=told.it, now=percent(found.value), least=percent(found.threshold))
+    def sentence(facts: AlertFacts) -> str:
+        found = facts.finding
+        return template.format(
+            it=facts.it, now=percent(found.value), least=percent(found.threshold)
+        )
 
     return sentence
 
@@ -52,17 +54,17 @@ def valued(template: str) -> Sentence:
 def reported(start: str) -> Sentence:
     """A sentence that continues with what was reported."""
 
-    def sentence(told: Told) -> str:
-        about = told.finding.about
+    def sentence(facts: AlertFacts) -> str:
+        about = facts.finding.about
         reason = about.reason if isinstance(about, Reported) else None
-        return start.format(it=told.it) + (f": {reason}" if reason else "")
+        return start.format(it=facts.it) + (f": {reason}" if reason else "")
 
     return sentence
 
 
-def hinted(told: Told) -> str | None:
+def hinted(facts: AlertFacts) -> str | None:
     """The hint that came with what was reported."""
-    about = told.finding.about
+    about = facts.finding.about
     return about.hint or None if isinstance(about, Reported) else None
 
 

@@ -11,7 +11,7 @@ from andon.core.conditions.clocks.phrases import (
     slower,
     undo,
 )
-from andon.core.conditions.condition import WARNING, Condition, Recovery, Rung, Subject, Told
+from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Recovery, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnReading
@@ -76,9 +76,9 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(ONE, loss, most, about=seen.track) if loss > most else NEITHER
 
 
-def sentence(told: Told) -> str:
-    found = told.finding
-    loss = f"{told.it} runs {percent(found.value)} below its maximum clock"
+def sentence(facts: AlertFacts) -> str:
+    found = facts.finding
+    loss = f"{facts.it} runs {percent(found.value)} below its maximum clock"
     limit = f"threshold {percent(found.threshold)}"
     return f"{loss} because someone set its clocks ({limit}){lately(found.about, BY_SETTING)}"
 
@@ -87,8 +87,8 @@ def recovered(recovery: Recovery) -> str:
     return was("slowed by set clocks", "% below its maximum clock", recovery)
 
 
-def advise(told: Told) -> str | None:
-    return None if told.device is None else undo(told.device, *UNDO)
+def advise(facts: AlertFacts) -> str | None:
+    return None if facts.device is None else undo(facts.device, *UNDO)
 
 
 def evidence(found: Judgement) -> Mapping[str, float | str]:

@@ -6,7 +6,7 @@ A locked clock carries no flag, and no call reports it, so this is shown and nev
 from collections.abc import Mapping
 
 from andon.core.conditions.clocks.phrases import clocks, loses, loss_now, undo
-from andon.core.conditions.condition import INFO, Condition, Recovery, Rung, Subject, Told
+from andon.core.conditions.condition import INFO, AlertFacts, Condition, Recovery, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnReading
@@ -50,8 +50,8 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(ONE, loss, most) if loss > most else NEITHER
 
 
-def sentence(told: Told) -> str:
-    loss = f"{told.it} runs {percent(told.finding.value)} below its maximum clock"
+def sentence(facts: AlertFacts) -> str:
+    loss = f"{facts.it} runs {percent(facts.finding.value)} below its maximum clock"
     return f"{loss} and gives no reason: its clocks may be locked"
 
 
@@ -59,8 +59,8 @@ def recovered(recovery: Recovery) -> str:
     return was("slow without a reason", "% below its maximum clock", recovery)
 
 
-def advise(told: Told) -> str | None:
-    return None if told.device is None else f"{ADVICE} {undo(told.device, '-rgc')}"
+def advise(facts: AlertFacts) -> str | None:
+    return None if facts.device is None else f"{ADVICE} {undo(facts.device, '-rgc')}"
 
 
 def explain(view: View) -> Reason | None:

@@ -7,7 +7,15 @@ at every sample, so a reading may be from just before the load: five minutes of 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from andon.core.conditions.condition import INFO, WARNING, Condition, Recovery, Rung, Subject, Told
+from andon.core.conditions.condition import (
+    INFO,
+    WARNING,
+    AlertFacts,
+    Condition,
+    Recovery,
+    Rung,
+    Subject,
+)
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import CALM, HOLDS, UNKNOWN, Judgement, Rungs
 from andon.core.conditions.judging import OnReading
@@ -97,15 +105,15 @@ def _is_old(sample: Sample) -> bool:
     return sample.at - oldest > OLD_SECONDS
 
 
-def sentence(told: Told) -> str:
-    link = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    link = facts.finding.about
     if not isinstance(link, Link):
-        return f"The PCIe link of {told.it} is slow under load"
+        return f"The PCIe link of {facts.it} is slow under load"
     parts = [f"has {link.width} of {link.widest} lanes"] if link.width < link.widest else []
     if link.generation < link.fastest:
         parts.append(f"runs at generation {link.generation} of {link.fastest}")
-    lost = percent(told.finding.value)
-    return f"The PCIe link of {told.it} {' and '.join(parts)} under load: {lost} of its speed lost"
+    lost = percent(facts.finding.value)
+    return f"The PCIe link of {facts.it} {' and '.join(parts)} under load: {lost} of its speed lost"
 
 
 def recovered(recovery: Recovery) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from andon.core.conditions.clocks.phrases import clocks, slower
-from andon.core.conditions.condition import CRITICAL, WARNING, Condition, Rung, Subject, Told
+from andon.core.conditions.condition import CRITICAL, WARNING, AlertFacts, Condition, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.heat.limits import heat_throttling
 from andon.core.conditions.heat.phrases import throttling
@@ -44,11 +44,11 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(_UNEXPLAINED, about=seen.track)
 
 
-def sentence(told: Told) -> str:
-    found, past = told.finding, lately(told.finding.about, _reasons(told.finding))
+def sentence(facts: AlertFacts) -> str:
+    found, past = facts.finding, lately(facts.finding.about, _reasons(facts.finding))
     if found.rungs == _BRAKED:
-        return f"{told.it} is throttled: its power supply signals an emergency{past}"
-    return f"The hardware throttles {told.it} without giving a reason{past}"
+        return f"{facts.it} is throttled: its power supply signals an emergency{past}"
+    return f"The hardware throttles {facts.it} without giving a reason{past}"
 
 
 def evidence(found: Judgement) -> Mapping[str, float | str]:

@@ -9,7 +9,7 @@ from andon.core.conditions.clocks.phrases import (
     lowered,
     power_of_limit,
 )
-from andon.core.conditions.condition import WARNING, Condition, Recovery, Rung, Subject, Told
+from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Recovery, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnReading
@@ -68,9 +68,9 @@ def _most(seen: DeviceView) -> float:
     return seen.figures.clock_loss_default_limit_percent
 
 
-def sentence(told: Told) -> str:
-    found = told.finding
-    loss = f"{told.it} runs {percent(found.value)} below its maximum clock"
+def sentence(facts: AlertFacts) -> str:
+    found = facts.finding
+    loss = f"{facts.it} runs {percent(found.value)} below its maximum clock"
     normal = f"up to {percent(found.threshold)} is normal"
     return f"{loss} because of its power limit ({normal}){lately(found.about, CAPPED)}"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from andon.core.conditions.condition import WARNING, Condition, Recovery, Rung, Subject, Told
+from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Recovery, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.heat.phrases import limits_of
 from andon.core.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
@@ -38,8 +38,8 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(ONE, now, least, limit) if now >= least else NEITHER
 
 
-def sentence(told: Told) -> str:
-    return f"The fan of {told.it} has stopped at {told.finding.value or 0:.0f} °C"
+def sentence(facts: AlertFacts) -> str:
+    return f"The fan of {facts.it} has stopped at {facts.finding.value or 0:.0f} °C"
 
 
 def recovered(recovery: Recovery) -> str:

@@ -6,11 +6,11 @@ from typing import NamedTuple
 from andon.core.conditions.condition import (
     CRITICAL,
     WARNING,
+    AlertFacts,
     Condition,
     Recovery,
     Rung,
     Subject,
-    Told,
 )
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.heat.limits import (
@@ -92,10 +92,10 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(rungs, now, first, slowdown, about)
 
 
-def sentence(told: Told) -> str:
-    found, about = told.finding, told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    found, about = facts.finding, facts.finding.about
     slowed = isinstance(about, Heat) and about.throttled
-    text = f"{told.it} is thermally throttled" if slowed else f"{told.it} is too hot"
+    text = f"{facts.it} is thermally throttled" if slowed else f"{facts.it} is too hot"
     text = f"{text}: {found.value or 0:.0f} °C"
     if found.limit is None:
         return f"{text} (threshold {found.threshold or 0:.0f} °C)"

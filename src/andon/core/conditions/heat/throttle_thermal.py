@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from andon.core.conditions.clocks.phrases import clocks
-from andon.core.conditions.condition import CRITICAL, WARNING, Condition, Rung, Subject, Told
+from andon.core.conditions.condition import CRITICAL, WARNING, AlertFacts, Condition, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.heat.limits import (
     BY_HARDWARE,
@@ -55,8 +55,8 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(rungs, now, None, limit, about)
 
 
-def sentence(told: Told) -> str:
-    return f"{told.it} is thermally throttled{lately(told.finding.about, HEAT_REASONS)}"
+def sentence(facts: AlertFacts) -> str:
+    return f"{facts.it} is thermally throttled{lately(facts.finding.about, HEAT_REASONS)}"
 
 
 def evidence(found: Judgement) -> Mapping[str, float | str]:

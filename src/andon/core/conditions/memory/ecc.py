@@ -6,10 +6,10 @@ from andon.core.conditions.condition import (
     CRITICAL,
     DAY_SECONDS,
     INFO,
+    AlertFacts,
     Condition,
     Rung,
     Subject,
-    Told,
 )
 from andon.core.conditions.judgement import CALM, EVENT, Judgement
 from andon.core.conditions.judging import OnEvents
@@ -60,13 +60,13 @@ def present(status: DeviceStatus) -> Judgement | None:
     return Judgement(KNOWN_BEFORE, count, about=Errors()) if count else None
 
 
-def sentence(told: Told) -> str:
-    value, about = told.finding.value, told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    value, about = facts.finding.value, facts.finding.about
     detail = about.detail if isinstance(about, Errors) else None
     count = "" if value is None else f"{value:.0f} "
     errors = "error" if value == 1 else "errors"
     more = f" ({detail})" if detail else ""
-    return f"{told.it} has {count}uncorrectable memory {errors}{more}"
+    return f"{facts.it} has {count}uncorrectable memory {errors}{more}"
 
 
 def explain(view: View) -> Reason | None:

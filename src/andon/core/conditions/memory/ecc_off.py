@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.core.conditions.condition import INFO, Condition, Rung, Subject, Told
+from andon.core.conditions.condition import INFO, AlertFacts, Condition, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnReading
@@ -48,12 +48,12 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(ONE, about=EccMode(setup.ecc_pending))
 
 
-def sentence(told: Told) -> str:
-    return f"ECC is off on {told.it}{_from_then_on(_pending(told.finding))}"
+def sentence(facts: AlertFacts) -> str:
+    return f"ECC is off on {facts.it}{_from_then_on(_pending(facts.finding))}"
 
 
-def advise(told: Told) -> str | None:
-    return _advice(told.device, _pending(told.finding))
+def advise(facts: AlertFacts) -> str | None:
+    return _advice(facts.device, _pending(facts.finding))
 
 
 def evidence(found: Judgement) -> Mapping[str, float | str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.core.conditions.condition import WARNING, Condition, Rung, Subject, Told
+from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import UNKNOWN, Judgement, rung
 from andon.core.conditions.judging import TENTH, OnReading
@@ -70,12 +70,12 @@ def _without_trend(track: Track) -> Judgement | None:
     return UNKNOWN if short else None
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     if not isinstance(about, Filling):
-        return f"{told.it}: memory keeps growing"
+        return f"{facts.it}: memory keeps growing"
     rate = human_bytes(about.trend.slope * 60)
-    text = f"{told.it}: memory grows by {rate} a minute"
+    text = f"{facts.it}: memory grows by {rate} a minute"
     return f"{text} and will be full in {span_of(about.full)}"
 
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from andon.core.conditions.condition import (
     INFO,
     WARNING,
+    AlertFacts,
     Condition,
     Recovery,
     Rung,
     Subject,
-    Told,
 )
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Judgement
@@ -80,9 +80,9 @@ def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Ju
     return Judgement(rungs, spare, least, total)
 
 
-def sentence(told: Told) -> str:
-    size = human_bytes(told.finding.value or 0)
-    return f"{told.it}: no visible process accounts for {size} of its memory"
+def sentence(facts: AlertFacts) -> str:
+    size = human_bytes(facts.finding.value or 0)
+    return f"{facts.it}: no visible process accounts for {size} of its memory"
 
 
 def recovered(recovery: Recovery) -> str:

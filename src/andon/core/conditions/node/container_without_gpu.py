@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.core.conditions.condition import WARNING, Condition, Rung, Subject, Told
+from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
 from andon.core.conditions.judgement import ONE, Judgement
 from andon.core.conditions.judging import OnFault
 from andon.core.conditions.node.drivers import (
@@ -64,8 +64,8 @@ def _files(vendor: VendorRow) -> str:
     return " ".join(f"--device {folder}" for folder in folders)
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     if not isinstance(about, ContainerWithoutGpu):
         return "This container has no GPU, although its host has one"
     kind, cards = about.fault.container, about.fault.cards
@@ -73,8 +73,8 @@ def sentence(told: Told) -> str:
     return f"This container ({kind}) has no {title} GPU, although its host has {cards}"
 
 
-def advise(told: Told) -> str | None:
-    about = told.finding.about
+def advise(facts: AlertFacts) -> str | None:
+    about = facts.finding.about
     return remedy(about.fault) if isinstance(about, ContainerWithoutGpu) else None
 
 

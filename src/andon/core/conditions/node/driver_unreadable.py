@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.core.conditions.condition import CRITICAL, Condition, Rung, Subject, Told
+from andon.core.conditions.condition import CRITICAL, AlertFacts, Condition, Rung, Subject
 from andon.core.conditions.judgement import ONE, Judgement
 from andon.core.conditions.judging import OnFault
 from andon.core.conditions.node.drivers import (
@@ -45,16 +45,16 @@ def judge(fault: Fault, snapshot: Snapshot) -> Judgement | None:
     return Judgement(ONE, about=UnreadableDriver(fault, readable(snapshot)))
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     if not isinstance(about, UnreadableDriver):
-        return f"{told.it} cannot be read"
+        return f"{facts.it} cannot be read"
     vendor = f"{vendor_of_backend(about.fault.source).title} " if about.others else ""
     return f"No {vendor}GPU can be read: {about.fault.reason}"
 
 
-def advise(told: Told) -> str | None:
-    about = told.finding.about
+def advise(facts: AlertFacts) -> str | None:
+    about = facts.finding.about
     hint = about.fault.hint if isinstance(about, UnreadableDriver) else ""
     return f"{as_sentence(hint)} {MORE}" if hint else None
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.core.conditions.condition import WARNING, Condition, Rung, Subject, Told
+from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
 from andon.core.conditions.judgement import ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnNode
 from andon.core.evidence.phrasing import CERTAIN, conclude, say
@@ -64,10 +64,10 @@ def _is_mismatched(vendor: str, snapshot: Snapshot) -> bool:
     )
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     if not isinstance(about, DifferentVersions):
-        return f"Two versions of a driver are in use on {told.it}"
+        return f"Two versions of a driver are in use on {facts.it}"
     title = vendor_of(about.vendor).title
     return (
         f"{title}'s driver {about.loaded} is loaded, but {about.part} is {about.other}: it works "

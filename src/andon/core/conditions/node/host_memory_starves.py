@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from andon.core.conditions.condition import WARNING, Condition, Rung, Subject, Told
+from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
 from andon.core.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import TENTH, OnNode
 from andon.core.conditions.promql import HALF, PromTerms
@@ -88,13 +88,13 @@ def _work(statuses: Iterable[DeviceStatus]) -> Iterable[Process]:
     return (p for s in statuses for p in s.processes if p.kind is ProcessKind.COMPUTE)
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     if not isinstance(about, StarvedHost):
-        return f"{told.it} is short of memory while devices wait"
+        return f"{facts.it} is short of memory while devices wait"
     devices = f"{about.waiting} of {about.working} devices with work"
     verb = "waits" if about.waiting == 1 else "wait"
-    return f"The memory of {told.it} {_state(about)}, while {devices} {verb}"
+    return f"The memory of {facts.it} {_state(about)}, while {devices} {verb}"
 
 
 def _state(about: StarvedHost) -> str:

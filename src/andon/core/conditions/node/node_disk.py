@@ -6,11 +6,11 @@ from typing import NamedTuple
 from andon.core.conditions.condition import (
     CRITICAL,
     WARNING,
+    AlertFacts,
     Condition,
     Recovery,
     Rung,
     Subject,
-    Told,
 )
 from andon.core.conditions.judgement import BETWEEN, HOLDS, UNKNOWN, Judgement, rung
 from andon.core.conditions.judging import OnNode
@@ -66,10 +66,10 @@ def _percent(disk: Disk) -> float:
     return round(100.0 * disk.used_bytes / disk.total_bytes, 1)
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     disk = f"Disk {about.disk.mount}" if isinstance(about, FullDisk) else "A disk"
-    return f"{disk} is {percent(told.finding.value)} full"
+    return f"{disk} is {percent(facts.finding.value)} full"
 
 
 def recovered(recovery: Recovery) -> str:

@@ -6,11 +6,11 @@ from typing import NamedTuple
 from andon.core.conditions.condition import (
     NOTHING,
     WARNING,
+    AlertFacts,
     Condition,
     Precondition,
     Rung,
     Subject,
-    Told,
 )
 from andon.core.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnLease, Statuses
@@ -61,16 +61,16 @@ def _busy(status: DeviceStatus | None) -> int | None:
     return status.sample.utilization_percent
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     if not isinstance(about, IdleLease):
-        return lasting(f"{capital(told.it)} is idle", told)
-    left = f"has left {told.gpus or 'its devices'} idle"
-    return lasting(f"{capital(named(about.holders))} {left}", told)
+        return lasting(f"{capital(facts.it)} is idle", facts)
+    left = f"has left {facts.gpus or 'its devices'} idle"
+    return lasting(f"{capital(named(about.holders))} {left}", facts)
 
 
-def advise(told: Told) -> str | None:
-    about = told.finding.about
+def advise(facts: AlertFacts) -> str | None:
+    about = facts.finding.about
     return release_advice(about.holders[0]) if isinstance(about, IdleLease) else None
 
 

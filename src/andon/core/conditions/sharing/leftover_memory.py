@@ -6,12 +6,12 @@ from typing import NamedTuple
 from andon.core.conditions.condition import (
     NOTHING,
     WARNING,
+    AlertFacts,
     Condition,
     Precondition,
     Recovery,
     Rung,
     Subject,
-    Told,
 )
 from andon.core.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnSharing, SharedDevice
@@ -60,10 +60,10 @@ def judge(shared: SharedDevice) -> Judgement | None:
     return Judgement(ONE, spare, least, device.memory_total_bytes, LeftBy(shared.former))
 
 
-def sentence(told: Told) -> str:
-    former, size = _former(told.finding), human_bytes(told.finding.value or 0)
+def sentence(facts: AlertFacts) -> str:
+    former, size = _former(facts.finding), human_bytes(facts.finding.value or 0)
     whose = "a lease" if former is None else lease_name(former.id, former.user)
-    return f"{told.it}: {size} still in use after {whose} ended"
+    return f"{facts.it}: {size} still in use after {whose} ended"
 
 
 def recovered(recovery: Recovery) -> str:

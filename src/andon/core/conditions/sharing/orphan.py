@@ -6,11 +6,11 @@ from typing import NamedTuple
 from andon.core.conditions.condition import (
     NOTHING,
     WARNING,
+    AlertFacts,
     Condition,
     Precondition,
     Rung,
     Subject,
-    Told,
 )
 from andon.core.conditions.judgement import ONE, Judgement
 from andon.core.conditions.judging import OnLease, Statuses
@@ -47,20 +47,20 @@ def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgeme
     return Judgement(ONE, about=OrphanedLease((held,))) if held.orphaned else None
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     if not isinstance(about, OrphanedLease):
-        return lasting(f"{capital(told.it)} is orphaned", told)
+        return lasting(f"{capital(facts.it)} is orphaned", facts)
     left = about.holders[0].who
     first = f"pid {left[0].pid} ({program(left[0])})" if left else "its work"
     running = f"{first} and {len(left) - 1} more are" if len(left) > 1 else f"{first} is"
     why = f"its holder exited but {running} still running"
-    withheld = f", {told.gpus} withheld" if told.gpus else ""
-    return lasting(f"{capital(named(about.holders))} is orphaned: {why}{withheld}", told)
+    withheld = f", {facts.gpus} withheld" if facts.gpus else ""
+    return lasting(f"{capital(named(about.holders))} is orphaned: {why}{withheld}", facts)
 
 
-def advise(told: Told) -> str | None:
-    about = told.finding.about
+def advise(facts: AlertFacts) -> str | None:
+    about = facts.finding.about
     if not isinstance(about, OrphanedLease):
         return None
     held = about.holders[0]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from andon.core.conditions.condition import Told
+from andon.core.conditions.condition import AlertFacts
 from andon.core.conditions.observation import HeldDevices
 from andon.units import human_seconds
 
@@ -42,9 +42,9 @@ def lease_name(number: str, user: str | None) -> str:
     return f"{called} ({user})" if user else called
 
 
-def lasting(text: str, told: Told) -> str:
+def lasting(text: str, facts: AlertFacts) -> str:
     """The sentence with its duration at the end."""
-    lasted = told.lasted_seconds
+    lasted = facts.lasted_seconds
     return f"{text} for {human_seconds(lasted)}" if lasted >= 1 else text
 
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 from andon.core.conditions.condition import (
     NOTHING,
     WARNING,
+    AlertFacts,
     Condition,
     Precondition,
     Rung,
     Subject,
-    Told,
 )
 from andon.core.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnSharing, SharedDevice
@@ -60,19 +60,19 @@ def judge(shared: SharedDevice) -> Judgement | None:
     return Judgement(ONE, used, None, status.device.memory_total_bytes, about)
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     if not isinstance(about, OutsideUse):
-        return lasting(f"{told.it} is used outside its lease", told)
+        return lasting(f"{facts.it} is used outside its lease", facts)
     first, others = about.strangers[0], len(about.strangers) - 1
     who = ", ".join(word for word in (first.user, program(first)) if word)
     more = f" and {others} more" if others else ""
     by = f"by pid {first.pid} ({who}){more}"
-    return lasting(f"{told.it}: used outside {named(about.holders)} {by}", told)
+    return lasting(f"{facts.it}: used outside {named(about.holders)} {by}", facts)
 
 
-def advise(told: Told) -> str | None:
-    about = told.finding.about
+def advise(facts: AlertFacts) -> str | None:
+    about = facts.finding.about
     if not isinstance(about, OutsideUse) or not about.holders[0].id.startswith(LEASE):
         return None
     first = about.strangers[0]

@@ -3,7 +3,7 @@
 While andon serves, it keeps the driver running itself; the alert says what happens without it.
 """
 
-from andon.core.conditions.condition import INFO, Condition, Recovery, Rung, Subject, Told
+from andon.core.conditions.condition import INFO, AlertFacts, Condition, Recovery, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnReading
@@ -44,9 +44,9 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(ONE, took, most) if took >= most else None
 
 
-def sentence(told: Told) -> str:
-    took = f"its driver took {told.finding.value or 0:.1f} s to start"
-    return f"Persistence mode of {told.it} is off, and {took}"
+def sentence(facts: AlertFacts) -> str:
+    took = f"its driver took {facts.finding.value or 0:.1f} s to start"
+    return f"Persistence mode of {facts.it} is off, and {took}"
 
 
 def recovered(recovery: Recovery) -> str:

@@ -8,10 +8,10 @@ from andon.core.conditions.condition import (
     HOUR_SECONDS,
     INFO,
     WARNING,
+    AlertFacts,
     Condition,
     Rung,
     Subject,
-    Told,
 )
 from andon.core.conditions.judgement import CALM, EVENT, Judgement, Rungs
 from andon.core.conditions.judging import OnEvents
@@ -60,21 +60,21 @@ def _highest(rungs: Rungs) -> int:
     return max(place for place, state in enumerate(rungs) if state is EVENT)
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     if not isinstance(about, DriverError):
-        return f"{told.it} reports an error"
+        return f"{facts.it} reports an error"
     event = about.event
     named = event.kind is EventKind.XID and event.code is not None
     number = f"Xid {event.code}" if named else "an error"
-    return f"{told.it} reports {number}: {explain_event(event).meaning}"
+    return f"{facts.it} reports {number}: {explain_event(event).meaning}"
 
 
-def advise(told: Told) -> str | None:
-    about = told.finding.about
+def advise(facts: AlertFacts) -> str | None:
+    about = facts.finding.about
     if not isinstance(about, DriverError):
         return None
-    return explain_event(about.event).advice(told.number)
+    return explain_event(about.event).advice(facts.number)
 
 
 CONDITION = Condition(

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 from andon.core.conditions.condition import (
     NOTHING,
     WARNING,
+    AlertFacts,
     Condition,
     Precondition,
     Rung,
     Subject,
-    Told,
 )
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import CALM, ENDED, ONE, UNKNOWN, Judgement
@@ -53,14 +53,14 @@ def judge(seen: DeviceView) -> Judgement:
     return Judgement(ONE, now, seen.figures.idle_seconds, about=Holding((held,)))
 
 
-def sentence(told: Told) -> str:
-    about = told.finding.about
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
     user = about.holders[0].user if isinstance(about, Holding) else None
-    return f"{told.it} is held by {user} but idle" if user else f"{told.it} is held but idle"
+    return f"{facts.it} is held by {user} but idle" if user else f"{facts.it} is held but idle"
 
 
-def advise(told: Told) -> str | None:
-    about = told.finding.about
+def advise(facts: AlertFacts) -> str | None:
+    about = facts.finding.about
     return release_advice(about.holders[0]) if isinstance(about, Holding) else None
 
 
