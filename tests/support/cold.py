@@ -1,6 +1,6 @@
 """The device is so cold that water may condense on it."""
 
-from andon.core.conditions.condition import WARNING, Condition, Rung, Subject, Told
+from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnReading
@@ -25,8 +25,8 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(ONE, now, most) if now <= most else NEITHER
 
 
-def sentence(told: Told) -> str:
-    return f"{told.it} is too cold: {told.finding.value or 0:.0f} °C"
+def sentence(facts: AlertFacts) -> str:
+    return f"{facts.it} is too cold: {facts.finding.value or 0:.0f} °C"
 
 
 def explain(view: View) -> Reason | None:

@@ -45,7 +45,7 @@ class Row:
     at: float
     readings: tuple[str, ...]
     expect: str
-    told: str
+    notices: str
     lamp: str
 
 

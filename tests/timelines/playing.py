@@ -32,7 +32,7 @@ class Player:
     resolved: list[Alert] = field(default_factory=list)  # since the row before
     notices: list[Notice] = field(default_factory=list)
     episodes: set[str] = field(default_factory=set)
-    told: dict[str, list[NoticeKind]] = field(default_factory=dict)
+    sent: dict[str, list[NoticeKind]] = field(default_factory=dict)
     notice_ids: set[str] = field(default_factory=set)
     silences: int = 0
     looks: int = 0
@@ -115,7 +115,7 @@ class Player:
         assert notice.id not in self.notice_ids, "a notice's id stands twice"
         self.notice_ids.add(notice.id)
         kind, alert = notice.kind, notice.alert
-        before = self.told.setdefault(alert.id, [])
+        before = self.sent.setdefault(alert.id, [])
         assert (kind is NoticeKind.FIRING) == (not before), f"{kind} after {before}"
         assert NoticeKind.RESOLVED not in before, f"{kind} after the end"
         assert kind is NoticeKind.RESOLVED or alert.level is not Level.INFO
@@ -188,7 +188,7 @@ class Player:
             for n in self.notices
             if n.alert.rule not in self.timeline.ignore
         )
-        assert kinds == self._told(row.told), f"{where}: told"
+        assert kinds == self._notices(row.notices), f"{where}: notices"
         if row.lamp not in ("-", ""):
             self._check_lamps(row, where)
         self.resolved.clear()
@@ -223,7 +223,7 @@ class Player:
                 flags[key] = {flag.strip() for flag in rest.rstrip("]").split(",") if flag}
         return expected, flags
 
-    def _told(self, text: str) -> Counter[str]:
+    def _notices(self, text: str) -> Counter[str]:
         found: Counter[str] = Counter()
         for item in [] if text == "-" else text.split(";"):
             words = item.split()
