@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
+from dev.metrics.alert_behaviour import alert_behaviour
 from dev.metrics.conditions import conditions_page
 from dev.metrics.dashboard import dashboard
-from dev.metrics.manners import manners
 from dev.metrics.page import page
 from dev.metrics.rules import rules
 
@@ -16,7 +16,7 @@ def made(prefix: str = "andon") -> dict[str, str]:
     """Every file generated from the catalogues, by its path in the repository."""
     return {
         "docs/metrics.md": page(),
-        "docs/alerting.md": manners(),
+        "docs/alerting.md": alert_behaviour(),
         "docs/conditions.md": conditions_page(),
         "deploy/grafana/andon.json": dashboard(prefix),
         "deploy/prometheus/andon-rules.yml": rules(prefix),

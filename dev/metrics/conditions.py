@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from dev.metrics.manners import span
+from dev.metrics.alert_behaviour import span
 from tests.situations.table import SITUATIONS
 from tests.timelines.grammar import timelines
 

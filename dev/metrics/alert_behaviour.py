@@ -85,7 +85,7 @@ one. The rules differ from andon in these points:
 """
 
 
-def manners() -> str:
+def alert_behaviour() -> str:
     """The whole page."""
     rules = [stated(rule, DEFAULTS) for rule in RULES]
     rows = [_row(rule, rung) for rule in rules for rung in rule.rungs]
