@@ -92,6 +92,7 @@ def test_a_command_that_does_not_exist_names_only_what_can_be_meant(
         ("lease --time 2h", "--for"),
         ("status --jsno", "--json"),
         ("-l 1", "andon watch"),
+        ("watch --csv", "--format"),
         ("status --frobnicate", None),
         ("cordon --json 0", None),  # --reason is only spelled like it
     ],
