@@ -1,11 +1,14 @@
 """The pure parts of `andon map`: items, the command, which item is next, what is left."""
 
+import io
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.cli.show.mapping.screen import MapScreen
+from andon.cli.terminal import Choices
 from andon.core.mapping.items import (
     MapItem,
     items_from_json,
@@ -19,6 +22,8 @@ from andon.core.mapping.scaling import ScalingStep, efficiency, held_back_by, st
 from andon.core.mapping.template import stem, template_of
 from andon.core.mapping.worker_lines import answer_of, request_line
 from andon.core.retrying import BackOff
+from andon.engine.mapping.calls import CallEnd, CallOutput
+from andon.engine.mapping.session import MapProgress
 from andon.errors import Invalid
 from andon.model.run import ItemState, RunItem
 
@@ -199,3 +204,39 @@ def test_scaling_says_what_holds_it_back() -> None:
     assert step_of(2, 4, 2.0, summary, {"cpu_percent": {"mean": 9.0}}) == ScalingStep(
         2, 4, 2.0, 40.0, 9.0
     )
+
+
+class ScreenText(io.TextIOWrapper):
+    """A terminal that keeps everything that was written to it."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8", newline="", write_through=True)
+
+    def isatty(self) -> bool:
+        return True
+
+    def lines(self) -> list[str]:
+        """What can be read on it: a carriage return with a clear begins the line again."""
+        self.flush()
+        self.seek(0)
+        return [line.rpartition("\r\x1b[K")[2] for line in self.read().split("\n")]
+
+
+@pytest.mark.parametrize("ending", ["\n", ""])
+def test_the_progress_of_a_map_stands_below_every_output(
+    ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = ScreenText()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("andon.cli.show.mapping.screen.DRAW_SECONDS", 0.0)
+    screen = MapScreen(Choices(color="never"), keep_order=False)
+    screen.tick(MapProgress(total=3, done=0, failed=0, running=1, seconds=1.0))
+    monkeypatch.setattr("andon.cli.show.mapping.screen.DRAW_SECONDS", 3600.0)
+    for index, state in enumerate((ItemState.OK, ItemState.FAILED)):
+        output = CallOutput(f"out {index}{ending}".encode())
+        ended = CallEnd(state is ItemState.OK, 0.1, "exit code 1", output)
+        screen.ended(MapUnit((MapItem(index, f"i{index}"),)), ended, state)
+        assert terminal.lines()[-1].startswith("0/3")
+    screen.close()
+    assert terminal.lines() == ["out 0", "out 1", "andon: item i1: exit code 1", ""]

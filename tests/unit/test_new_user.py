@@ -92,6 +92,7 @@ def test_a_command_that_does_not_exist_names_only_what_can_be_meant(
         ("lease --time 2h", "--for"),
         ("status --jsno", "--json"),
         ("-l 1", "andon watch"),
+        ("watch --csv", "--format"),
         ("status --frobnicate", None),
         ("cordon --json 0", None),  # --reason is only spelled like it
     ],
@@ -248,6 +249,27 @@ def test_release_of_a_gpu_names_your_lease_on_it(
 def test_a_gpu_in_place_of_a_command_is_told_how_to_name_one(command: str, capsys: Said) -> None:
     assert run([command, "4"]) == 127
     assert "to name a GPU: -d 4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["lease", "run"])
+def test_a_line_of_shell_is_not_a_command(command: str, capsys: Said) -> None:
+    assert run([command, "python train.py --lr 0.1"]) == 127
+    assert "write its words without quotes, or: sh -c 'LINE'" in capsys.readouterr().err
+    assert run([command, "LR=0.1", "python"]) == 127
+    assert "to set a variable: env LR=0.1 COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.process
+def test_more_gpus_named_than_taken_is_said(capsys: Said) -> None:
+    queued = ["submit", "--dry-run", "--simulate", "4"]
+    for given, said in (
+        (["-d", "0,1"], "1 of the 2 GPUs named is taken; for all of them: --gpus 2"),
+        (["-d", "0", "-d", "1,2"], "1 of the 3 GPUs named is taken; for all of them: --gpus 3"),
+        (["-d", "0,1", "--gpus", "1"], ""),
+        (["-d", "0"], ""),
+    ):
+        assert run([*queued, *given, "--", "true"]) == 0
+        assert capsys.readouterr().err == (f"andon: {said}\n" if said else "")
 
 
 def test_a_refusal_lists_only_the_gpus_that_were_asked_for(book: Book) -> None:

@@ -6,10 +6,11 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from andon.cli.options import DEVICE_OPTION, device_words, duration, lasting
 from andon.cli.sources import resolved_of
-from andon.cli.terminal import Choices
+from andon.cli.terminal import Choices, notice
 from andon.core.sharing.requests import (
     Count,
     LeaseOptions,
@@ -117,6 +118,16 @@ def request_from(asked: dict[str, Any]) -> DeviceRequest:
         raise Unavailable("leases need kernel locks that this system does not have")
     given = {row.name: asked[row.name] for row in rows(RequestOptions) if row.name in asked}
     return RequestOptions(**given).request()
+
+
+def request_to_take(asked: dict[str, Any], choices: Choices) -> DeviceRequest:
+    """The same for a command that takes them; says where fewer are taken than are named."""
+    request = request_from(asked)
+    source = click.get_current_context().get_parameter_source("gpus")
+    count = len(request.devices)
+    if count > 1 and source is ParameterSource.DEFAULT:
+        notice(f"1 of the {count} GPUs named is taken; for all of them: --gpus {count}", choices)
+    return request
 
 
 def wait_seconds(asked: dict[str, Any]) -> float:

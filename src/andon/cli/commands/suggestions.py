@@ -18,6 +18,7 @@ OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("-l", "--loop", "--delay", "--watch"), ("--interval", "andon watch")),
     **dict.fromkeys(("-j", "--workers"), ("--per-gpu",)),
     **dict.fromkeys(("-o", "--output"), ("--out",)),
+    **dict.fromkeys(("--json", "--jsonl", "--csv"), ("--format",)),
     "--tail": ("--follow",),
     **dict.fromkeys(("--no-color", "--nocolor", "--no-colour", "--colour"), ("--color",)),
     **dict.fromkeys(("--message", "--comment"), ("--note", "--reason")),

@@ -18,8 +18,8 @@ from andon.cli.device_request import (
     for_option,
     priority_option,
     refuse_bind,
-    request_from,
     request_options,
+    request_to_take,
 )
 from andon.cli.options import chosen, duration, lasting, shared, whole
 from andon.cli.terminal import Choices, Terminal, notice
@@ -158,7 +158,7 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
     contained(image, command)
     spec = here_spec(
         command,
-        request_from(asked),
+        request_to_take(asked, choices),
         commit=commit,
         name=(asked["name"] or "")[:200],
         simulate=choices.simulate,

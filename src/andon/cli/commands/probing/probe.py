@@ -11,8 +11,8 @@ from andon.cli.device_request import (
     availability_of,
     bind_option,
     for_option,
-    request_from,
     request_options,
+    request_to_take,
     wait_options,
     wait_seconds,
 )
@@ -128,7 +128,7 @@ def _probe(
     lease: tuple[float | None, str | None],
     asked: dict[str, Any],
 ) -> int:
-    request = request_from(asked)
+    request = request_to_take(asked, choices)
     if request.shared:
         raise Invalid("probing needs whole devices, so --shared makes no sense here")
     if request.most == 0:

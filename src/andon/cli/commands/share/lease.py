@@ -20,8 +20,8 @@ from andon.cli.device_request import (
     for_option,
     queue_options,
     refuse_bind,
-    request_from,
     request_options,
+    request_to_take,
     wait_seconds,
 )
 from andon.cli.options import chosen, elsewhere, shared
@@ -98,7 +98,7 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
 
     choices, image = chosen(), container_from(asked)
     refuse_bind(bind, image)
-    request = request_from(asked)
+    request = request_to_take(asked, choices)
     if request.most == 0:
         raise Invalid("a lease needs at least one device", hint="--gpus 1")
     if os.environ.get("ANDON_LEASE"):

@@ -19,8 +19,8 @@ from andon.cli.device_request import (
     for_option,
     queue_options,
     refuse_bind,
-    request_from,
     request_options,
+    request_to_take,
     wait_seconds,
 )
 from andon.cli.options import chosen, shared, whole
@@ -143,7 +143,7 @@ def _run(
     asked: dict[str, Any],
     inside: "ContainedCommand | None",
 ) -> int:
-    request = request_from(asked)
+    request = request_to_take(asked, choices)
     if request.most == 0:
         return _without_device(command, inside)
     with sampling_ahead(choices) as sampler:

@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import TextIO
 
 from andon.cli.show.mapping.words import progress_line, progress_words
 from andon.cli.terminal import Choices, in_color, notice, size, write
@@ -25,6 +26,8 @@ class MapScreen:
         self._color = in_color(choices.color or "auto", sys.stderr)
         self._lock = threading.Lock()
         self._shown = False
+        self._line = ""  # of progress, as it was drawn last
+        self._unended = False  # whether the terminal's last line has no end yet
         self._drawn = time.monotonic()
         self._closed = False
         self._waiting: dict[int, tuple[CallEnd, int]] = {}
@@ -42,9 +45,8 @@ class MapScreen:
             self._drawn = now
             if self._live:
                 width = size()[0] - 1
-                line = progress_line(progress).fit(width).paint(self._color)
-                write(sys.stderr, f"\r\x1b[K{line}")
-                self._shown = True
+                self._line = progress_line(progress).fit(width).paint(self._color)
+                self._draw()
             else:
                 notice(progress_words(progress), self._choices)
 
@@ -53,6 +55,7 @@ class MapScreen:
         with self._lock:
             self._clear()
             notice(text, self._choices)
+            self._draw()
 
     def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None:
         with self._lock:
@@ -67,6 +70,7 @@ class MapScreen:
                 first, more = unit.items[0].shown, len(unit.items) - 1
                 item = f"{first} and {more} more" if more else first
                 notice(f"item {item}: {end.words}{again}", self._choices)
+            self._draw()
 
     def close(self) -> None:
         """Print what still waits for its turn, and remove the line."""
@@ -75,6 +79,7 @@ class MapScreen:
                 self._print(self._waiting[index][0])
             self._waiting.clear()
             self._clear()
+            self._line = ""
 
     def _print_in_order(self) -> None:
         while self._order and (found := self._waiting.pop(self._order[-1], None)) is not None:
@@ -88,23 +93,32 @@ class MapScreen:
         self._clear()
         for output, stream in ((end.output, sys.stdout), (end.errors, sys.stderr)):
             if output is not None:
-                output.copy_to(self._writer(stream.buffer.write, stream.flush))
+                output.copy_to(self._writer(stream))
 
-    def _writer(
-        self, write_bytes: Callable[[bytes], object], flush: Callable[[], None]
-    ) -> Callable[[bytes], None]:
+    def _writer(self, stream: TextIO) -> Callable[[bytes], None]:
+        seen = self._live and stream.isatty()
+
         def write_all(content: bytes) -> None:
             if self._closed:
                 return
             try:
-                write_bytes(content)
-                flush()
+                stream.buffer.write(content)
+                stream.flush()
+                self._unended = seen and not content.endswith(b"\n")
             except BrokenPipeError:  # whoever reads our output has closed it
                 self._closed = True
 
         return write_all
 
+    def _draw(self) -> None:
+        """The line of progress; again at once below what was printed over it."""
+        if self._line:
+            self._clear()
+            write(sys.stderr, self._line)
+            self._shown = True
+
     def _clear(self) -> None:
-        if self._shown:
-            write(sys.stderr, "\r\x1b[K")
-            self._shown = False
+        """Begin a line of the terminal: without the progress, below an output that has no end."""
+        if self._shown or self._unended:
+            write(sys.stderr, "\r\x1b[K" if self._shown else "\n")
+            self._shown = self._unended = False
