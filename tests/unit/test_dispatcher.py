@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from andon.app.dispatching import _dispatch
+from andon.app.jobs import Queue
 from andon.engine.jobs import dispatcher as dispatching
 from andon.engine.jobs import launching
 from andon.engine.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
 from andon.engine.jobs.folder import CLAIM, END, JobsFolder
 from andon.engine.jobs.launching import Supervisor
+from andon.engine.jobs.starting import lock_dispatcher
 from andon.engine.jobs.taking import Taker
 from andon.errors import Unavailable
 from andon.model.job import AttemptClaim, AttemptEnd, EndReason, JobFacts, JobSpec, NotifyWhen
@@ -108,3 +111,22 @@ def test_a_supervisor_that_takes_nothing_holds_up_no_one(monkeypatch: pytest.Mon
         supervisor.send({"environment": {"LARGE": "x" * 4_000_000}}, held)
     supervisor.kill()
     supervisor.let_go()
+
+
+def test_settings_that_cannot_be_read_are_why_a_job_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "andon.toml"
+    config.write_text("nonsense = = ")
+    monkeypatch.setenv("ANDON_CONFIG", str(config))
+    folder = JobsFolder(tmp_path / "jobs")
+    folder.path.mkdir()
+    folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT)])
+    ended_job(folder)
+    lock = lock_dispatcher(folder)
+    assert lock is not None
+    assert _dispatch(folder, lock) == folder.rung()
+    os.close(lock)
+    [view] = Queue(folder).views([1])
+    assert (view.reason or "").startswith(f"no job can start: {config}:1: not valid TOML")
+    assert folder.holdups().keys() == {1}
