@@ -10,13 +10,18 @@ from typing import Any
 
 import pytest
 
+from andon.app.dispatching import _dispatch
+from andon.app.jobs import Queue
+from andon.core.jobs.dispatch import DispatchPlan, PlannedStart
 from andon.engine.jobs import dispatcher as dispatching
 from andon.engine.jobs import launching
 from andon.engine.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
 from andon.engine.jobs.folder import CLAIM, END, JobsFolder
 from andon.engine.jobs.launching import Supervisor
-from andon.engine.jobs.taking import Taker
+from andon.engine.jobs.starting import lock_dispatcher
+from andon.engine.jobs.taking import HoldupWords, Taker, TakingRound
 from andon.errors import Unavailable
+from andon.model.device import Snapshot
 from andon.model.job import AttemptClaim, AttemptEnd, EndReason, JobFacts, JobSpec, NotifyWhen
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest
@@ -108,3 +113,57 @@ def test_a_supervisor_that_takes_nothing_holds_up_no_one(monkeypatch: pytest.Mon
         supervisor.send({"environment": {"LARGE": "x" * 4_000_000}}, held)
     supervisor.kill()
     supervisor.let_go()
+
+
+def test_settings_that_cannot_be_read_are_why_a_job_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "andon.toml"
+    config.write_text("nonsense = = ")
+    monkeypatch.setenv("ANDON_CONFIG", str(config))
+    folder = JobsFolder(tmp_path / "jobs")
+    folder.path.mkdir()
+    folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT)])
+    ended_job(folder)
+    lock = lock_dispatcher(folder)
+    assert lock is not None
+    assert _dispatch(folder, lock) == folder.rung()
+    os.close(lock)
+    [view] = Queue(folder).views([1])
+    assert (view.reason or "").startswith(f"no job can start: {config}:1: not valid TOML")
+    assert folder.holdups().keys() == {1}
+
+
+class Turns:
+    """Devices for two jobs while other users wait: the first does not get its own after all."""
+
+    sampler = None
+
+    def names(self) -> frozenset[str]:
+        return frozenset()
+
+    def look(self, jobs: list[JobFacts]) -> TakingRound:
+        starts = tuple(PlannedStart(one.spec.number, ("GPU-0",)) for one in jobs)
+        view: Any = SimpleNamespace(snapshot=Snapshot("n", AT))
+        return TakingRound(view, DispatchPlan(starts), others=True)
+
+    def take(self, *asked: object) -> HoldupWords:
+        return HoldupWords("taken meanwhile")
+
+    def stand_in_line(self, *found: object) -> None: ...
+    def leave(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: Ended())
+    folder = JobsFolder(tmp_path)
+    folder.submit(JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT) for _ in range(2))
+    turns: Any = Turns()
+    one = Dispatcher(folder, SETTINGS, lambda kind: turns, print)
+    one.step()
+    one.close()
+    reasons = {number: found.reason for number, found in folder.holdups().items()}
+    assert reasons == {1: "taken meanwhile", 2: dispatching.IN_TURN}

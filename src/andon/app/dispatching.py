@@ -20,9 +20,12 @@ from andon.core.settings.resolution import Settings
 from andon.core.sharing.launching import LEASE_VARIABLE
 from andon.engine.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
 from andon.engine.jobs.folder import JobsFolder
+from andon.engine.jobs.scanning import Scanner
 from andon.engine.jobs.starting import lock_dispatcher
-from andon.engine.jobs.taking import Taker
+from andon.engine.jobs.taking import MOST_REASONS, Taker
+from andon.errors import AndonError
 from andon.host.kin import here, myself
+from andon.model.job import Holdup
 from andon.model.job import wire as job_wire
 
 LOCK_TRIES, LOCK_SECONDS = 10, 0.05
@@ -55,7 +58,10 @@ def main(path: str, lock: int | None) -> int:
 def _dispatch(folder: JobsFolder, lock: int) -> int:
     """Until it is idle; returns when something last changed as far as it knows."""
     _announce(lock)
-    settings = load_settings({}).settings
+    try:
+        settings = load_settings({}).settings
+    except AndonError as error:
+        return _say_why_not(folder, error)
     dispatcher = Dispatcher(
         folder,
         DispatcherSettings(settings.jobs_log_megabytes * 1_000_000, settings.jobs_idle_seconds),
@@ -67,6 +73,18 @@ def _dispatch(folder: JobsFolder, lock: int) -> int:
     finally:
         dispatcher.close()
     return dispatcher.rung
+
+
+def _say_why_not(folder: JobsFolder, error: AndonError) -> int:
+    """To whoever looks at a job that waits: no one sees this process fail. The next command about
+    jobs tries again."""
+    logging.getLogger("andon.jobs").error("%s", error.reason)
+    rung, at = folder.rung(), time.time()
+    found = Scanner(folder).look().standings(at, folder.paused)
+    ready = [number for number, standing in found.items() if standing.is_ready]
+    words = Holdup(f"no job can start: {error.reason}", at)
+    folder.write_holdups(dict.fromkeys(ready[:MOST_REASONS], words), at)
+    return rung
 
 
 def open_taker(settings: Settings, kind: Kind) -> Taker:

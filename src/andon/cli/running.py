@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -310,7 +311,8 @@ class LeaseCheck:
     def __call__(self) -> str | None:
         if self._held is None or self._presence is None:
             return None
-        self._presence.check()
+        with suppress(OSError):  # a book that cannot be read does not end the command
+            self._presence.check()
         left, name = self._held.left_seconds(), self._held.lease.id
         if left is None or self._held.countdown is None:
             return None

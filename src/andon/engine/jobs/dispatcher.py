@@ -35,6 +35,7 @@ BUSY_NAP_SECONDS, NAP_SECONDS = 0.03, 0.2
 FAILED_SECONDS = 1.0  # after an unexpected error
 BACKOFF_SECONDS = 10.0  # before a job that could not be claimed is tried again
 ANSWER_SECONDS = 30.0  # for a supervisor to claim its attempt
+IN_TURN = "other users wait too: your jobs start one at a time"
 FAILING = frozenset((JobState.FAILED, JobState.TIMED_OUT, JobState.LOST))
 
 Kind = tuple[int, str] | None
@@ -235,6 +236,8 @@ class Dispatcher:
         self, taker: Taker, found: TakingRound, jobs: Mapping[int, JobFacts]
     ) -> None:
         starts = found.plan.starts[: 1 if found.others else None]
+        for later in found.plan.starts[len(starts) :]:
+            found.why[later.number] = HoldupWords(IN_TURN)
         self._pool.prepare(len(starts))
         for start in starts:
             supervisor = self._pool.take()

@@ -126,6 +126,7 @@ class SupervisorPool:
             found = self._spare.pop()
             if not found.has_ended:
                 return found
+            found.let_go()
         return Supervisor()
 
     def give(self, supervisor: Supervisor) -> None:

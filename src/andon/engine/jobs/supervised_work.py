@@ -76,7 +76,8 @@ class HeldLease:
         line = dumps({"work": {"pid": pid, "started_ticks": ticks, "group": pid}}) + "\n"
         with suppress(OSError):  # a full disk: the line is lost, not the lease
             os.write(self.file, line.encode())
-        os.utime(self.file, ns=(before, before))
+        with suppress(OSError):
+            os.utime(self.file, ns=(before, before))
 
     def follow(self) -> None:
         """Its owner moves the end by changing the file's time; setting the clock does not."""
@@ -87,7 +88,8 @@ class HeldLease:
             self.shown, self.deadline = shown, boot + (shown - wall)
         right = wall + self.deadline - boot
         if abs(right - self.shown) > DRIFT_SECONDS:
-            os.utime(self.file, (right, right))
+            with suppress(OSError):  # a disk that became read-only does not end the job
+                os.utime(self.file, (right, right))
             self.shown = self._time()
 
     def release(self) -> None:
