@@ -144,6 +144,10 @@ class JobCommand:
             os.umask(task["umask"])
             os.chdir(task["folder"])
             os.execvpe(task["argv"][0], task["argv"], task["environment"])  # noqa: S606
+        except ValueError as error:  # a word or a variable has characters that no encoding has
+            write_all(failed, f"it cannot be started: {error}".encode(errors="replace")[:4000])
+            write_all(2, f"andon: it cannot be started: {error}\n".encode(errors="replace"))
+            os._exit(NOT_EXECUTABLE)
         except OSError as error:
             missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
             where = task["argv"][0] if os.path.isdir(task["folder"]) else task["folder"]
