@@ -34,6 +34,7 @@ that nothing beside it hides a module of Python."""
 JOB_VARIABLE, INDEX_VARIABLE, RECORD_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX", "ANDON_RECORD"
 FOLDER = str(Path(__file__).parent)
 MOST_SPARE = 4  # supervisors that wait for a job
+SEND_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,11 @@ class Supervisor:
         return replace(myself(pid), started_ticks=started_ticks(pid) or 0, session=pid)
 
     def send(self, task: Mapping[str, Any], held: LeaseHold) -> None:
-        """Everything it needs; from here on the lease is its own. OSError where it has died."""
+        """Everything it needs; from here on the lease is its own. OSError where it has died, or
+        reads nothing because someone has stopped it."""
         data = job_wire.dumps(task).encode()
         message = len(data).to_bytes(8, "big") + data
+        self._channel.settimeout(SEND_SECONDS)
         sent = socket.send_fds(self._channel, [message], list(held.hold.descriptors))
         self._channel.sendall(message[sent:])
         self._channel.setblocking(False)
