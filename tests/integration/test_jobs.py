@@ -422,6 +422,13 @@ def test_a_lease_that_is_released_ends_its_job(folder: JobsFolder) -> None:
     assert queue.standings[1].reason == "its lease was released"
 
 
+def test_a_command_that_no_encoding_has_says_so(folder: JobsFolder) -> None:
+    submit([here_spec(("\ud800",), DeviceRequest(), simulate=1, git=False)])
+    (view,) = until_settled(folder).views()
+    assert (view.state, view.exit_code) == (JobState.FAILED, 126)
+    assert (view.reason or "").startswith("it cannot be started: ")
+
+
 def test_a_zombie_that_is_not_reaped_does_not_delay_the_end(folder: JobsFolder) -> None:
     """As in a container without an init: here this process is who should reap it."""
     submit([shell("sleep 600 & echo $!; wait", git=False, grace_seconds=600.0)])

@@ -144,6 +144,31 @@ def test_a_submission_that_fails_leaves_nothing(folder: JobsFolder) -> None:
     assert not (folder.path / "1").exists()
 
 
+def test_a_submission_that_is_killed_has_queued_nothing(
+    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No element of an array has its name before all of them are on the disk."""
+    seen: list[int] = []
+
+    def specs() -> Iterator[JobSpec]:
+        for index in range(5):
+            seen.append(len(Scanner(folder).scan()))
+            yield plain(array=ArrayPlace(0, index, 5, None))
+
+    assert len(folder.submit(specs())) == 5
+    assert seen == [0, 0, 0, 0, 0]
+    assert len(Scanner(folder).scan()) == 5
+    monkeypatch.setattr(JobsFolder, "_discard", lambda self, number: None)  # killed
+    with pytest.raises(ZeroDivisionError):
+        folder.submit(plain(array=ArrayPlace(0, 2 // left, 3, None)) for left in (2, 1, 0))
+    monkeypatch.undo()
+    assert Scanner(folder).scan().keys() == {1, 2, 3, 4, 5}
+    folder.sweep(1.0)
+    assert folder.job(6).exists()  # a submission may still go on
+    folder.sweep(folder.path.stat().st_mtime + 1.0)
+    assert sorted(int(one.name) for one in folder.path.glob("[0-9]*")) == [1, 2, 3, 4, 5]
+
+
 def test_only_the_owner_can_read_a_job(folder: JobsFolder) -> None:
     folder.submit([plain(environment={"TOKEN": "secret"})])
     assert (folder.job(1) / "job.json").stat().st_mode & 0o777 == 0o600

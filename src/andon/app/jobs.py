@@ -122,4 +122,5 @@ def collect(queue: Queue, keep_days: float) -> int:
     old = too_old(queue.jobs, queue.standings, time.time(), keep_days * DAY_SECONDS)
     for number in old:
         queue.folder.remove(number)
+    queue.folder.sweep(time.time() - DAY_SECONDS)
     return len(old)

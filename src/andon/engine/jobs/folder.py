@@ -85,20 +85,30 @@ def unwritable(path: Path, exc: OSError) -> AndonError:
     )
 
 
-def write_whole(folder: Path, name: str, text: str, sync: bool = True) -> None:
-    """A file appears under its name only when all of it is on the disk."""
+def write_draft(folder: Path, name: str, text: str, sync: bool = True) -> Path:
+    """A whole file beside its name, which it gets later."""
     draft = folder / f".{name}.{os.urandom(6).hex()}"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            left = memoryview(text.encode())
-            while left:
-                left = left[os.write(descriptor, left) :]
-            if sync:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.rename(draft, folder / name)  # noqa: PTH104 - `submit` calls it for each of an array
+        left = memoryview(text.encode())
+        while left:
+            left = left[os.write(descriptor, left) :]
+        if sync:
+            os.fsync(descriptor)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+    return draft
+
+
+def write_whole(folder: Path, name: str, text: str, sync: bool = True) -> None:
+    """A file appears under its name only when all of it is on the disk."""
+    draft = write_draft(folder, name, text, sync)
+    try:
+        draft.rename(folder / name)
     except BaseException:
         with suppress(OSError):
             draft.unlink()
@@ -169,9 +179,11 @@ class JobsFolder:
     def submit(self, specs: Iterable[JobSpec]) -> list[JobSpec]:
         """Write new jobs and return them with their numbers; all of them or none.
 
-        The elements of an array get the number of its first job as their id.
+        All are on the disk before the first gets its name: whoever is killed meanwhile has queued
+        nothing. The elements of an array get the number of its first job as their id.
         """
         made: list[JobSpec] = []
+        drafts: list[Path] = []
         try:
             for spec in specs:
                 number = self.allocate()
@@ -183,21 +195,41 @@ class JobsFolder:
                 text = job_spec_wire.dumps(job_spec_wire.spec_to_json(made[-1]))
                 if array is None or number == array.id:  # its elements differ by their index alone
                     _check_readable(text)
-                write_whole(self.job(number), JOB, text)
+                drafts.append(write_draft(self.job(number), JOB, text))
+            for draft in drafts:
+                os.rename(draft, draft.parent / JOB)  # noqa: PTH104 - many times
         except BaseException as exc:
             for spec in made:
                 self._discard(spec.number)
             if isinstance(exc, OSError):
                 raise unwritable(self.path, exc) from exc
             raise
+        with suppress(KeyboardInterrupt):  # they are queued
+            for draft in drafts:
+                sync_folder(draft.parent)
         sync_folder(self.path)
         self.ring()
         return made
 
     def _discard(self, number: int) -> None:
+        """What a submission has written; nothing of a job that has begun."""
         with suppress(OSError):
-            (self.job(number) / JOB).unlink(missing_ok=True)
+            for entry in os.scandir(self.job(number)):
+                if entry.name == JOB or entry.name.startswith(f".{JOB}."):
+                    os.unlink(entry.path)  # noqa: PTH108 - many times
             self.job(number).rmdir()
+
+    def sweep(self, before: float) -> None:
+        """Remove what submissions left behind that were killed before this time."""
+        try:
+            names = os.listdir(self.path)  # noqa: PTH208 - names alone
+        except OSError:
+            return
+        for name in filter(is_number, names):
+            folder = self.path / name
+            with suppress(OSError):
+                if folder.stat().st_mtime < before and not (folder / JOB).exists():
+                    self._discard(int(name))
 
     def note(self, number: int, name: str, note: "JobNote") -> None:
         """Write `cancelled`, `again` or `expired`."""

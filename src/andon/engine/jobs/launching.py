@@ -80,7 +80,7 @@ class Supervisor:
 
     def send(self, task: Mapping[str, Any], held: LeaseHold) -> None:
         """Everything it needs; from here on the lease is its own. OSError where it has died, or
-        does not take a large task in time."""
+        does not take it in time, because someone has stopped it."""
         data = job_wire.dumps(task).encode()
         message = len(data).to_bytes(8, "big") + data
         self._channel.settimeout(SEND_SECONDS)
