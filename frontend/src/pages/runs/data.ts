@@ -15,6 +15,19 @@ function columns(values: (number | null)[], reading: Reading): Columns {
   return { min: scaled, mean: scaled, max: scaled };
 }
 
+/** The same with an empty moment in each gap: a pause of more than four times the steps around it. */
+export function withGaps(series: Series): Series {
+  const { at } = series;
+  const step = (place: number) => (at[place + 1] as number) - (at[place] as number);
+  const gaps = new Set([...at.keys()].filter((place) => step(place) > 4 * Math.max(step(place - 1), step(place + 1))));
+  if (!gaps.size) return series;
+  const cut = <T,>(values: T[], between: (place: number) => T) => values.flatMap((value, place) => (gaps.has(place) ? [value, between(place)] : [value]));
+  const devices = Object.entries(series.devices).map(([uuid, named]) => [uuid, Object.fromEntries(
+    Object.entries(named).map(([name, values]) => [name, cut(values, () => null)]),
+  )]);
+  return { at: cut(at, (place) => (at[place] as number) + step(place - 1)), devices: Object.fromEntries(devices) };
+}
+
 /** One line for each device; of a reading that no device has, none. */
 export function linesOf(run: RunDetails, reading: Reading): Line[] {
   return run.devices.flatMap((device, place) => {
@@ -40,10 +53,12 @@ export function overlaid(runs: RunDetails[], reading: Reading, label: (run: RunD
     const values = meanOf(run.series, reading);
     const own = new Map(run.series.at.map((moment, index) => [moment, values[index] ?? null]));
     const scale = reading === "memory_used_bytes" ? GIB : 1;
-    // undefined bridges a time that only another run has; null ends the line
+    // undefined bridges a time that only another run has; null ends the line until the next value
+    let last: number | null | undefined;
     const column = at.map((moment) => {
       const value = own.get(moment);
-      return typeof value === "number" ? value / scale : value;
+      if (value !== undefined) last = value;
+      return typeof value === "number" ? value / scale : last === null ? null : undefined;
     });
     return { label: label(run), colour: colourAt(place), columns: { min: column, mean: column, max: column }, now: null };
   });
