@@ -101,6 +101,22 @@ def test_the_list_says_what_each_run_had_and_whose_runs_these_are(
     expect(page.get_by_text("--key of-root").first).to_be_attached()
 
 
+def test_a_run_that_goes_on_has_its_numbers_beside_others_too(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    state = tmp_path_factory.mktemp("going")
+    with serving(state, "--no-history", simulate=1) as served, opened(browser) as seen:
+        folder = state / "andon" / "runs"
+        for run, name in (("gggggggg", "going.py"), ("hhhhhhhh", "other.py")):
+            WrittenRun(folder, run, name, ago=60).sample(0, 5, 10)
+        page = seen.page
+        page.goto(f"{served.url}/#/runs/gggggggg,hhhhhhhh")
+        row = page.get_by_role("row").filter(has_text="going.py")
+        expect(row).to_contain_text("running")
+        expect(row).to_contain_text(re.compile(r"\d+ %"))
+        expect(row).to_contain_text("90.0")
+
+
 def test_long_names_leave_the_other_columns_in_view(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

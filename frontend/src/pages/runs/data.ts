@@ -46,6 +46,22 @@ export function meanOf(series: Series, reading: Reading): (number | null)[] {
   });
 }
 
+/** Of a run that goes on, from what its devices have so far. */
+export function utilizationOf(run: RunDetails): number | null {
+  const means = run.uses.flatMap((use) => use.readings["utilization_percent"]?.mean ?? []);
+  return run.mean_utilization_percent ?? (means.length ? means.reduce((a, b) => a + b, 0) / means.length : null);
+}
+
+export function peakOf(run: RunDetails): number | null {
+  const peaks = run.uses.flatMap((use) => use.peak_memory_bytes ?? []);
+  return run.peak_memory_bytes ?? (peaks.length ? Math.max(...peaks) : null);
+}
+
+export function energyOf(run: RunDetails): number | null {
+  const parts = run.uses.flatMap((use) => use.energy_joules ?? []);
+  return run.energy_joules ?? (parts.length && parts.length === run.uses.length ? parts.reduce((a, b) => a + b, 0) : null);
+}
+
 /** Several runs on one axis: every time that any of them has, and gaps that do not end a line. */
 export function overlaid(runs: RunDetails[], reading: Reading, label: (run: RunDetails) => string): { at: number[]; lines: Line[] } {
   const at = [...new Set(runs.flatMap((run) => run.series.at))].sort((a, b) => a - b);
