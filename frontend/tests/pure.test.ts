@@ -9,10 +9,10 @@ import { banner } from "../src/lib/banner";
 import { overlap, placed } from "../src/lib/card";
 import { located } from "../src/lib/commands";
 import { fit } from "../src/lib/fit";
-import { bytes, DASH, duration, gib, hourOf, isIdle, measured, ownWords, percent, readingName, throttleName, throttleTone, traffic, used, vendorName } from "../src/lib/format";
+import { bytes, DASH, dateOf, duration, gib, hourOf, isIdle, measured, ownWords, percent, readingName, throttleName, throttleTone, traffic, used, vendorName } from "../src/lib/format";
 import { alertsOn, badge, gathered, listed, marks, parts, silenceText, stateOf, summary } from "../src/lib/alerting";
 import { matches, passes } from "../src/lib/choosing";
-import { availability, brief, firstStep, heldBy, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
+import { availability, brief, firstStep, heldBy, longer, occupants, together, unheld, whatEnds } from "../src/lib/holding";
 import { devicesText, missed, notifiersOf, sentences } from "../src/lib/health";
 import { headline, lampOf, serverLamps, shortened, UNKNOWN } from "../src/lib/lamps";
 import { hostLine, totals } from "../src/lib/totals";
@@ -289,6 +289,19 @@ test("a chart says mean, least and most, and never a number for nothing", () => 
   assert.equal(spread(kind, summaryOf(columns, [3, 0, 1])), "mean 30 % (10–99)");
   assert.equal(spread(kind, { mean: 5, min: 5, max: 5 }), "5 %");
   assert.equal(spread(kind, summaryOf({ min: [null], mean: [null], max: [null] })), "no reading");
+});
+
+test("a chart writes a value as the rest of its page does", () => {
+  const [memory, pcie] = ["Memory", "PCIe"].map((title) => KINDS.find((one) => one.title === title) as never);
+  assert.equal(spread(memory as never, { mean: 127.6, min: 99.9, max: 140.4 }), "mean 128 GiB (99.9–140)");
+  assert.equal(spread(pcie as never, { mean: 0.2, min: 0.2, max: 0.2 }), "200 kB/s");
+  assert.equal(spread(pcie as never, { mean: 718, min: 132, max: 1267 }), "mean 718 MB/s (132–1.3 GB/s)");
+});
+
+test("a date is written as the commands write it, and a state is not said twice", () => {
+  assert.match(dateOf(1_700_000_000), /^2023-11-1\d \d\d:\d\d$/);
+  assert.equal(together("in use", "in use by alice"), "in use by alice");
+  assert.equal(together("idle", "free"), "idle · free");
 });
 
 test("a limit lies inside the scale of its chart", () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RunDetails, RunUpdate } from "../src/api/types";
-import { linesOf, meanOf, overlaid, within, withNews } from "../src/pages/runs/data";
+import { linesOf, meanOf, overlaid, withGaps, within, withNews } from "../src/pages/runs/data";
 import { energy, nothingDrawn, readText, requestOf, sinceStart, stateOf as runState } from "../src/pages/runs/words";
 
 const COLUMNS_OF_RUN = { at: [0, 10], devices: { a: { power_watts: [100, null] }, b: { power_watts: [300, 200] } } };
@@ -36,6 +36,19 @@ test("a line for each GPU that was read, and one for each run that is laid over 
   const { at, lines } = overlaid([RUN, other], "power_watts", (run) => run.id);
   assert.deepEqual(at, [0, 5, 10]);
   assert.deepEqual(lines.map((line) => line.columns.mean), [[200, undefined, 200], [undefined, 50, undefined]]);
+});
+
+test("a pause in a run ends its line, and another run's times do not bridge it", () => {
+  const series = { at: [0, 10, 20, 320, 330, 340], devices: { a: { power_watts: [1, 2, 3, 4, 5, 6] } } };
+  const cut = withGaps(series);
+  assert.deepEqual(cut.at, [0, 10, 20, 30, 320, 330, 340]);
+  assert.deepEqual(cut.devices["a"]?.["power_watts"], [1, 2, 3, null, 4, 5, 6]);
+  const even = { at: [0, 20, 40, 41, 42], devices: { a: { power_watts: [1, 2, 3, 4, 5] } } };
+  assert.equal(withGaps(even), even, "coarse steps before fine ones are no pause");
+  const paused = { ...RUN, series: cut } as unknown as RunDetails;
+  const other = { ...RUN, series: { at: [100, 325], devices: { a: { power_watts: [7, 8] } } } } as unknown as RunDetails;
+  const [first] = overlaid([paused, other], "power_watts", (run) => run.id).lines;
+  assert.deepEqual(first?.columns.mean, [1, 2, 3, null, null, 4, undefined, 5, 6]);
 });
 
 test("a part of a run lies within it and is not too short", () => {

@@ -52,6 +52,13 @@ def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) 
     expect(page.get_by_text("● running")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_text("1 running, 1 waiting, 0 ended")).to_be_visible(timeout=PATIENCE_MS)
     assert violations(page) == []
+    why = page.locator('td[data-name="why"]').first
+    told = why.inner_text()
+    page.set_viewport_size(PHONE)
+    room = why.evaluate("one => [one.clientWidth, one.scrollWidth - one.clientWidth]")
+    assert room[0] > 200, told  # why it waits can be read on a phone
+    assert room[1] <= 0, told
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.get_by_role("link", name="1", exact=True).click()
     expect(page.get_by_role("heading", name="Job 1 train")).to_be_visible()
     expect(page.get_by_role("log")).to_contain_text("begun", timeout=PATIENCE_MS)

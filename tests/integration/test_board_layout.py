@@ -20,6 +20,14 @@ CUT = """all => all.flatMap(tile => [...tile.querySelectorAll(".face *")]
   .filter(one => getComputedStyle(one).overflowX !== "visible" && one.scrollWidth > one.clientWidth)
   .map(one => one.textContent))"""
 
+OVERLAPPING = """all => all.filter(row => {
+  const [name, text] = [row.querySelector("dt").firstChild, row.querySelector("dd")];
+  const range = document.createRange();
+  range.selectNodeContents(name.parentNode);
+  return range.getBoundingClientRect().right > text.getBoundingClientRect().left;
+}).map(row => row.textContent)"""
+PAGES = ("charts", "processes", "alerts", "leases", "runs", "jobs", "estimate", "health")
+
 PLACES = """texts => texts.map(text => {
   document.querySelector(".headline h1").textContent = text;
   const [headline, tile] = [".headline", "li.tile"].map(one => document.querySelector(one));
@@ -58,6 +66,64 @@ def test_no_word_is_cut_on_64_tiles_and_the_headline_has_one_height_whatever_it_
         assert tiles(page).evaluate_all(CUT) == []
         plain, long = page.evaluate(PLACES, ["All 64 GPUs are fine", LONG])
         assert plain == long
+
+
+@pytest.mark.parametrize("width", [768, 1024, 1090])
+def test_nothing_sticks_out_between_a_phone_and_a_wide_screen(
+    browser: Browser, home: Served, width: int
+) -> None:
+    with opened(browser, viewport={"width": width, "height": 800}) as seen:
+        page = seen.page
+        page.goto(home.url)
+        expect(tiles(page)).to_have_count(DEVICES)
+        wide = {}
+        for name in PAGES:
+            page.goto(f"{home.url}/#/{name}")
+            expect(page.locator("main").get_by_role("heading", level=1)).to_be_visible()
+            if found := max(0, sideways(page)):
+                wide[name] = found
+        assert wide == {}
+
+
+def test_on_a_phone_the_first_line_has_the_search_too(browser: Browser, home: Served) -> None:
+    with opened(browser, viewport={"width": 390, "height": 844}) as seen:
+        page = seen.page
+        page.goto(home.url)
+        expect(page.get_by_text("SIMULATED", exact=True)).to_be_visible()
+        mark = page.get_by_role("link", name="andon board").bounding_box()
+        search = page.get_by_role("searchbox").bounding_box()
+        assert mark is not None
+        assert search is not None
+        assert search["y"] < mark["y"] + mark["height"]
+
+
+def test_what_a_card_and_the_help_say_stays_in_its_place(browser: Browser, home: Served) -> None:
+    with opened(browser) as seen:
+        page = seen.page
+        page.goto(home.url)
+        expect(tiles(page)).to_have_count(DEVICES)
+        tiles(page).nth(4).locator("a").hover()  # the widest values: 62.2 / 79.6 GiB
+        card = page.locator(".card")
+        expect(card).to_contain_text("GPU 4")
+        assert card.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+        page.keyboard.press("?")
+        rows = page.get_by_role("dialog").locator(".keys div")
+        assert rows.evaluate_all(OVERLAPPING) == []
+
+
+def test_on_paper_there_is_the_page_alone(browser: Browser, home: Served) -> None:
+    with opened(browser, color_scheme="dark") as seen:
+        page = seen.page
+        page.goto(f"{home.url}/#/processes")
+        row = page.get_by_role("region", name="processes").get_by_text("Xorg").first
+        expect(row).to_be_visible()
+        page.emulate_media(media="print")
+        expect(page.get_by_role("searchbox")).to_be_hidden()
+        expect(page.locator('[aria-label="group by"]')).to_be_hidden()
+        expect(page.locator("footer")).to_be_hidden()
+        expect(row).to_be_visible()
+        ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        assert ground == "rgb(244, 243, 238)"  # ink on light paper
 
 
 def test_on_a_phone_what_matters_comes_first(browser: Browser, home: Served) -> None:

@@ -101,6 +101,45 @@ def test_the_list_says_what_each_run_had_and_whose_runs_these_are(
     expect(page.get_by_text("--key of-root").first).to_be_attached()
 
 
+def test_a_run_that_goes_on_has_its_numbers_beside_others_too(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    state = tmp_path_factory.mktemp("going")
+    with serving(state, "--no-history", simulate=1) as served, opened(browser) as seen:
+        folder = state / "andon" / "runs"
+        for run, name in (("gggggggg", "going.py"), ("hhhhhhhh", "other.py")):
+            WrittenRun(folder, run, name, ago=60).sample(0, 5, 10)
+        page = seen.page
+        page.goto(f"{served.url}/#/runs/gggggggg,hhhhhhhh")
+        row = page.get_by_role("row").filter(has_text="going.py")
+        expect(row).to_contain_text("running")
+        expect(row).to_contain_text(re.compile(r"\d+ %"))
+        expect(row).to_contain_text("90.0")
+
+
+def test_long_names_leave_the_other_columns_in_view(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    state, long = tmp_path_factory.mktemp("long"), "llama-3.1-70b-finetune-on-support-dialogues-"
+    with serving(state, "--no-history", simulate=1) as served, opened(browser) as seen:
+        folder = state / "andon" / "runs"
+        run = WrittenRun(folder, "ffffffff", f"{long}second-try-01", user=f"{long}of-a-person")
+        run.sample(0, 5, 10)
+        run.end(15)
+        page = seen.page
+        page.goto(f"{served.url}/#/runs")
+        link = page.get_by_role("link", name=f"{long}second-try-01")
+        expect(link).to_have_attribute("title", f"{long}second-try-01")
+        energy = page.get_by_role("columnheader", name="energy").bounding_box()
+        assert energy is not None
+        assert energy["x"] + energy["width"] <= WIDE["width"]
+        page.set_viewport_size(PHONE)
+        state_of = page.locator('td[data-name="state"]').bounding_box()
+        assert state_of is not None
+        assert state_of["x"] + state_of["width"] <= PHONE["width"]
+        assert sideways(page) <= 0
+
+
 def test_the_list_is_searched_and_filtered_and_the_address_keeps_it(
     seen: Window, home: Served
 ) -> None:

@@ -115,6 +115,27 @@ def test_the_last_minutes_have_gaps_where_a_device_was_silent() -> None:
     assert charts.lately([], "utilization_percent")["devices"] == {}
 
 
+def test_the_last_minutes_begin_in_the_history_so_that_a_tile_is_whole(tmp_path: Path) -> None:
+    farm, store = drawn.farm(), MemoryStore()
+    store.write([_tick(farm.at - ago, 40, ()) for ago in (200, 198, 100, 1)], [])
+    parts = Parts(tmp_path, [farm], memory=Kept(store))
+    with served(parts) as client:
+        said = client.get("/api/recent?seconds=300").json()
+    column = said["devices"][GPU]
+    assert len(said["at"]) == len(column) == 61
+    assert said["at"] == sorted(said["at"])
+    assert farm.at - said["at"][0] == 300
+    assert [round(farm.at - at) for at, value in zip(said["at"], column, strict=True)
+            if value == 40] == [200, 100, 5]  # fmt: skip
+    assert column[-1] == 87  # the latest sample itself
+
+
+def test_without_a_history_the_last_minutes_are_those_in_memory(tmp_path: Path) -> None:
+    said = asked(tmp_path, "/api/recent?seconds=300", None).json()
+    assert len(said["at"]) == 1
+    assert said["devices"][GPU] == [87]
+
+
 @pytest.mark.parametrize(
     "path",
     ["charts?metrics=nonsense", "charts?metrics=", "charts?since=5&until=4",

@@ -154,8 +154,8 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
     },
     axes: [
       sinceStart
-        ? { ...axis, size: AXIS, space: 80, incrs: STEPS, values: (_, splits) => splits.map(duration) }
-        : { ...axis, size: AXIS, space: 80, values: (_, splits, __, ___, step) => splits.map((at) => stamp(at, step)) },
+        ? { ...axis, size: AXIS, space, incrs: STEPS, values: (_, splits) => splits.map(duration) }
+        : { ...axis, size: AXIS, space, values: (_, splits, __, ___, step) => splits.map((at) => stamp(at, step)) },
       { ...axis, size: LEFT, space: 32, values: (_, splits) => splits.map((value) => tick(now().kind, value)) },
     ],
     series: [
@@ -177,6 +177,9 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
     },
   };
 }
+
+/** Between two tick labels; a phone has room for shorter ones. */
+const space = (_: uPlot, __: number, ___: number, ____: number, wide: number) => (wide < 320 ? 52 : 80);
 
 /** Steps of an axis that counts from the start: round in seconds, minutes, hours and days. */
 const STEPS = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800];
@@ -239,7 +242,7 @@ const MONTH = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeri
 
 function tick(kind: ChartKind, value: number): string {
   // The title has the unit; a long one would be cut off here.
-  return kind.unit.length > 3 || kind.unit === "MHz" ? String(value) : `${value} ${kind.unit.replace("°C", "°")}`;
+  return kind.unit.length > 3 || kind.unit === "MHz" ? String(value) : `${value} ${kind.unit}`;
 }
 
 /** A tick label as precise as the step requires; midnight shows the date. */

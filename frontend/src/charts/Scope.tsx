@@ -1,6 +1,6 @@
 /** Around the charts of a page: one range, one cursor line through all of them, one readout. */
 import { type ReactNode, useEffect, useMemo, useRef } from "react";
-import { dateOf, duration } from "../lib/format";
+import { dateOf, duration, momentOf } from "../lib/format";
 import { Command } from "../parts/Command";
 import { Cursor, CursorContext, usePointed } from "./cursor";
 import { type Room, type Stage, useRoom } from "./room";
@@ -85,15 +85,9 @@ export interface Told {
   value: string;
 }
 
-const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const second = new Intl.DateTimeFormat(undefined, {
-  month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
-});
-
-/** "Nov 11, 04:12 (10 min)": when a span begins, and how long it is if that is more than a moment. */
+/** "2026-11-11 04:12 (10 min)": when a span begins, and how long it is if that is more than a moment. */
 export function spanText(at: number, width: number): string {
-  if (width >= 60) return `${day.format(at * 1000)} (${duration(width)})`;
-  return second.format(at * 1000);
+  return width >= 60 ? `${dateOf(at)} (${duration(width)})` : momentOf(at);
 }
 
 interface ReadoutProps {

@@ -1,6 +1,6 @@
 /** What is drawn of a device: the readings of each chart, their units, scales and limits. */
 import type { Device } from "../api/types";
-import { known, ownWords } from "../lib/format";
+import { bytes, known, ownWords, withUnit } from "../lib/format";
 import type { Metric } from "../live/rings";
 import type { Summary } from "./data";
 import { GIB, scaleOf } from "./data";
@@ -107,14 +107,17 @@ export const CHOICES: { metric: Metric; title: string; kind: ChartKind; colour: 
 );
 
 export function text(kind: ChartKind, value: number): string {
-  return `${value.toFixed(kind.digits)} ${kind.unit}`;
+  const rate = RATES[kind.unit];
+  return rate ? `${bytes(value * rate)}/s` : withUnit(value, kind.unit, value < 99.95 ? kind.digits : 0);
 }
+
+const RATES: Record<string, number> = { "MB/s": 1e6, "GB/s": 1e9 };
 
 /** "mean 63 % (10–99)"; one value where least and most are the same. */
 export function spread(kind: ChartKind, found: Summary | null): string {
   if (!found) return "no reading";
-  const [low, high] = [found.min.toFixed(kind.digits), found.max.toFixed(kind.digits)];
   const mean = text(kind, found.mean);
+  const [low, high] = [found.min, found.max].map((value) => text(kind, value).replace(/ .*/, (unit) => (mean.endsWith(unit) ? "" : unit)));
   return low === high ? mean : `mean ${mean} (${low}–${high})`;
 }
 

@@ -79,9 +79,9 @@ export function measured(seconds: number): string {
 /** The same format as in the commands and the charts. */
 const HOUR = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
 const clock = new Intl.DateTimeFormat(undefined, { ...HOUR, second: "2-digit" });
-const day = new Intl.DateTimeFormat(undefined, {
-  ...HOUR, year: "numeric", month: "short", day: "2-digit",
-});
+const DATE = { ...HOUR, year: "numeric", month: "2-digit", day: "2-digit" } as const;
+const day = new Intl.DateTimeFormat("sv", DATE); // 2026-11-16 16:57, as the commands write it
+const second = new Intl.DateTimeFormat("sv", { ...DATE, second: "2-digit" });
 
 export function timeOf(at: number): string {
   return clock.format(at * 1000);
@@ -100,6 +100,11 @@ export function hourOf(at: number, now: number = Date.now() / 1000): string {
 
 export function dateOf(at: number): string {
   return day.format(at * 1000);
+}
+
+/** The same to the second. */
+export function momentOf(at: number): string {
+  return second.format(at * 1000);
 }
 
 export function words(name: string): string {

@@ -58,6 +58,11 @@ export function availability(kind: Verdict["kind"] | null, by: string | null, co
   }
 }
 
+/** How a calm device is and whether it can be had, without saying it twice. */
+export function together(is: string, can: string): string {
+  return can.startsWith(is) ? can : `${is} · ${can}`;
+}
+
 /** People alone, for a small tile: "alice", "alice +2". */
 export function brief(who: string): string {
   const users = (who.split(" · ", 1)[0] ?? "").split(", ");

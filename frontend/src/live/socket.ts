@@ -88,8 +88,10 @@ export async function fetchInitial(): Promise<void> {
   try {
     const snapshot = await get<Snapshot>("/api/snapshot");
     live.received(snapshot);
-    live.rings.seed(await get<Recent>("/api/recent"));
-    live.received({ ...snapshot, devices: snapshot.devices.map((device) => ({ ...device })) }); // rendered again, with its history
+    for (const more of ["", "?seconds=300"]) {
+      live.rings.seed(await get<Recent>(`/api/recent${more}`));
+      live.received({ ...snapshot, devices: snapshot.devices.map((device) => ({ ...device })) }); // rendered again, with its history
+    }
   } catch (error) {
     if (error instanceof Problem && error.status === 401) live.refused("Sign in to see this board: run andon open");
     else if (error instanceof Problem) live.refused(error.reason);

@@ -6,7 +6,7 @@ import { Scope } from "../charts/Scope";
 import { alertsOn, LEVELS, listed, marks } from "../lib/alerting";
 import { banner } from "../lib/banner";
 import { count, DASH, gib, known, ownWords, percent, readingName, traffic, used, withUnit } from "../lib/format";
-import { verdictText } from "../lib/holding";
+import { together, verdictText } from "../lib/holding";
 import { acknowledgedText, type Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
 import { alertLink } from "../lib/router";
@@ -46,15 +46,18 @@ export function DevicePage({ uuid, query, judged }: Props) {
   const verdict = judged.verdicts.get(uuid);
   const first = board?.devices.find((one) => one.uuid === uuid)?.alerts[0];
   const alert = alerts.data?.alerts.find((one) => one.id === first);
+  const calm = lamp.colour === "green";
+  const said = banner(lamp, alert, device, at);
+  const can = verdict && (device.state === "ok" || verdict.kind !== "withheld") && verdictText(verdict, at);
   return (
     <article className={old ? "old" : undefined}>
       <header className={`headline device ${lamp.colour}`}>
         <Lamp colour={lamp.colour} />
         <div>
           <h1>GPU {live.label(uuid)} <span className="model">{device.name}</span></h1>
-          <p>{banner(lamp, alert, device, at)}</p>
+          <p>{calm && can ? together(said, can) : said}</p>
           {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
-          {verdict && (device.state === "ok" || verdict.kind !== "withheld") && <p className="dim">{verdictText(verdict, at)}</p>}
+          {!calm && can && <p className="dim">{can}</p>}
           {(lamp.by?.advice ?? device.hint) && <p>{lamp.by?.advice ?? device.hint}</p>}
         </div>
       </header>
@@ -80,6 +83,8 @@ export function DevicePage({ uuid, query, judged }: Props) {
   );
 }
 
+const ALWAYS = 4; // the others only where the device reports them
+
 function Now({ device }: { device: Device }) {
   const s = device.state === "ok" ? device.sample : null;
   const { clock } = ownWords(device.vendor);
@@ -93,12 +98,11 @@ function Now({ device }: { device: Device }) {
     [clock, withUnit(s?.sm_clock_mhz, "MHz")],
     ...(clock.startsWith("SM") ? active : []),
     ["PCIe received / sent", traffic(s?.pcie_received_bytes_per_second, s?.pcie_sent_bytes_per_second)],
+    ["NVLink received / sent", traffic(s?.nvlink_received_bytes_per_second, s?.nvlink_sent_bytes_per_second)],
   ];
-  const links = traffic(s?.nvlink_received_bytes_per_second, s?.nvlink_sent_bytes_per_second);
-  if (links !== DASH) facts.push(["NVLink received / sent", links]); // few cards have it
   return (
     <dl className="strip large">
-      {facts.map(([name, value]) => (
+      {facts.filter(([, value], place) => place < ALWAYS || value !== DASH).map(([name, value]) => (
         <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
       ))}
     </dl>

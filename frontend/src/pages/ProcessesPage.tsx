@@ -96,7 +96,7 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
 /** Devices whose processes are not known: their absence here is not "none". */
 function Unlisted() {
   const silent = useLive((now) => now.snapshot?.devices)?.filter((one) => one.state === "stale" || one.state === "lost") ?? [];
-  return <>{silent.map((one) => <p key={one.uuid}>GPU {one.label}: {nobody(one).replace(/^N/, "n")}</p>)}</>;
+  return <>{silent.map((one) => <p key={one.uuid} className="unlisted">GPU {one.label}: {nobody(one).replace(/^N/, "n")}</p>)}</>;
 }
 
 /** The whole command, and what a narrow page has no column for. */

@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef, useState } from "react";
 import type { Device, Holder, Verdict } from "../api/types";
 import { placed } from "../lib/card";
 import { duration, gib, isIdle, percent, throttleName, used, whole, withUnit } from "../lib/format";
-import { verdictText } from "../lib/holding";
+import { together, verdictText } from "../lib/holding";
 import { acknowledgedText } from "../lib/judged";
 import type { Lamp as Lit } from "../lib/lamps";
 import { live, useDevice, useLive } from "../live/store";
@@ -33,17 +33,16 @@ export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
     setPlace(placed(size, anchor, lit, { width: window.innerWidth, height: window.innerHeight }));
   }, [anchor]);
   if (!device) return null;
+  const calm = lamp.colour === "green";
+  const said = `${lamp.word}${lamp.reason ? `: ${lamp.reason}` : ""}${lamp.forWhom ? ` (affects ${lamp.forWhom})` : ""}`;
+  const can = verdict && verdictText(verdict, at);
   return (
     <div ref={box} className="card" role="tooltip" id="card" style={place ?? { visibility: "hidden" }}>
       <p className="title">
         <Lamp colour={lamp.colour} /> <b>GPU {live.label(uuid)}</b> {device.name}
       </p>
-      <p>
-        {lamp.word}
-        {lamp.reason ? `: ${lamp.reason}` : ""}
-        {lamp.forWhom ? ` (affects ${lamp.forWhom})` : ""}
-      </p>
-      {verdict && <p className="dim">{verdictText(verdict, at)}</p>}
+      <p>{calm && can ? together(said, can) : said}</p>
+      {!calm && can && <p className="dim">{can}</p>}
       {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
       {(lamp.by?.advice ?? device.hint) && <p className="dim">{lamp.by?.advice ?? device.hint}</p>}
       {device.state === "ok" && device.sample && <Readings device={device} />}

@@ -95,10 +95,11 @@ function note({ word, acknowledged }: Props): string {
 }
 
 /** Its users; a flag marks a lease. */
-function Who({ held, children }: { held: boolean; children: string }) {
+function Who({ held, cordoned, children }: { held: boolean; cordoned?: boolean; children: string }) {
   return (
     <span className="who">
       {held && <Flag />}
+      {cordoned && <Cordon />}
       {children}
     </span>
   );
@@ -122,8 +123,7 @@ function Small({ face, reason, note, held, can, cordoned }: SmallProps) {
       {!face.silent && <Meter percent={face.memoryPercent} />}
       <span className="foot">
         {(note === null || !face.silent) && <span className="celsius">{withUnit(face.celsius, "°C")}</span>}
-        {note === null && cordoned && <Cordon />}
-        <Who held={note === null && held !== null}>{note ?? (can === "free" ? can : who)}</Who>
+        <Who held={note === null && held !== null} cordoned={note === null && cordoned}>{note ?? (can === "free" ? can : who)}</Who>
       </span>
     </>
   );

@@ -24,7 +24,8 @@ export function JobDetails({ number }: { number: string }) {
     <section className="job-page">
       <div className="page-head">
         <h1>Job {job.label}{!hidden && ` ${job.name}`}</h1>
-        <p role="status"><JobMark job={job} />{job.simulated && " simulated"}</p>
+        <p role="status"><JobMark job={job} /></p>
+        {job.simulated && <span className="simulated">SIMULATED</span>}
         <a href="#/jobs">all jobs</a>
         <Command text={`andon jobs show ${job.label}`} />
       </div>
@@ -40,18 +41,18 @@ export function JobDetails({ number }: { number: string }) {
 
 function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
   const rows: [string, React.ReactNode][] = [];
-  if (job.position !== null) rows.push(["Place in the queue", job.position]);
-  if (job.expected_start !== null) rows.push(["Expected start", expected(job)]);
-  rows.push(["Requests", `${job.gpus === "1" ? "1 GPU" : `${job.gpus} GPUs`}${job.memory_bytes !== null ? ` with ${gib(job.memory_bytes)} GiB each` : ""}${job.for_seconds !== null ? `, for ${duration(job.for_seconds)} at most` : ""}`]);
+  if (job.position !== null) rows.push(["place in the queue", job.position]);
+  if (job.expected_start !== null) rows.push(["expected start", expected(job)]);
+  rows.push(["requests", `${job.gpus === "1" ? "1 GPU" : `${job.gpus} GPUs`}${job.memory_bytes !== null ? ` with ${gib(job.memory_bytes)} GiB each` : ""}${job.for_seconds !== null ? `, for ${duration(job.for_seconds)} at most` : ""}`]);
   if (job.devices.length) rows.push(["GPU", <>{job.devices.join(", ")}{job.lease && job.state === "running" && <> in <a href={leaseLink(job.lease)}>lease {job.lease}</a></>}</>]);
-  if (job.after.length || job.after_any.length) rows.push(["After", [...job.after, ...job.after_any].map((one, place) => <span key={one}>{place > 0 && ", "}<a href={jobLink(one)}>job {one}</a></span>)]);
-  if (job.begin_at !== null) rows.push(["Not before", dateOf(job.begin_at)]);
-  rows.push(["Submitted", dateOf(job.submitted_at)]);
-  if (job.started !== null) rows.push(["Started", `${dateOf(job.started)}${job.attempts > 1 ? ` (${count(job.attempts, "attempt")})` : ""}`]);
-  if (job.ended !== null) rows.push(["Ended", `${dateOf(job.ended)}, ${endText(job)}${job.seconds !== null ? `, after ${measured(job.seconds)}` : ""}`]);
-  if (job.run) rows.push(["Run", <a href={runLink(job.run)}>{job.run}</a>]);
-  if (!hidden) rows.push(["Command", <code>{job.command}</code>], ["Folder", <code>{job.folder}</code>]);
-  if (job.tags.length) rows.push(["Tags", job.tags.join(", ")]);
+  if (job.after.length || job.after_any.length) rows.push(["after", [...job.after, ...job.after_any].map((one, place) => <span key={one}>{place > 0 && ", "}<a href={jobLink(one)}>job {one}</a></span>)]);
+  if (job.begin_at !== null) rows.push(["not before", dateOf(job.begin_at)]);
+  rows.push(["submitted", dateOf(job.submitted_at)]);
+  if (job.started !== null) rows.push(["started", `${dateOf(job.started)}${job.attempts > 1 ? ` (${count(job.attempts, "attempt")})` : ""}`]);
+  if (job.ended !== null) rows.push(["ended", `${dateOf(job.ended)}, ${endText(job)}${job.seconds !== null ? `, after ${measured(job.seconds)}` : ""}`]);
+  if (job.run) rows.push(["run", <a href={runLink(job.run)}>{job.run}</a>]);
+  if (!hidden) rows.push(["command", <code>{job.command}</code>], ["folder", <code>{job.folder}</code>]);
+  if (job.tags.length) rows.push(["tags", job.tags.join(", ")]);
   return <dl className="facts">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
 }
 

@@ -29,6 +29,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
         <Command text="andon jobs" />
       </div>
       {found.error && <Trouble problem={found.error} what="Jobs cannot be read" />}
+      {found.isPending && <p className="dim">Loading…</p>}
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
       {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page)} rows={rows} rowKey={(job) => String(job.number)} stacked />}
       {page && rows.length === 0 && (page.jobs.length > 0 || state || search.trim() ? <Notice title="No job matches" /> : <Empty />)}
@@ -41,7 +42,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
 function columnsOf(rows: Job[], page: JobPage): Column<Job>[] {
   const any = (has: (job: Job) => unknown) => rows.some((job) => has(job));
   const columns: (Column<Job> | false)[] = [
-    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(job.number)}>{job.label}</a> {page.whole && job.name}{job.simulated && <span className="dim"> simulated</span>}</> },
+    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(job.number)}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && <span className="dim"> simulated</span>}</> },
     { name: "state", by: (job) => job.state, cell: (job) => <JobMark job={job} /> },
     any((job) => job.position) && { name: "place", by: (job) => job.position, cell: (job) => job.position ?? DASH, number: true },
     { name: "GPU", cell: (job) => (job.devices.length ? job.devices.join(", ") : <span className="dim">{job.gpus} requested</span>) },

@@ -3,12 +3,13 @@ import { type ReactNode, useState } from "react";
 import type { Problem } from "../../api/client";
 import type { RunDetails, RunMark, RunUse } from "../../api/types";
 import { openCommand } from "../../lib/access";
-import { count, DASH, dateOf, gib, measured, percent, withUnit } from "../../lib/format";
+import { count, DASH, dateOf, gib, measured, percent, used } from "../../lib/format";
 import { deviceLink, leaseLink, runLink } from "../../lib/router";
 import { live, useLive } from "../../live/store";
 import { Command } from "../../parts/Command";
 import { Notice, Trouble } from "../../parts/Notice";
 import { type Column, Table } from "../../parts/Table";
+import { energyOf, peakOf, utilizationOf } from "./data";
 import { Gpus, State } from "./List";
 import { download, useMarks, useRunsOf } from "./queries";
 import { RunCharts } from "./RunCharts";
@@ -88,31 +89,15 @@ function Box({ run }: { run: RunDetails }) {
     [run.state === "running" ? "running for" : "duration", seconds === null ? DASH : measured(seconds)],
     ["samples", run.samples ?? DASH],
     ["GPUs", <Gpus key="gpus" run={run} />],
-    ["utilisation", percent(run.mean_utilization_percent ?? meanOf(run))],
-    ["peak memory", withUnit(peakOf(run), "GiB", 1)],
-    ["energy", energy(run.energy_joules ?? energyOf(run))],
+    ["utilisation", percent(utilizationOf(run))],
+    ["peak memory", used(peakOf(run), null, "GiB", gib)],
+    ["energy", energy(energyOf(run))],
   ];
   if (run.idle_share !== null) rows.push(["idle", share(run.idle_share)]);
   if (run.waited_seconds) rows.push(["waited", measured(run.waited_seconds)]);
   if (run.exit_code !== null && run.exit_code !== 0) rows.push(["exit code", run.exit_code]);
   for (const [name, value] of Object.entries(run.last_values).slice(0, 6)) rows.push([name, Number(value.toPrecision(5))]);
   return <dl className="run-box">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
-}
-
-function meanOf(run: RunDetails): number | null {
-  const means = run.uses.flatMap((use) => use.readings["utilization_percent"]?.mean ?? []);
-  return means.length ? means.reduce((a, b) => a + b, 0) / means.length : null;
-}
-
-function peakOf(run: RunDetails): number | null {
-  const peaks = run.uses.flatMap((use) => use.peak_memory_bytes ?? []);
-  const most = run.peak_memory_bytes ?? (peaks.length ? Math.max(...peaks) : null);
-  return most === null ? null : most / 1024 ** 3;
-}
-
-function energyOf(run: RunDetails): number | null {
-  const parts = run.uses.flatMap((use) => use.energy_joules ?? []);
-  return parts.length && parts.length === run.uses.length ? parts.reduce((a, b) => a + b, 0) : null;
 }
 
 /** Mean (least–most) of each. */

@@ -37,6 +37,7 @@ export function List({ query, search }: { query: URLSearchParams; search: string
         <Command text="andon runs" />
       </div>
       {found.error && <Trouble problem={found.error} what="Runs cannot be read" />}
+      {found.isPending && <p className="dim">Loading…</p>}
       {chosen.length > 0 && <Chosen ids={chosen} clear={() => setChosen([])} />}
       {list && list.items.length > 0 && (
         <Table caption="runs" columns={columnsOf(list.items, chosen, toggle)} rows={list.items} rowKey={(run) => run.id} stacked />
@@ -140,7 +141,7 @@ function columnsOf(rows: RunEntry[], chosen: string[], toggle: (id: string) => v
       name: "overlay",
       cell: (run) => <input type="checkbox" checked={chosen.includes(run.id)} disabled={!run.telemetry} onChange={() => toggle(run.id)} aria-label={`overlay ${run.name} ${run.id}`} />,
     },
-    { name: "run", cell: (run) => <><a href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code>{run.rank !== null && <span className="dim"> rank {run.rank}</span>}</> },
+    { name: "run", cell: (run) => <><a className="name" title={run.name} href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code>{run.rank !== null && <span className="dim"> rank {run.rank}</span>}</> },
     { name: "state", cell: (run) => <State run={run} /> },
     { name: "GPUs", cell: (run) => <Gpus run={run} /> },
     any((run) => run.user) && { name: "user", cell: (run) => run.user ?? DASH },

@@ -4,7 +4,7 @@ import { DASH, gib, measured, percent } from "../../lib/format";
 import { runLink } from "../../lib/router";
 import { Notice, Trouble } from "../../parts/Notice";
 import { type Column, Table } from "../../parts/Table";
-import { colourAt } from "./data";
+import { colourAt, energyOf, peakOf, utilizationOf } from "./data";
 import { Gpus, State } from "./List";
 import { useRunsOf } from "./queries";
 import { OverlaidCharts } from "./RunCharts";
@@ -38,8 +38,8 @@ function columnsOf(drawn: RunDetails[]): Column<RunDetails>[] {
     { name: "state", cell: (run) => <State run={run} /> },
     { name: "GPUs", cell: (run) => <Gpus run={run} /> },
     { name: "duration", cell: (run) => (run.duration_seconds === null ? DASH : measured(run.duration_seconds)), number: true },
-    { name: "util", cell: (run) => percent(run.mean_utilization_percent), number: true },
-    { name: "peak GiB", cell: (run) => gib(run.peak_memory_bytes), number: true },
-    { name: "energy", cell: (run) => energy(run.energy_joules), number: true },
+    { name: "util", cell: (run) => percent(utilizationOf(run)), number: true },
+    { name: "peak GiB", cell: (run) => gib(peakOf(run)), number: true },
+    { name: "energy", cell: (run) => energy(energyOf(run)), number: true },
   ];
 }

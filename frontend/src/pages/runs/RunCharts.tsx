@@ -8,7 +8,7 @@ import { KINDS, type Limit, text } from "../../charts/metrics";
 import { Frame, Readout, spanText, type Told } from "../../charts/Scope";
 import { known } from "../../lib/format";
 import { useTheme } from "../../lib/theme";
-import { chartMarks, linesOf, overlaid, READINGS, type Reading, widthsOf } from "./data";
+import { chartMarks, linesOf, overlaid, READINGS, type Reading, widthsOf, withGaps } from "./data";
 import { useRunStage } from "./room";
 import { MOST_OVERLAID, sinceStart } from "./words";
 
@@ -23,8 +23,11 @@ interface Drawn {
 
 /** Of one run: a line for each of its GPUs, against the time of day. */
 export function RunCharts({ run, marks, query }: { run: RunDetails; marks: RunMark[]; query: URLSearchParams }) {
-  const at = useMemo(() => run.series.at.map((moment) => run.began + moment), [run.series.at, run.began]);
-  const drawn = useMemo(() => READINGS.map((reading) => ({ reading, at, lines: linesOf(run, reading) })), [run, at]);
+  const drawn = useMemo(() => {
+    const series = withGaps(run.series);
+    const at = series.at.map((moment) => run.began + moment);
+    return READINGS.map((reading) => ({ reading, at, lines: linesOf({ ...run, series }, reading) }));
+  }, [run]);
   const found = useMemo(() => chartMarks(marks, run.began), [marks, run.began]);
   const last = Math.max(run.duration_seconds ?? 0, run.series.at.at(-1) ?? 0);
   return (
@@ -37,7 +40,7 @@ export function RunCharts({ run, marks, query }: { run: RunDetails; marks: RunMa
 
 /** Of several: a line for each, the mean of its GPUs. */
 export function OverlaidCharts({ runs, query }: { runs: RunDetails[]; query: URLSearchParams }) {
-  const drawn = useMemo(() => READINGS.map((reading) => ({ reading, ...overlaid(runs, reading, (run) => `${run.name} ${run.id}`) })), [runs]);
+  const drawn = useMemo(() => READINGS.map((reading) => ({ reading, ...overlaid(runs.map((run) => ({ ...run, series: withGaps(run.series) })), reading, (run) => `${run.name} ${run.id}`) })), [runs]);
   const last = Math.max(1, ...runs.map((run) => Math.max(run.duration_seconds ?? 0, run.series.at.at(-1) ?? 0)));
   return <Charts drawn={drawn} marks={[]} query={query} begin={0} last={last} limitOf={() => null} when={(moment) => `${sinceStart(moment)} after the start`} fromStart />;
 }

@@ -15,6 +15,19 @@ function columns(values: (number | null)[], reading: Reading): Columns {
   return { min: scaled, mean: scaled, max: scaled };
 }
 
+/** The same with an empty moment in each gap: a pause of more than four times the steps around it. */
+export function withGaps(series: Series): Series {
+  const { at } = series;
+  const step = (place: number) => (at[place + 1] as number) - (at[place] as number);
+  const gaps = new Set([...at.keys()].filter((place) => step(place) > 4 * Math.max(step(place - 1), step(place + 1))));
+  if (!gaps.size) return series;
+  const cut = <T,>(values: T[], between: (place: number) => T) => values.flatMap((value, place) => (gaps.has(place) ? [value, between(place)] : [value]));
+  const devices = Object.entries(series.devices).map(([uuid, named]) => [uuid, Object.fromEntries(
+    Object.entries(named).map(([name, values]) => [name, cut(values, () => null)]),
+  )]);
+  return { at: cut(at, (place) => (at[place] as number) + step(place - 1)), devices: Object.fromEntries(devices) };
+}
+
 /** One line for each device; of a reading that no device has, none. */
 export function linesOf(run: RunDetails, reading: Reading): Line[] {
   return run.devices.flatMap((device, place) => {
@@ -33,6 +46,22 @@ export function meanOf(series: Series, reading: Reading): (number | null)[] {
   });
 }
 
+/** Of a run that goes on, from what its devices have so far. */
+export function utilizationOf(run: RunDetails): number | null {
+  const means = run.uses.flatMap((use) => use.readings["utilization_percent"]?.mean ?? []);
+  return run.mean_utilization_percent ?? (means.length ? means.reduce((a, b) => a + b, 0) / means.length : null);
+}
+
+export function peakOf(run: RunDetails): number | null {
+  const peaks = run.uses.flatMap((use) => use.peak_memory_bytes ?? []);
+  return run.peak_memory_bytes ?? (peaks.length ? Math.max(...peaks) : null);
+}
+
+export function energyOf(run: RunDetails): number | null {
+  const parts = run.uses.flatMap((use) => use.energy_joules ?? []);
+  return run.energy_joules ?? (parts.length && parts.length === run.uses.length ? parts.reduce((a, b) => a + b, 0) : null);
+}
+
 /** Several runs on one axis: every time that any of them has, and gaps that do not end a line. */
 export function overlaid(runs: RunDetails[], reading: Reading, label: (run: RunDetails) => string): { at: number[]; lines: Line[] } {
   const at = [...new Set(runs.flatMap((run) => run.series.at))].sort((a, b) => a - b);
@@ -40,10 +69,12 @@ export function overlaid(runs: RunDetails[], reading: Reading, label: (run: RunD
     const values = meanOf(run.series, reading);
     const own = new Map(run.series.at.map((moment, index) => [moment, values[index] ?? null]));
     const scale = reading === "memory_used_bytes" ? GIB : 1;
-    // undefined bridges a time that only another run has; null ends the line
+    // undefined bridges a time that only another run has; null ends the line until the next value
+    let last: number | null | undefined;
     const column = at.map((moment) => {
       const value = own.get(moment);
-      return typeof value === "number" ? value / scale : value;
+      if (value !== undefined) last = value;
+      return typeof value === "number" ? value / scale : last === null ? null : undefined;
     });
     return { label: label(run), colour: colourAt(place), columns: { min: column, mean: column, max: column }, now: null };
   });

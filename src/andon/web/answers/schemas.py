@@ -139,7 +139,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """The last two minutes of one reading, for each device."""
+    """The last minutes of one reading, for each device."""
 
     metric: str
     at: list[float]

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
 from andon.core.history.throttle_shares import throttle_shares
-from andon.errors import Invalid
+from andon.errors import Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.shapes import names_of, plain, to_json
@@ -45,6 +46,9 @@ MOST_POINTS = 2_000
 MOST_POINTS_OF_ALL = 400
 MOST_METRICS = 16
 MOST_USES = 1_000
+PAST_SECONDS = 120
+MOST_RECENT_SECONDS = 300
+RECENT_STEP_SECONDS = 5
 _USAGE_ROW = names_of(UsageInterval, without=USAGE_WITHOUT)
 
 
@@ -111,11 +115,10 @@ def routes(state: AppState) -> APIRouter:
     async def recent(
         request: Request,
         metric: Annotated[str, Query(max_length=60)] = "utilization_percent",
+        seconds: Annotated[int, Query(ge=PAST_SECONDS, le=MOST_RECENT_SECONDS)] = PAST_SECONDS,
     ) -> Response:
-        """One reading of every device over the last two minutes."""
-        past, name = state.feed.past(), _names(metric)[0]
-        key = ("recent", name, past[-1].at)
-        return sent(await state.minutes.read(request, key, lambda: dumped(lately(past, name))))
+        """One reading of every device over the last two minutes; more where there is a history."""
+        return sent(await _recent(state, request, _names(metric)[0], seconds))
 
     @router.get("/api/features")
     async def features() -> Response:
@@ -123,6 +126,19 @@ def routes(state: AppState) -> APIRouter:
         return sent(dumped(to_json(Features(__version__, state.features))))
 
     return router
+
+
+async def _recent(state: AppState, request: Request, name: str, seconds: int) -> bytes:
+    past = state.feed.past()
+    key = ("recent", name, past[-1].at, seconds)
+
+    def whole() -> bytes:
+        return dumped(with_recorded(lately(past, name), state.history.store(), seconds))
+
+    if seconds > PAST_SECONDS:
+        with suppress(Unavailable):  # there is no history, or too many read it now
+            return await state.past.read(request, key, whole)
+    return await state.minutes.read(request, key, lambda: dumped(lately(past, name)))
 
 
 def drawn(
@@ -183,6 +199,24 @@ def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
             column.append(read.get(uuid))
     found = Recent(metric, [snapshot.at for snapshot in past], columns)
     return plain(found, names_of(Recent))
+
+
+def with_recorded(recent: wire.Json, store: Store, seconds: int) -> wire.Json:
+    """What is older than the snapshots still in memory comes from the history, in means of a few
+    seconds: the chart of a tile is whole soon after the board is opened."""
+    at, devices = recent["at"], recent["devices"]
+    points = int((seconds - (at[-1] - at[0])) // RECENT_STEP_SECONDS) if at else 0
+    if points < 1:
+        return recent
+    until = at[0]
+    since = until - points * RECENT_STEP_SECONDS
+
+    def before(uuid: str) -> list[float | None]:
+        found = store.history(uuid, recent["metric"], since, until, points)
+        return [_short(bucket.mean) for bucket in found]
+
+    columns = {uuid: [*before(uuid), *column] for uuid, column in devices.items()}
+    return {**recent, "at": [*_starts(since, until, points), *at], "devices": columns}
 
 
 def _columns(buckets: Sequence[Bucket]) -> ChartBand:
