@@ -185,7 +185,7 @@ def test_a_name_is_not_an_id_but_leads_to_the_runs_that_have_it(
     for word in ("tr*", "trai"):
         with pytest.raises(Gone) as error:
             finder.resolve(word)
-        assert error.value.hint == "andon runs lists them; a file is named by its path"
+        assert error.value.hint == "andon runs lists them; name a file by its path"
 
 
 def test_what_is_not_there_is_gone_with_a_hint(finder: RunFinder, folder: Path) -> None:
