@@ -82,9 +82,11 @@ def end_of(process: "subprocess.Popen[str]", seconds: float = 60.0) -> Outcome:
 
 
 def records(folder: Path) -> list[list[dict[str, Any]]]:
-    """Every record of a run, line by line."""
-    files = sorted((folder / "andon" / "runs").glob("*.jsonl"))
-    return [[json.loads(text) for text in f.read_text().splitlines()] for f in files]
+    """Every record of a run, line by line, the earliest first: two may begin in one second, which
+    their names do not tell apart."""
+    files = (folder / "andon" / "runs").glob("*.jsonl")
+    found = [[json.loads(text) for text in f.read_text().splitlines()] for f in files]
+    return sorted(found, key=lambda lines: lines[0]["at"] if lines else 0.0)
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
