@@ -14,12 +14,14 @@ from andon.cli.commands.jobs.common import JOB_FORMS, open_queue
 from andon.cli.options import MOST, chosen, shared
 from andon.cli.terminal import notice, write
 from andon.errors import Gone
+from andon.host.private_files import open_regular
 
 if TYPE_CHECKING:
     from andon.app.jobs import Queue
 
 LINES = 15
 PIECE_BYTES = 1 << 16
+MOST_LAST_BYTES, LONG_LINE_BYTES = 1 << 20, 1 << 10
 POLL_SECONDS = 0.2
 
 
@@ -91,7 +93,7 @@ class _Output:
         if path is None:
             return False
         try:
-            with path.open("rb") as file:
+            with os.fdopen(open_regular(path), "rb") as file:
                 self._place = _start_of_last(file.fileno(), lines)
         except OSError:
             return False
@@ -115,31 +117,33 @@ class _Output:
         if path is None:
             return
         try:
-            with path.open("rb") as file:
-                if os.fstat(file.fileno()).st_size < self._place:  # it was shortened
-                    self._place = os.fstat(file.fileno()).st_size
-                    self._decoder.reset()
-                file.seek(self._place)
-                while piece := file.read(PIECE_BYTES):
-                    self._place += len(piece)
-                    write(sys.stdout, self._decoder.decode(piece))
-        except FileNotFoundError:
+            descriptor = open_regular(path)
+        except OSError:
             return
+        with os.fdopen(descriptor, "rb") as file:
+            if (size := os.fstat(descriptor).st_size) < self._place:  # it was shortened
+                self._place = size
+                self._decoder.reset()
+            file.seek(self._place)
+            while piece := file.read(PIECE_BYTES):
+                self._place += len(piece)
+                write(sys.stdout, self._decoder.decode(piece))
 
 
 def _start_of_last(descriptor: int, lines: int) -> int:
-    """Where the last lines begin; 0 is all."""
+    """Where the last lines begin; 0 is all. Of lines without end, as a progress bar writes them, a
+    part is enough."""
     size = place = os.fstat(descriptor).st_size
     if not lines:
         return 0
-    found = 0
-    while place > 0:
-        start = max(0, place - PIECE_BYTES)
-        piece = os.pread(descriptor, place - start, start)
-        for offset in range(len(piece) - 1, -1, -1):
-            if piece[offset] == 10 and start + offset < size - 1:
-                found += 1
-                if found == lines:
-                    return start + offset + 1
+    found, first = 0, max(0, size - max(MOST_LAST_BYTES, lines * LONG_LINE_BYTES))
+    while place > first:
+        start = max(first, place - PIECE_BYTES)
+        piece = os.pread(descriptor, min(place, size - 1) - start, start)
+        end = len(piece)
+        while (end := piece.rfind(b"\n", 0, end)) >= 0:
+            found += 1
+            if found == lines:
+                return start + end + 1
         place = start
-    return 0
+    return first
