@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from andon.core.settings.resolution import Resolved, Settings, resolve
@@ -18,12 +19,25 @@ def config_path(explicit: str | None = None) -> Path | None:
     named = explicit or os.environ.get("ANDON_CONFIG")
     if named:
         return expanded(named)
-    folder = os.environ.get("XDG_CONFIG_HOME")
-    home = expanded(folder) if folder else home_folder() / ".config"
-    for path in (home / "andon" / "andon.toml", Path("/etc/andon/andon.toml")):
-        if is_regular(path):
+    for path in (_users_file(), Path("/etc/andon/andon.toml")):
+        if is_regular(path) and _foreign_owner(path) is None:
             return path
     return None
+
+
+def _users_file() -> Path:
+    folder = os.environ.get("XDG_CONFIG_HOME")
+    return (expanded(folder) if folder else home_folder() / ".config") / "andon" / "andon.toml"
+
+
+def _foreign_owner(path: Path) -> int | None:
+    """The user whose settings root would take, notifier commands included: it may have that user's
+    HOME (`sudo -E`)."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return None
+    return owner if hasattr(os, "geteuid") and os.geteuid() == 0 != owner else None
 
 
 def load_settings(
@@ -32,7 +46,22 @@ def load_settings(
     """Flags, then ANDON_* variables, then the file, then the defaults."""
     path = config_path(config)
     file = None if path is None else (str(path), _read(path))
-    return resolve(file, os.environ, flags, strict)
+    resolved = resolve(file, os.environ, flags, strict)
+    if config or os.environ.get("ANDON_CONFIG") or (ignored := _ignored()) is None:
+        return resolved
+    return replace(resolved, warnings=(*resolved.warnings, ignored))
+
+
+def _ignored() -> str | None:
+    """What to say of a file that root does not read because another user wrote it."""
+    path = _users_file()
+    owner = _foreign_owner(path) if is_regular(path) else None
+    if owner is None:
+        return None
+    from andon.host.inspection.account_names import user_name  # rarely needed
+
+    shown = str(path)[:LONGEST_SHOWN]
+    return f"{shown} is not read: it belongs to {user_name(owner)}; to use it: --config {shown}"
 
 
 def check_settings(flags: Mapping[str, object], config: str | None = None) -> Resolved:
