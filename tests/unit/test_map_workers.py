@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,45 @@ def test_a_worker_that_cannot_be_closed_ends_the_map_and_gives_its_device_back()
     assert not thread.is_alive()
     assert [str(error) for error in raised] == ["[Errno 5] Input/output error"]
     assert given_back == [1]
+
+
+class OneLater(CpuPlaces):
+    """Has one more place, later."""
+
+    def __init__(self, place: WorkPlace) -> None:
+        self.most, self._place = 2, [place]
+
+    def later(self, taken: Sequence[WorkPlace], unwanted: Callable[[], bool]) -> WorkPlace | None:
+        return self._place.pop()
+
+
+class Slow(Unclosable):
+    """Holds its item until it is let go."""
+
+    def __init__(self, may_end: threading.Event) -> None:
+        self._may_end = may_end
+
+    def call(self, unit: MapUnit) -> CallEnd:
+        self._may_end.wait(10.0)
+        return CallEnd(True, 0.0)
+
+    def close(self) -> None: ...
+
+
+def test_a_later_worker_that_cannot_be_started_ends_the_map_and_gives_its_device_back() -> None:
+    given_back = threading.Event()
+    first, second = WorkPlace("0", {}), WorkPlace("1", {}, give_back=given_back.set)
+
+    def caller_of(place: WorkPlace) -> Slow:
+        if place is second:
+            raise OSError(24, "Too many open files")
+        return Slow(given_back)
+
+    plan = MapPlan(items_of(["a", "b"]))
+    pool = MapPool(plan, OneLater(second), caller_of, Heard(), lambda words: None)
+    with pytest.raises(OSError, match="Too many open files"):
+        pool.run([first], lambda: None)
+    assert given_back.is_set()
 
 
 class Nothing:

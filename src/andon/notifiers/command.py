@@ -60,7 +60,7 @@ class CommandNotifier:
             status = f"exit code {code}" if code > 0 else f"signal {-code}"
             raise Unavailable(
                 f"{self._shown} failed with {status}{stderr.text()}",
-                hint="test it: andon alerts test",
+                hint="run it in a shell to see why",
             )
 
     def close(self) -> None:

@@ -171,7 +171,13 @@ class MapPool:
             if self._is_enough():
                 place.release()
                 return
-            self._start(place)
+            try:
+                self._start(place)
+            except BaseException as error:  # noqa: BLE001 - raised again where the map was started
+                place.release()
+                self._error = self._error or error
+                self.plan.stop("a worker could not be started")
+                return
 
     def _is_enough(self) -> bool:
         """Whether no further worker would find an item."""

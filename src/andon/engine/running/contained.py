@@ -25,6 +25,7 @@ from andon.ports import Executor, Explaining, Sweeping
 MEMORY = Path("/proc/meminfo")
 RENDER_NODES = Path("/dev/dri/by-path")
 LAST_SIGNAL = 64
+AGAIN_SECONDS = 0.5  # before its output is followed again
 
 
 class ContainedCommand:
@@ -147,6 +148,7 @@ def follow_container(
     try:
         end = launch(command or contained.client())
         while contained.is_running():  # its client was killed, or the engine restarted
+            time.sleep(AGAIN_SECONDS)
             more = launch(contained.follow())
             end = replace(more, tail=end.tail + more.tail)
         finished = contained.finished(end)
