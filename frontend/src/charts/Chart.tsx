@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { duration } from "../lib/format";
+import { duration, momentOf } from "../lib/format";
 import type { Theme } from "../lib/theme";
 import { placeAt } from "./cursor";
 import { type Columns, labelBelow, pointAt, summaryOf } from "./data";
@@ -178,8 +178,8 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
   };
 }
 
-/** Between two tick labels; a phone has room for shorter ones. */
-const space = (_: uPlot, __: number, ___: number, ____: number, wide: number) => (wide < 320 ? 52 : 80);
+/** Between two tick labels; a narrow chart has them closer together. */
+const space = (_: uPlot, __: number, ___: number, ____: number, wide: number) => (wide < 420 ? 52 : 80);
 
 /** Steps of an axis that counts from the start: round in seconds, minutes, hours and days. */
 const STEPS = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800];
@@ -236,7 +236,6 @@ function drawLimit(u: uPlot, { limit, kind, lines }: Props, colour: string, font
   ctx.restore();
 }
 
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const MONTH = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric" });
 
@@ -249,9 +248,9 @@ function tick(kind: ChartKind, value: number): string {
 function stamp(at: number, step: number): string {
   const moment = new Date(at * 1000);
   if (step >= 28 * 86_400) return MONTH.format(moment);
-  const midnight = moment.getHours() === 0 && moment.getMinutes() === 0;
+  const midnight = momentOf(at).includes(" 00:00");
   if (step >= 86_400 || (midnight && step >= 3_600)) return DAY.format(moment);
-  return step < 60 ? `${CLOCK.format(moment)}:${String(moment.getSeconds()).padStart(2, "0")}` : CLOCK.format(moment);
+  return momentOf(at).slice(11, step < 60 ? 19 : 16);
 }
 
 /** A scale starts at zero, so that small changes look small. */

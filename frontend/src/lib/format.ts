@@ -76,35 +76,25 @@ export function measured(seconds: number): string {
   return parts(1) < 3600 ? two(parts(1), 60, "min", "s") : hours(seconds);
 }
 
-/** The same format as in the commands and the charts. */
 const HOUR = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } as const;
-const clock = new Intl.DateTimeFormat(undefined, { ...HOUR, second: "2-digit" });
-const DATE = { ...HOUR, year: "numeric", month: "2-digit", day: "2-digit" } as const;
-const day = new Intl.DateTimeFormat("sv", DATE); // 2026-11-16 16:57, as the commands write it
-const second = new Intl.DateTimeFormat("sv", { ...DATE, second: "2-digit" });
-
-export function timeOf(at: number): string {
-  return clock.format(at * 1000);
-}
-
-const hour = new Intl.DateTimeFormat(undefined, HOUR);
+const moment = new Intl.DateTimeFormat("sv", { ...HOUR, year: "numeric", month: "2-digit", day: "2-digit", second: "2-digit" });
 const weekday = new Intl.DateTimeFormat(undefined, { ...HOUR, weekday: "short" });
 const DAY_SECONDS = 86_400;
+
+/** "2026-11-16 16:57:03", as the commands write it. */
+export function momentOf(at: number): string {
+  return moment.format(at * 1000);
+}
+
+export function dateOf(at: number): string {
+  return momentOf(at).slice(0, 16);
+}
 
 /** A time: the hour if it is within half a day, else with the weekday or the date. */
 export function hourOf(at: number, now: number = Date.now() / 1000): string {
   const far = Math.abs(at - now);
-  if (far > 6 * DAY_SECONDS) return day.format(at * 1000);
-  return (far > DAY_SECONDS / 2 ? weekday : hour).format(at * 1000);
-}
-
-export function dateOf(at: number): string {
-  return day.format(at * 1000);
-}
-
-/** The same to the second. */
-export function momentOf(at: number): string {
-  return second.format(at * 1000);
+  if (far > 6 * DAY_SECONDS) return dateOf(at);
+  return far > DAY_SECONDS / 2 ? weekday.format(at * 1000) : momentOf(at).slice(11, 16);
 }
 
 export function words(name: string): string {
