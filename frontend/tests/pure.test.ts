@@ -295,7 +295,7 @@ test("a chart writes a value as the rest of its page does", () => {
   const [memory, pcie] = ["Memory", "PCIe"].map((title) => KINDS.find((one) => one.title === title) as never);
   assert.equal(spread(memory as never, { mean: 127.6, min: 99.9, max: 140.4 }), "mean 128 GiB (99.9–140)");
   assert.equal(spread(pcie as never, { mean: 0.2, min: 0.2, max: 0.2 }), "200 kB/s");
-  assert.equal(spread(pcie as never, { mean: 718, min: 132, max: 1267 }), "mean 718 MB/s (132–1.3 GB/s)");
+  assert.equal(spread(pcie as never, { mean: 718, min: 132, max: 1267 }), "mean 718 MB/s (132 MB/s–1.3 GB/s)");
 });
 
 test("a date is written as the commands write it, and a state is not said twice", () => {

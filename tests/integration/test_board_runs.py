@@ -172,8 +172,8 @@ def test_a_run_has_its_box_its_table_and_four_charts_with_events(
     expect(box).to_contain_text("20 min")
     expect(box).to_contain_text("120")
     head = page.get_by_label("GPUs of this run", exact=True).locator("th")
-    expect(head).to_have_text(["GPU ID", "Model", "Utilization", "Memory", "Temperature", "Power"])
-    first = page.locator('td[data-name="Utilization"]').first
+    expect(head).to_have_text(["GPU ID", "Model", "Utilisation", "Memory", "Temperature", "Power"])
+    first = page.locator('td[data-name="Utilisation"]').first
     expect(first).to_have_text(re.compile(r"^\d+ % \(\d+–\d+\)$"))
     expect(page.locator("figure.chart")).to_have_count(4)
     expect(page.locator("figure.chart canvas")).to_have_count(4)

@@ -117,8 +117,11 @@ const RATES: Record<string, number> = { "MB/s": 1e6, "GB/s": 1e9 };
 export function spread(kind: ChartKind, found: Summary | null): string {
   if (!found) return "no reading";
   const mean = text(kind, found.mean);
-  const [low, high] = [found.min, found.max].map((value) => text(kind, value).replace(/ .*/, (unit) => (mean.endsWith(unit) ? "" : unit)));
-  return low === high ? mean : `mean ${mean} (${low}–${high})`;
+  const low = text(kind, found.min);
+  const high = text(kind, found.max);
+  const unit = / .*/.exec(mean)?.[0] ?? "";
+  const bare = low.endsWith(unit) && high.endsWith(unit) ? -unit.length || undefined : undefined;
+  return low === high ? mean : `mean ${mean} (${low.slice(0, bare)}–${high.slice(0, bare)})`;
 }
 
 /** The reading of this instant, as the rest of the page shows it. */

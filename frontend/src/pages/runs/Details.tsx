@@ -104,7 +104,7 @@ function Box({ run }: { run: RunDetails }) {
 const COLUMNS: Column<RunUse>[] = [
   { name: "GPU ID", cell: (use) => (live.device(use.uuid) ? <a href={deviceLink(use.uuid)}>{use.label}</a> : use.label) },
   { name: "Model", cell: (use) => use.name },
-  { name: "Utilization", cell: (use) => spreadText(use, "utilization_percent", "%"), number: true },
+  { name: "Utilisation", cell: (use) => spreadText(use, "utilization_percent", "%"), number: true },
   { name: "Memory", cell: (use) => spreadText(use, "memory_used_bytes", "GiB"), number: true },
   { name: "Temperature", cell: (use) => spreadText(use, "temperature_celsius", "°C"), number: true },
   { name: "Power", cell: (use) => spreadText(use, "power_watts", "W"), number: true },
