@@ -354,7 +354,7 @@ def test_a_server_is_used_and_when_it_goes_away_top_reads_for_itself(
     monkeypatch.setenv("ANDON_LEASE_DIR", str(place / "book"))
     with serving(place / "state", simulate=None) as served:
         begin(terminal, "-i 200ms", sign=served.url)
-        assert "H200" in terminal.screen()
+        wait_for(lambda: "H200" in terminal.screen(), LONG)  # a picture may be half drawn
     wait_for(lambda: "reading the devices directly from now on" in terminal.screen(), LONG)
     wait_for(lambda: served.url not in terminal.screen().splitlines()[0], LONG)
     with serving(place / "state", simulate=None) as again:
