@@ -470,3 +470,15 @@ def test_preferred_devices_are_taken_first_and_packed_jobs_share_one(folder: Job
     first, second = until_running(folder, 1), until_running(folder, 2)
     assert first.devices == second.devices == ("3",)
     assert andon("cancel", "1", "2").code == 0
+
+
+def test_a_job_that_a_cordon_holds_up_says_so_and_starts_when_it_is_over(
+    folder: JobsFolder,
+) -> None:
+    assert andon("cordon", "0", "--simulate", "4", "--reason", "a fan is replaced").code == 0
+    submit([shell("true", request=DeviceRequest(least=4, most=4), git=False)])
+    wait_for(lambda: "4 GPUs requested, 3" in (view_of(folder, 1).reason or ""), LONG)
+    assert "ahead" not in (view_of(folder, 1).reason or "")
+    assert any("a fan is replaced" in line for line in view_of(folder, 1).waiting_details)
+    assert andon("uncordon", "0", "--simulate", "4").code == 0
+    assert until_settled(folder).standings[1].state is JobState.SUCCEEDED

@@ -230,6 +230,20 @@ class Taker:
             except Denied as refused:
                 self._drop(one.number, self._tickets.get(one.number))
                 found.why[one.number] = HoldupWords(_sentence(refused))
+        self._explain_hopeless([one.number for one in found.plan.blocked if not one.hoped], found)
+
+    def _explain_hopeless(self, numbers: Sequence[int], found: TakingRound) -> None:
+        """Why jobs wait that nobody's end could let start, as with a cordoned device: these have no
+        ticket."""
+        pages = BookPages.of(self._book) if numbers else BookPages()
+        for number in numbers[:MOST_TICKETS]:
+            request = found.requests[number]
+            try:
+                seen = self.availability.candidates(found.view, pages, request, None, time.time())
+            except AndonError as error:
+                found.why[number] = HoldupWords(_sentence(error), error.mistakes)
+            else:
+                found.why[number] = _words(Progress(0.0, seen), request)
 
     def _drop(self, number: int, attempt: GrantAttempt | None) -> None:
         if attempt is not None:
