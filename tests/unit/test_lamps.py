@@ -72,6 +72,13 @@ def test_the_headline_says_what_and_for_whom() -> None:
     assert found.lamp is Lamp.RED
 
 
+def test_the_headline_of_a_device_that_has_cooled_down_is_what_its_tile_says() -> None:
+    words = "GPU 3 was too hot (100 °C); now 67 °C, clears in 1 min 44 s"
+    hot = replace(alert("thermal", level=Level.CRITICAL, who=ALICE), message=words)
+    found = shown(EIGHT, hot)
+    assert (found.headline, found.lamp, found.headline_alert) == (words, Lamp.RED, hot.id)
+
+
 def test_amber_says_for_whom() -> None:
     lamp = shown(EIGHT, alert("thermal", who=ALICE)).devices[3]
     assert (lamp.lamp, lamp.status, lamp.affected_user) == (Lamp.AMBER, "too hot", "alice")

@@ -8,6 +8,7 @@ from andon.core.conditions.catalogue import BY_NAME, PRESENT
 from andon.core.conditions.condition import AlertFacts, Condition, severity
 from andon.core.conditions.judgement import CALM, Judgement
 from andon.core.conditions.judging import OnFault
+from andon.core.conditions.wording import RECOVERED
 from andon.core.evidence.blame import Blame, blamed, listed_users, owned
 from andon.model.alert import Alert, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
@@ -218,6 +219,8 @@ def _of_device(snapshot: Snapshot, lamp: DeviceLamp, worst: Alert | None, number
     if not status.answered:
         since = status.since if worst is None else worst.since
         return f"{text}{_what_happened(status, snapshot.at - since)}{_on_it(lamp, status)}"
+    if worst is not None and RECOVERED in worst.message:
+        return worst.message
     whom = "" if worst is None else _whose(snapshot, status, worst.affected)
     return f"{text}: {whom}" if whom else text
 
