@@ -1,13 +1,16 @@
-"""Out of descriptors: what could not be started leaves none open."""
+"""Out of descriptors or processes: what could not be started leaves no descriptor open."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from andon import leasing
 from andon.engine.running.line_pipe import LinePipe
 from andon.engine.sampling.spawning import Spawned
+from andon.errors import Unavailable
 
 
 def open_descriptors() -> set[Path]:
@@ -53,3 +56,14 @@ def test_a_record_that_gets_one_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyP
     LinePipe(tmp_path / "run.jsonl", said.append).close()
     assert open_descriptors() == before
     assert said == [f"the run is not recorded: {tmp_path}/run.jsonl: Too many open files"]
+
+
+def test_a_lease_whose_holder_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*words: object, **more: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    before = open_descriptors()
+    with pytest.raises(Unavailable, match="a holder for the lease cannot be started"):
+        leasing.lease(gpus=1).acquire()
+    assert open_descriptors() == before
