@@ -218,7 +218,7 @@ def lease(options: LeaseOptions) -> LeaseRequest:
     length = None if seconds is None else _seconds(seconds)
 
     def ask(waiting: Callable[[Progress], None]) -> Held:
-        keeper = Keeper()
+        keeper = _keeper()
         try:
             usual = seconds == DEFAULT_LEASE_SECONDS
             kind, work = LeaseKind.LIBRARY, _work()
@@ -232,6 +232,16 @@ def lease(options: LeaseOptions) -> LeaseRequest:
         return Held(grant, keeper)
 
     return LeaseRequest(ask)
+
+
+def _keeper() -> Keeper:
+    try:
+        return Keeper()
+    except OSError as exc:
+        raise Unavailable(
+            f"a holder for the lease cannot be started: {exc.strerror}",
+            hint="check whether memory, processes or open files have run out",
+        ) from exc
 
 
 def _hand_over(grant: Grant, keeper: Keeper) -> None:

@@ -250,8 +250,8 @@ class RecordedRun:
     def end(self, error: BaseException | None = None) -> None:
         """End it; `with` calls it. Does nothing the second time, or in a forked child."""
         recorder = self._recorder
-        _open.discard(self)
         if recorder is None or recorder.ended is not None or not recorder.is_own:
+            _open.discard(self)
             return
         _nesting.leave(recorder.begin.id)
         self._leave()
@@ -264,6 +264,7 @@ class RecordedRun:
             oom = memory_numbers(said, strains, growth)
         reported_by = None if oom is None else oom.reported_by
         recorder.end(RunOutcome(state, code, None, message, reported_by), oom)
+        _open.discard(self)  # only now: if Ctrl-C interrupts this, it is ended at exit
         self._say_used(recorder)
 
     def _leave(self) -> None:

@@ -91,3 +91,17 @@ def test_questions_are_bounded(oracle: Oracle, monkeypatch: pytest.MonkeyPatch) 
     questions: Aside[int, int] = Aside(oracle)
     questions.hold()
     assert [questions.ask(n).fresh for n in (1, 2, 3)] == [True, True, False]
+
+
+def no_thread(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_without_a_thread_it_is_answered_once_there_may_be_one(oracle: Oracle) -> None:
+    questions: Aside[int, int] = Aside(oracle)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        assert questions.ask(4) == LookupResult(None, answered=False, fresh=True)
+    assert not questions.ask(4).answered
+    questions.wait(PATIENCE_SECONDS)
+    assert questions.ask(4) == LookupResult(16, answered=True)

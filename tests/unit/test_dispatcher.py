@@ -167,3 +167,48 @@ def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(
     one.close()
     reasons = {number: found.reason for number, found in folder.holdups().items()}
     assert reasons == {1: "taken meanwhile", 2: dispatching.IN_TURN}
+
+
+def test_jobs_are_not_walked_again_while_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With thousands of jobs that would take much of every 30 ms."""
+    folder = JobsFolder(tmp_path)
+    ended_job(folder)
+    one = dispatcher(folder)
+    follow, walks = one._keeper.follow, list[int]()
+
+    def counted(jobs: dict[int, JobFacts]) -> set[int]:
+        walks.append(len(jobs))
+        return follow(jobs)
+
+    monkeypatch.setattr(one._keeper, "follow", counted)
+    for _ in range(5):
+        one.step()
+    assert walks == [1]
+    ended_job(folder)
+    one._scanned = 0.0
+    one.step()
+    assert walks == [1, 2]
+    one.close()
+
+
+def test_what_failed_halfway_is_followed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = JobsFolder(tmp_path)
+    ended_job(folder)
+    one = dispatcher(folder)
+    follow, failures = one._keeper.follow, [OSError(5, "Input/output error")]
+
+    def failing_once(jobs: dict[int, JobFacts]) -> set[int]:
+        if failures:
+            raise failures.pop()
+        return follow(jobs)
+
+    monkeypatch.setattr(one._keeper, "follow", failing_once)
+    with pytest.raises(OSError, match="Input/output"):
+        one.step()
+    one.step()
+    assert {found.state.is_settled for found in one._known.values()} == {True}
+    one.close()

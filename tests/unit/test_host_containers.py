@@ -279,3 +279,14 @@ def test_many_containers_together_cost_one_timeout(
     assert timeouts[0] > 0
     assert all(timeout <= 0 for timeout in timeouts[1:]), "the first has used it up"
     assert len(timeouts) == len(pids)
+
+
+def test_without_a_thread_it_is_asked_once_there_may_be_one(names: ContainerNames) -> None:
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        found = names.look_up(TRAINER, PATIENT)
+        assert (found.names, found.final) == (None, False)
+    assert names.look_up(TRAINER, PATIENT).names == RuntimeNames("trainer")

@@ -26,7 +26,9 @@ from andon.host.system import (
     parse_network,
 )
 from andon.host.traffic import UNREADABLE
-from andon.model.device import HOST_VALUES, Host, Network
+from andon.model.device import HOST_VALUES, Host, Network, Snapshot
+from andon.model.wire import dumps, loads, snapshot_to_json
+from andon.model.wire_in import snapshot_from_json
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -263,3 +265,13 @@ def test_the_boot_has_an_id_where_the_system_gives_one(tmp_path: Path) -> None:
     assert boot_id(tmp_path) == "0b1c"
     (folder / "boot_id").write_bytes(b"\xff")
     assert boot_id(tmp_path) is None
+
+
+def test_a_disk_mounted_under_a_name_that_is_no_text_can_be_sent(tmp_path: Path) -> None:
+    """Such as a USB stick's; one lone surrogate would make the whole snapshot invalid."""
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    Path(folder).mkdir()
+    (disk,) = system._measured([Mount("/dev/sdb1", folder, "vfat")], Path("/"))
+    assert disk.mount == f"{tmp_path}/caf\\udce9"
+    sent = snapshot_to_json(Snapshot("node", 1.0, host=Host(disk=(disk,))))
+    assert snapshot_from_json(loads(dumps(sent))).host.disk == (disk,)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -432,3 +433,30 @@ def test_the_commit_is_found_by_a_process_with_many_open_files(tmp_path: Path) -
         assert len(question.answer() or "") == 40
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.process
+def test_the_commit_is_asked_for_where_sigchld_is_ignored(tmp_path: Path) -> None:
+    """As whoever started this process may have set it."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert CommitQuestion(str(tmp_path)).answer() is None
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_a_git_that_is_stuck_in_the_kernel_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def waitpid(pid: int, options: int) -> tuple[int, int]:
+        asked.append(options)
+        return 0, 0
+
+    question = CommitQuestion.__new__(CommitQuestion)
+    question._pid = 4711
+    question._answer, stuck = os.pipe()
+    monkeypatch.setattr(os, "kill", lambda pid, number: None)
+    monkeypatch.setattr(os, "waitpid", waitpid)
+    assert question.answer() is None
+    assert set(asked) == {os.WNOHANG}
+    os.close(stuck)

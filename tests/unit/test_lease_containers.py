@@ -1,5 +1,6 @@
 """A lease knows its containers: whose their processes are, and whether it is orphaned."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,11 @@ from andon.core.sharing.holdings import (
 )
 from andon.core.sharing.rights import Asker, barred
 from andon.errors import Unavailable
-from andon.leases.hold import append_container
-from andon.leases.rejoin import shorten
+from andon.leases.hold import append_container, name_container_in
+from andon.leases.rejoin import lease_of, shorten
 from andon.model import wire, work_wire
 from andon.model.device import Process
-from andon.model.work import Claim, LeaseState
+from andon.model.work import Claim, LeaseState, Work
 from andon.units import GIB
 from tests.support.lease_books import a_book
 from tests.support.sharing_parts import entry, gpu, kin, lease
@@ -114,3 +115,35 @@ def test_a_lease_that_names_a_container_per_item_stays_readable(
     assert held.hold.is_in_book
     held.release()
     assert book.entries() == []
+
+
+def test_what_follows_half_a_line_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk took only half of an earlier line."""
+    book = a_book(tmp_path, monkeypatch)
+    with book.locked():
+        held = book.write_lease(lease(0))
+    for container in (ID, OTHER):
+        os.write(held.hold.descriptor, b'{"work":{"pi')
+        held.hold.name_container(container)
+    os.write(held.hold.descriptor, b'{"work":{"pi')
+    held.hold.add(Work(4711, 5))
+    (found,) = book.entries()
+    assert found.lease is not None
+    assert found.lease.containers == (ID, OTHER)
+    assert found.lease.work == Work(4711, 5)
+    assert lease_of(held.hold).containers == (ID, OTHER)
+    held.release()
+
+
+def test_another_process_names_a_container_after_half_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = a_book(tmp_path, monkeypatch)
+    with book.locked():
+        held = book.write_lease(lease(0))
+    os.write(held.hold.descriptor, b'{"work":{"pi')
+    name_container_in(Path(held.hold.place), ID)
+    (found,) = book.entries()
+    assert found.lease is not None
+    assert found.lease.containers == (ID,)
+    held.release()

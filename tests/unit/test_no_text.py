@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,12 @@ from andon.engine.jobs.recording import RecordFile
 from andon.engine.probing import shelf
 from andon.engine.running.header import new_run
 from andon.engine.running.line_pipe import LinePipe
-from andon.model.device import Snapshot
+from andon.host.kin import user_name
+from andon.host.processes import ProcessTable
+from andon.model import work_wire
+from andon.model.device import Process, Snapshot
 from andon.model.run import RunKind
+from tests.support.sharing_parts import lease
 
 ODD = "a\udcffb"
 
@@ -41,3 +46,16 @@ def test_a_probe_of_a_program_whose_name_is_no_text(
     probe = probe_of(plan, (), 1.0)
     assert shelf.keep(probe) != shelf.keep(replace(probe, name="a\udcfeb"))
     assert {one.name for one in shelf.kept_probes()} == {"a?b"}
+
+
+def test_a_user_whose_name_is_no_text_holds_leases_and_has_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    user_name.cache_clear()
+    entry = pwd.struct_passwd((ODD, "x", 4711, 4711, "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: entry)
+    held = lease(0, owner=replace(lease(0).owner, user=user_name(4711)))
+    assert work_wire.lease_from_json(work_wire.lease_to_json(held)).owner.user == "a?b"
+    process = Process(os.getpid(), memory_bytes=1)
+    assert ProcessTable().attribute([process])[0].user == "a\\udcffb"
+    user_name.cache_clear()

@@ -177,3 +177,12 @@ def test_who_waits_for_a_look_is_not_left_waiting(sampler: Sampler, moods: Moods
         moods.broken = False
         while next(snapshots).faults:
             pass
+
+
+def test_a_reader_that_a_real_time_signal_ended_is_said_to_have_ended(
+    vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Silent, "ended", lambda self: -40)
+    hear(vendor)
+    assert vendor.fault is not None
+    assert vendor.fault.reason == "the reader ended: killed by signal 40"

@@ -13,7 +13,7 @@ from andon.core.probing.judging import StopReason, TrialEnd, judged
 from andon.core.probing.kept import best
 from andon.core.probing.memory_line import memory_line
 from andon.core.probing.results import ProbePlan, limited_by, probe_of
-from andon.core.probing.search import begin_search, check_margin, most_trials, recommended
+from andon.core.probing.search import begin_search, check_margin, recommended
 from andon.core.probing.templates import check_pattern, check_template, filled, number_of
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.json_fields import Wrong
@@ -41,6 +41,15 @@ def searched(low: int, high: int, capacity: int) -> tuple[ProbeResult, int]:
         state = TrialState.FITS if fits else TrialState.DEVICE_OUT_OF_MEMORY
         trials.append(trial(size, state=state))
     return probe_of(plan, trials, 0.0), len(trials)
+
+
+def most_trials(low: int, high: int) -> int:
+    """No search takes more: one trial for each doubling, then at most four halvings, because the
+    gap after a doubling is as large as the size itself."""
+    doublings = 1
+    while low < high:
+        low, doublings = 2 * low, doublings + 1
+    return doublings + 4
 
 
 @given(st.data())

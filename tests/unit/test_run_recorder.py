@@ -135,12 +135,12 @@ def test_alerts_on_its_devices_are_lines_once() -> None:
     assert [line.at for line in found] == sorted(line.at for line in found)
 
 
-def test_a_record_has_a_name_a_time_and_four_digits() -> None:
+def test_a_record_has_a_name_a_time_and_eight_digits() -> None:
     from pathlib import Path
 
     path = record_path(Path("/x"), "a b/träin.py", 0.0)
     assert path.name.startswith("tr-in.py_19700101T000000Z_")
-    assert len(path.stem.rsplit("_", 1)[1]) == 4
+    assert len(path.stem.rsplit("_", 1)[1]) == 8
     assert record_path(Path("/x"), "///", 0.0).name.startswith("run_")
 
 

@@ -4,6 +4,7 @@ import json
 import math
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,3 +100,29 @@ def test_the_error_that_leaves_a_run_is_how_it_ended(
     error: BaseException | None, state: RunState, code: int | None
 ) -> None:
     assert ending_of(error, str(error))[:2] == (state, code)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"runtime_seconds": math.nan},
+        {"runtime_seconds": -1.0},
+        {"runtime_seconds": "long"},
+        {"index": 10**30},
+        {"index": -1},
+        {"attempt": 10**30},
+    ],
+)
+def test_a_line_of_an_item_can_be_read_whatever_the_program_says(told: dict[str, Any]) -> None:
+    line = ItemBook().line(10.0, "a", ItemState.OK, **told)
+    again = line_from_json(json.loads(line_to_text(line)))
+    assert again == line
+    assert (line.index, line.attempt, line.runtime_seconds) == (0, 1, None)
+
+
+def test_an_item_during_which_the_clock_was_set_back_can_be_read() -> None:
+    book = ItemBook()
+    book.line(10.0, "a", ItemState.START)
+    line = book.line(3.0, "a", ItemState.OK)
+    assert line_from_json(json.loads(line_to_text(line))) == line
+    assert line.runtime_seconds == 0.0

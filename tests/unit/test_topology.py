@@ -305,3 +305,15 @@ def test_cpus_that_are_gone_leave_a_command_unbound() -> None:
     with on_cpus({65_000}):
         assert os.sched_getaffinity(0) == before
     assert os.sched_getaffinity(0) == before
+
+
+def test_what_was_started_is_not_lost_when_the_own_cpus_are_gone() -> None:
+    def refused(pid: int, cpus: object) -> None:
+        raise OSError(22, "Invalid argument")
+
+    before = os.sched_getaffinity(0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "sched_setaffinity", refused)
+        with on_cpus(before):
+            started = "a process"
+    assert started == "a process"

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Generic, NamedTuple, TypeVar
 
 MOST_QUESTIONS = 4096
@@ -76,8 +77,9 @@ class Aside(Generic[K, V]):
         now = time.monotonic()
         stuck = sum(now - since >= STUCK_SECONDS for since in self._busy_since.values())
         if self._questions and self._threads - stuck < 1 and self._threads < MOST_THREADS:
-            self._threads += 1
-            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+            with suppress(RuntimeError):  # no more threads are allowed: at a later call
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+                self._threads += 1
 
     def _work(self) -> None:
         while True:

@@ -80,8 +80,12 @@ class ContainerNames:
             self._remember(container, None)
             return False
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="container names", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="container names", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads are allowed: asked in a later round
+                return False
+            self._thread = thread
         try:
             self._questions.put_nowait(container)
         except Full:  # asked in a later round

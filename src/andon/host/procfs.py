@@ -290,6 +290,6 @@ class _Users:
         import pwd
 
         try:
-            return pwd.getpwuid(uid).pw_name
+            return printable(pwd.getpwuid(uid).pw_name)
         except (KeyError, OSError):
             return None

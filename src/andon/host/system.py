@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from andon.core.processes.redaction import printable
 from andon.core.sampling.rates import FIRST, NO_TIME
 from andon.host.traffic import (
     DISK,
@@ -333,7 +334,8 @@ def _measured(mounts: Iterable[Mount], root: Path) -> tuple[Disk, ...]:
             continue
         if size is not None and size.f_blocks:
             total = size.f_blocks * size.f_frsize
-            disks.append(Disk(mount.folder, total - size.f_bfree * size.f_frsize, total))
+            used = total - size.f_bfree * size.f_frsize
+            disks.append(Disk(printable(mount.folder), used, total))
     return tuple(disks)
 
 

@@ -75,7 +75,7 @@ class Hold:
         """
         ends = os.fstat(self.descriptor).st_mtime_ns
         with suppress(OSError):
-            os.write(self.descriptor, (wire.dumps(work_wire.work_to_json(work)) + "\n").encode())
+            os.write(self.descriptor, _next_line(self.descriptor, work_wire.work_to_json(work)))
         os.utime(self.descriptor, ns=(ends, ends))
 
     def name_container(self, container: str) -> None:
@@ -109,8 +109,8 @@ class Hold:
 def append_container(descriptor: int, container: str) -> None:
     """Add a container to a lease's file; its time, which is the lease's end, stays as it is."""
     ends = os.fstat(descriptor).st_mtime_ns
-    line = (wire.dumps(work_wire.container_to_json(container)) + "\n").encode()
     try:
+        line = _next_line(descriptor, work_wire.container_to_json(container))
         written = os.write(descriptor, line)
     except OSError as exc:
         raise Unavailable(
@@ -123,10 +123,17 @@ def append_container(descriptor: int, container: str) -> None:
         raise Unavailable("the file system of the lease book is full")
 
 
+def _next_line(descriptor: int, value: wire.Json) -> bytes:
+    """A line on its own: the one before may be half written, because the disk was full."""
+    size = os.fstat(descriptor).st_size
+    torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    return (b"\n" if torn else b"") + f"{wire.dumps(value)}\n".encode()
+
+
 def name_container_in(file: Path, container: str) -> None:
     """The same for a lease of this user that another process holds."""
     try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as exc:
         raise Gone(f"the lease has ended: {exc.strerror}") from exc
     try:

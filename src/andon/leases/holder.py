@@ -45,20 +45,25 @@ class Keeper:
         ours, theirs = socket.socketpair()
         arguments = module_command("andon.leases.holder", str(theirs.fileno()))
         self._socket, self._detached, self._given = ours, detached, False
-        self._process = subprocess.Popen(
-            arguments,
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # so that Ctrl-C does not reach it
-            cwd="/",
-            env=module_environment() if account is None else _plain_environment(),
-            user=None if account is None else account.uid,
-            group=None if account is None else account.gid,
-            extra_groups=None if account is None else (),
-        )
-        theirs.close()
+        try:
+            self._process = subprocess.Popen(
+                arguments,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # so that Ctrl-C does not reach it
+                cwd="/",
+                env=module_environment() if account is None else _plain_environment(),
+                user=None if account is None else account.uid,
+                group=None if account is None else account.gid,
+                extra_groups=None if account is None else (),
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":

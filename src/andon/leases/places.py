@@ -36,13 +36,6 @@ def books(env: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(sorted((own, *others)))
 
 
-def foreign_books(env: Mapping[str, str]) -> tuple[tuple[Path, int], ...]:
-    """The books that exist but are ignored, each with its owner's uid."""
-    read = books(env)
-    found = ((path, _owner(path)) for path in (SYSTEM_BOOK, COMMON_BOOK) if path not in read)
-    return tuple((path, uid) for path, uid in found if uid is not None)
-
-
 def is_set_up() -> bool:
     """Whether root has created the machine's book."""
     return _owner(SYSTEM_BOOK) is not None and _is_trusted(SYSTEM_BOOK)

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from andon.errors import AndonError, Conflict, Gone, Invalid
@@ -84,7 +85,8 @@ def lease_of(hold: Hold) -> Lease:
         first, *more = text.split("\n")
         lease = work_wire.lease_from_json(wire.loads(first))
         for line in more[:-1]:
-            lease = work_wire.with_work(lease, wire.loads(line))
+            with suppress(Invalid):  # half a line
+                lease = work_wire.with_work(lease, wire.loads(line))
     except (OSError, ValueError, Invalid) as exc:
         raise Gone("the lease's file can no longer be read") from exc
     return lease if lease.until is None else replace(lease, until=hold.stamped)

@@ -63,15 +63,6 @@ def searched(search: Search, trials: Iterable[Trial]) -> Search:
     return search
 
 
-def most_trials(low: int, high: int) -> int:
-    """No search takes more: one trial for each doubling, then at most four halvings, because the
-    gap after a doubling is as large as the size itself."""
-    doublings = 1
-    while low < high:
-        low, doublings = 2 * low, doublings + 1
-    return doublings + 4
-
-
 def recommended(largest: int, low: int, margin_percent: float) -> int:
     """The largest less a margin, and never below the smallest that was tried."""
     return max(low, int(largest * (100.0 - margin_percent) / 100.0 + 1e-9))

@@ -1,8 +1,12 @@
 """Numbers the items of a run and their attempts, and keeps their times."""
 
+import math
+import operator
 from dataclasses import dataclass, field
 
 from andon.model.run import ItemState, RunItem
+
+MOST = 2**53
 
 
 @dataclass(slots=True)
@@ -29,14 +33,15 @@ class ItemBook:
         runtime_seconds: float | None = None,
         output: str | None = None,
     ) -> RunItem:
-        """What is not said follows: the number from the order, the attempt from the starts, the
-        time from the last start."""
+        """What is not said, or is no number that a reader accepts, follows: the number from the
+        order, the attempt from the starts, the time from the last start."""
+        index, attempt, runtime_seconds = _count(index), _count(attempt), _seconds(runtime_seconds)
         known = self.items.setdefault(item, _Known(len(self.items) if index is None else index))
         if state is ItemState.START:
             known.attempt += 1
             known.started = at
         elif runtime_seconds is None and known.started is not None:
-            runtime_seconds = round(at - known.started, 6)
+            runtime_seconds = round(max(0.0, at - known.started), 6)  # the clock may be set back
         return RunItem(
             at=at,
             state=state,
@@ -47,3 +52,19 @@ class ItemBook:
             runtime_seconds=runtime_seconds,
             output=output,
         )
+
+
+def _count(value: object) -> int | None:
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    return number if 0 <= number < MOST else None
+
+
+def _seconds(value: object) -> float | None:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and 0 <= number < MOST else None

@@ -6,6 +6,7 @@ import select
 import time
 
 GIT_SECONDS = 0.3
+EXIT_SECONDS = 0.2  # after SIGKILL; one that is stuck in the kernel is left behind
 _COMMIT = re.compile(rb"[0-9a-f]{40,64}\n")
 
 
@@ -46,9 +47,18 @@ class CommitQuestion:
             import signal
 
             os.kill(self._pid, signal.SIGKILL)  # not reaped yet, so the pid is still its own
-        os.waitpid(self._pid, 0)
+        self._reap(self._pid)
         self._pid = None
         return said.decode().strip() if ended and _COMMIT.fullmatch(said) else None
+
+    def _reap(self, pid: int) -> None:
+        give_up, pause = time.monotonic() + EXIT_SECONDS, 0.0005
+        try:
+            while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < give_up:
+                time.sleep(pause)
+                pause *= 2
+        except ChildProcessError:  # SIGCHLD is ignored, as whoever started this may have set it
+            return
 
     def _has_more(self, give_up: float) -> bool:
         watched = select.poll()  # `select` takes no descriptor over 1023, as a server may have

@@ -87,6 +87,7 @@ class Dispatcher:
         self._later: dict[int, tuple[float, str]] = {}  # jobs that could not be claimed
         self._told: dict[int, int] = {}  # the attempts whose end was notified
         self._jobs: dict[int, JobFacts] = {}
+        self._is_followed = False  # whether all attempts in `_jobs` are recorded or completed
         self._known: dict[int, Standing] = {}
         self._kept = KeptStandings()
         self.rung = 0
@@ -129,9 +130,12 @@ class Dispatcher:
     def step(self) -> None:
         self._answers()
         changed = self._refresh()
-        if completed := self._keeper.follow(self._jobs):
+        completed = set[int]()
+        if not self._is_followed:
+            completed = self._keeper.follow(self._jobs)
+            self._is_followed = True
+        if changed or completed:
             changed = True
-        if changed:
             self._judge(completed)
         self._adopt_containers()
         if changed or self._is_look_due():
@@ -156,6 +160,7 @@ class Dispatcher:
         if news or now - self._scanned >= FULL_SECONDS:
             self.rung, self._scanned = rung, now
             before, self._jobs = self._jobs, self._scanner.scan()
+            self._is_followed = False
             self._scanner.save()
             return news or before.keys() != self._jobs.keys()
         changed = False
@@ -164,7 +169,7 @@ class Dispatcher:
                 fresh = self._scanner.again(number)
                 if fresh is not None and fresh != self._jobs[number]:
                     self._jobs[number] = fresh
-                    changed = True
+                    changed, self._is_followed = True, False
         return changed
 
     def _judge(self, completed: Collection[int] = ()) -> None:
@@ -316,6 +321,7 @@ class Dispatcher:
             fresh = self._scanner.again(number)
             if fresh is not None:
                 self._jobs[number] = fresh
+                self._is_followed = False
         if answered:
             self._judge()
 
@@ -356,6 +362,7 @@ class Dispatcher:
                 with suppress(AndonError):
                     self._folder.note(number, EXPIRED, note)
                     self._jobs[number] = self._scanner.again(number) or facts
+                    self._is_followed = False
         self._judge()
 
     def _ready_at(self, facts: JobFacts) -> float:

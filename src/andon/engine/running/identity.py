@@ -34,7 +34,8 @@ def place_of(variables: Mapping[str, str]) -> RankPlace:
 
 
 def record_path(folder: Path, name: str, at: float) -> Path:
-    """`train.py_20251115T014107Z_3f2a.jsonl`: readable and unique."""
+    """`train.py_20251115T014107Z_3f2a91c0.jsonl`: readable, and unique among the ranks and runs of
+    one name that begin in the same second."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rsplit("/", 1)[-1])[:60] or "run"
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
-    return folder / f"{plain}_{stamp}_{os.urandom(2).hex()}.jsonl"
+    return folder / f"{plain}_{stamp}_{os.urandom(4).hex()}.jsonl"

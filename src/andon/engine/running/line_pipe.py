@@ -42,7 +42,12 @@ class LinePipe:
 
     def _start(self) -> None:
         lines, self._lines = os.pipe()
-        self._answers, answers = os.pipe()
+        try:
+            self._answers, answers = os.pipe()
+        except OSError:  # out of descriptors
+            os.close(lines)
+            os.close(self._lines)
+            raise
         try:
             script = Path(__file__).with_name("scribe.py")
             self._process = subprocess.Popen(

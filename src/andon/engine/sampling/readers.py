@@ -487,5 +487,8 @@ def command_name(backend: str) -> str:
 
 def _ending(code: int | None) -> str:
     if code is not None and code < 0:
-        return f"killed by {signal.Signals(-code).name}"
+        try:
+            return f"killed by {signal.Signals(-code).name}"
+        except ValueError:  # a real-time signal
+            return f"killed by signal {-code}"
     return f"exit code {code}"

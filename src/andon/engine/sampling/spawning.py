@@ -3,7 +3,7 @@
 import os
 import select
 import subprocess
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import BinaryIO
 
 from andon.host.interpreter import module_command, module_environment
@@ -16,13 +16,15 @@ class Spawned:
     """A `python -m andon.reader` with our ends of its pipes and its standard error."""
 
     def __init__(self, *arguments: str) -> None:
-        requests, self.requests = os.pipe()
-        self.answers, answers = os.pipe()
-        nudges, self.nudges = os.pipe()
+        with ExitStack() as opened:  # out of descriptors, none of the earlier ones may stay open
+            (requests, self.requests), (self.answers, answers), (nudges, self.nudges) = (
+                _pipe(opened) for _ in range(3)
+            )
+            self.errors = _nameless_file()
+            opened.pop_all()
         command = module_command("andon.reader", *arguments)
         if PASSES_DESCRIPTORS:
             command.append(str(nudges))
-        self.errors = _nameless_file()
         try:
             # In its own session: Ctrl-C at a terminal is for the command, not for the reader.
             self.process = subprocess.Popen(
@@ -93,6 +95,13 @@ def wait_for(process: "subprocess.Popen[bytes]", seconds: float) -> None:
     finally:
         os.close(descriptor)
     process.poll()
+
+
+def _pipe(opened: ExitStack) -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        opened.callback(os.close, end)
+    return ends
 
 
 def _nameless_file() -> BinaryIO:

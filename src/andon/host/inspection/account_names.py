@@ -5,11 +5,14 @@ from functools import lru_cache
 
 @lru_cache(maxsize=1024)
 def user_name(uid: int) -> str:
-    """The user's name, or the uid if there is none; cached, as a name service may be slow."""
+    """The user's name, or the uid if there is none; cached, as a name service may be slow.
+
+    Bytes that are no text are replaced: no file and no database would take them.
+    """
     import pwd
 
     try:
-        return pwd.getpwuid(uid).pw_name
+        return pwd.getpwuid(uid).pw_name.encode(errors="replace").decode()
     except (KeyError, OSError):
         return str(uid)
 

@@ -26,4 +26,5 @@ def on_cpus(cpus: Collection[int] | None) -> Iterator[None]:
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        with suppress(OSError):  # the same: what was started must not be lost for it
+            os.sched_setaffinity(0, before)

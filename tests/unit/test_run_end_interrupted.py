@@ -1,0 +1,45 @@
+"""Ctrl-C while a run of a program is being ended."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from andon import recording
+from andon.engine.running.recorder import RunOutcome, RunRecorder
+from andon.model.run import RunState
+
+
+class Interrupted:
+    """In place of a recorder: the first last reading is interrupted."""
+
+    begin, is_own, ended = SimpleNamespace(id="bcdfghjk", rank=None), True, None
+
+    def __init__(self) -> None:
+        self.outcomes: list[RunState] = []
+        self._readings = 0
+
+    def strains(self) -> list[Any]:
+        return []
+
+    def growth(self) -> None:
+        return None
+
+    def read_last(self) -> None:
+        self._readings += 1
+        if self._readings == 1:
+            raise KeyboardInterrupt
+
+    def end(self, outcome: RunOutcome, oom: object) -> None:
+        self.outcomes.append(outcome.state)
+
+
+def test_it_is_ended_when_the_program_exits() -> None:
+    run, recorder = recording.run("training", quiet=True), Interrupted()
+    run._recorder = cast("RunRecorder", recorder)
+    recording._open.add(run)
+    with pytest.raises(KeyboardInterrupt):
+        run.end()
+    recording._at_exit()
+    recording._at_exit()
+    assert recorder.outcomes == [RunState.SUCCEEDED]
