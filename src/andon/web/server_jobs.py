@@ -186,7 +186,7 @@ def _tail(path: str, start: int | None) -> tuple[int, str, int]:
         begin = max(begin, size - LOG_BYTES)
         file.seek(begin)
         content = file.read(LOG_BYTES)
-    if begin and start is None and b"\n" in content:
+    if begin and begin != start and b"\n" in content:
         cut = content.index(b"\n") + 1
         begin, content = begin + cut, content[cut:]
     decoder = getincrementaldecoder("utf-8")("replace")
