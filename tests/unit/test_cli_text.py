@@ -1,5 +1,7 @@
 """Text on a screen: how wide it is, how it is cut, and what it cannot do to the terminal."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,7 +60,21 @@ def test_a_line_ends_without_spaces() -> None:
 
 
 def test_a_terminal_without_unicode_gets_ascii() -> None:
-    assert without_unicode("● 71 °C ━━╸─ – 训…") == "* 71 C ###- - ?~"
+    assert without_unicode("● 71 °C ━━╸─ – 训…") == "* 71 C ###- - ??~"
+
+
+@pytest.mark.parametrize("color", [False, True])
+def test_columns_stay_where_they_are_in_ascii(color: bool) -> None:
+    cells = ((say("71 °C", "red"), say("训 e\N{COMBINING ACUTE ACCENT}")), (say("–"), say("train")))
+    columns: list[TableColumn[int]] = [
+        TableColumn("TEMP", lambda row: cells[row][0], right=True),
+        TableColumn("NAME", lambda row: cells[row][1], elastic=8),
+        TableColumn("LAST", lambda row: say("x")),
+    ]
+    lines = [line.paint(color) for line in draw(columns, [TableRow(0), TableRow(1)], 80)]
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", without_unicode(line)) for line in lines]
+    assert plain == [" TEMP  NAME   LAST", " 71 C  ?? e   x", "    -  train  x"]
+    assert without_unicode("91 °C (slowdown 89 °C)") == "91 C (slowdown 89 C)"
 
 
 def _columns() -> list[TableColumn[str]]:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.cli.show.mapping.screen import MapScreen
+from andon.cli.show.mapping.words import summary_words
 from andon.cli.terminal import Choices
 from andon.core.mapping.items import (
     MapItem,
@@ -23,9 +24,9 @@ from andon.core.mapping.template import stem, template_of
 from andon.core.mapping.worker_lines import answer_of, request_line
 from andon.core.retrying import BackOff
 from andon.engine.mapping.calls import CallEnd, CallOutput
-from andon.engine.mapping.session import MapProgress
+from andon.engine.mapping.session import MapProgress, MapResult
 from andon.errors import Invalid
-from andon.model.run import ItemState, RunItem
+from andon.model.run import ItemState, RunEnd, RunItem, RunState
 
 AT_ONCE = BackOff(first_seconds=0.0, most_seconds=0.0, at_once=0)
 
@@ -240,3 +241,18 @@ def test_the_progress_of_a_map_stands_below_every_output(
         assert terminal.lines()[-1].startswith("0/3")
     screen.close()
     assert terminal.lines() == ["out 0", "out 1", "andon: item i1: exit code 1", ""]
+
+
+@pytest.mark.parametrize(
+    ("done", "failed", "said"),
+    [
+        (6, 1, "6 of 7 items done in 2 s (3.0/s); 1 failed"),
+        (0, 7, "0 of 7 items done in 2 s; 7 failed"),
+    ],
+)
+def test_the_rate_of_a_finished_map_is_that_of_what_it_says_is_done(
+    done: int, failed: int, said: str
+) -> None:
+    progress = MapProgress(total=7, done=done, failed=failed, running=0, seconds=2.0)
+    result = MapResult(progress, (), RunEnd(0.0, RunState.FAILED, 2.0, 0, {}), None, "r")
+    assert summary_words(result) == said

@@ -73,6 +73,12 @@ def test_help_is_a_word_too(capsys: Said) -> None:
         ("jobs ls", "jobs"),
         ("jobs frobnicate", None),
         ("runs shwo", "runs show"),
+        ("runs baseline chekc", "runs baseline check"),
+        ("alerts silenec", "alerts silence"),
+        ("alerts list", "alerts"),
+        ("config chekc", "config check"),
+        ("probes bset", "probes best"),
+        ("probes frobnicate", None),
     ],
 )
 def test_a_command_that_does_not_exist_names_only_what_can_be_meant(

@@ -18,6 +18,7 @@ from andon.model.run import (
     RunEvent,
     RunFacts,
     RunItem,
+    RunKind,
     RunRow,
     RunSample,
     RunSeries,
@@ -89,6 +90,17 @@ def test_a_search_does_not_find_what_is_hidden() -> None:
     assert listed(ADA, [row()], SECRET) == ["kqzvmtra"]
     assert listed(BOB, [row(note=SECRET)], SECRET) == []
     assert listed(BOB, [row()], "TRAIN h200") == ["kqzvmtra"]
+
+
+@pytest.mark.parametrize("sight", [BOB, BLIND])
+def test_name_and_tags_of_a_jobs_run_are_hidden_as_in_the_list_of_jobs(sight: Sight) -> None:
+    job = row(kind=RunKind.JOB, name=SECRET, tags=(SECRET,))
+    page = page_of(sight, [job], RunQuery(), "", NOW, "of ada")
+    assert SECRET not in json.dumps(to_json(page))
+    assert (page.items[0].name, page.items[0].tags) == ("hidden", [])
+    assert listed(sight, [job], SECRET) == listed(sight, [job], tag=SECRET) == []
+    assert listed(ADA, [job], SECRET) == listed(ADA, [job], tag=SECRET) == [job.id]
+    assert entry_of(ADA, job, NOW).name == SECRET
 
 
 def test_the_list_is_filtered_counted_and_cut_the_latest_first() -> None:

@@ -12,7 +12,7 @@ from andon.engine.jobs.folder import CLAIM, JobsFolder
 from andon.model.job import AttemptClaim, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest
-from andon.web.server_jobs import ServerJobs
+from andon.web.server_jobs import LOG_BYTES, ServerJobs
 
 SPEC = JobSpec(0, "x", ("true",), "/", DeviceRequest(), 1_790_000_000.0)
 
@@ -41,13 +41,29 @@ def test_a_job_is_listed_as_soon_as_it_is_submitted(served: Served) -> None:
     assert [view.number for view in served.jobs.views()[0]] == list(numbers) == [1]
 
 
-def test_half_a_character_of_an_output_comes_with_the_next_part(served: Served) -> None:
+def begun(served: Served) -> Path:
+    """The output of a job whose first attempt has begun."""
     served.folder.submit([SPEC])
     attempt = served.folder.attempt(1, 1)
     attempt.mkdir()
     claim = job_wire.claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, SPEC.submitted_at))
     (attempt / CLAIM).write_text(job_wire.dumps(claim))
-    output, whole = served.folder.output(1, 1), "grüße €\n".encode()
+    return served.folder.output(1, 1)
+
+
+@pytest.mark.parametrize("start", [None, 3, 10_000_000])
+def test_an_output_that_is_too_long_for_one_answer_begins_with_a_whole_line(
+    served: Served, start: int | None
+) -> None:
+    line = "grüße €\n"
+    begun(served).write_text(line * LOG_BYTES)
+    part = served.jobs.log(ALL_SEEING, 1, None, start)
+    assert part.text == line * (len(part.text) // len(line))
+    assert part.end - part.start == len(part.text.encode())
+
+
+def test_half_a_character_of_an_output_comes_with_the_next_part(served: Served) -> None:
+    output, whole = begun(served), "grüße €\n".encode()
     text, start = "", 0
     for size in range(len(whole) + 1):
         output.write_bytes(whole[:size])

@@ -6,7 +6,15 @@ import pytest
 
 from andon.cli.commands.share.cordon import cordoned_words
 from andon.cli.commands.share.leases import _memory
-from andon.cli.commands.share.who import People, UserRow, _add_present, _columns, _remarks, _user
+from andon.cli.commands.share.who import (
+    People,
+    UserRow,
+    _add_present,
+    _columns,
+    _remarks,
+    _shows_use,
+    _user,
+)
 from andon.core.history.usage import UNKNOWN_USER, UserUsage
 from andon.core.sharing.choice import Candidate, DeviceChoice
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
@@ -51,6 +59,13 @@ def test_every_dash_of_who_has_a_reason(
     found = _remarks(NODE, rows, recorded)
     assert len(found) == len(said)
     assert all(words in remark for words, remark in zip(said, found, strict=True))
+
+
+@pytest.mark.parametrize(("width", "shown"), [(100, True), (30, False)])
+def test_who_explains_no_dash_of_a_column_that_has_no_space(width: int, shown: bool) -> None:
+    rows = [UserRow("ada")]
+    assert _shows_use(rows, width, mixed=False) is shown
+    assert bool(_remarks(NODE, rows, False, shown)) is shown
 
 
 def test_who_says_on_which_gpus_a_lease_is() -> None:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from andon.cli.show.text import display_width
+from andon.cli.show.text import display_width, say
 from andon.model.device import Snapshot
 from andon.tui.keys import KEYS
+from andon.tui.page import selected
 from andon.tui.scene import Scene
 from andon.tui.screen import compose
 from andon.tui.state import Focus, ProcessChoice, Prompt, PromptKind, ShownNotice, TopView
@@ -102,6 +103,13 @@ def test_the_selected_row_is_reversed_in_the_table_that_has_the_cursor() -> None
     reversed_rows = [x for x in devices.lines[2:-1] if any("reverse" in s for _, s in x.spans)]
     assert len(reversed_rows) == 1
     assert reversed_rows[0].width == 120
+
+
+@pytest.mark.parametrize("name", ["train", "训练训练", "train " * 10])
+def test_the_selected_row_is_as_wide_as_the_screen_and_reversed(name: str) -> None:
+    row = selected(say(name, "red"), 20)
+    assert row.width == 20
+    assert [style for _, style in row.spans] == ["reverse"]
 
 
 def test_a_click_hits_what_it_looks_like() -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from andon.web.answers.texts import MOST_SIGHTS, SnapshotTexts
 from andon.web.bindings.packets import Packet, Prepared
 from tests.support import snapshots as drawn
 from tests.support.rows import rows
+from tests.support.web_parts import Parts, served
 
 NODES = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.faults(),
          drawn.office(), drawn.launched())  # fmt: skip
@@ -122,6 +124,14 @@ def test_a_name_that_is_no_text_can_be_sent() -> None:
     odd = replace(farm, host=replace(farm.host, disk=(Disk("/mnt/\udcff é", 1, 2),)))
     text = SnapshotTexts().of(odd, ALL_SEEING)
     assert json.loads(text.encode())["host"]["disk"][0]["mount"] == "/mnt/? é"
+
+
+def test_answers_with_a_name_that_is_no_text_can_be_sent(tmp_path: Path) -> None:
+    farm = drawn.farm()
+    odd = replace(farm, host=replace(farm.host, disk=(Disk("/mnt/\udcff", 1, 2),)))
+    with served(Parts(tmp_path, [odd])) as caller:
+        for path in ("/api/system", "/api/snapshots", "/api/snapshot"):
+            assert caller.get(path).status_code == 200, path
 
 
 @pytest.mark.parametrize("value", [{"a": ["é", None, 1.5]}, [], "text", 3])

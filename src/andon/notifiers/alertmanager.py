@@ -81,7 +81,8 @@ class Alertmanager:
             if notice.kind is NoticeKind.RESOLVED:
                 alert = notice.alert
                 end = notice.at if alert.resolved is None else alert.resolved
-                body = {**self._present(alert, at), "endsAt": _stamp(min(end, at))}
+                ended_at = max(min(end, at), min(_start(alert), at))
+                body = {**self._present(alert, at), "endsAt": _stamp(ended_at)}
                 ended[self._labels(alert)] = body, until
         return ended
 
@@ -89,7 +90,7 @@ class Alertmanager:
         return {
             "labels": dict(self._labels(alert)),
             "annotations": self._annotations(alert),
-            "startsAt": _stamp(alert.since if alert.fired is None else alert.fired),
+            "startsAt": _stamp(min(_start(alert), at)),
             "endsAt": _stamp(at + EXPIRES_SECONDS),
             **self._generator(),
         }
@@ -185,6 +186,11 @@ def _authorization(parts: Any) -> dict[str, str]:
         return {}
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"}
+
+
+def _start(alert: Alert) -> float:
+    """By a clock that may have been set back since: Alertmanager refuses an end before it."""
+    return alert.since if alert.fired is None else alert.fired
 
 
 def _stamp(at: float) -> str:

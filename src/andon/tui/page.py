@@ -65,7 +65,7 @@ class Page:
 
 def selected(text: Text, width: int) -> Text:
     """The line under the cursor, over the whole width."""
-    return say(text.plain.ljust(width), "reverse") if text.width <= width else text.fit(width)
+    return say(text.fit(width).pad(width).plain, "reverse")
 
 
 def plain_ascii(text: Text) -> Text:

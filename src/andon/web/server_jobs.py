@@ -14,6 +14,7 @@ from andon.host.private_files import open_regular
 from andon.model.job import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.web.answers.job_schemas import JobCounts, JobLog, JobPage, OthersWaiting
+from andon.web.answers.runs import HIDDEN_NAME
 
 if TYPE_CHECKING:
     from andon.app.jobs import Queue
@@ -22,7 +23,6 @@ FRESH_SECONDS = 0.5
 """Requests within this time share one reading of the folder."""
 MOST_LISTED = 1000
 LOG_BYTES = 64 * 1024
-HIDDEN = "hidden"
 WAITS = (JobState.WAITING, JobState.HELD, JobState.LATER)
 
 
@@ -156,8 +156,8 @@ def shown_to(sight: Sight, view: JobView) -> JobView:
     if sight.shows(view.user):
         return view
     return replace(
-        view, name=HIDDEN, command=HIDDEN, folder="", reason=None, error=None, record=None, tags=(),
-        waiting_details=(), environment={}, run=None, pid=None,
+        view, name=HIDDEN_NAME, command=HIDDEN_NAME, folder="", reason=None, error=None,
+        record=None, tags=(), waiting_details=(), environment={}, run=None, pid=None,
     )  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def _tail(path: str, start: int | None) -> tuple[int, str, int]:
         begin = max(begin, size - LOG_BYTES)
         file.seek(begin)
         content = file.read(LOG_BYTES)
-    if begin and start is None and b"\n" in content:
+    if begin and begin != start and b"\n" in content:
         cut = content.index(b"\n") + 1
         begin, content = begin + cut, content[cut:]
     decoder = getincrementaldecoder("utf-8")("replace")

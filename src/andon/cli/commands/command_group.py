@@ -1,6 +1,6 @@
-"""A command with commands of its own, each imported only when it is called."""
+"""A command with commands of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -9,8 +9,38 @@ import click
 LISTING = ("list", "ls")  # what a group does without a command
 
 
-class CommandGroup(click.Group):
-    """`commands` of a package: name → `module:attribute` in it, and its line in the overview."""
+class SuggestingGroup(click.Group):
+    """A group that says which command was meant by one that it does not have."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word, known = args[0] if args else "", self.list_commands(ctx)
+        mistaken = word and word not in known and not word.startswith("-")
+        if mistaken and not ctx.resilient_parsing:
+            meant = _meant(word, known)
+            near = "" if meant is None else f"; did you mean: {ctx.command_path}{meant}?"
+            raise click.UsageError(f"unknown command {word!r}{near}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _meant(word: str, known: Sequence[str]) -> str | None:
+    """What to add to the group's name; `show` for the name of one of those in its list."""
+    from andon.cli.commands.suggestions import near_command
+
+    if word in LISTING:
+        return ""
+    if (near := near_command(word, known, {})) is not None:
+        return f" {near}"
+    shown = "show" in known and (word == "@" or any(map(str.isdecimal, word)))
+    return f" show {word}" if shown else None
+
+
+class CommandGroup(SuggestingGroup):
+    """Its commands are imported only when they are called.
+
+    `commands` of a package: name → `module:attribute` in it, and its line in the overview.
+    """
 
     def __init__(
         self, *args: Any, package: str, commands: Mapping[str, tuple[str, str]], **more: Any
@@ -27,27 +57,6 @@ class CommandGroup(click.Group):
         module, _, attribute = self._known[cmd_name][0].partition(":")
         found: click.Command = getattr(import_module(f"{self._package}.{module}"), attribute)
         return found
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        word = args[0] if args else ""
-        if word and word not in self._known and not word.startswith("-"):
-            meant = self._meant(word)
-            near = "" if meant is None else f"; did you mean: {ctx.command_path}{meant}?"
-            raise click.UsageError(f"unknown command {word!r}{near}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def _meant(self, word: str) -> str | None:
-        """What to add to the group's name; `show` for the name of one of those in its list."""
-        from andon.cli.commands.suggestions import near_command
-
-        if word in LISTING:
-            return ""
-        if (near := near_command(word, self._known, {})) is not None:
-            return f" {near}"
-        shown = "show" in self._known and (word == "@" or any(map(str.isdecimal, word)))
-        return f" show {word}" if shown else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -25,6 +25,10 @@ _COMMANDS = re.compile(
 )
 
 
+_CELSIUS_CELL = re.compile(r"(-?\d+(?:\.\d+)?) °C(?=(?:\x1b\[[0-9;]*m)*  )")
+"""A temperature with another column behind it."""
+
+
 @lru_cache(maxsize=4096)
 def char_width(char: str) -> int:
     """How many cells one character takes: 0 for marks, 2 for East-Asian and most emoji."""
@@ -66,8 +70,11 @@ def _shown(char: str) -> bool:
 
 
 def without_unicode(text: str) -> str:
-    """The same line for a terminal that supports only ASCII."""
-    return text.translate(_WITHOUT_UNICODE).encode("ascii", "replace").decode("ascii")
+    """The same line for a terminal that supports only ASCII; columns stay where they are."""
+    plain = _CELSIUS_CELL.sub(r" \1 C", text).translate(_WITHOUT_UNICODE)
+    if plain.isascii():
+        return plain
+    return "".join(char if char.isascii() else "?" * char_width(char) for char in plain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ class TestMessage:
 
     def __init__(self, notice: Notice) -> None:
         self.notice = notice
+        self._began = time.monotonic()
         self._done = threading.Event()
         self._trouble: AndonError | None = None
 
@@ -59,7 +60,8 @@ class TestMessage:
     def wait(self, seconds: float) -> AndonError | None:
         """What went wrong, or None."""
         if not self._done.wait(seconds):
-            return Unavailable(f"no answer within {seconds:g} s", hint="it is still being retried")
+            waited = human_seconds(time.monotonic() - self._began)
+            return Unavailable(f"no answer within {waited}", hint="it may still arrive")
         return self._trouble
 
 

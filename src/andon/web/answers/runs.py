@@ -9,7 +9,7 @@ from typing import Any
 from andon.core.access.roles import Sight
 from andon.core.runs.matching import RunQuery, matches, words_of
 from andon.model.model_names import models_in_words, short_model
-from andon.model.run import RunRow, RunState
+from andon.model.run import RunKind, RunRow, RunState
 from andon.model.wire import dumps
 from andon.web.answers.run_schemas import Plain, RunChoice, RunChoices, RunEntry, RunPage
 from andon.web.answers.sights import why_hidden
@@ -17,6 +17,7 @@ from andon.web.answers.sights import why_hidden
 NO_DEVICES = "it used no GPU of this node"
 NOT_SAMPLED = "the run ended before its devices were read"
 MOST_LISTED = 100
+HIDDEN_NAME = "hidden"
 MOST_CHOICES = 100  # of a kind: a menu with more is no help
 
 
@@ -28,7 +29,7 @@ def select(sight: Sight, rows: Iterable[RunRow], query: RunQuery, search: str) -
     words = search.lower().split()
     found = [
         row
-        for row in rows
+        for row in (_named(sight, row) for row in rows)
         if matches(row, query) and (not words or _has(words_of(_shown(sight, row)), words))
     ]
     return sorted(found, key=lambda row: (-row.began, row.id))
@@ -40,6 +41,12 @@ def _has(text: str, words: Sequence[str]) -> bool:
 
 def _shown(sight: Sight, row: RunRow) -> RunRow:
     return row if sight.shows(row.user) else replace(row, command=None, note=None)
+
+
+def _named(sight: Sight, row: RunRow) -> RunRow:
+    """Without the name and tags of another's job, which the list of jobs hides too."""
+    hidden = row.kind is RunKind.JOB and not sight.shows(row.user)
+    return replace(row, name=HIDDEN_NAME, tags=()) if hidden else row
 
 
 def page_of(
@@ -60,7 +67,7 @@ def page_of(
         all=len(rows),
         offset=offset,
         limit=limit,
-        choices=choices_of(rows),
+        choices=choices_of([_named(sight, row) for row in rows]),
         whose=whose,
         note=note,
     )
@@ -87,7 +94,7 @@ def _brief(name: str) -> str:
 
 def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
     """A run as this caller sees it: without what `ps` would not show of another's process."""
-    shown = sight.shows(row.user)
+    row, shown = _named(sight, row), sight.shows(row.user)
     sampled = bool(row.samples) or (row.samples is None and row.state is RunState.RUNNING)
     telemetry = sampled and bool(row.devices)
     return RunEntry(

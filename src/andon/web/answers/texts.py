@@ -121,7 +121,7 @@ class SightTexts:
             member("devices", joined_array(devices)),
             member("faults", wire.dumps([wire.fault_to_json(one) for one in snapshot.faults])),
         )
-        return _sendable(joined_object(parts))
+        return sendable(joined_object(parts))
 
 
 class SnapshotTexts:
@@ -170,6 +170,11 @@ def joined_array(values: Iterable[str]) -> str:
     return "[" + ",".join(values) + "]"
 
 
-def _sendable(text: str) -> str:
+def dumped(value: object) -> bytes:
+    """The body of an answer."""
+    return wire.dumps(value).encode("utf-8", "replace")
+
+
+def sendable(text: str) -> str:
     """A folder name that is not valid UTF-8 must not end a connection."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

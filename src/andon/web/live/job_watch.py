@@ -6,6 +6,7 @@ from andon.core.access.roles import Sight
 from andon.model.job import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
+from andon.web.answers.texts import sendable
 from andon.web.bindings.packets import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.server_jobs import ServerJobs, counts_of, shown_to
@@ -44,4 +45,4 @@ class JobWatch:
             shown = [to_json(shown_to(sight, view)) for view in changed[:MOST_EVENTS]]
             whole = len(changed) <= MOST_EVENTS
             value = {"jobs": shown, "gone": gone[:MOST_EVENTS], "whole": whole, "paused": paused}
-            await emit("job", Prepared(dumps({**value, "counts": counts})), JOBS, sight)
+            await emit("job", Prepared(sendable(dumps({**value, "counts": counts}))), JOBS, sight)

@@ -10,6 +10,7 @@ from andon.errors import AndonError
 from andon.model.run import RunState
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
+from andon.web.answers.texts import sendable
 from andon.web.bindings.packets import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.server_runs import ServerRuns
@@ -66,7 +67,7 @@ class RunWatch:
             return
         self._told[run] = told
         for sight, update in found.updates.items():
-            await emit("run", Prepared(dumps(to_json(update))), f"run {run}", sight)
+            await emit("run", Prepared(sendable(dumps(to_json(update)))), f"run {run}", sight)
 
     async def _publish_list(self, sights: Collection[Sight], emit: Emit) -> None:
         """The page asks again: what it shows depends on its search and its filters."""

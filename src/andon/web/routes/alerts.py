@@ -34,6 +34,7 @@ from andon.web.answers.alert_requests import (
     SilenceRequest,
 )
 from andon.web.answers.rule_page import RuleContext, rule_to_json
+from andon.web.answers.texts import dumped
 from andon.web.transport.auth import add_notes, caller_of, sight_in
 
 if TYPE_CHECKING:
@@ -264,4 +265,4 @@ def _refuse(request: Request, action: Action, by: str) -> None:
 
 
 def _json(value: wire.Json) -> Response:
-    return Response(wire.dumps(value), media_type="application/json")
+    return Response(dumped(value), media_type="application/json")

@@ -26,7 +26,7 @@ from andon.web.answers.description import PROBLEMS
 from andon.web.answers.health import HealthPart, health
 from andon.web.answers.sights import all_seen_by, narrowed, seen_by
 from andon.web.answers.single_flight import SingleFlight
-from andon.web.answers.texts import SnapshotTexts
+from andon.web.answers.texts import SnapshotTexts, dumped
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.estimates import estimate_routes
@@ -172,7 +172,7 @@ def _devices(router: APIRouter, state: AppState) -> None:
 
         def made() -> bytes:
             shown = all_seen_by(sight, past)
-            return wire.dumps({"items": [wire.snapshot_to_json(one) for one in shown]}).encode()
+            return dumped({"items": [wire.snapshot_to_json(one) for one in shown]})
 
         key = ("snapshots", past[-1].at, sight)
         return sent(
@@ -319,10 +319,6 @@ def _uuid(state: AppState, name: str) -> str:
 
 def _json(value: wire.Json) -> Response:
     return sent(dumped(value))
-
-
-def dumped(value: wire.Json) -> bytes:
-    return wire.dumps(value).encode("utf-8")
 
 
 def sent(body: bytes) -> Response:

@@ -26,6 +26,7 @@ from andon.web.answers.schemas import (
     Recent,
     Usage,
 )
+from andon.web.answers.texts import dumped
 from andon.web.routes.api import (
     DAY_SECONDS,
     ERRORS,
@@ -33,7 +34,6 @@ from andon.web.routes.api import (
     DeviceName,
     Moment,
     device_uuid,
-    dumped,
     sent,
 )
 from andon.web.server_history import METRICS

@@ -8,8 +8,8 @@ from andon.core.access.roles import Action, refusal_for
 from andon.errors import Unavailable
 from andon.model.job import JobState
 from andon.model.shapes import to_json
-from andon.model.wire import dumps
 from andon.web.answers.job_schemas import JobCancelled, JobsQueued
+from andon.web.answers.texts import dumped
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.server_jobs import MOST_LISTED
@@ -98,7 +98,7 @@ def _there(jobs: "ServerJobs | None") -> "ServerJobs":
 
 
 def _json(value: Any) -> bytes:
-    return dumps(to_json(value)).encode()
+    return dumped(to_json(value))
 
 
 def _sent(body: bytes) -> Response:

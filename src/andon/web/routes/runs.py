@@ -13,8 +13,8 @@ from andon.core.runs.matching import RunQuery
 from andon.errors import Denied, Unavailable
 from andon.model.run import RunState
 from andon.model.shapes import to_json
-from andon.model.wire import dumps
 from andon.web.answers.runs import MOST_LISTED
+from andon.web.answers.texts import dumped
 from andon.web.history_reader import HistoryReader
 from andon.web.transport.auth import sight_in
 
@@ -108,7 +108,7 @@ def _there(runs: "ServerRuns | None") -> "ServerRuns":
 
 
 def _json(value: Any) -> bytes:
-    return dumps(to_json(value)).encode()
+    return dumped(to_json(value))
 
 
 def _sent(body: bytes) -> Response:

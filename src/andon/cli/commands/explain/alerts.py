@@ -10,6 +10,7 @@ import click
 
 from andon.cli import alert_source
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
+from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.watch.status import NO_DEVICE, as_json_text
 from andon.cli.options import (
     DEVICE_FORMS,
@@ -69,7 +70,7 @@ _DEVICE_LIKE = re.compile(r"(?![a-z_]+@)\S*\d\S*")
 """A word with a digit, as no command has; `thermal@3` is an alert."""
 
 
-class DeviceGroup(click.Group):
+class DeviceGroup(SuggestingGroup):
     """A group of commands that also takes devices as arguments: `andon alerts 3 --json`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

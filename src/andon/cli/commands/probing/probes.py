@@ -2,6 +2,7 @@
 
 import click
 
+from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal
@@ -10,7 +11,7 @@ from andon.engine.probing.shelf import kept_probes
 from andon.errors import Gone
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=SuggestingGroup, invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print andon.probes/1.")
 @shared
 @click.pass_context

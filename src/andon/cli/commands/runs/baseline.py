@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.runs.opened import (
     LocalRuns,
     complete_run,
@@ -42,7 +43,7 @@ def tolerance(text: str | float) -> float:
     raise click.BadParameter(f"{str(text)[:40]!r} is not a share (use 5%)")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=SuggestingGroup, invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print andon.baselines/1.")
 @shared
 @click.pass_context

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from andon.cli import snapshot_source
+from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.render import paragraph
@@ -18,7 +19,7 @@ from andon.errors import Unavailable
 SCHEMA = "andon.settings/1"
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=SuggestingGroup, invoke_without_command=True)
 @shared
 @click.pass_context
 def config(context: click.Context) -> int | None:

@@ -23,7 +23,7 @@ from andon.cli.moments import moment
 from andon.cli.options import chosen, elsewhere, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
-from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.table import TableColumn, TableRow, choose, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.show.waiting import queue_line
 from andon.cli.snapshot_source import narrowed, take_snapshot
@@ -36,6 +36,7 @@ from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, unread_words
 from andon.units import human_bytes
 
+USE_RANK = 2  # of the columns that come from the history
 NOT_KNOWN = "Who uses the devices now is not known."
 
 
@@ -134,7 +135,9 @@ def who(
     people.add_past(past)
     rows, code = people.rows(), exit_code(snapshot)
     unknown = _unknown(snapshot) if code else None
-    remarks = _remarks(shown, rows, past.recorded)
+    mixed = not snapshot.simulated
+    dashed = form is not None or _shows_use(rows, terminal.width, mixed)
+    remarks = _remarks(shown, rows, past.recorded, dashed)
     if form is not None:
         notes = (*([unknown] if unknown else ()), *remarks, *runs.notes)
         told = WhoTold(shown, since, past, rows, notes, unknown)
@@ -142,7 +145,7 @@ def who(
         return code
     if unreal(snapshot):
         terminal.say(say(f" {unreal(snapshot)} ", "bold reverse"))
-    for text in _lines(rows, unknown, terminal.width, mixed=not snapshot.simulated):
+    for text in _lines(rows, unknown, terminal.width, mixed):
         terminal.say(text)
     for place in leases.waiting:
         terminal.say(say(queue_line(place, leases.at), "dim"))
@@ -214,10 +217,20 @@ def _report(told: WhoTold, form: str, terminal: Terminal, plain: bool) -> str:
     return as_document(group_usage.group_document(group), form, terminal, plain)
 
 
-def _remarks(snapshot: Snapshot, rows: list[UserRow], recorded: bool) -> list[str]:
-    """Why there are dashes, and what is not known."""
+def _shows_use(rows: list[UserRow], width: int, mixed: bool) -> bool:
+    """Whether the table has space for any of the columns that the history fills."""
+    shown = choose(_columns(mixed), [TableRow(person) for person in rows], width)
+    return any(column.rank == USE_RANK for column in shown)
+
+
+def _remarks(
+    snapshot: Snapshot, rows: list[UserRow], recorded: bool, dashed: bool = True
+) -> list[str]:
+    """Why there are dashes, and what is not known; `dashed`: whether the use is shown at all."""
     out = []
-    if rows and not recorded:
+    if not dashed:
+        pass
+    elif rows and not recorded:
         out.append("– GPU hours, energy, idle: nothing is recorded here (andon serve records it)")
     elif any(person.usage is None for person in rows):
         out.append("– GPU hours, energy, idle: nothing recorded of this user in this time")
@@ -259,9 +272,9 @@ def _columns(mixed: bool) -> tuple[TableColumn[UserRow], ...]:
         TableColumn("GPU", lambda p: say(",".join(p.devices) or "none")),
         TableColumn("MEMORY", lambda p: say(human_bytes(p.memory_bytes)), right=True),
         TableColumn("LEASES", lambda p: say(" ".join(p.held) or "none"), rank=1, elastic=6),
-        TableColumn("GPU HOURS", _hours, rank=2, right=True),
-        TableColumn("ENERGY", _energy, rank=2, right=True),
-        TableColumn("IDLE", _idle, rank=2, right=True),
+        TableColumn("GPU HOURS", _hours, rank=USE_RANK, right=True),
+        TableColumn("ENERGY", _energy, rank=USE_RANK, right=True),
+        TableColumn("IDLE", _idle, rank=USE_RANK, right=True),
     )
 
 

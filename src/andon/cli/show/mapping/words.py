@@ -48,8 +48,8 @@ def summary_words(result: MapResult) -> str:
     progress = result.progress
     text = f"{progress.done} of {progress.total} items done in {measured_seconds(progress.seconds)}"
     text += f" on {where(result.used)}" if result.used else ""
-    if progress.per_second is not None:
-        text += f" ({rate(progress.per_second)})"
+    if progress.done and progress.seconds > 0:
+        text += f" ({rate(progress.done / progress.seconds)})"
     if progress.failed:
         text += f"; {progress.failed} failed"
     rest = progress.total - progress.ended

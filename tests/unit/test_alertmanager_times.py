@@ -1,0 +1,35 @@
+"""The times that Alertmanager gets: it refuses an alert that ends before it starts."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from andon.core.notifying.messages import MessageContext
+from andon.core.settings.alerts import NotifierSettings
+from andon.model.alert import NoticeKind
+from andon.notifiers.alertmanager import Alertmanager
+from andon.testing.notices import HOT, berlin, notice
+
+
+class Posted(Alertmanager):
+    """Keeps what would be sent."""
+
+    def _post(self, payload: Sequence[dict[str, Any]]) -> None:
+        self.payload = payload
+
+
+@pytest.mark.parametrize("kind", [NoticeKind.FIRING, NoticeKind.RESOLVED])
+@pytest.mark.parametrize("set_back", [0.0, 7200.0])
+def test_an_alert_does_not_end_before_it_starts_if_the_clock_is_set_back(
+    kind: NoticeKind, set_back: float
+) -> None:
+    settings = NotifierSettings("am", "alertmanager", url="http://127.0.0.1:1")
+    posted = Posted(settings, MessageContext("node7", berlin))
+    began = time.time() + set_back
+    alert = replace(HOT, since=began, fired=began, resolved=began - 5 - set_back)
+    posted.send([notice(alert, kind)], ())
+    (sent,) = posted.payload
+    assert sent["startsAt"] <= sent["endsAt"]
