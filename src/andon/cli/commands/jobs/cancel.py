@@ -25,14 +25,17 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
 
     choices = chosen()
     queue = open_queue(choices, wake=False)
-    stopping, code = [], 0
+    outcomes, code = [], 0
     for facts in meant_jobs(queue, jobs):
+        standing = queue.standings[facts.spec.number]
         try:
-            outcome = acts.cancel(queue.folder, facts, queue.standings[facts.spec.number])
+            outcomes.append((facts, acts.cancel(queue.folder, facts, standing, settle=False)))
         except AndonError as error:  # the others are cancelled all the same
             report(error)
             code = error.exit_code
-            continue
+    queue.folder.settle(facts.spec.number for facts, _ in outcomes)
+    stopping = []
+    for facts, outcome in outcomes:
         if outcome is acts.CancelOutcome.STOPPING:
             stopping.append(facts)
         elif outcome is acts.CancelOutcome.ENDED:
