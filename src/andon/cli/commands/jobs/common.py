@@ -66,8 +66,8 @@ def wait_settled(
     changed: Callable[["JobView"], None] | None = None,
     each: Callable[[], None] = lambda: None,
 ) -> list[int]:
-    """Until all of these have ended or are held; those that were deleted before. `changed` is called with each that changes, `each`
-    at every poll: what it raises ends the wait."""
+    """Until all of these have ended or are held; returns those that were deleted before. `changed`
+    is called with each that changes, `each` at every poll: what it raises ends the wait."""
     from andon.app.jobs import start_dispatcher
     from andon.model.job import JobState
 
