@@ -216,3 +216,20 @@ def test_an_output_faster_than_it_is_shortened_costs_no_memory(
         assert int(peak) < 60_000, "kB"
         assert signal_group(last.claim, signal.SIGKILL)
         wait_for(lambda: not output.exists(), LONG)  # it has ended without anywhere to write
+
+
+def test_a_job_that_is_deleted_while_it_is_waited_for_has_not_succeeded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from andon.engine.jobs.starting import is_dispatched
+
+    with cleaned(settle(monkeypatch, tmp_path)) as folder:
+        folder.pause()
+        folder.submit([here_spec(("true",), DeviceRequest(), simulate=1, git=False)])
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", "andon", "jobs", "wait", "1"], stderr=subprocess.PIPE, text=True
+        )
+        wait_for(lambda: is_dispatched(folder), LONG)  # by the one that waits
+        shutil.rmtree(folder.job(1))
+        _, said = waiting.communicate(timeout=LONG)
+    assert (waiting.returncode, "job 1 was deleted meanwhile" in said) == (5, True), said

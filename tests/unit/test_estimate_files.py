@@ -176,7 +176,7 @@ def _broken() -> dict[str, tuple[bytes, str]]:
         "a.json": (b"\xff\xfe{", "not"),
         "b.json": (b"[]", "not a table"),
         "c.json": (b"{" + b'"a":' * 3, "not JSON at offset"),
-        "d.json": (b" " * (2 << 20), "file too large"),
+        "d.json": (b" " * (2 << 20), "has more than 1 MiB"),
     }  # fmt: skip
 
 
@@ -210,6 +210,18 @@ def test_what_is_no_file_is_one_sentence(tmp_path: Path) -> None:
     }.items():  # fmt: skip
         with pytest.raises(AndonError, match=words):
             model_facts(word, {})
+
+
+def test_an_index_that_would_take_much_memory_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors.index.json"
+    for content, words in (
+        (b'{"weight_map":{}}' + b" " * (12 << 20), "has more than 12 MiB"),
+        (b'{"weight_map":[' + b"[]," * 20_000 + b"[]]}", "more than 10,000 tables and lists"),
+    ):
+        write(path, content)
+        with pytest.raises(AndonError) as found:
+            model_facts(str(tmp_path), {})
+        assert words in found.value.reason
 
 
 def test_an_index_may_not_leave_its_folder(tmp_path: Path) -> None:

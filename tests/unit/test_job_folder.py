@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from andon.core.jobs.order import order_key
 from andon.core.jobs.states import standings
 from andon.engine.jobs import found_jobs
+from andon.engine.jobs.acts import CancelOutcome, cancel
 from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.job_index import facts_from_row, index_text, indexed, read_index
 from andon.engine.jobs.scanning import Scanner
 from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.host.private_files import open_regular
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,
@@ -112,7 +114,7 @@ def test_numbers_are_given_once(folder: JobsFolder) -> None:
     taken: list[int] = []
 
     def take() -> None:
-        taken.extend(folder.allocate() for _ in range(50))
+        taken.extend(folder.submit([plain()])[0].number for _ in range(50))
 
     threads = [threading.Thread(target=take) for _ in range(4)]
     for thread in threads:
@@ -121,9 +123,44 @@ def test_numbers_are_given_once(folder: JobsFolder) -> None:
         thread.join()
     assert sorted(taken) == list(range(1, 201))
     (folder.path / "counter").unlink()
-    assert folder.allocate() == 201
+    assert folder.submit([plain()])[0].number == 201
     (folder.path / "counter").write_text("nonsense")
-    assert folder.allocate() == 202
+    assert folder.submit([plain()])[0].number == 202
+
+
+def test_a_large_array_writes_the_counter_once(
+    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time costs a write to the disk: ext4 makes a truncated file last."""
+    written: list[str] = []
+
+    def opened(path: Path, *args: Any, **named: Any) -> int:
+        written.append(path.name)
+        return open_regular(path, *args, **named)
+
+    monkeypatch.setattr("andon.engine.jobs.folder.open_regular", opened)
+    folder.submit(plain(array=ArrayPlace(0, index, 9)) for index in range(9))
+    assert written == ["counter"]
+    assert (folder.path / "counter").read_text() == "10\n"
+    (folder.path / "counter").write_text("50\n")  # by another, while an array was written
+    folder._count_from(20)
+    assert (folder.path / "counter").read_text() == "50\n"
+
+
+def test_many_notes_are_settled_together(
+    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.submit([plain(), plain()])
+    settled: list[str] = []
+    monkeypatch.setattr(
+        "andon.engine.jobs.folder.sync_folder", lambda path: settled.append(path.name)
+    )
+    known = standings(Scanner(folder).scan().values(), AT)
+    for number, facts in Scanner(folder).scan().items():
+        assert cancel(folder, facts, known[number], settle=False) is CancelOutcome.CANCELLED
+    assert settled == []
+    folder.settle((1, 2))
+    assert settled == ["1", "2"]
 
 
 def test_an_array_has_the_number_of_its_first_job(folder: JobsFolder) -> None:

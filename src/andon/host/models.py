@@ -3,6 +3,7 @@
 Nothing is downloaded, only headers are read, and only from regular files.
 """
 
+import errno
 import json
 import os
 import re
@@ -35,7 +36,8 @@ from andon.host.private_files import open_regular, read_regular
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"
 SAFETENSORS, GGUF = ".safetensors", ".gguf"
-MOST_JSON_BYTES = 64 * 1024 * 1024
+MOST_INDEX_BYTES = 12 * 1024 * 1024
+MOST_INDEX_TABLES = 10_000  # each takes many times its two bytes when it is read
 MOST_CONFIG_BYTES = 1024 * 1024
 MOST_FILES = 2000
 MOST_NOTES = 3
@@ -182,8 +184,17 @@ def _listed(folder: Path, suffix: str) -> list[Path]:
     return [Path(entry.path) for entry in found]
 
 
-def _json(path: Path, most: int) -> object:
-    content = read_regular(path, most, follow=True)
+def _json(path: Path, most: int, most_tables: int | None = None) -> object:
+    try:
+        content = read_regular(path, most, follow=True)
+    except OSError as exc:
+        if exc.errno != errno.EFBIG:
+            raise
+        raise Invalid(
+            f"{path} has more than {most >> 20} MiB", hint="no model needs as much in this file"
+        ) from exc
+    if most_tables is not None and content.count(b"{") + content.count(b"[") > most_tables:
+        raise Invalid(f"{path} has more than {most_tables:,} tables and lists")
     try:
         return json.loads(content)
     except UnicodeDecodeError as exc:
@@ -211,7 +222,7 @@ def _config_beside(path: Path) -> ModelFacts | None:
 def _indexed(folder: Path) -> ModelFacts:
     """A model in several files; those that are missing are counted by the index."""
     path = folder / INDEX
-    total, names = index_of(_json(path, MOST_JSON_BYTES), str(path))
+    total, names = index_of(_json(path, MOST_INDEX_BYTES, MOST_INDEX_TABLES), str(path))
     files = [folder / name for name in names]
     missing = [file for file in files if not file.exists()]
     about = _config_in(folder)

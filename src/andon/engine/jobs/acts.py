@@ -26,8 +26,11 @@ class CancelOutcome(StrEnum):
     STOPPING = "stopping"  # its command was asked to end
 
 
-def cancel(folder: JobsFolder, facts: JobFacts, standing: Standing) -> CancelOutcome:
-    """Never starts it again, and asks a running one to end.
+def cancel(
+    folder: JobsFolder, facts: JobFacts, standing: Standing, settle: bool = True
+) -> CancelOutcome:
+    """Never starts it again, and asks a running one to end. Without `settle`, the caller settles
+    many jobs at once before it says that they are cancelled.
 
     The note is written first, and the supervisor reads it after the claim: one of the two sees the
     other.
@@ -36,7 +39,7 @@ def cancel(folder: JobsFolder, facts: JobFacts, standing: Standing) -> CancelOut
         return CancelOutcome.ENDED
     number = facts.spec.number
     try:
-        folder.note(number, CANCELLED, JobNote(standing.attempt, time.time(), _me()))
+        folder.note(number, CANCELLED, JobNote(standing.attempt, time.time(), _me()), settle)
     except (Denied, Unavailable):
         # A job that fills the disk can be stopped all the same: its end has its space.
         last = facts.last

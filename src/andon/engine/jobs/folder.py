@@ -104,8 +104,9 @@ def write_draft(folder: Path, name: str, text: str, sync: bool = True) -> Path:
     return draft
 
 
-def write_whole(folder: Path, name: str, text: str, sync: bool = True) -> None:
-    """A file appears under its name only when all of it is on the disk."""
+def write_whole(folder: Path, name: str, text: str, sync: bool = True, settle: bool = True) -> None:
+    """A file appears under its name only when all of it is on the disk. Without `settle` the name
+    may not outlast a power failure."""
     draft = write_draft(folder, name, text, sync)
     try:
         draft.rename(folder / name)
@@ -113,7 +114,7 @@ def write_whole(folder: Path, name: str, text: str, sync: bool = True) -> None:
         with suppress(OSError):
             draft.unlink()
         raise
-    if sync:
+    if sync and settle:
         sync_folder(folder)
 
 
@@ -146,9 +147,9 @@ class JobsFolder:
 
     # Writing.
 
-    def allocate(self) -> int:
-        """The next free number; making its folder decides between two that ask at once."""
-        number = self._next_number()
+    def _make_next(self, number: int) -> int:
+        """The first free number from this one on; making its folder decides between two that ask
+        at once."""
         for _ in range(MOST_TRIES):
             try:
                 self.job(number).mkdir(mode=0o700)
@@ -157,24 +158,36 @@ class JobsFolder:
                 continue
             except OSError as exc:
                 raise unwritable(self.path, exc) from exc
-            with suppress(OSError):  # only a hint for the next one
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-                descriptor = open_regular(self.path / COUNTER, flags)
-                os.write(descriptor, f"{number + 1}\n".encode())
-                os.close(descriptor)
             return number
         raise Unavailable(f"no free number for a job in {self.path}")
 
     def _next_number(self) -> int:
-        with suppress(OSError, ValueError):
-            said = int(read_regular(self.path / COUNTER, 64))
-            if 1 <= said <= job_spec_wire.MOST_JOBS:
-                return said
+        if said := self._counter():
+            return said
         try:
             names = os.listdir(self.path)  # noqa: PTH208 - names alone
         except OSError as exc:
             raise unwritable(self.path, exc) from exc
         return max((int(name) for name in names if is_number(name)), default=0) + 1
+
+    def _counter(self) -> int:
+        """0 where it says nothing: it is only a hint."""
+        with suppress(OSError, ValueError):
+            said = int(read_regular(self.path / COUNTER, 64))
+            if 1 <= said <= job_spec_wire.MOST_JOBS:
+                return said
+        return 0
+
+    def _count_from(self, number: int) -> None:
+        """Once per submission: ext4 writes a truncated file to the disk when it is closed, which
+        took most of the time of a large array."""
+        if self._counter() >= number:  # somebody else's, meanwhile
+            return
+        with suppress(OSError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            descriptor = open_regular(self.path / COUNTER, flags)
+            os.write(descriptor, f"{number}\n".encode())
+            os.close(descriptor)
 
     def submit(self, specs: Iterable[JobSpec]) -> list[JobSpec]:
         """Write new jobs and return them with their numbers; all of them or none.
@@ -185,8 +198,9 @@ class JobsFolder:
         made: list[JobSpec] = []
         drafts: list[Path] = []
         try:
+            number = 0
             for spec in specs:
-                number = self.allocate()
+                number = self._make_next(number + 1 if made else self._next_number())
                 array = spec.array
                 if array is not None:
                     first = made[0].number if made else number
@@ -196,6 +210,7 @@ class JobsFolder:
                 if array is None or number == array.id:  # its elements differ by their index alone
                     _check_readable(text)
                 drafts.append(write_draft(self.job(number), JOB, text))
+            self._count_from(number + 1)
             for draft in drafts:
                 os.rename(draft, draft.parent / JOB)  # noqa: PTH104 - many times
         except BaseException as exc:
@@ -205,8 +220,7 @@ class JobsFolder:
                 raise unwritable(self.path, exc) from exc
             raise
         with suppress(KeyboardInterrupt):  # they are queued
-            for draft in drafts:
-                sync_folder(draft.parent)
+            self.settle(spec.number for spec in made)
         sync_folder(self.path)
         self.ring()
         return made
@@ -231,16 +245,22 @@ class JobsFolder:
                 if folder.stat().st_mtime < before and not (folder / JOB).exists():
                     self._discard(int(name))
 
-    def note(self, number: int, name: str, note: "JobNote") -> None:
-        """Write `cancelled`, `again` or `expired`."""
+    def note(self, number: int, name: str, note: "JobNote", settle: bool = True) -> None:
+        """Write `cancelled`, `again` or `expired`; `settle` comes later where it is False."""
         from andon.model.job import wire as job_wire
 
-        self.small(number, name, job_spec_wire.dumps(job_wire.note_to_json(note)))
+        self.small(number, name, job_spec_wire.dumps(job_wire.note_to_json(note)), settle)
 
-    def small(self, number: int, name: str, text: str) -> None:
+    def settle(self, numbers: Iterable[int]) -> None:
+        """Make the names of files in these jobs last. Many jobs at once take a file system one
+        commit for all of them, and not one for each."""
+        for number in numbers:
+            sync_folder(self.job(number))
+
+    def small(self, number: int, name: str, text: str, settle: bool = True) -> None:
         """Write a small file of a job whole, and let a dispatcher know."""
         try:
-            write_whole(self.job(number), name, text + "\n")
+            write_whole(self.job(number), name, text + "\n", settle=settle)
         except FileNotFoundError as exc:
             raise Gone(f"there is no job {number}") from exc
         except OSError as exc:

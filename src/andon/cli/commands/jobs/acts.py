@@ -8,11 +8,11 @@ import click
 from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.common import (
     JOB_FORMS,
-    exit_code,
     job_words,
     meant_jobs,
     open_queue,
     wait_settled,
+    worst_code,
 )
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
@@ -59,8 +59,7 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
             several = len(numbers) > 1
             raise TimedOut(f"{'not all jobs have' if several else 'the job has not'} ended in time")
 
-    wait_settled(queue, numbers, each=late)
-    return max((exit_code(view) for view in queue.views(numbers)), default=0)
+    return worst_code(queue, numbers, wait_settled(queue, numbers, each=late))
 
 
 def _acting(name: str, about: str, done: str) -> click.Command:

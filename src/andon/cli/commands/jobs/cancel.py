@@ -2,7 +2,13 @@
 
 import click
 
-from andon.cli.commands.jobs.common import JOB_FORMS, job_words, meant_jobs, open_queue
+from andon.cli.commands.jobs.common import (
+    JOB_FORMS,
+    deleted_meanwhile,
+    job_words,
+    meant_jobs,
+    open_queue,
+)
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import notice, report
 from andon.errors import AndonError
@@ -25,14 +31,17 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
 
     choices = chosen()
     queue = open_queue(choices, wake=False)
-    stopping, code = [], 0
+    outcomes, code = [], 0
     for facts in meant_jobs(queue, jobs):
+        standing = queue.standings[facts.spec.number]
         try:
-            outcome = acts.cancel(queue.folder, facts, queue.standings[facts.spec.number])
+            outcomes.append((facts, acts.cancel(queue.folder, facts, standing, settle=False)))
         except AndonError as error:  # the others are cancelled all the same
             report(error)
             code = error.exit_code
-            continue
+    queue.folder.settle(facts.spec.number for facts, _ in outcomes)
+    stopping = []
+    for facts, outcome in outcomes:
         if outcome is acts.CancelOutcome.STOPPING:
             stopping.append(facts)
         elif outcome is acts.CancelOutcome.ENDED:
@@ -44,12 +53,15 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
     for facts in [] if no_wait else stopping:
         seconds = facts.spec.grace_seconds + SLACK_SECONDS
         ended = acts.wait_for_end(queue.folder, facts.spec.number, seconds)
-        left = () if ended is None else acts.left_over(ended)
+        left = acts.left_over(facts if ended is None else ended)
         if left:
             pids = ", ".join(map(str, left))
-            holds = ", ".join(ended.last.claim.labels) if ended and ended.last else "?"
+            last = (ended or facts).last
+            holds = ", ".join(last.claim.labels) if last else "?"
             notice(f"job {facts.spec.label}: pid {pids} still runs and holds GPU {holds}", choices)
             code = 1
+        elif ended is None:
+            code = deleted_meanwhile(facts.spec.label)
         else:
             notice(f"job {facts.spec.label} cancelled", choices)
     wake(queue.folder)

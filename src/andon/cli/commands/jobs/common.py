@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_job
-from andon.cli.terminal import Choices, notice
+from andon.cli.terminal import Choices, notice, report
+from andon.errors import Gone
 
 if TYPE_CHECKING:
     from andon.app.jobs import Queue
@@ -64,13 +65,13 @@ def wait_settled(
     numbers: Iterable[int],
     changed: Callable[["JobView"], None] | None = None,
     each: Callable[[], None] = lambda: None,
-) -> None:
-    """Until all of these have ended or are held. `changed` is called with each that changes, `each`
-    at every poll: what it raises ends the wait."""
+) -> list[int]:
+    """Until all of these have ended or are held; returns those that were deleted before. `changed`
+    is called with each that changes, `each` at every poll: what it raises ends the wait."""
     from andon.app.jobs import start_dispatcher
     from andon.model.job import JobState
 
-    left = set(numbers)
+    left, deleted = set(numbers), []
     seen: dict[int, str] = {}
     rung, looked = -1, 0.0
     while left:
@@ -80,6 +81,8 @@ def wait_settled(
             queue.refresh()
             for number in sorted(left):
                 found = queue.standings.get(number)
+                if found is None:
+                    deleted.append(number)
                 if found is None or found.state.is_settled or found.state is JobState.HELD:
                     left.discard(number)
                 if changed is not None and found is not None and seen.get(number) != found.state:
@@ -90,6 +93,20 @@ def wait_settled(
         if left:
             each()
             time.sleep(POLL_SECONDS)
+    return deleted
+
+
+def worst_code(queue: "Queue", numbers: Sequence[int], deleted: Sequence[int]) -> int:
+    """Of jobs that were waited for; how one ended that was deleted meanwhile is not known."""
+    codes = [exit_code(view) for view in queue.views(numbers)]
+    return max([*codes, *(deleted_meanwhile(str(number)) for number in deleted)], default=0)
+
+
+def deleted_meanwhile(label: str) -> int:
+    """Report it; the exit code."""
+    error = Gone(f"job {label} was deleted meanwhile: how it ended is not known")
+    report(error)
+    return error.exit_code
 
 
 @contextmanager

@@ -288,14 +288,13 @@ def _waited(choices: Choices, label: str) -> int:
 
 
 def wait_for_end(choices: Choices, number: str) -> int:
-    from andon.cli.commands.jobs.common import exit_code, meant_jobs, open_queue, wait_settled
+    from andon.cli.commands.jobs.common import meant_jobs, open_queue, wait_settled, worst_code
 
     queue = open_queue(choices)
     numbers = [facts.spec.number for facts in meant_jobs(queue, [number])]
-    wait_settled(queue, numbers)
-    codes = [exit_code(view) for view in queue.views(numbers)]
+    deleted = wait_settled(queue, numbers)
     for view in queue.views(numbers):
         if view.error:
             sys.stdout.flush()
             notice(f"job {view.label} {view.state.words}: {view.error}", choices)
-    return max(codes, default=0)
+    return worst_code(queue, numbers, deleted)
