@@ -1,4 +1,4 @@
-"""The latest snapshot with places: the one read for them, until the feed has a later one."""
+"""Snapshots that are kept: the latest with places, and those of the last minutes."""
 
 import time
 from types import SimpleNamespace
@@ -6,7 +6,10 @@ from typing import Any, cast
 
 import pytest
 
+from andon.core.settings.resolution import Settings
+from andon.engine.sampling.bus import Bus
 from andon.engine.sampling.placed_feed import OVERTAKEN_SECONDS, PlacedFeed
+from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.model.device import Snapshot
 
 
@@ -33,3 +36,12 @@ def test_the_later_one_is_shown_whatever_the_clock_is_set_to(
     placed.latest()
     now[0] = 60.0
     assert placed.latest().node == shown
+
+
+def test_after_the_clock_was_set_back_the_past_begins_anew() -> None:
+    bus = Bus()
+    feed = SnapshotFeed(bus.subscribe(0.05, False, 64), Settings(), lambda: None, past_snapshots=9)
+    for number, at in enumerate((1000.0, 1001.0, 400.0, 401.0)):
+        bus.publish(Snapshot("n", at), float(number))
+    feed.close()
+    assert [one.at for one in feed.past()] == [400.0, 401.0]
