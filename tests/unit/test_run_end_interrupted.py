@@ -1,4 +1,4 @@
-"""Ctrl-C while a run of a program is being ended."""
+"""How a run of a program is ended: after Ctrl-C, and when the clock was set meanwhile."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +16,7 @@ class Interrupted:
     begin, is_own, ended = SimpleNamespace(id="bcdfghjk", rank=None), True, None
 
     def __init__(self) -> None:
-        self.outcomes: list[RunState] = []
+        self.outcomes: list[RunOutcome] = []
         self._readings = 0
 
     def strains(self) -> list[Any]:
@@ -31,7 +31,7 @@ class Interrupted:
             raise KeyboardInterrupt
 
     def end(self, outcome: RunOutcome, oom: object) -> None:
-        self.outcomes.append(outcome.state)
+        self.outcomes.append(outcome)
 
 
 def test_it_is_ended_when_the_program_exits() -> None:
@@ -42,4 +42,15 @@ def test_it_is_ended_when_the_program_exits() -> None:
         run.end()
     recording._at_exit()
     recording._at_exit()
-    assert recorder.outcomes == [RunState.SUCCEEDED]
+    assert [one.state for one in recorder.outcomes] == [RunState.SUCCEEDED]
+
+
+def test_its_duration_is_measured_on_a_clock_that_no_one_sets() -> None:
+    run, recorder = recording.run("training", quiet=True), Interrupted()
+    recorder._readings = 1
+    run._recorder = cast("RunRecorder", recorder)
+    run._began = recording.steady_seconds() - 9.0
+    run.end()
+    (outcome,) = recorder.outcomes
+    assert outcome.duration_seconds is not None
+    assert 9.0 <= outcome.duration_seconds < 60.0
