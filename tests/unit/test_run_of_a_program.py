@@ -1,11 +1,13 @@
-"""How a run of a program is ended: after Ctrl-C, and when the clock was set meanwhile."""
+"""A run of a program begins and ends whatever happens around it."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from andon import recording
+from andon.app.runs import remember
 from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.model.run import RunState
 
@@ -54,3 +56,12 @@ def test_its_duration_is_measured_on_a_clock_that_no_one_sets() -> None:
     (outcome,) = recorder.outcomes
     assert outcome.duration_seconds is not None
     assert 9.0 <= outcome.duration_seconds < 60.0
+
+
+def test_a_record_beside_a_program_whose_folder_was_removed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    remember(Path("records/run.jsonl"))
