@@ -123,6 +123,7 @@ class RecordedRun:
         self._items = ItemBook()
         self._recorder: RunRecorder | None = None
         self._token: Token[str | None] | None = None
+        self._began = 0.0
 
     @property
     def id(self) -> str | None:
@@ -158,6 +159,7 @@ class RecordedRun:
             raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
         snapshot = library.shared().once(hasty=True)
         recorder = self._recorder = self._open(snapshot)
+        self._began = steady_seconds()
         recorder.start(functools.partial(find_facts, None))
         remember(recorder.path)
         _open.add(self)
@@ -263,7 +265,8 @@ class RecordedRun:
         if state is RunState.DEVICE_OUT_OF_MEMORY:
             oom = memory_numbers(said, strains, growth)
         reported_by = None if oom is None else oom.reported_by
-        recorder.end(RunOutcome(state, code, None, message, reported_by), oom)
+        lasted = steady_seconds() - self._began
+        recorder.end(RunOutcome(state, code, None, message, reported_by, lasted), oom)
         _open.discard(self)  # only now: if Ctrl-C interrupts this, it is ended at exit
         self._say_used(recorder)
 
@@ -350,6 +353,12 @@ def _why_no_device(snapshot: Snapshot) -> str:
         return "no device is visible to this process"
     faults = [fault.reason for fault in snapshot.faults]
     return faults[0] if faults else "there is no device on this node"
+
+
+def steady_seconds() -> float:
+    """On a clock that no one sets; time in which the machine was suspended counts where it can."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _program() -> str:

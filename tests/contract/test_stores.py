@@ -1,6 +1,7 @@
 """What every store must keep: SQLite's file and the one in memory, each through its port."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,15 @@ def test_its_files_are_those_that_it_makes(scheme: str, tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in made) <= store.size_bytes()
     alerts.close()
     store.close()
+
+
+@pytest.mark.parametrize("ask", [MemoryStore.devices, lambda store: store.metrics(GPU)])
+def test_memory_is_not_walked_while_it_is_written(ask: Callable[[MemoryStore], object]) -> None:
+    store = MemoryStore()
+    asking = threading.Thread(target=ask, args=(store,))
+    with store._lock:  # as `write` and `pack` hold it
+        asking.start()
+        asking.join(0.1)
+        assert asking.is_alive()
+    asking.join(10.0)
+    assert not asking.is_alive()

@@ -4,6 +4,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -275,3 +276,10 @@ def test_a_disk_mounted_under_a_name_that_is_no_text_can_be_sent(tmp_path: Path)
     assert disk.mount == f"{tmp_path}/caf\\udce9"
     sent = snapshot_to_json(Snapshot("node", 1.0, host=Host(disk=(disk,))))
     assert snapshot_from_json(loads(dumps(sent))).host.disk == (disk,)
+
+
+def test_a_host_name_that_is_no_text_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename="caf\udce9"))
+    assert system.node_name() == "caf\\udce9"
+    sent = dumps(snapshot_to_json(Snapshot(system.node_name(), 1.0)))
+    assert snapshot_from_json(loads(sent)).node == "caf\\udce9"

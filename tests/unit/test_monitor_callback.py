@@ -3,11 +3,13 @@
 import logging
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import andon
+from andon import library
 from andon.compat.alerts import GpuAlert, MemoryPressure, ThermalThrottling
 from andon.errors import Invalid
 from andon.model.device import Snapshot
@@ -91,3 +93,19 @@ def test_a_callback_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -
 def test_an_action_that_is_none_is_refused() -> None:
     with pytest.raises(Invalid):
         andon.GpuMonitorCallback(action="explode")  # type: ignore[arg-type]
+
+
+def test_a_run_that_cannot_be_watched_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`with` does not end what it could not enter."""
+
+    def subscribe(interval_seconds: float) -> None:
+        raise Invalid(f"{interval_seconds} is not an interval")
+
+    ends: list[BaseException | None] = []
+    run = SimpleNamespace(id=None, begin=lambda: None, uuids=frozenset(), end=ends.append)
+    monitor = andon.GpuMonitorCallback(interval_secs=0)
+    monkeypatch.setattr(monitor, "_run", run)
+    monkeypatch.setattr(library, "shared", lambda: SimpleNamespace(subscribe=subscribe))
+    with pytest.raises(Invalid, match="not an interval"), monitor:
+        pass
+    assert [type(end) for end in ends] == [Invalid]

@@ -2,6 +2,8 @@
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,7 @@ from andon.core.sampling.masks import Visibility, visibility
 from andon.engine.sampling import readers
 from andon.engine.sampling.readers import BackendChoice, Messages, ReaderProcess, Vendor
 from andon.engine.sampling.sampler import NodeIdentity, Sampler
+from andon.engine.sampling.spawning import Spawned
 from andon.model import wire
 from andon.model.device import Card, Device, Host, Reading, Sample, State
 
@@ -186,3 +189,30 @@ def test_a_reader_that_a_real_time_signal_ended_is_said_to_have_ended(
     hear(vendor)
     assert vendor.fault is not None
     assert vendor.fault.reason == "the reader ended: killed by signal 40"
+
+
+@pytest.mark.process
+def test_without_a_thread_to_listen_a_reader_is_ended_and_tried_again_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else every sample would start one more."""
+
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    started: list[Spawned] = []
+
+    def take(backend: str, options: str) -> Spawned:
+        started.append(Spawned(backend, options))
+        return started[-1]
+
+    monkeypatch.setattr(readers, "take", take)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    vendor = Vendor("sim", [BackendChoice("sim", {})], 1.0, lambda *_: None)
+    for _ in range(5):
+        vendor.ask(1, False, 1.0)
+    assert vendor.fault is not None
+    assert vendor.fault.reason == "the reader could not be started: can't start new thread"
+    assert len(started) == 2, "the second at once, then with a pause"
+    assert [one.process.wait(60.0) for one in started] == [-signal.SIGKILL] * 2
+    assert [one.requests for one in started] == [-1, -1]

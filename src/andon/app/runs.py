@@ -25,10 +25,10 @@ def remember(path: Path) -> None:
     told, by a process of its own: neither a hung folder nor a hung index may keep the run. How a
     run stands and ends is read from its record.
     """
-    path = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would ask the file system
-    if path.parent == runs_folder():
-        return
     try:
+        path = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would ask the file system
+        if path.parent == runs_folder():
+            return
         added = subprocess.Popen(
             module_command("andon.app.remembering", str(path)),
             stdin=subprocess.DEVNULL,
@@ -37,9 +37,9 @@ def remember(path: Path) -> None:
             env=module_environment(),
             start_new_session=True,
         )
-    except OSError:
+        threading.Thread(target=added.wait, name="andon remembers", daemon=True).start()
+    except (OSError, RuntimeError):  # the current folder was removed; no more processes, or threads
         return  # `andon runs add` finds it later
-    threading.Thread(target=added.wait, name="andon remembers", daemon=True).start()
 
 
 def open_run_index() -> "RunIndex":

@@ -101,7 +101,11 @@ class GpuMonitorCallback:
         if self._run.id is None:
             self._run.begin()
             self._uuids = self._run.uuids
-            self._follow()
+            try:
+                self._follow()
+            except BaseException as error:  # such as an interval that is none
+                self._run.end(error)
+                raise
         return self
 
     def _follow(self) -> None:

@@ -183,9 +183,9 @@ class System:
 
 
 def node_name() -> str:
-    """The host name."""
+    """The host name; bytes that are no text are escaped, as in every other name."""
     name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME")
-    return name or "localhost"
+    return printable(name or "localhost")
 
 
 def boot_id(root: Path = Path("/")) -> str | None:

@@ -144,10 +144,13 @@ class MemoryStore:
         return [use for use in joined(found) if use.last >= since and use.first < until]
 
     def devices(self) -> Sequence[Device]:
-        return sorted(self._devices.values(), key=lambda device: (device.index, device.uuid))
+        with self._lock:
+            known = list(self._devices.values())
+        return sorted(known, key=lambda device: (device.index, device.uuid))
 
     def metrics(self, device: str) -> Sequence[str]:
-        known = dict.fromkeys([*self._heads, *(key for key, _ in self._blocks)])
+        with self._lock:  # a dictionary that grows meanwhile cannot be walked
+            known = dict.fromkeys([*self._heads, *(key for key, _ in self._blocks)])
         return [metric for owner, metric in known if owner == device]
 
     def size_bytes(self) -> int:

@@ -1,10 +1,13 @@
 """The latest snapshot with the places of devices, which are asked for when first wanted."""
 
 import threading
+import time
 
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.model.device import Snapshot
+
+OVERTAKEN_SECONDS = 5.0  # what the feed gets this long after the first has places too
 
 
 class PlacedFeed:
@@ -14,10 +17,15 @@ class PlacedFeed:
         self._sampler, self._feed = sampler, feed
         self._lock = threading.Lock()
         self._first: Snapshot | None = None
+        self._first_at = 0.0  # on the monotonic clock: the wall clock may be set back
 
     def latest(self) -> Snapshot:
         with self._lock:
             if self._first is None:
                 self._sampler.ask_places()
                 self._first = self._sampler.once(hasty=True)
-        return max(self._first, self._feed.latest(), key=lambda snapshot: snapshot.at)
+                self._first_at = time.monotonic()
+        found, age = self._feed.latest(), self._feed.age_seconds()
+        if age is not None and time.monotonic() - age >= self._first_at + OVERTAKEN_SECONDS:
+            return found
+        return max(self._first, found, key=lambda snapshot: snapshot.at)

@@ -50,7 +50,12 @@ class ReaderProcess:
             raise Unavailable(f"the reader could not be started: {exc}") from exc
         self._process = self._spawned.process
         self._deliver = deliver
-        threading.Thread(target=self._listen, name=f"{backend} reader", daemon=True).start()
+        try:
+            threading.Thread(target=self._listen, name=f"{backend} reader", daemon=True).start()
+        except RuntimeError as exc:  # no more threads are allowed
+            self.close()
+            self.forget()
+            raise Unavailable(f"the reader could not be started: {exc}") from exc
 
     @property
     def pid(self) -> int:

@@ -56,9 +56,10 @@ class SnapshotFeed:
         return found
 
     def past(self) -> list[Snapshot]:
-        """The snapshots of the last minutes, oldest first."""
+        """The snapshots of the last minutes, oldest first; after the clock was set back only those
+        since then, because the earlier ones would look newer."""
         latest = self.latest()
-        return [one for one in list(self._past) if latest.at - one.at <= PAST_SECONDS]
+        return [one for one in list(self._past) if 0.0 <= latest.at - one.at <= PAST_SECONDS]
 
     def watched(self) -> None:
         self._watched_at = time.monotonic()

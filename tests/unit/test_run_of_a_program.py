@@ -1,11 +1,13 @@
-"""Ctrl-C while a run of a program is being ended."""
+"""A run of a program begins and ends whatever happens around it."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from andon import recording
+from andon.app.runs import remember
 from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.model.run import RunState
 
@@ -16,7 +18,7 @@ class Interrupted:
     begin, is_own, ended = SimpleNamespace(id="bcdfghjk", rank=None), True, None
 
     def __init__(self) -> None:
-        self.outcomes: list[RunState] = []
+        self.outcomes: list[RunOutcome] = []
         self._readings = 0
 
     def strains(self) -> list[Any]:
@@ -31,7 +33,7 @@ class Interrupted:
             raise KeyboardInterrupt
 
     def end(self, outcome: RunOutcome, oom: object) -> None:
-        self.outcomes.append(outcome.state)
+        self.outcomes.append(outcome)
 
 
 def test_it_is_ended_when_the_program_exits() -> None:
@@ -42,4 +44,24 @@ def test_it_is_ended_when_the_program_exits() -> None:
         run.end()
     recording._at_exit()
     recording._at_exit()
-    assert recorder.outcomes == [RunState.SUCCEEDED]
+    assert [one.state for one in recorder.outcomes] == [RunState.SUCCEEDED]
+
+
+def test_its_duration_is_measured_on_a_clock_that_no_one_sets() -> None:
+    run, recorder = recording.run("training", quiet=True), Interrupted()
+    recorder._readings = 1
+    run._recorder = cast("RunRecorder", recorder)
+    run._began = recording.steady_seconds() - 9.0
+    run.end()
+    (outcome,) = recorder.outcomes
+    assert outcome.duration_seconds is not None
+    assert 9.0 <= outcome.duration_seconds < 60.0
+
+
+def test_a_record_beside_a_program_whose_folder_was_removed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    remember(Path("records/run.jsonl"))
