@@ -123,23 +123,15 @@ class Feed:
 
     def _run(self) -> None:
         while not self._closed:
+            if self._return is not None and (server := self._return.found) is not None:
+                self._come_back(server)
             try:
-                self._turn()
-            except Exception as error:  # noqa: BLE001 - shown; else the picture would just stop
-                reason = error.reason if isinstance(error, AndonError) else repr(error)
-                self._give(Tick(notice=f"the devices cannot be read: {reason}; retrying"))
-                time.sleep(RETRY_SECONDS)
-
-    def _turn(self) -> None:
-        if self._return is not None and (server := self._return.found) is not None:
-            self._come_back(server)
-        try:
-            snapshot = self.source.get()
-        except AndonError as error:
-            self._without(error)
-            return
-        if snapshot is not None and not self._closed:
-            self._take(snapshot)
+                snapshot = self.source.get()
+            except AndonError as error:
+                self._without(error)
+                continue
+            if snapshot is not None and not self._closed:
+                self._take(snapshot)
 
     def _take(self, snapshot: Snapshot) -> None:
         self.shared.past.append(snapshot)

@@ -126,8 +126,6 @@ class Side:
             self._tell({"notes": {name: error.reason}}, False)
         except OSError as error:
             self._tell({"notes": {name: str(error)}}, False)
-        except Exception as error:  # noqa: BLE001 - shown in its view; the others go on
-            self._tell({"notes": {name: f"it cannot be read: {error!r}"}}, False)
 
     def _read_leases(self, snapshot: Snapshot) -> None:
         if self._settings.replay and self._choices.url is None:
