@@ -266,6 +266,35 @@ def test_a_state_that_cannot_be_read_is_refused(broken: dict[str, object]) -> No
         alerting.restore(data, Moment(AT, STEADY), "one")
 
 
+def test_an_error_is_reported_although_the_clock_was_set_back_since_the_last_one() -> None:
+    state, book = EMPTY, Rulebook()
+    for wall, steady in ((AT, STEADY), (AT - 7200, STEADY + 60), (AT - 7199, STEADY + 61)):
+        event = Event(EventKind.XID, "GPU-0", wall, 79)
+        seen = Observation(snapshot(wall), (event,))
+        outcome = alerting.step(state, seen, Moment(wall, steady), book)
+        taken = outcome.state.findings.get("GPU-0", {}).get("xid")
+        assert (taken is not None) is (wall != AT - 7199)  # that is the same one, seen twice
+        state = outcome.state
+
+
+@pytest.mark.parametrize("change", [{"alert": {"rule": "of_a_later_version"}}, {"held": [None]}])
+def test_an_alert_of_another_versions_rule_ends_and_the_others_go_on(
+    change: dict[str, Any],
+) -> None:
+    before = played(*[85] * 4, 91, 91, 91)
+    data = json.loads(json.dumps(alerting.dump(before)))
+    (old,) = data["episodes"]
+    assert old["notified_rank"] is not None
+    alert = old["alert"] | change.get("alert", {})
+    data["episodes"] = [{**old, **change, "alert": alert}]
+    moment = Moment(AT + 300, STEADY + 300)
+    state = alerting.restore(data, moment, "one")
+    seen = Observation(snapshot(AT + 300, temperature_celsius=40))
+    outcome = alerting.step(state, seen, moment, Rulebook())
+    validate(outcome.state)
+    assert [(n.kind, n.alert.id) for n in outcome.notices] == [(NoticeKind.RESOLVED, alert["id"])]
+
+
 # The catalogue.
 
 

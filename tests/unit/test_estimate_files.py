@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from andon.core.estimate.estimating import estimate
+from andon.core.estimate.gguf import gguf_facts, gguf_header
 from andon.core.estimate.options import EstimateOptions
 from andon.core.estimate.safetensors import MOST_HEADER_BYTES
 from andon.core.estimate.shape import EstimateConfidence, FactSource
@@ -57,6 +58,15 @@ def gguf(version: int = 3, tensor_kind: int = 12) -> bytes:
     info = text("output.weight") + struct.pack("<IQQIQ", 2, 256, 10, tensor_kind, 0)
     head = b"GGUF" + struct.pack("<IQQ", version, 1, len(fields))
     return head + b"".join(fields) + info
+
+
+def test_a_number_for_each_layer_counts_with_its_largest() -> None:
+    """Of a model whose first layers have no attention: 0 there does not mean as many as heads."""
+    name = text("llama.attention.head_count_kv")
+    one, each = name + struct.pack("<II", 4, 2), name + struct.pack("<IIQII", 9, 4, 2, 0, 1)
+    found = gguf_facts([gguf_header(gguf().replace(one, each), "m", is_whole=True)], "m", "m")
+    assert found.shape is not None
+    assert (found.shape.heads, found.shape.kv_heads) == (4, 1)
 
 
 def test_a_folder_of_one_file(tmp_path: Path) -> None:

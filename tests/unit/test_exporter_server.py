@@ -225,6 +225,25 @@ def test_many_scrapes_at_once_are_all_answered(start: Start) -> None:
     assert found == [200] * 16
 
 
+def test_a_system_without_a_free_thread_costs_no_connection_for_good(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, begin = start(), threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name == "metrics worker":
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        for _ in range(3):
+            with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
+                ask(server)
+        wait_for(lambda: not server._open)
+    assert ask(server)[0] == 200
+
+
 def test_a_port_in_use_is_a_conflict_with_a_hint(start: Start) -> None:
     taken = start().port
     with pytest.raises(Conflict) as told:

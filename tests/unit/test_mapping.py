@@ -2,11 +2,17 @@
 
 import io
 import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.cli import mapping
 from andon.cli.show.mapping.screen import MapScreen
 from andon.cli.show.mapping.words import summary_words
 from andon.cli.terminal import Choices
@@ -256,3 +262,21 @@ def test_the_rate_of_a_finished_map_is_that_of_what_it_says_is_done(
     progress = MapProgress(total=7, done=done, failed=failed, running=0, seconds=2.0)
     result = MapResult(progress, (), RunEnd(0.0, RunState.FAILED, 2.0, 0, {}), None, "r")
     assert summary_words(result) == said
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_measurement_that_a_signal_ends_has_the_signals_code(
+    number: int, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def signals(*_: object) -> Iterator[list[int]]:
+        yield [number]
+
+    session = SimpleNamespace(run=lambda tick: None)
+    monkeypatch.setattr(mapping, "_signals", signals)
+    monkeypatch.setattr(mapping._Maker, "_session", lambda *_: session)
+    monkeypatch.setattr(mapping._Maker, "_places", lambda *_: None)
+    asked: Any = SimpleNamespace(scaling=(1, 2))
+    nothing: Any = None
+    maker = mapping._Maker(Choices(), asked, {}, nothing, nothing, {})
+    assert maker.measure([]) == code

@@ -14,6 +14,7 @@ from andon.core.conditions.rulebook import RENOTIFY_SECONDS
 from andon.core.notifying.routes import QuietHours
 from andon.core.settings.alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
 from andon.core.settings.figures import every_field
+from andon.core.settings.kinds import NUMBER_OR_OFF, SECONDS_OR_OFF, ValueKind
 from andon.core.settings.resolution import Resolved, Settings, resolve
 from andon.errors import Invalid
 from andon.model.alert import Level
@@ -326,3 +327,9 @@ def test_the_docs_show_a_message_as_it_is() -> None:
 
 def test_the_docs_name_every_key_of_a_notifier() -> None:
     assert [c.name for c in NOTIFIER_COLUMNS if f"`{c.name}`" not in PAGE] == []
+
+
+@pytest.mark.parametrize("kind", [NUMBER_OR_OFF, SECONDS_OR_OFF])
+def test_a_zero_is_a_number_in_the_file_as_in_a_variable(kind: ValueKind) -> None:
+    assert [kind.read(given) for given in (0, 0.0, "0")] == [0.0] * 3
+    assert [kind.read(given) for given in (False, "off")] == [None] * 2

@@ -142,6 +142,25 @@ def test_who_has_no_account_is_told_whom_to_ask() -> None:
     assert answer.hint == f"ask {made._keys.owner.user}, who runs this server"
 
 
+def test_an_account_that_cannot_be_looked_up_does_not_lock_the_others_out() -> None:
+    names = iter(("broken", "ada"))
+
+    def name_of(uid: int) -> str:
+        name = next(names)
+        if name == "broken":
+            raise ValueError(name)
+        return name
+
+    made = SignInSocket(Keys("t" * 43), URL, 26366, name_of=name_of, pause_seconds=0)
+    try:
+        assert knock(made.name) is None
+        answer = knock(made.name)
+    finally:
+        made.close()
+    assert answer is not None
+    assert answer.user == "ada"
+
+
 def test_hundreds_who_say_nothing_keep_nobody_waiting(door: SignInSocket) -> None:
     with ExitStack() as stack:
         for _ in range(600):

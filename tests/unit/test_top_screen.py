@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from andon.cli.show.text import display_width, say
+from andon.cli.show.text import Text, display_width, say
 from andon.model.device import Snapshot
 from andon.tui.keys import KEYS
 from andon.tui.page import selected
@@ -122,6 +122,19 @@ def test_a_click_hits_what_it_looks_like() -> None:
     assert found is not None
     assert found.value == "sort:pid"
     assert page.hit(119, 39) is None
+
+
+@pytest.mark.parametrize("choice", [ProcessChoice(sort="device"), ProcessChoice(text="训练训练")])
+def test_the_heading_of_the_processes_is_above_their_columns(choice: ProcessChoice) -> None:
+    usual = heading_of(ProcessChoice())
+    found = heading_of(choice)
+    assert found.width == usual.width == 120
+    assert found.plain.index("PID") == usual.plain.index("PID")
+
+
+def heading_of(choice: ProcessChoice) -> Text:
+    page = page_of(office(), view=TopView.PROCESSES, processes=choice)
+    return next(line for line in page.lines if "GPU MEM" in line.plain)
 
 
 def test_filters_narrow_the_processes_down_and_say_so() -> None:

@@ -274,6 +274,26 @@ def test_a_silent_connection_is_a_bare_socket() -> None:
     assert len(made) == 1
 
 
+def test_a_new_connection_that_gives_way_itself_is_closed() -> None:
+    wrong: list[object] = []
+
+    async def play() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: wrong.append(what))
+        places = Places(most=16)
+        for _ in range(16):
+            places.move(places.arrive(lambda: None, 0.0), PeerStanding.KEPT)
+        with socket.create_server(("127.0.0.1", 0)) as sock:
+            acceptor = Acceptor(sock, places, lambda _: asyncio.Protocol())
+            reader, writer = await asyncio.open_connection(*sock.getsockname())
+            await asyncio.wait_for(ended(reader), 20)
+            writer.close()
+            acceptor.close()
+        assert places.counts()[PeerStanding.KEPT] == len(places) == 16
+
+    asyncio.run(play())
+    assert not wrong
+
+
 def test_when_few_are_left_of_many_memory_is_given_back_once() -> None:
     calm: list[int] = []
     seats = Places(most=100)

@@ -135,3 +135,29 @@ def test_a_mistake_is_told_to_all_who_asked() -> None:
         return await asyncio.gather(*asks, return_exceptions=True)
 
     assert [type(one) for one in asyncio.run(play())] == [Invalid] * 3
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_right_key_moves_a_question_that_waits_to_the_front(leaves: bool) -> None:
+    work = Work()
+
+    async def play() -> None:
+        reading = HistoryReader(threads=1)
+        asks = [reading.read(asked()[0], name, work.named(name)) for name in "abcd"]
+        waiting = [asyncio.ensure_future(one) for one in asks]
+        await asyncio.sleep(0)
+        request, leave = asked(trusted=True)
+        owner = asyncio.ensure_future(reading.read(request, "d", work.named("d")))
+        await asyncio.sleep(0)
+        if leaves:
+            waiting.pop().cancel()
+            leave()
+            with pytest.raises(Gone):
+                await owner
+        work.go.set()
+        await asyncio.gather(*waiting)
+        assert not reading._jobs
+        assert not reading._of_peers
+
+    asyncio.run(play())
+    assert work.ran == (["a", "b", "c"] if leaves else ["a", "d", "b", "c"])

@@ -58,6 +58,28 @@ def test_what_was_held_back_is_told_with_its_count() -> None:
         log.removeHandler(handler)
 
 
+def test_what_is_held_back_later_than_another_kind_is_told_too() -> None:
+    now, stream = [0.0], io.StringIO()
+    quota, handler = LogQuota(lambda: now[0]), logging.StreamHandler(stream)
+    handler.addFilter(quota)
+    log.addHandler(handler)
+    try:
+        for seconds, kind in ((0.0, "a"), (1.0, "a"), (40.0, "b"), (41.0, "b")):
+            now[0] = seconds
+            log.error("again", extra={"kind": kind})
+        now[0] = 61.0
+        quota.report()
+        assert stream.getvalue().count("1 more like the message logged at") == 1
+        assert quota._timer is not None
+        now[0] = 121.0
+        quota.report()
+        assert stream.getvalue().count("1 more like the message logged at") == 2
+        assert quota._timer is None
+    finally:
+        quota.close()
+        log.removeHandler(handler)
+
+
 def test_no_line_can_be_forged(out: io.StringIO) -> None:
     log.error(
         "Invalid session %s", "x\n2026-11-15 CRITICAL all is lost\x1b[31m\r\x9b\u2028\u202e\0"

@@ -247,7 +247,7 @@ class _Maker:
             result = session.run(screen.tick)
         self._say(result)
         if received:
-            return INTERRUPTED if received[0] == signal.SIGINT else TERMINATED
+            return _ended_by(received[0])
         progress = result.progress
         return 0 if progress.done == progress.total else 1
 
@@ -261,7 +261,7 @@ class _Maker:
             with _signals(session, screen.say) as received:
                 result = session.run(screen.tick)
             if received:
-                return INTERRUPTED
+                return _ended_by(received[0])
             had = len(result.used) if self.asked.cpu is None else workers
             if had < workers:
                 raise Unavailable(
@@ -386,6 +386,10 @@ class _Silent:
 
     def close(self) -> None:
         self.screen.close()
+
+
+def _ended_by(number: int) -> int:
+    return INTERRUPTED if number == signal.SIGINT else TERMINATED
 
 
 @contextmanager

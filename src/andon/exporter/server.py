@@ -109,7 +109,12 @@ class MetricsServer(TCPServer):
         if oldest is not None:
             self._give_up(oldest)
         if number < MOST_OPEN:
-            self._keep_workers(number + 1)
+            try:
+                self._keep_workers(number + 1)
+            except RuntimeError:  # the system has no thread left, and no other can answer
+                with self._counting:
+                    del self._open[request]
+                raise
             self._waiting.put((request, client_address))
         else:
             self.handle_error(request, client_address)
@@ -130,8 +135,14 @@ class MetricsServer(TCPServer):
         """As many threads as connections were ever open at once. A thread per scrape would cost
         more than the scrape, and those of a ThreadPoolExecutor keep a program from exiting."""
         if self._workers < min(wanted, PLACES):
-            self._workers += 1
-            threading.Thread(target=self._work, name="metrics worker", daemon=True).start()
+            thread = threading.Thread(target=self._work, name="metrics worker", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                if not self._workers:
+                    raise
+            else:
+                self._workers += 1
 
     def _work(self) -> None:
         while (job := self._waiting.get()) is not None:

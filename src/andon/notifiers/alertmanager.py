@@ -32,7 +32,11 @@ class Alertmanager:
     refresh_seconds = REFRESH_SECONDS
 
     def __init__(self, settings: NotifierSettings, context: MessageContext) -> None:
-        parts = urlsplit(settings.url)
+        try:
+            parts = urlsplit(settings.url)
+            port = parts.port
+        except ValueError as exc:  # its text may quote the URL
+            raise Invalid(f"notifier {settings.name}: its URL is malformed") from exc
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Invalid(
                 f"notifier {settings.name}: an Alertmanager URL starts with http:// or https://"
@@ -40,7 +44,7 @@ class Alertmanager:
         self.name = settings.name
         self._context, self._timeout_seconds = context, settings.timeout_seconds
         self._host, self._secure = parts.hostname, parts.scheme == "https"
-        self._port, self._path = parts.port, f"{parts.path.rstrip('/')}/api/v2/alerts"
+        self._port, self._path = port, f"{parts.path.rstrip('/')}/api/v2/alerts"
         self._headers = {"Content-Type": "application/json", **_authorization(parts)}
         self._simulated = context.simulated
         self._sent: dict[Labels, dict[str, Any]] = {}

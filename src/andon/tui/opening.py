@@ -74,6 +74,7 @@ def _first(feed: Feed, devices: list[str]) -> Tick | None:
         return feed.first(FIRST_SECONDS)
     first = feed.first(10.0)
     if first is None or first.snapshot is None:
+        feed.names = devices
         return None
     feed.devices = chosen_uuids(first.snapshot, devices)
     return replace(first, snapshot=only(first.snapshot, feed.devices))

@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -60,7 +59,11 @@ class HistoryReader:
 
     async def read(self, request: Request, key: Hashable, work: Callable[[], bytes]) -> bytes:
         """The result of the work; requests with an equal `key` are the same."""
-        job = self._jobs.get(key) or self._queued(request, key, work)
+        job = self._jobs.get(key)
+        if job is None:
+            job = self._queued(request, key, work)
+        elif request.scope.get(TRUSTED):
+            self._prefer(job)
         job.callers += 1
         gone = asyncio.ensure_future(_gone(request))
         try:
@@ -87,6 +90,12 @@ class HistoryReader:
         self._waiting[trusted].append(job)
         self._next()
         return job
+
+    def _prefer(self, job: _Job) -> None:
+        """A caller with a valid key asks for the same: it waits no longer than their own would."""
+        if job in self._waiting[False]:
+            self._waiting[False].remove(job)
+            self._waiting[True].append(job)
 
     def _refuse_more(self, peer: str | None) -> None:
         waiting = sum(map(len, self._waiting.values()))
@@ -120,9 +129,11 @@ class HistoryReader:
 
     def _forget(self, job: _Job) -> None:
         """No caller is left: if it has not started, it is dropped."""
-        if not job.callers:
-            with suppress(ValueError):
-                self._waiting[job.peer is None].remove(job)
+        if job.callers:
+            return
+        for queue in self._waiting.values():
+            if job in queue:
+                queue.remove(job)
                 self._end(job)
 
     def _end(self, job: _Job) -> None:

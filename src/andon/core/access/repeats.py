@@ -44,3 +44,8 @@ class RepeatLimiter:
         for kind, _ in found:
             self._kinds[kind] = _Kind(now)
         return found
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether anything was held back that is not reported yet."""
+        return any(known.held_back for known in self._kinds.values())

@@ -37,6 +37,8 @@ def judge_events(
 def _is_new(event: Event, newest: dict[int, float], wall: float) -> bool:
     code = -1 if event.code is None else event.code
     seen = newest.get(code)
+    if seen is not None and seen > wall + SAME_SECONDS:
+        seen = None  # the clock was set back since: it must not hide what happens now
     if wall - event.at > OLD_SECONDS or (seen is not None and event.at <= seen + SAME_SECONDS):
         return False
     newest[code] = event.at

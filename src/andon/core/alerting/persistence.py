@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from andon.core.alerting.state import AlertState, Episode, LastEnd, Location
+from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.observation import Moment
 from andon.errors import Invalid
-from andon.model.alert import Phase
+from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import (
     alert_from_json,
     alert_to_json,
@@ -114,13 +115,17 @@ def _episode_to_json(episode: Episode) -> Json:
 
 def _state(data: Json) -> AlertState:
     episodes: dict[str, dict[str, Episode]] = {}
+    owed = [alert_from_json(value) for value in data["owed"]]
     for value in data["episodes"]:
         episode = _episode(value)
+        if not _is_known(episode):
+            owed += _ended(episode, float(data["wall"]))
+            continue
         episodes.setdefault(episode.alert.subject, {})[episode.alert.rule] = episode
     return AlertState(
         episodes=episodes,
         silences=tuple(silence_from_json(value) for value in data["silences"]),
-        owed=tuple(alert_from_json(value) for value in data["owed"]),
+        owed=tuple(owed),
         ended=_each(data["ended"], lambda v: LastEnd(float(v[0]), int(v[1]))),
         seconds=_each(data["seconds"], int),
         places=_each(data["places"], lambda v: Location(str(v[0]), v[1])),
@@ -133,6 +138,19 @@ def _state(data: Json) -> AlertState:
         steady=None if data["steady"] is None else float(data["steady"]),
         boot=data["boot"],
     )
+
+
+def _is_known(episode: Episode) -> bool:
+    """Whether this version has its rule, with as many rungs as the one that wrote it."""
+    rule = BY_NAME.get(episode.alert.rule)
+    return rule is not None and len(episode.held) == len(episode.calm) == len(rule.rungs)
+
+
+def _ended(episode: Episode, wall: float) -> list[Alert]:
+    """Its end, for those who were notified of it."""
+    if episode.notified_rank is None:
+        return []
+    return [replace(episode.alert, state=Phase.RESOLVED, resolved=wall)]
 
 
 def _episode(value: Json) -> Episode:

@@ -20,6 +20,7 @@ MAGIC = b"GGUF"
 READ_BYTES = (1 << 20, 1 << 23, 1 << 26)
 """How much of a file is read: a larger piece only if the header is longer."""
 _MOST_FIELDS, _MOST_TENSORS, _MOST_DEPTH = 100_000, 200_000, 2
+_MOST_LAYERS = 4096
 _SCALARS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q",
     12: "<d",
@@ -71,7 +72,7 @@ class _Cursor:
         return Invalid(f"{self.where}: {why} at offset {self.at}")
 
     def value(self, kind: int, depth: int = 0) -> object:
-        """A value; of an array only the number of elements is kept."""
+        """A value; of an array only the number of elements and the largest are kept."""
         if kind in _SCALARS:
             return self.number(_SCALARS[kind])
         if kind == _STRING:
@@ -81,9 +82,9 @@ class _Cursor:
         inner, count = self.number("<I"), self.number("<Q")
         if inner in _SCALARS:
             size = struct.calcsize(_SCALARS[inner]) * count
-            first = self.take(size)[: struct.calcsize(_SCALARS[inner])]
-            largest = struct.unpack(_SCALARS[inner], first)[0] if first else None
-            return _Listed(count, largest)
+            values = self.take(size)
+            each = struct.iter_unpack(_SCALARS[inner], values if count <= _MOST_LAYERS else b"")
+            return _Listed(count, max((value for (value,) in each), default=None))
         for _ in range(count):
             self.value(inner, depth + 1)
         return _Listed(count, None)
@@ -92,7 +93,7 @@ class _Cursor:
 @dataclass(frozen=True, slots=True)
 class _Listed:
     count: int
-    first: Any
+    largest: Any  # of numbers that may be one for each layer: some layers have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ def _shape(
 
     def whole(field: str) -> int | None:
         value = table.get(f"{family}.{field}")
-        value = value.first if isinstance(value, _Listed) else value
+        value = value.largest if isinstance(value, _Listed) else value
         return value if type(value) is int and 0 < value < 1 << 24 else None
 
     layers, hidden = whole("block_count"), whole("embedding_length")

@@ -76,7 +76,8 @@ def _seconds(value: object) -> float:
 
 
 def _or_off(read: Callable[[object], float]) -> Callable[[object], float | None]:
-    return lambda value: None if value in ("off", False) else read(value)
+    # By identity: 0 is a number, although it equals False.
+    return lambda value: None if value == "off" or value is False else read(value)
 
 
 def _quiet(value: object) -> str:

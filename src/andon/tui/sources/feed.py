@@ -3,11 +3,11 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from andon.cli.snapshot_source import only, settings_of
+from andon.cli.snapshot_source import chosen_uuids, only, settings_of
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices
 from andon.core import alerting
@@ -64,6 +64,7 @@ class Feed:
         self._state = alerting.EMPTY
         self.shared = SharedAlerts()
         self.devices = devices  # the uuids to show; None: all
+        self.names: Sequence[str] = ()  # of the devices to show, until a snapshot tells which
         self._tell: Callable[[Tick], None] | None = None
         self._closed = False
         self.source: SnapshotSource = open_source(choices, interval_seconds)
@@ -137,12 +138,21 @@ class Feed:
         self.shared.past.append(snapshot)
         alerts = self._judged(snapshot)
         lamps = board(snapshot, alerts)
+        notice = self._find_named(snapshot)
         shown = snapshot if self.devices is None else only(snapshot, self.devices)
         place = self.source.place() if isinstance(self.source, Player) else None
-        notice = None
         if self._told_away and isinstance(self.source, ServerSnapshots):
             self._told_away, notice = False, f"{self.source.words} is responding again"
         self._give(Tick(shown, lamps, alerts, self.source.words, place, notice))
+
+    def _find_named(self, snapshot: Snapshot) -> str | None:
+        """What is wrong with the names, if none was read in time to say so before."""
+        names, self.names = self.names, ()
+        try:
+            self.devices = chosen_uuids(snapshot, names) if names else self.devices
+        except AndonError as error:
+            return f"{error.reason}; all devices are shown"
+        return None
 
     def _judged(self, snapshot: Snapshot) -> tuple[Alert, ...]:
         """The server's alerts where one watches, else what holds by the same rules here."""

@@ -134,15 +134,16 @@ def _heading(page: Page, frame: Frame, columns: tuple[Column, ...], count: int) 
         title = title.rjust(column.width) if column.right else title.ljust(column.width)
         if column.name in SORTED:
             page.mark(start, start + column.width, Hit("action", f"sort:{column.name}"))
-        text += (" " * GAP if number else "") + title
+        text = text.ljust(start) + title  # a mark may take one of the gap behind it
         start += column.width
     words = [f"{count} process{'es' * (count != 1)}"]
     words += [filter_words(frame)] if filter_words(frame) else []
     words += ["tree"] if choice.tree else []
     note = " " + ", ".join(words)
     width = frame.width
-    if len(note) < width // 2:
-        kept = text.rstrip()[: width - len(note)].ljust(width - len(note))
+    room = width - display_width(note)
+    if room > width // 2:
+        kept = text.rstrip()[:room].ljust(room)
         page.add(say(kept, "dim") + say(note, "bold"))
     else:
         page.add(say(text.rstrip()[:width], "dim"))

@@ -99,7 +99,12 @@ class Acceptor:
         plain.setblocking(False)
         accepted = Accepted(*self._kind, fileno=plain.detach())
         now = self._loop.time()
-        seat = accepted.seat = self._places.arrive(lambda: self._end_silent(seat), now)
+        gone: list[bool] = []
+        seat = accepted.seat = self._places.arrive(lambda: gone.append(True), now)
+        if gone:  # all are in use, and it was the one to give way
+            accepted.close()
+            return
+        seat.end = lambda: self._end_silent(seat)
         self._silent[seat] = accepted
         # By number: given an unknown socket, a selector builds the text of its whole map.
         self._loop.add_reader(accepted.fileno(), self._readable, seat)

@@ -16,6 +16,7 @@ SECURITY_HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
+_VARY = b"vary"  # each says one more thing that the answer depends on
 NO_STORE = (b"cache-control", b"no-store")
 
 
@@ -23,7 +24,7 @@ def with_headers(send: Send, more: Iterable[tuple[bytes, bytes]]) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             names = {name.lower() for name, _ in message.get("headers", ())}
-            added = [pair for pair in more if pair[0] not in names]
+            added = [pair for pair in more if pair[0] == _VARY or pair[0] not in names]
             message = {**message, "headers": [*message.get("headers", ()), *added]}
         await send(message)
 

@@ -49,6 +49,8 @@ class LogQuota(logging.Filter):
         with self._lock:
             self._timer = None
             due = cast("list[tuple[Kind, int]]", self._limiter.due(self._clock()))
+            if self._limiter.holds_back:  # of a kind whose minute is not over yet
+                self._start_timer()
         for (name, path, line, _, _), count in due:
             message = "%d more like the message logged at %s:%d"
             logging.getLogger(name).error(message, count, path, line, extra={"counted": True})

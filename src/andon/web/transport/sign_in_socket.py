@@ -65,10 +65,16 @@ class SignInSocket:
                     self._failures.add(error)
                     self._closed.wait(1.0)  # no file is left: connections wait meanwhile
                 continue
-            with connection, suppress(OSError):  # it may have gone
-                connection.setblocking(False)  # an answer fits into the kernel's buffer
-                connection.sendall(dump_answer(self._answer(peer_uid(connection))))
+            try:
+                self._serve(connection)
+            except Exception as error:  # noqa: BLE001 - the next user must be answered
+                self._failures.add(error)
             time.sleep(self._pause_seconds)
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):  # it may have gone
+            connection.setblocking(False)  # an answer fits into the kernel's buffer
+            connection.sendall(dump_answer(self._answer(peer_uid(connection))))
 
     def _answer(self, uid: int | None) -> SignInAnswer:
         user = None if uid is None else self._name_of(uid)

@@ -1,4 +1,4 @@
-"""The times that Alertmanager gets: it refuses an alert that ends before it starts."""
+"""What Alertmanager gets: from where, and with which times."""
 
 import time
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ import pytest
 
 from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
+from andon.errors import Invalid
 from andon.model.alert import NoticeKind
 from andon.notifiers.alertmanager import Alertmanager
 from andon.testing.notices import HOT, berlin, notice
@@ -33,3 +34,11 @@ def test_an_alert_does_not_end_before_it_starts_if_the_clock_is_set_back(
     posted.send([notice(alert, kind)], ())
     (sent,) = posted.payload
     assert sent["startsAt"] <= sent["endsAt"]
+
+
+@pytest.mark.parametrize("place", ["node7:99999", "node7:x", "[::1"])
+def test_a_malformed_address_is_a_mistake_in_the_settings(place: str) -> None:
+    settings = NotifierSettings("am", "alertmanager", url=f"http://ada:secret@{place}")
+    with pytest.raises(Invalid, match="notifier am: its URL is malformed") as refused:
+        Alertmanager(settings, MessageContext("node7", berlin))
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,31 @@
+"""The snapshots of top: which devices of them are shown."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from andon.cli.terminal import Choices
+from andon.tui.sources import feed as feeding
+from andon.tui.sources.feed import Feed, Tick
+from tests.support.snapshots import office
+
+
+@pytest.mark.parametrize(
+    ("names", "shown", "said"), [(["1"], 1, None), ([], None, None), (["77"], None, "77")]
+)
+def test_devices_named_before_the_first_reading_are_found_in_it(
+    names: list[str], shown: int | None, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "open_source", lambda *_: SimpleNamespace(words=""))
+    ticks, snapshot = list[Tick](), office()
+    feed = Feed(Choices(), 1.0)
+    feed.attach(ticks.append)
+    feed.names = names
+    for _ in range(2):
+        feed._take(snapshot)
+    for tick in ticks:
+        assert tick.snapshot is not None
+        assert len(tick.snapshot.devices) == (shown or len(snapshot.devices))
+    assert [said is not None and said in (tick.notice or "") for tick in ticks] == [
+        said is not None, False,
+    ]  # fmt: skip
