@@ -233,3 +233,21 @@ def test_a_job_that_is_deleted_while_it_is_waited_for_has_not_succeeded(
         shutil.rmtree(folder.job(1))
         _, said = waiting.communicate(timeout=LONG)
     assert (waiting.returncode, "job 1 was deleted meanwhile" in said) == (5, True), said
+
+
+def test_jobs_that_cannot_be_started_keep_no_other_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their descriptions can be listed; only the environment, which is read last, is damaged."""
+    with cleaned(settle(monkeypatch, tmp_path)) as folder:
+        spec = here_spec(("true",), DeviceRequest(), simulate=1, git=False)
+        folder.pause()
+        made = folder.submit([spec] * 16)
+        for one in made[:-1]:
+            path = folder.job(one.number) / "job.json"
+            said = json.loads(path.read_text())
+            path.write_text(json.dumps({**said, "environment": {"A": 5}}))
+        folder.unpause()
+        wake(folder)
+        wait_for(lambda: state_of(folder, 16) is JobState.SUCCEEDED, LONG)
+        assert "could not be started" in (Queue(folder).views([1])[0].reason or "")
