@@ -251,3 +251,23 @@ def test_jobs_that_cannot_be_started_keep_no_other_from_starting(
         wake(folder)
         wait_for(lambda: state_of(folder, 16) is JobState.SUCCEEDED, LONG)
         assert "could not be started" in (Queue(folder).views([1])[0].reason or "")
+
+
+def test_a_job_whose_supervisor_has_not_ended_is_not_called_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a container engine that does not answer removes its container."""
+    with cleaned(settle(monkeypatch, tmp_path)) as folder:
+        command = ("sleep", "600")
+        submit([here_spec(command, DeviceRequest(), simulate=1, git=False, grace_seconds=0.0)])
+        wait_for(lambda: state_of(folder, 1) is JobState.RUNNING, LONG)
+        last = Queue(folder).jobs[1].last
+        assert last is not None
+        os.kill(last.claim.pid, signal.SIGSTOP)
+        try:
+            assert signal_group(last.claim, signal.SIGKILL)
+            said = andon("cancel", "1")
+        finally:
+            os.kill(last.claim.pid, signal.SIGCONT)
+        assert (said.code, "job 1 has not ended yet" in said.err) == (1, True), said.err
+        wait_for(lambda: state_of(folder, 1).is_settled, LONG)
