@@ -233,3 +233,41 @@ def test_a_job_that_is_deleted_while_it_is_waited_for_has_not_succeeded(
         shutil.rmtree(folder.job(1))
         _, said = waiting.communicate(timeout=LONG)
     assert (waiting.returncode, "job 1 was deleted meanwhile" in said) == (5, True), said
+
+
+def test_jobs_that_cannot_be_started_keep_no_other_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their descriptions can be listed; only the environment, which is read last, is damaged."""
+    with cleaned(settle(monkeypatch, tmp_path)) as folder:
+        spec = here_spec(("true",), DeviceRequest(), simulate=1, git=False)
+        folder.pause()
+        made = folder.submit([spec] * 16)
+        for one in made[:-1]:
+            path = folder.job(one.number) / "job.json"
+            said = json.loads(path.read_text())
+            path.write_text(json.dumps({**said, "environment": {"A": 5}}))
+        folder.unpause()
+        wake(folder)
+        wait_for(lambda: state_of(folder, 16) is JobState.SUCCEEDED, LONG)
+        assert "could not be started" in (Queue(folder).views([1])[0].reason or "")
+
+
+def test_a_job_whose_supervisor_has_not_ended_is_not_called_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a container engine that does not answer removes its container."""
+    with cleaned(settle(monkeypatch, tmp_path)) as folder:
+        command = ("sleep", "600")
+        submit([here_spec(command, DeviceRequest(), simulate=1, git=False, grace_seconds=0.0)])
+        wait_for(lambda: state_of(folder, 1) is JobState.RUNNING, LONG)
+        last = Queue(folder).jobs[1].last
+        assert last is not None
+        os.kill(last.claim.pid, signal.SIGSTOP)
+        try:
+            assert signal_group(last.claim, signal.SIGKILL)
+            said = andon("cancel", "1")
+        finally:
+            os.kill(last.claim.pid, signal.SIGCONT)
+        assert (said.code, "job 1 has not ended yet" in said.err) == (1, True), said.err
+        wait_for(lambda: state_of(folder, 1).is_settled, LONG)

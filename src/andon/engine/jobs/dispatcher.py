@@ -33,7 +33,8 @@ LOOK_SECONDS = 1.0  # between two looks at the devices while jobs wait
 NO_DEVICE_SECONDS = 5.0  # the same after the devices could not be read
 BUSY_NAP_SECONDS, NAP_SECONDS = 0.03, 0.2
 FAILED_SECONDS = 1.0  # after an unexpected error
-BACKOFF_SECONDS = 10.0  # before a job that could not be claimed is tried again
+BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 10.0, 160.0
+"""Before a job that could not be started is tried again; twice as long after each failure."""
 ANSWER_SECONDS = 30.0  # for a supervisor to claim its attempt
 IN_TURN = "other users wait too: your jobs start one at a time"
 FAILING = frozenset((JobState.FAILED, JobState.TIMED_OUT, JobState.LOST))
@@ -84,7 +85,8 @@ class Dispatcher:
         self._troubles: dict[Kind, tuple[float, str]] = {}
         self._starting: dict[int, _Starting] = {}
         self._running: list[Supervisor] = []
-        self._later: dict[int, tuple[float, str]] = {}  # jobs that could not be claimed
+        self._later: dict[int, tuple[float, str]] = {}  # jobs that could not be started
+        self._failures: dict[int, int] = {}  # how often in a row
         self._told: dict[int, int] = {}  # the attempts whose end was notified
         self._jobs: dict[int, JobFacts] = {}
         self._is_followed = False  # whether all attempts in `_jobs` are recorded or completed
@@ -217,7 +219,9 @@ class Dispatcher:
         for kind in [kind for kind in self._takers if kind not in by_kind]:
             self._takers[kind].leave()
         for kind, jobs in by_kind.items():
-            self._start_kind(kind, in_order(jobs))
+            # Those that could not be started come last: many of them would keep out all others.
+            ordered = sorted(in_order(jobs), key=lambda one: one.spec.number in self._failures)
+            self._start_kind(kind, ordered)
         self._expire()
 
     def _start_kind(self, kind: Kind, jobs: list[JobFacts]) -> None:
@@ -310,6 +314,7 @@ class Dispatcher:
             del self._starting[number]
             if said == "claimed":
                 one.held.hold.close()  # the supervisor's copy is the lease now
+                self._failures.pop(number, None)
                 self._running.append(one.supervisor)
             elif one.adopts:
                 one.supervisor.kill()
@@ -336,7 +341,11 @@ class Dispatcher:
 
     def _back_off(self, number: int, reason: str) -> None:
         log.warning("job %s: %s", number, reason)
-        self._later[number] = (time.monotonic() + BACKOFF_SECONDS, reason)
+        before = self._failures.get(number, 0)
+        self._failures[number] = before + 1
+        pause = min(BACKOFF_SECONDS * 2 ** min(before, 10), MOST_BACKOFF_SECONDS)
+        self._later[number] = (time.monotonic() + pause, reason)
+        self._looked = 0.0  # another one may start on its devices at once
 
     def _is_backing_off(self, number: int) -> bool:
         if number not in self._later:

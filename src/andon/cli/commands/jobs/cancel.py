@@ -15,6 +15,7 @@ from andon.errors import AndonError
 from andon.model.job import JobState
 
 SLACK_SECONDS = 5.0
+STILL_ENDING = "what it left is being removed; see andon jobs"
 
 
 @click.command(epilog=JOB_FORMS)
@@ -62,6 +63,9 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
             code = 1
         elif ended is None:
             code = deleted_meanwhile(facts.spec.label)
+        elif ended.last is not None and ended.last.end is None and ended.last.locked:
+            notice(f"job {facts.spec.label} has not ended yet: {STILL_ENDING}", choices)
+            code = 1
         else:
             notice(f"job {facts.spec.label} cancelled", choices)
     wake(queue.folder)
