@@ -119,6 +119,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
         from andon.cli.commands.jobs.from_file import submit_file
 
         return submit_file(choices, command[0], asked, dry_run=dry_run, wait=wait)
+    _refuse_words_after_a_file(command)
     specs = _specs(choices, command, asked)
     if not specs[0].container:
         _say_missing(choices, command)
@@ -230,6 +231,15 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
         notice(log_out_line(), choices)
     if made is not None and made[0].simulate is None and (why := _no_gpu()) is not None:
         notice(f"it waits: {why}; to use simulated GPUs: andon submit --simulate 4 …", choices)
+
+
+def _refuse_words_after_a_file(command: tuple[str, ...]) -> None:
+    """`andon submit job.toml --dry-run` would queue a command that is called job.toml."""
+    if is_job_file(command[0]) and not _is_there(command[0]):
+        raise Invalid(
+            f"{command[0]} is a job file, and nothing may follow it: {command[1]}",
+            hint=f"options come before the file: andon submit --dry-run {command[0]}",
+        )
 
 
 def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
