@@ -280,12 +280,13 @@ def show_dry(specs: "list[JobSpec]") -> None:
     spec = specs[0]
     terminal = Terminal.of(chosen())
     many = f"{len(specs)} jobs" if len(specs) > 1 else "1 job"
-    kind = "simulated GPUs" if spec.simulate is not None else "GPUs"
+    count = count_text(spec.request)
+    kind = ("simulated GPU" if spec.simulate is not None else "GPU") + ("" if count == "1" else "s")
     lines = [
         f"would queue {many}: {spec.name}",
         f"  command  {redact(spec.argv)}",
         f"  folder   {spec.folder}",
-        f"  asks for {count_text(spec.request)} {kind}",
+        f"  asks for {count} {kind}",
     ]
     terminal.show("\n".join(lines) + "\n")
 
