@@ -194,9 +194,12 @@ def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
         trusted = ssl.create_default_context(cafile=str(certificate))
         with urlopen(f"{served.url}/healthz", context=trusted, timeout=120) as answer:
             assert answer.read() == b"ok\n"
+        unknown = andon(tmp_path, "status", "--url", served.url)
+        assert unknown.code == 3
+        assert "its certificate is refused: self-signed certificate\n" in unknown.err
+        assert "set SSL_CERT_FILE to its certificate" in unknown.err
         done = andon(tmp_path, "status", "--url", served.url, SSL_CERT_FILE=str(certificate))
         assert done.code == 0, done.err
-        assert andon(tmp_path, "status", "--url", served.url).code == 3
 
 
 def test_under_ssh_the_tunnels_line_is_told() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from andon.cli.remote import (
     Server,
     connect,
     own_server,
+    reach_hint,
     token_for,
 )
 from andon.cli.signing_in import NO_SERVER, sign_in_link
@@ -201,3 +203,13 @@ def test_what_waiting_cannot_help_is_not_waited_for(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Server, "get", get)
     with pytest.raises(Denied):
         Remote(Server(Target("http://node7"))).patiently()
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"), [(18, "SSL_CERT_FILE"), (62, "a name that is in the certificate")]
+)
+def test_a_refused_certificate_has_a_hint_of_its_own(code: int, hint: str) -> None:
+    error = ssl.SSLCertVerificationError("certificate verify failed")
+    error.verify_code = code
+    assert hint in reach_hint(error)
+    assert reach_hint(ConnectionRefusedError()) == "check that andon serve is running there"

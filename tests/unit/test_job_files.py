@@ -228,6 +228,16 @@ def test_a_missing_file_says_how_to_run_a_command_instead(tmp_path: Path) -> Non
     assert [is_job_file(w) for w in ("a.toml", "A.YML", "train.py", "toml")] == [True, True, 0, 0]
 
 
+@pytest.mark.parametrize("after", ["--dry-run", "other.toml"])
+def test_words_after_a_job_file_are_refused(tmp_path: Path, after: str) -> None:
+    name = written(tmp_path, "a.toml", 'command = "true"')
+    with pytest.raises(Invalid) as wrong:
+        cli.main(["submit", name, after], standalone_mode=False)
+    assert wrong.value.reason == f"{name} is a job file, and nothing may follow it: {after}"
+    assert wrong.value.hint == f"options come before the file: andon submit --dry-run {name}"
+    assert not Queue().jobs
+
+
 def test_without_its_parser_yaml_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -388,6 +388,7 @@ def test_a_command_that_does_not_exist_is_said_when_it_is_queued(
         assert run(["submit", "--dry-run", "--simulate", "2", "--", program]) == 0
         said = capsys.readouterr()
         assert "would queue 1 job" in said.out
+        assert "asks for 1 simulated GPU\n" in said.out
         assert why is None or why in said.err
         assert (why is None) == (said.err == "")
 

@@ -25,6 +25,7 @@ from andon.host.kin import user_name
 from andon.host.policy_file import read_policy
 from andon.leases.book import Book
 from andon.model.device import Snapshot
+from andon.units import parse_seconds
 from tests.support.lease_books import a_book
 from tests.support.sharing_parts import gpu, request
 
@@ -64,6 +65,17 @@ def test_all_mistakes_are_named_at_once_with_their_lines() -> None:
 def test_nonsense_is_a_mistake(text: str) -> None:
     with pytest.raises(Invalid):
         policy_from(text)
+
+
+@pytest.mark.parametrize(
+    ("longest", "typed"),
+    [(43200.0, "12h"), (2592000.0, "30d"), (5400.0, "1h30min"), (6030.0, "6030s")],
+)
+def test_the_hint_names_the_longest_time_as_the_option_takes_it(longest: float, typed: str) -> None:
+    with pytest.raises(Denied) as error:
+        check_terms(NO_POLICY, UserLimits(max_time=longest), "eve", 1, longest + 60)
+    assert (error.value.hint or "").startswith(f"use --for {typed} or less")
+    assert parse_seconds(typed) == longest
 
 
 def test_every_refusal_names_the_file_and_the_limit() -> None:

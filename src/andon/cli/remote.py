@@ -35,6 +35,7 @@ LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=64 * 1024 * 1024)
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
 PASS_TOKEN = "pass its token with --token-file FILE or ANDON_TOKEN"  # noqa: S105 (a hint)
 CLEAR_TEXT = "the token is sent over the network in clear text: use https or an SSH tunnel"
+UNKNOWN_AUTHORITY = (18, 19, 20, 21)  # X509_V_ERR_*: self-signed, or no issuer that is trusted
 Notify = Callable[[str], None]
 _STATUSES: dict[int, type[AndonError]] = {
     401: Denied, 403: Denied, 404: Gone, 409: Conflict, 422: Invalid, 429: Denied,
@@ -102,7 +103,7 @@ class Server:
         except FAILURES as exc:
             raise Unavailable(
                 f"{self.url} cannot be reached: {plain_words(exc)}",
-                hint="check that andon serve is running there",
+                hint=reach_hint(exc),
             ) from exc
         if not 200 <= answer.status < 300:  # an andon server never redirects
             raise self._refused(answer)
@@ -146,8 +147,20 @@ class Server:
 
 def plain_words(exc: BaseException) -> str:
     """`Connection refused` and not `[Errno 111] Connection refused`."""
+    if certificate := getattr(exc, "verify_message", ""):
+        return f"its certificate is refused: {certificate}"
     plain = isinstance(exc, OSError) and type(exc).__module__ == "builtins" and exc.strerror
     return str(plain or str(exc) or type(exc).__name__)
+
+
+def reach_hint(exc: BaseException) -> str:
+    """What to do about a server that cannot be reached."""
+    code = getattr(exc, "verify_code", None)  # of ssl.SSLCertVerificationError
+    if code is None:
+        return "check that andon serve is running there"
+    if code in UNKNOWN_AUTHORITY:
+        return "if you trust it, set SSL_CERT_FILE to its certificate or to that of its authority"
+    return "use a name that is in the certificate, or have it renewed"
 
 
 class Remote:

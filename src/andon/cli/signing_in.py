@@ -9,6 +9,7 @@ from andon.cli.remote import (
     Server,
     base_url,
     plain_words,
+    reach_hint,
     token_for,
     warn_of_clear_text,
 )
@@ -110,7 +111,7 @@ def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
     except FAILURES as exc:
         raise Unavailable(
             f"{place} cannot be reached: {plain_words(exc)}",
-            hint=_elsewhere() or "check that andon serve is running there",
+            hint=_elsewhere() or reach_hint(exc),
         ) from exc
     return SignInLink(found.url, found.code, found.user, user_name(uid))
 

@@ -93,9 +93,15 @@ def check_terms(
     if most is not None and least > most:
         raise _denied(policy, user, f"{gpus(most)} at a time", f"{gpus(least)} requested")
     if longest is not None and seconds is not None and seconds > longest:
-        hint = f"use --for {longest:g}s or less, or ask root to change {policy.path}"
+        hint = f"use --for {_typed(longest)} or less, or ask root to change {policy.path}"
         lasting = f"leases of at most {human_seconds(longest)}"
         raise _denied(policy, user, lasting, f"{human_seconds(seconds)} requested", hint)
+
+
+def _typed(seconds: float) -> str:
+    """A duration as an option takes it: `12h`, and whole seconds where that would be rounded."""
+    short = human_seconds(seconds).replace(" ", "")
+    return short if parse_seconds(short) == seconds else f"{int(seconds)}s"
 
 
 def check_queued(

@@ -119,6 +119,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
         from andon.cli.commands.jobs.from_file import submit_file
 
         return submit_file(choices, command[0], asked, dry_run=dry_run, wait=wait)
+    _refuse_words_after_a_file(command)
     specs = _specs(choices, command, asked)
     if not specs[0].container:
         _say_missing(choices, command)
@@ -232,6 +233,15 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
         notice(f"it waits: {why}; to use simulated GPUs: andon submit --simulate 4 …", choices)
 
 
+def _refuse_words_after_a_file(command: tuple[str, ...]) -> None:
+    """`andon submit job.toml --dry-run` would queue a command that is called job.toml."""
+    if is_job_file(command[0]) and not _is_there(command[0]):
+        raise Invalid(
+            f"{command[0]} is a job file, and nothing may follow it: {command[1]}",
+            hint=f"options come before the file: andon submit --dry-run {command[0]}",
+        )
+
+
 def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
     """A program may be made by an earlier job, so one that is missing is not an error yet."""
     if _is_there(command[0]):
@@ -270,12 +280,13 @@ def show_dry(specs: "list[JobSpec]") -> None:
     spec = specs[0]
     terminal = Terminal.of(chosen())
     many = f"{len(specs)} jobs" if len(specs) > 1 else "1 job"
-    kind = "simulated GPUs" if spec.simulate is not None else "GPUs"
+    count = count_text(spec.request)
+    kind = ("simulated GPU" if spec.simulate is not None else "GPU") + ("" if count == "1" else "s")
     lines = [
         f"would queue {many}: {spec.name}",
         f"  command  {redact(spec.argv)}",
         f"  folder   {spec.folder}",
-        f"  asks for {count_text(spec.request)} {kind}",
+        f"  asks for {count} {kind}",
     ]
     terminal.show("\n".join(lines) + "\n")
 
