@@ -1,6 +1,8 @@
 """A run's record: sampled less often as it grows old, and complete when it ends."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,13 +137,18 @@ def test_alerts_on_its_devices_are_lines_once() -> None:
     assert [line.at for line in found] == sorted(line.at for line in found)
 
 
-def test_a_record_has_a_name_a_time_and_eight_digits() -> None:
-    from pathlib import Path
-
+def test_a_record_has_a_name_a_time_and_four_digits() -> None:
     path = record_path(Path("/x"), "a b/träin.py", 0.0)
     assert path.name.startswith("tr-in.py_19700101T000000Z_")
-    assert len(path.stem.rsplit("_", 1)[1]) == 8
+    assert len(path.stem.rsplit("_", 1)[1]) == 4
     assert record_path(Path("/x"), "///", 0.0).name.startswith("run_")
+
+
+def test_a_record_gets_a_name_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter([b"\0\1", b"\0\1", b"\0\2"])
+    monkeypatch.setattr(os, "urandom", lambda size: next(drawn))
+    record_path(tmp_path, "x", 0.0).touch()
+    assert record_path(tmp_path, "x", 0.0).name == "x_19700101T000000Z_0002.jsonl"
 
 
 def test_an_id_is_eight_letters() -> None:

@@ -14,6 +14,7 @@ from andon.host.system import boot_id
 
 LETTERS = "bcdfghjkmnpqrstvwxz"  # without vowels, they spell nothing
 LONGEST_NAME = 200
+MOST_TRIES = 100  # for a name of a record that is free
 
 
 def new_id() -> str:
@@ -34,8 +35,12 @@ def place_of(variables: Mapping[str, str]) -> RankPlace:
 
 
 def record_path(folder: Path, name: str, at: float) -> Path:
-    """`train.py_20251115T014107Z_3f2a91c0.jsonl`: readable, and unique among the ranks and runs of
-    one name that begin in the same second."""
+    """`train.py_20251115T014107Z_3f2a.jsonl`: readable, and free now; runs of one name may begin in
+    the same second."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rsplit("/", 1)[-1])[:60] or "run"
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
-    return folder / f"{plain}_{stamp}_{os.urandom(4).hex()}.jsonl"
+    for _ in range(MOST_TRIES):
+        path = folder / f"{plain}_{stamp}_{os.urandom(2).hex()}.jsonl"
+        if not os.path.lexists(path):
+            break
+    return path
