@@ -16,6 +16,7 @@ from andon.leases.places import LEASES
 from andon.model.work import Lease, Owner
 
 MOST_DESCRIPTORS = 65_536
+MOST_HEIRS = 8
 _FDINFO_BYTES = 4096
 
 
@@ -71,14 +72,13 @@ def open_holder(lease: Lease, file: Path, uid: int) -> ProcessHandle:
     same pid cannot be meant: the descriptor is opened first.
     """
     owner = lease.owner
-    gone = Gone(
-        f"the holder of lease {lease.id} (pid {owner.pid}) has exited",
-        hint="its devices become available when its job ends",
-    )
     try:
         facts, handle = file.lstat(), ProcessHandle.open(owner.pid, owner.started_ticks)
     except (OSError, Gone) as exc:
-        raise gone from exc
+        raise Gone(
+            f"the holder of lease {lease.id} (pid {owner.pid}) has exited",
+            hint=f"its devices become available when its job ends{_heirs(file, uid)}",
+        ) from exc
     try:
         if (doubt := _doubt(lease, owner, file.name, facts, uid)) is not None:
             raise doubt
@@ -86,6 +86,17 @@ def open_holder(lease: Lease, file: Path, uid: int) -> ProcessHandle:
         handle.close()
         raise
     return handle
+
+
+def _heirs(file: Path, uid: int) -> str:
+    """The processes of the lease's user that have inherited its lock, for a hint."""
+    with suppress(OSError):
+        facts = file.lstat()
+        pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+        found = [pid for pid in pids if uid_of(pid) == uid and _holds(pid, file.name, facts)]
+        if found:
+            return f"; to stop it: kill {' '.join(map(str, found[:MOST_HEIRS]))}"
+    return ""
 
 
 def described(locker: Locker) -> str:
