@@ -216,6 +216,8 @@ def test_a_file_that_is_not_roots_alone_grants_nothing(file: Path, book: Book) -
             read_policy()
         assert str(file.parent) in refused.value.reason, name
         assert refused.value.hint, name
+        says = "no device is granted" in refused.value.reason
+        assert says is (name in ("group", "folder", "nonsense")), name
     with pytest.raises(AndonError):
         Granter(book, Availability(lambda: Snapshot("n", 1.0))).grant(request(1), Terms(), 0.0)
 

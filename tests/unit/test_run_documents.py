@@ -15,7 +15,7 @@ from andon.cli.show.reports.as_markdown import document_markdown
 from andon.cli.show.reports.as_text import document_text, thinned
 from andon.cli.show.reports.charts import clock, line_chart, ticks, time_ticks
 from andon.cli.show.reports.document import ChartLine, Document, LineChart
-from andon.cli.show.reports.figures import rate, seconds_words, three
+from andon.cli.show.reports.figures import hours, rate, seconds_words, three
 from andon.cli.show.reports.group_usage import GroupUsage, group_csv, group_document, usage_json
 from andon.cli.show.reports.report_rows import report_csv, report_json
 from andon.cli.show.reports.run_comparison import comparison_document
@@ -294,3 +294,9 @@ def test_thinning_keeps_the_range(values: list[Any], count: int) -> None:
     known, kept = ([v for v in row if v is not None] for row in (values, found))
     if kept:
         assert min(known) - 1e-9 <= min(kept) <= max(kept) <= max(known) + 1e-9
+
+
+def test_gpu_hours_of_a_short_run_have_no_exponent() -> None:
+    assert [hours(one) for one in (0.0, 0.05, 36.0, 5400.0)] == [
+        "0 h", "below 0.001 h", "0.01 h", "1.50 h",
+    ]  # fmt: skip

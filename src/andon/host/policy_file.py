@@ -59,7 +59,7 @@ def _content(path: Path) -> bytes:
     for one, facts in ((path.parent, path.parent.stat()), (path, found)):
         if not _is_roots(facts):
             raise Unavailable(
-                f"{one} can be changed by users other than root, so its limits are ignored",
+                f"{one} can be changed by users other than root, so no device is granted",
                 hint=f"sudo chown root: {one} && sudo chmod go-w {one}",
             )
     return read_regular(path, LARGEST_BYTES)

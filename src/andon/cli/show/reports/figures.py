@@ -6,6 +6,7 @@ from andon.cli.show.text import UNKNOWN
 from andon.units import GIB, human_bytes, human_joules, measured_seconds, unit_of
 
 HOUR = 3600.0
+LEAST_HOURS = 0.001
 
 
 def seconds_words(seconds: float | None) -> str:
@@ -38,6 +39,8 @@ def hours(seconds: float | None) -> str:
     """GPU hours."""
     if seconds is None:
         return UNKNOWN
+    if 0 < seconds / HOUR < LEAST_HOURS:
+        return f"below {LEAST_HOURS} h"
     return f"{three(seconds / HOUR)} h"
 
 
