@@ -77,7 +77,8 @@ def test_a_stranger_sees_that_it_ran_but_not_what(home: Served, finished: Writte
     hidden = ("command", "path", "params", "working_directory")
     assert [theirs[name] for name in hidden] == [None] * 4
     assert theirs["hidden"]
-    same = set(mine) - {*hidden, "hidden", "downloadable"}
+    assert (mine["tags"], theirs["tags"]) == (["baseline"], [])
+    same = set(mine) - {*hidden, "hidden", "downloadable", "tags"}
     assert {name: theirs[name] for name in same} == {name: mine[name] for name in same}
     assert asked(home, "/api/runs?search=of-", known=False)["items"] == []
     told = [asked(home, "/api/runs/kqzvmtra/events", known)["items"] for known in (True, False)]

@@ -103,6 +103,16 @@ def test_name_and_tags_of_a_jobs_run_are_hidden_as_in_the_list_of_jobs(sight: Si
     assert entry_of(ADA, job, NOW).name == SECRET
 
 
+def test_tags_are_for_those_who_see_the_command() -> None:
+    rows = [row(tags=("acme-merger",))]
+    for sight, tags in ((ADA, ["acme-merger"]), (BOB, []), (BLIND, [])):
+        page = page_of(sight, rows, RunQuery(), "", 0.0, "")
+        assert page.items[0].tags == tags
+        assert [one.value for one in page.choices.tags] == tags
+        assert len(listed(sight, rows, tag="acme-merger")) == len(tags)
+        assert len(listed(sight, rows, "acme")) == len(tags)
+
+
 def test_the_list_is_filtered_counted_and_cut_the_latest_first() -> None:
     small = RunDevice("GPU-c", 0, "0", "NVIDIA A100-SXM4-80GB")
     rows = [

@@ -30,7 +30,7 @@ def select(sight: Sight, rows: Iterable[RunRow], query: RunQuery, search: str) -
     found = [
         row
         for row in (_named(sight, row) for row in rows)
-        if matches(row, query) and (not words or _has(words_of(_shown(sight, row)), words))
+        if matches(seen := _shown(sight, row), query) and (not words or _has(words_of(seen), words))
     ]
     return sorted(found, key=lambda row: (-row.began, row.id))
 
@@ -40,13 +40,13 @@ def _has(text: str, words: Sequence[str]) -> bool:
 
 
 def _shown(sight: Sight, row: RunRow) -> RunRow:
-    return row if sight.shows(row.user) else replace(row, command=None, note=None)
+    return row if sight.shows(row.user) else replace(row, command=None, note=None, tags=())
 
 
 def _named(sight: Sight, row: RunRow) -> RunRow:
-    """Without the name and tags of another's job, which the list of jobs hides too."""
+    """Without the name of another's job, which the list of jobs hides too."""
     hidden = row.kind is RunKind.JOB and not sight.shows(row.user)
-    return replace(row, name=HIDDEN_NAME, tags=()) if hidden else row
+    return replace(row, name=HIDDEN_NAME) if hidden else row
 
 
 def page_of(
@@ -67,16 +67,16 @@ def page_of(
         all=len(rows),
         offset=offset,
         limit=limit,
-        choices=choices_of([_named(sight, row) for row in rows]),
+        choices=choices_of(sight, rows),
         whose=whose,
         note=note,
     )
 
 
-def choices_of(rows: Sequence[RunRow]) -> RunChoices:
+def choices_of(sight: Sight, rows: Sequence[RunRow]) -> RunChoices:
     return RunChoices(
         models=_counted(model for row in rows for model in models_of(row)),
-        tags=_counted(tag for row in rows for tag in row.tags),
+        tags=_counted(tag for row in rows if sight.shows(row.user) for tag in row.tags),
         groups=_counted(row.group for row in rows if row.group),
         states=_counted(str(row.state) for row in rows),
     )
@@ -125,7 +125,7 @@ def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
         peak_memory_bytes=row.peak_memory_bytes,
         energy_joules=row.energy_joules,
         idle_share=row.idle_share,
-        tags=list(row.tags),
+        tags=list(row.tags) if shown else [],
         note=row.note if shown else None,
         last_values=row.last_values if shown else {},
         params=_plainly(row.params) if shown else None,
