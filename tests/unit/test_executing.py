@@ -288,3 +288,11 @@ def test_options_of_a_container_survive_json() -> None:
     ):  # fmt: skip
         with pytest.raises(Invalid):
             options_from_json(wrong)
+
+
+@pytest.mark.parametrize("image", ["--privileged", "-v/:/host", "-"])
+def test_an_image_is_never_an_option(image: str) -> None:
+    with pytest.raises(Invalid, match="is not the name of an image"):
+        ContainerOptions(image)
+    with pytest.raises(Invalid, match="is not the name of an image"):
+        options_from_json({**options_to_json(ContainerOptions("x")), "image": image})

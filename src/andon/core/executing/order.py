@@ -46,6 +46,10 @@ class ContainerOptions:
     user: str | None = None
     pull: PullPolicy = PullPolicy.NEVER
 
+    def __post_init__(self) -> None:
+        if self.image.startswith("-"):  # the engine would take it for an option
+            raise Invalid(f"{self.image[:40]!r} is not the name of an image")
+
 
 @dataclass(frozen=True, slots=True)
 class Submitter:
