@@ -455,6 +455,7 @@ def test_the_commit_is_asked_for_where_sigchld_is_ignored(tmp_path: Path) -> Non
         signal.signal(signal.SIGCHLD, before)
 
 
+@pytest.mark.slow
 def test_a_git_that_is_stuck_in_the_kernel_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 

@@ -166,6 +166,7 @@ def test_a_test_passes_by_what_waits(desk: Desk, phone: Heard, teller: NotifierW
     assert teller.test(notice(DISK)).wait(60) is None
 
 
+@pytest.mark.slow
 def test_a_test_of_one_that_is_stuck_is_not_waited_for(
     desk: Desk, phone: Heard, teller: NotifierWorker
 ) -> None:
