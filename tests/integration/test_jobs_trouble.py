@@ -179,6 +179,7 @@ def test_after_a_restart_of_the_machine_queued_jobs_are_queued_and_running_ones_
         waited = where_a_file_differs(boot, BOOT, "jobs", "wait", "2", "3")
         assert waited.returncode == 0, waited
         assert [len(Queue(folder).jobs[number].attempts) for number in (1, 2, 3)] == [1, 2, 1]
+        assert signal_group(claims[0], signal.SIGKILL), "it lives on, and nobody else ends it"
 
 
 def test_a_dispatcher_leaves_after_the_last_job_and_comes_back(
