@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from andon.child_output import MOST_BYTES
 from andon.core.executing.order import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
 from andon.errors import AndonError
-from andon.executors.asking import MOST_ANSWER_BYTES, ask_command
+from andon.executors.asking import ask_command
 from andon.executors.engines import DockerExecutor
 
 pytestmark = pytest.mark.process
@@ -62,7 +63,7 @@ def test_a_flood_is_not_kept(engine: Path) -> None:
     engine.write_text("#!/bin/sh\nexec yes\n")
     with pytest.raises(AndonError, match="printed more than"):
         DockerExecutor().ended(WORK)
-    assert len(ask_command(["head", "-c", str(MOST_ANSWER_BYTES), "/dev/zero"], 20.0)[1])
+    assert len(ask_command(["head", "-c", str(MOST_BYTES), "/dev/zero"], 20.0)[1])
 
 
 def test_one_that_hangs_is_ended_with_its_children(engine: Path) -> None:

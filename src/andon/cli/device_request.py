@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from andon.cli.commands.completing import complete_lease
 from andon.cli.options import DEVICE_OPTION, device_words, duration, lasting
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
@@ -93,6 +94,17 @@ def bind_option(command: F) -> F:
     return click.option("--bind", is_flag=True, help="Run it on the CPUs next to its GPUs (NUMA).")(
         command
     )
+
+
+def lease_option(command: F) -> F:
+    """--lease, for commands that can use devices which the caller holds already."""
+    return click.option(
+        "--lease",
+        "lease_id",
+        metavar="ID",
+        shell_complete=complete_lease,
+        help="Use the devices of your lease.",
+    )(command)
 
 
 def refuse_bind(bind: bool, image: object) -> None:

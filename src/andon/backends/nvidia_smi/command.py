@@ -1,7 +1,6 @@
 """Finds nvidia-smi and runs it with a time and output limit."""
 
 import os
-import selectors
 import shutil
 import signal
 import subprocess
@@ -10,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from andon.child_output import MOST_BYTES, OutputTooLong, read_outputs
 from andon.errors import Unavailable
 from andon.model.device import FaultCode
 
 FOLDERS = ("usr/bin", "usr/lib/wsl/lib", "usr/local/nvidia/bin")
 """Folders outside PATH where it may be: WSL, and images for Kubernetes."""
-LIMIT_BYTES = 16 << 20  # eight devices write a quarter of a megabyte
 DYING_SECONDS = 0.5
 
 
@@ -68,13 +67,16 @@ class SmiCommand:
         self._refuse_while_stuck()
         process = self._start(arguments)
         try:
-            out, errors = _collect(process, self._deadline)
+            out, errors = read_outputs(process, self._deadline)
         except TimeoutError as exc:
             self._end(process)
             raise NoAnswer(
                 f"nvidia-smi has not responded for {self._allowed_seconds:g} s",
                 hint="the driver hangs: see `sudo dmesg | grep -i -e xid -e nvrm`",
             ) from exc
+        except OutputTooLong as exc:
+            self._end(process)
+            raise Unavailable(f"nvidia-smi printed more than {MOST_BYTES >> 20} MiB") from exc
         except BaseException:
             self._end(process)
             raise
@@ -116,37 +118,6 @@ class SmiCommand:
             process.wait(DYING_SECONDS)
         except subprocess.TimeoutExpired:
             self._stuck = process
-
-
-def _collect(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes, bytes]:
-    """Read both outputs to the end, and wait for the exit."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    texts = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-    with selectors.DefaultSelector() as selector:
-        for descriptor in texts:
-            selector.register(descriptor, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select(_left(deadline)):
-                piece = os.read(key.fd, 1 << 16)
-                texts[key.fd] += piece
-                if not piece:
-                    selector.unregister(key.fd)
-            if sum(map(len, texts.values())) > LIMIT_BYTES:
-                raise Unavailable(f"nvidia-smi printed more than {LIMIT_BYTES >> 20} MiB")
-    try:
-        process.wait(_left(deadline))
-    except subprocess.TimeoutExpired as exc:
-        raise TimeoutError from exc
-    out, errors = texts.values()
-    return bytes(out), bytes(errors)
-
-
-def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
 
 
 def _close(process: "subprocess.Popen[bytes]") -> None:

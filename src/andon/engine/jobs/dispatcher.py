@@ -175,8 +175,8 @@ class Dispatcher:
         return changed
 
     def _judge(self, completed: Collection[int] = ()) -> None:
-        """Those that were settled before this dispatcher began are no news; those whose attempt it
-        completed are, also where that ended while no dispatcher ran."""
+        """Announce jobs that have just settled. Jobs that settled before this dispatcher started
+        count only if it completed their attempt."""
         before = self._known
         self._known = self._kept.judge(self._jobs, time.time(), self._folder.paused)
         for number, found in self._known.items():

@@ -41,7 +41,7 @@ def open_queue(choices: Choices, wake: bool = True) -> "Queue":
 
 
 def _passed_over(path: str, why: str) -> str:
-    """What is told of a file that cannot be read."""
+    """The notice about a file that cannot be read."""
     import shlex
     from pathlib import Path
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.commands.completing import complete_command, complete_lease
+from andon.cli.commands.completing import complete_command
 from andon.cli.device_request import (
     availability_of,
     bind_option,
     for_option,
+    lease_option,
     request_options,
     request_to_take,
     wait_options,
@@ -58,13 +59,7 @@ if TYPE_CHECKING:
 @wait_options
 @for_option("Stop probing after this time: 2h.")
 @bind_option
-@click.option(
-    "--lease",
-    "lease_id",
-    metavar="ID",
-    shell_complete=complete_lease,
-    help="Use the devices of your lease.",
-)
+@lease_option
 @click.argument(
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
 )

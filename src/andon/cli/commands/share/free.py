@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.availability_source import candidates_here, offer_here, offer_there
-from andon.cli.commands.completing import complete_lease
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.device_request import (
     availability_of,
+    lease_option,
     queue_options,
     request_devices,
     request_from,
@@ -105,13 +105,7 @@ def wait(**asked: Any) -> int:
 @click.command()
 @request_devices
 @request_options
-@click.option(
-    "--lease",
-    "lease_id",
-    metavar="ID",
-    shell_complete=complete_lease,
-    help="Use the devices of your lease.",
-)
+@lease_option
 @shared
 def env(lease_id: str | None, **asked: Any) -> int:
     """Print variables that make a program see only these devices: eval "$(andon env)"

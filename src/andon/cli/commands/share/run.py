@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.commands.completing import complete_command, complete_lease
+from andon.cli.commands.completing import complete_command
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -17,6 +17,7 @@ from andon.cli.device_request import (
     availability_of,
     bind_option,
     for_option,
+    lease_option,
     queue_options,
     refuse_bind,
     request_options,
@@ -68,13 +69,7 @@ class RunCommand(click.Command):
 @queue_options
 @for_option("Stop the command after this time: 2h.")
 @bind_option
-@click.option(
-    "--lease",
-    "lease_id",
-    metavar="ID",
-    shell_complete=complete_lease,
-    help="Use the devices of your lease.",
-)
+@lease_option
 @click.option(
     "--retry-oom",
     type=whole,
