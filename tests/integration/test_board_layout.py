@@ -1,6 +1,7 @@
 """How the board is laid out: a headline that moves nothing, whole words, and a phone."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -83,6 +84,23 @@ def test_nothing_sticks_out_between_a_phone_and_a_wide_screen(
             if found := max(0, sideways(page)):
                 wide[name] = found
         assert wide == {}
+
+
+@pytest.mark.parametrize("devices", [4, 8])
+def test_the_charts_of_a_few_gpus_are_high_enough_to_read(
+    browser: Browser, tmp_path: Path, devices: int
+) -> None:
+    """Four tiles in a low window had 9 pixels for their charts below large words."""
+    with (
+        serving(tmp_path, "--no-history", simulate=devices) as served,
+        opened(browser, viewport={"width": 1280, "height": 800}) as seen,
+    ):
+        seen.page.goto(served.url)
+        expect(seen.page.locator(".tile .sparkline")).to_have_count(devices)
+        heights = seen.page.locator(".tile .sparkline").evaluate_all(
+            "all => all.map(one => one.getBoundingClientRect().height)"
+        )
+        assert min(heights) >= 50, heights
 
 
 def test_on_a_phone_the_first_line_has_the_search_too(browser: Browser, home: Served) -> None:
