@@ -14,6 +14,7 @@ from andon.errors import Unavailable
 from andon.executors.engines import PodmanExecutor
 from andon.ports import Executor
 from andon.testing.executor_contract import ExecutorContract
+from tests.conftest import need
 from tests.integration.conftest import andon
 from tests.integration.contained import LONG_SECONDS, NO_NETWORK
 from tests.integration.leasing import held, records
@@ -29,9 +30,8 @@ NAME = "localhost/tiny"
 
 @pytest.fixture(scope="module")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Storage of its own with one small image. It is not among the packages that CI installs."""
-    if shutil.which("podman") is None:
-        pytest.skip("podman is not installed")
+    """Storage of its own with one small image."""
+    need("podman")
     folder = tmp_path_factory.mktemp("podman")
     storage, containers = folder / "storage.conf", folder / "containers.conf"
     storage.write_text(
