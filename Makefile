@@ -2,10 +2,10 @@
 BIN := .venv/bin
 DEVICES ?= 4
 
-.PHONY: run unit test check golden bench screenshots setup clean
+.PHONY: run unit test check golden bench screenshots setup setup-to-run clean
 
 # Serves this machine's GPUs, or simulated ones (which say so) where there is none.
-run: setup
+run: setup-to-run
 	@$(BIN)/andon serve $(shell $(BIN)/python -m andon.host.presence || echo --simulate $(DEVICES))
 
 # Units and contracts: under half a minute, no root, no apt, no browser, no processes.
@@ -41,6 +41,9 @@ screenshots: setup
 
 setup:
 	@dev/install
+
+setup-to-run:
+	@dev/install run
 
 clean:
 	@rm -rf .venv .build .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,6 +2,7 @@
 
 python frontend/build.py            build it where needed
 python frontend/build.py --fresh    only say (by the exit code) whether it is up to date
+python frontend/build.py --able     only say whether the machine's own Node can build it
 python frontend/build.py --check    check the types instead
 """
 
@@ -149,6 +150,8 @@ def main(arguments: list[str]) -> int:
     try:
         if "--fresh" in arguments:
             return 0 if is_fresh() or not wanted() else 1
+        if "--able" in arguments:
+            return 0 if wanted() and machine_npm() is not None else 1
         if "--check" in arguments:
             install()(["run", "--silent", "check"])
         elif wanted():
