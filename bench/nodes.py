@@ -23,7 +23,9 @@ GIB = 1 << 30
 
 
 @contextmanager
-def standin(devices: int, processes: int, lively: bool = False) -> Iterator[Environment]:
+def standin(
+    devices: int, processes: int, lively: bool = False, utilisation: int = 71
+) -> Iterator[Environment]:
     """A node of busy devices, with `sleep` processes spread over them so that names resolve.
 
     On a lively one the readings of every device change once a second.
@@ -36,7 +38,9 @@ def standin(devices: int, processes: int, lively: bool = False) -> Iterator[Envi
         pids = [stack.enter_context(_sleeper()) for _ in range(processes)]
         control = StandIn(folder, per_second=False)
         control.write(
-            StandIn.devices(devices, gpu_utilisation=71, memory_utilisation=30, power_mw=412_000)
+            StandIn.devices(
+                devices, gpu_utilisation=utilisation, memory_utilisation=30, power_mw=412_000
+            )
         )
         for index in range(devices):
             mine = tuple(StandInProcess(pid, GIB, sm=10) for pid in pids[index::devices])
