@@ -27,15 +27,14 @@ from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages
 from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, Progress, Terms
 from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
-from andon.errors import AndonError, Denied
+from andon.errors import AndonError, Denied, Unavailable
 from andon.host.kin import myself
 from andon.leases.book import Book
-from andon.model.device import Device, DeviceStatus
+from andon.model.device import Device
 from andon.model.job import JobFacts, JobSpec
 from andon.model.work import DeviceRequest, Need, Ticket
 
 MOST_TICKETS = 4
-DRIVER_PERCENT = 2  # of its memory, where a driver does not say what it keeps
 MOST_REASONS = 50
 """Jobs whose reason is determined in each round; for those behind them, only how many are ahead."""
 
@@ -56,6 +55,7 @@ class TakingRound:
     plan: DispatchPlan
     requests: dict[int, DeviceRequest] = field(default_factory=dict)
     why: dict[int, HoldupWords] = field(default_factory=dict)
+    vain: dict[int, str] = field(default_factory=dict)  # retries that no device here can meet
     others: bool = False  # other users wait too: one start at a time, then it may be their turn
 
 
@@ -124,11 +124,13 @@ class Taker:
     ) -> Iterator[QueuedJob]:
         """One by one: of a long queue the plan looks only at the first where nothing is free."""
         self._needs = {}
-        sizes = [_empty_bytes(status) for status in view.snapshot.devices]
-        largest = max((size for size in sizes if size is not None), default=None)
         orders: dict[DeviceRequest, Rank] = {}
         for facts in jobs:
-            request = request_of(facts, largest)
+            try:
+                request = request_of(facts, view.snapshot.devices, self.availability.labels)
+            except Unavailable as error:
+                found.vain[facts.spec.number] = _sentence(error)
+                continue
             need = self._need(request, facts.spec, view)
             if isinstance(need, AndonError):
                 found.why[facts.spec.number] = HoldupWords(_sentence(need), need.mistakes)
@@ -304,12 +306,3 @@ def _words(
 
 def _sentence(error: AndonError) -> str:
     return f"{error.reason}; {error.hint}" if error.hint else error.reason
-
-
-def _empty_bytes(status: DeviceStatus) -> int | None:
-    """What a device has free when nothing runs on it; the driver may keep a part."""
-    total = status.device.memory_total_bytes
-    if total is None or status.sample is None:
-        return None
-    kept = status.sample.memory_reserved_bytes
-    return total - kept if kept is not None else total * (100 - DRIVER_PERCENT) // 100

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from andon.core.sharing.choice import lacks_memory
 from andon.core.sharing.policy import (
     NO_LIMITS,
     NO_POLICY,
@@ -94,6 +95,7 @@ class GrantAttempt:
     names: frozenset[str] = frozenset()  # the leases in the book when it was last read
     ahead: frozenset[str] = frozenset()  # the tickets ahead of us then
     front: frozenset[str] = frozenset()  # those of them that need the same devices as we do
+    lacking: float | None = None  # since which reading no device ever has enough memory
     spare: int = 0  # how many of those may remain when it is our turn
     unwanted: Callable[[], bool] = lambda: False
     passing: frozenset[str] = frozenset()  # tickets of our own that this one may pass
@@ -355,12 +357,22 @@ class Granter:
         return len(attempt.front & self._book.ticket_ids()) > attempt.spare
 
     def _refuse_late(self, attempt: GrantAttempt, candidates: Candidates, note: str | None) -> None:
-        if self._may_wait(attempt) and not is_hopeless(candidates):
+        if self._may_wait(attempt) and not self._is_vain(attempt, candidates):
             return
         now = time.monotonic()
         waited, until = now - attempt.began, attempt.until
         late = until is not None and attempt.began < until <= now
         raise refusal(candidates, attempt.request, waited if late else None, note, attempt.hint)
+
+    def _is_vain(self, attempt: GrantAttempt, candidates: Candidates) -> bool:
+        """Whether waiting is useless. A lack of memory must be seen twice: that of a process that
+        has just ended comes back in a moment."""
+        if not lacks_memory(candidates.capacities, candidates.need):
+            attempt.lacking = None
+            return is_hopeless(candidates)
+        if attempt.lacking is None:
+            attempt.lacking = attempt.looked
+        return attempt.looked - attempt.lacking >= LOOK_SECONDS
 
     def _refuse_pushing(self, request: DeviceRequest) -> None:
         if request.priority > 0 and os.getuid() not in (0, self._book.path.stat().st_uid):
