@@ -258,8 +258,6 @@ class Dispatcher:
                 self._pool.give(supervisor)
             else:
                 self._launch(jobs[start.number], got, supervisor)
-                if found.others:
-                    taker.give_way(start.number, jobs)
         taker.stand_in_line(jobs, found)
         self._books[kind_of(next(iter(jobs.values())).spec)] = taker.names()
         self._board.found(found, jobs)

@@ -212,17 +212,13 @@ class Taker:
             self._tickets.pop(number, None)
         return step if isinstance(step, Grant) else _words(step, exact)
 
-    def give_way(self, started: int, jobs: Mapping[int, JobFacts]) -> None:
-        """After a start it is the turn of others who wait: the tickets of jobs behind it, which may
-        be older than theirs, go to the end of the line. One ahead of it keeps its place."""
-        places = {number: place for place, number in enumerate(jobs)}
-        for number in [n for n in self._tickets if places.get(n, 0) > places[started]]:
-            self._granter.leave(self._tickets.pop(number))
-
     def stand_in_line(self, jobs: Mapping[int, JobFacts], found: TakingRound) -> None:
-        """Tickets for the first that wait; each also says why its job waits."""
-        first = [one for one in found.plan.blocked if one.hoped][:MOST_TICKETS]
-        wanted = {one.number for one in first}
+        """Tickets for the first that wait; each also says why its job waits. One whose job could
+        not take what the plan gave it keeps its place."""
+        kept = {start.number for start in found.plan.starts} & self._tickets.keys()
+        most = max(0, MOST_TICKETS - len(kept))
+        first = [one for one in found.plan.blocked if one.hoped][:most]
+        wanted = kept | {one.number for one in first}
         for number in [n for n in self._tickets if n not in wanted]:
             self._granter.leave(self._tickets.pop(number))
         waiting = len(jobs) - len(found.plan.starts)

@@ -98,7 +98,7 @@ def wait(**asked: Any) -> int:
                 if waited >= seconds or is_hopeless(candidates) or (lacks and lacked):
                     raise refusal(candidates, request, waited if 0 < seconds <= waited else None)
                 lacked = lacks
-                line(Progress(waited, candidates))
+                line(Progress(waited, candidates, queued=False))
                 time.sleep(min(POLL_SECONDS, max(0.0, seconds - waited)))
         finally:
             line.clear()
