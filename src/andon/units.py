@@ -99,6 +99,15 @@ def human_bytes(count: float) -> str:
     return f"{size:.1f} TiB"
 
 
+def apart_bytes(first: float, second: float) -> tuple[str, str]:
+    """Two sizes in words that differ where the sizes do: `81,306 MiB` and `81,307 MiB`."""
+    texts = human_bytes(first), human_bytes(second)
+    if texts[0] != texts[1] or first == second:
+        return texts
+    unit, name = (MIB, "MiB") if abs(first - second) >= MIB else (1, "bytes")
+    return f"{first // unit:,.0f} {name}", f"{second // unit:,.0f} {name}"
+
+
 def human_rate(per_second: float, space: str = " ", unit: str = "B/s") -> str:
     """Decimal, as links are rated: `2.5 GB/s`, `610 MB/s`, `0 B/s`."""
     size, factors = float(per_second), ["", "k", "M", "G"]

@@ -63,6 +63,43 @@ def test_two_users_take_turns_on_the_same_devices() -> None:
     assert f"{SECOND} x:succeeded y:succeeded\n" in said, said
 
 
+def test_requests_are_granted_in_the_order_that_was_shown() -> None:
+    """All of the first user's requests were there before the second came, who is shown after the
+    first of them: that is where it is, although the others are older."""
+    said = on_a_machine(
+        f"""{USERS}
+        umask 0; touch /tmp/order; umask 022
+        take() {{
+            uid=$1; shift
+            user $uid "$PYTHON" -P -m andon.cli run -q --simulate 1 -t 100s -- sh -c "$*" &
+        }}
+        took() {{ take $1 "echo $1 >> /tmp/order"; until_so "in_line $2"; }}
+        in_line() {{ test $(ls /tmp/book/tickets | grep -c awake) = $1; }}
+        take {FIRST} 'while ! test -e /tmp/gate; do sleep 0.05; done'
+        until_so 'ls /tmp/book/leases | grep -q lease$'
+        took {FIRST} 1; took {FIRST} 2; took {FIRST} 3
+        user {SECOND} "$PYTHON" -P -m andon.cli submit -q --simulate 1 -- \\
+            sh -c 'echo {SECOND} >> /tmp/order'
+        until_so 'in_line 4'
+        took {SECOND} 5
+        andon leases | grep -o 'queue .: [0-9]*' | cut -d ' ' -f 3 > /tmp/shown
+        user {SECOND} "$PYTHON" -P -m andon.cli wait --simulate 1 -t 100s 2> /tmp/waited & last=$!
+        until_so 'grep -q ahead /tmp/waited'
+        touch /tmp/gate
+        until_so 'test $(wc -l < /tmp/order) = 5'
+        wait $last
+        echo shown: $(cat /tmp/shown)
+        echo order: $(cat /tmp/order)
+        cat /tmp/waited
+        """,
+    )
+    turns = f"{FIRST} {SECOND} {FIRST} {SECOND} {FIRST}"
+    assert f"shown: {turns}\n" in said, said
+    assert f"order: {turns}\n" in said, said
+    assert "in queue" not in said, said
+    assert f"5 ahead in the queue, the last {FIRST} (1 GPU)" in said, said
+
+
 def test_roots_policy_limits_what_another_user_gets() -> None:
     """At most one GPU for the first, none waiting for the second."""
     said = on_a_machine(

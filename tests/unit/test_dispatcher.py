@@ -22,7 +22,15 @@ from andon.engine.jobs.starting import lock_dispatcher
 from andon.engine.jobs.taking import HoldupWords, Taker, TakingRound
 from andon.errors import Unavailable
 from andon.model.device import Snapshot
-from andon.model.job import AttemptClaim, AttemptEnd, EndReason, JobFacts, JobSpec, NotifyWhen
+from andon.model.job import (
+    AttemptClaim,
+    AttemptEnd,
+    EndReason,
+    JobFacts,
+    JobSpec,
+    JobState,
+    NotifyWhen,
+)
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest
 
@@ -167,6 +175,26 @@ def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(
     one.close()
     reasons = {number: found.reason for number, found in folder.holdups().items()}
     assert reasons == {1: "taken meanwhile", 2: dispatching.IN_TURN}
+
+
+class Vain(Turns):
+    """A retry that asks for more than any device has."""
+
+    def look(self, jobs: list[JobFacts]) -> TakingRound:
+        view: Any = SimpleNamespace(snapshot=Snapshot("n", AT))
+        vain = {one.spec.number: "no GPU here has more" for one in jobs}
+        return TakingRound(view, DispatchPlan(), vain=vain)
+
+
+def test_a_job_that_nothing_here_can_ever_meet_fails_at_once(tmp_path: Path) -> None:
+    folder = JobsFolder(tmp_path)
+    folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT)])
+    taker: Any = Vain()
+    one = Dispatcher(folder, SETTINGS, lambda kind: taker, print)
+    one.step()
+    one.close()
+    [view] = Queue(folder).views([1])
+    assert (view.state, view.error) == (JobState.FAILED, "no GPU here has more")
 
 
 def test_jobs_are_not_walked_again_while_nothing_changes(

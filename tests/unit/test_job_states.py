@@ -13,7 +13,7 @@ from andon.core.jobs.retention import too_old
 from andon.core.jobs.states import Standing, has_work, lasting, standings
 from andon.core.jobs.waiting import insufficient, request_of, waited_seconds
 from andon.engine.jobs.found_jobs import KeptStandings
-from andon.errors import Gone, Invalid
+from andon.errors import Gone, Invalid, Unavailable
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,
@@ -27,7 +27,8 @@ from andon.model.job import (
     JobState,
 )
 from andon.model.work import DeviceRequest
-from andon.units import GIB, MIB
+from andon.units import GIB
+from tests.support.sharing_parts import gpu
 
 AT = 1_000_000.0
 CLAIM = AttemptClaim(10, 1, "boot", 11, 2, AT - 50)
@@ -301,10 +302,17 @@ def test_the_error_of_a_wait_that_was_too_long() -> None:
 
 
 def test_after_running_out_of_memory_more_is_asked_for_where_there_is_more() -> None:
+    facts, larger = job(1, ended(code=1, oom=True), retry_oom=1), [gpu(total=141 * GIB)]
+    assert 70 * GIB < (request_of(facts, larger, {}).memory_bytes or 0) < 72 * GIB
+    assert request_of(job(1, ended(code=1), retry_oom=1), larger, {}).memory_bytes is None
+
+
+def test_a_retry_that_no_device_here_can_meet_says_so_with_the_numbers() -> None:
     facts = job(1, ended(code=1, oom=True), retry_oom=1)
-    assert request_of(facts, 141 * GIB).memory_bytes == 70 * GIB + MIB
-    assert request_of(facts, 70 * GIB) == facts.spec.request  # the only GPU is no larger
-    assert request_of(job(1, ended(code=1), retry_oom=1), 141 * GIB).memory_bytes is None
+    with pytest.raises(Unavailable) as refused:
+        request_of(facts, [gpu(n, 0.1, total=70 * GIB) for n in range(4)], {})
+    assert "cannot retry with more memory: it had 70.0 GiB" in refused.value.reason
+    assert "no GPU here has more than 70.0 GiB" in refused.value.reason
 
 
 def test_only_what_ended_long_ago_and_is_no_longer_needed_is_too_old() -> None:

@@ -1,13 +1,14 @@
 """Whose turn it is: fair, without starving the large, and blind to those who have left."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.sharing.capacity import DeviceCapacity
-from andon.core.sharing.choice import pick
+from andon.core.sharing.choice import lacks_memory, pick
 from andon.core.sharing.queueing import (
     ASLEEP_SECONDS,
     MEMORY_SECONDS,
@@ -21,9 +22,11 @@ from andon.core.sharing.queueing import (
     remembered,
     reserved,
 )
-from andon.model.device import State
-from andon.model.work import Ticket
-from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need, ticket
+from andon.model.device import DeviceStatus, Process, State
+from andon.model.work import Cordon, Ticket
+from andon.units import GIB, MIB
+from tests.support.rows import rows
+from tests.support.sharing_parts import TOTAL, capacities_of, claim, gpu, lease, need, ticket
 
 
 def test_priority_comes_first_and_then_who_came_first() -> None:
@@ -118,6 +121,42 @@ def test_one_that_waits_for_devices_that_nobody_sees_does_not_keep_ours_for_ever
 def test_more_memory_than_a_device_ever_has_is_not_waited_for() -> None:
     found = capacities_of([gpu(0), gpu(1)], claim(lease(0)))
     assert reserved([ticket(wanted=need(2, [0, 1], memory_bytes=2**50))], found).kept == {}
+
+
+FULL = int(79.6 * GIB) + MIB
+
+
+@rows(
+    ("devices", "asked", "count"),
+    [
+        ([gpu(0), gpu(1)], {"memory_bytes": TOTAL + 1}, 1),
+        ([gpu(0, memory_reserved_bytes=GIB), gpu(1, total=GIB)], {"memory_bytes": TOTAL}, 1),
+        ([gpu(0, 0.4), gpu(1, 0.4)], {"memory_bytes": FULL}, 1),  # more than is free when idle
+        ([gpu(0), gpu(1)], {"cordoned": True}, 2),
+        ([gpu(0), gpu(1)], {"cordoned": True, "even_if_used": True}, 2),
+        ([gpu(0), gpu(1, state=State.LOST)], {"even_if_used": True}, 2),
+        ([gpu(0), gpu(1)], {}, 3),
+    ],
+)
+def test_what_cannot_be_met_reserves_nothing(
+    devices: list[DeviceStatus], asked: dict[str, Any], count: int
+) -> None:
+    options = {name: value for name, value in asked.items() if name != "cordoned"}
+    cordons = (Cordon("GPU-1", 1.0, "root"),) if "cordoned" in asked else ()
+    found = capacities_of(devices, cordons=cordons)
+    assert reserved([ticket(wanted=need(count, [0, 1], **options))], found).kept == {}
+
+
+def test_more_memory_than_is_free_is_waited_for_where_work_may_end() -> None:
+    wanted = need(1, [0], memory_bytes=70 * GIB)
+    process = Process(7, memory_bytes=20 * GIB)
+    for found in (
+        capacities_of([gpu(0, 20.0, processes=[process])]),
+        capacities_of([gpu(0, 20.0)]),  # of a process that cannot be seen
+        capacities_of([gpu(0)], claim(lease(0, memory_gib=20))),
+    ):
+        assert not lacks_memory(found, wanted)
+    assert lacks_memory(capacities_of([gpu(0, 0.2)]), need(1, [0], memory_bytes=TOTAL))
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from andon.core.sharing.lease_rows import usage_rows, waiting_rows
 from andon.core.sharing.queueing import (
     MOST_OF_DISPATCHER,
     Waiting,
+    giving_way,
     in_front_of,
     in_front_of_newcomer,
     in_order,
+    reserved,
 )
 from andon.core.sharing.usage import (
     HALF_LIFE_SECONDS,
@@ -35,7 +38,7 @@ from andon.model.device import Snapshot
 from andon.model.work import Ticket
 from andon.model.work_wire import ticket_from_json, ticket_to_json
 from tests.support.lease_books import a_book
-from tests.support.sharing_parts import claim, lease, owner, ticket
+from tests.support.sharing_parts import capacities_of, claim, gpu, lease, owner, ticket
 from tests.support.waiting import wait_for
 
 
@@ -112,6 +115,89 @@ def test_no_one_is_passed_by_a_first_ticket_that_came_an_hour_later(
         equal = [other for other in ahead if other.priority == one.priority]
         assert all(other.since <= one.since + LONGEST_DELAY_SECONDS for other in equal)
         assert len({other.owner.uid for other in equal}) == len(equal), "one of each user"
+
+
+@dataclass
+class OneDevice:
+    """A queue for one device, in which every step asks the pure modules alone.
+
+    `wait` has no ticket: it looks, as a newcomer does, and changes nothing.
+    """
+
+    usage: RecentUsage
+    line: list[Ticket] = field(default_factory=list)
+    clock: float = 0.0
+
+    def arrive(self, uid: int, kind: str) -> None:
+        self.clock += 1
+        if kind == "wait":
+            assert len(in_front_of_newcomer(self.shown(), uid, 0)) <= len(self.line)
+            return
+        behind = {"behind": 0} if kind == "submit" else {}
+        self.line.append(of(f"u{uid}", uid, f"t{self.clock:03.0f}", self.clock, **behind))
+
+    def shown(self) -> list[Ticket]:
+        return in_order([Waiting(one, self.clock) for one in self.line], self.clock, self.usage)
+
+    def grant(self) -> Ticket:
+        """Everyone looks; the one who may take the device gets it, and its user gives way."""
+        free, line = capacities_of([gpu(0)]), self.shown()
+        able = [
+            one
+            for one in line
+            if not reserved(in_front_of(line, one, self.clock, self.usage), free).kept
+        ]
+        assert len(able) == 1
+        self.clock += 1
+        moved = {one.id for one in giving_way(line, able[0], ["GPU-0"])}
+        self.line = [
+            replace(one, since=self.clock, asked=one.asked or one.since) if one.id in moved else one
+            for one in self.line
+            if one.id != able[0].id
+        ]
+        return able[0]
+
+
+KINDS = st.sampled_from(["run", "submit", "wait"])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), KINDS), min_size=1, max_size=12),
+    st.lists(st.tuples(st.integers(0, 2), KINDS), max_size=4),
+    st.dictionaries(st.integers(0, 2), st.floats(0, 100), max_size=3),
+)
+def test_the_place_that_is_shown_is_the_order_in_which_requests_are_granted(
+    first: list[tuple[int, str]], then: list[tuple[int, str]], hours: dict[int, float]
+) -> None:
+    machine = OneDevice(RecentUsage(0.0, hours))
+    for uid, kind in first:
+        machine.arrive(uid, kind)
+    if machine.line:
+        machine.grant()  # some have had their turn before the others come
+    for uid, kind in then:
+        machine.arrive(uid, kind)
+    shown = [one.id for one in machine.shown()]
+    assert [machine.grant().id for _ in shown] == shown
+
+
+@given(st.lists(st.integers(0, 2), max_size=8), st.integers(0, 2))
+def test_a_newcomer_sees_ahead_of_it_who_is_ahead_of_its_ticket(uids: list[int], uid: int) -> None:
+    machine = OneDevice(NO_USAGE)
+    for one in uids:
+        machine.arrive(one, "run")
+    ahead = in_front_of_newcomer(machine.shown(), uid, 0)
+    machine.arrive(uid, "run")
+    assert in_front_of(machine.shown(), machine.line[-1], machine.clock) == ahead
+
+
+def test_only_who_took_what_others_wait_for_gives_way() -> None:
+    """Tickets for devices 0 to 7 each; the granted one is alice's first."""
+    line = in_order([Waiting(one, 50.0) for one in (A1, A2, A3, B1, C1)], 50.0)
+    assert [one.id for one in giving_way(line, A1, ["GPU-0"])] == ["a2", "a3"]
+    assert giving_way(line, A1, ["GPU-9"]) == [], "nobody else waits for that one"
+    assert giving_way(line, A3, ["GPU-0"]) == [], "those ahead of it keep their place"
+    alone = in_order([Waiting(one, 50.0) for one in (A1, A2)], 50.0)
+    assert giving_way(alone, A1, ["GPU-0"]) == []
 
 
 def test_hours_are_counted_once_a_device_and_halve_in_a_week() -> None:

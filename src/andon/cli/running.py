@@ -86,15 +86,6 @@ def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attac
     return Attached(lease, devices, view.snapshot, path / LEASES / found.name)
 
 
-def larger(request: DeviceRequest, grant: Grant) -> DeviceRequest:
-    """The same request with more memory: 1.5 times its share, else a larger device."""
-    had = [capacity.free_bytes or 0 for capacity in grant.candidates.choice.chosen]
-    asked = request.memory_bytes or 0
-    if request.shared:
-        return replace(request, memory_bytes=asked * 3 // 2)
-    return replace(request, memory_bytes=max(asked, min(had)) + MIB)
-
-
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
     """How a run is recorded: under which name, where, and whether as CSV too."""

@@ -156,6 +156,12 @@ class Book:
             place = self._place(TICKETS, name)
             return TicketHold(name, descriptor, folder, place=place, awake=awake)
 
+    def move_to_end(self, moved: Iterable[Ticket]) -> None:
+        """This user's tickets, in this order; the kernel's time of a file is its place."""
+        with self._folder(self.path, TICKETS) as folder:
+            for ticket in moved:
+                tickets.move_to_end(folder, ticket.id, os.getuid())
+
     def new_id(self, names: frozenset[str]) -> str:
         """A short name that none of the book's leases has."""
         used = {name.partition("-")[0] for name in names}

@@ -51,7 +51,9 @@ def ticket_in(found: BookFile) -> Ticket | None:
     if ticket is None or not _is_name_of(found, ticket.id):
         return None
     # Only the kernel's time counts; what the ticket says could be any.
-    return replace(ticket, owner=_owned(ticket.owner, found.uid), since=found.changed)
+    moved = found.changed - found.modified > COARSE_SECONDS
+    asked = max(0.0, found.modified) if moved else None
+    return replace(ticket, owner=_owned(ticket.owner, found.uid), since=found.changed, asked=asked)
 
 
 def cordon_in(found: BookFile, owner: int) -> Cordon | None:

@@ -1,8 +1,7 @@
 """A place in the queue: a locked ticket, and a file next to it that says "awake".
 
-The ticket itself is never touched after it was created, so its ctime is when it joined the queue:
-no one can set that, and touching a ticket moves it to the end. A ticket without an awake file is
-not in the queue.
+The ticket's ctime is when it joined the queue: no one can set that, and touching a ticket moves it
+to the end. A ticket without an awake file is not in the queue.
 """
 
 import fcntl
@@ -83,6 +82,18 @@ def make(folder: int, name: str, text: str) -> tuple[int, int]:
         files.remove(folder, beside)
         os.close(awake)
         raise
+
+
+def move_to_end(folder: int, ticket_id: str, uid: int) -> None:
+    """Touch a user's ticket; its own time stays, which is when it was made."""
+    with os.scandir(folder) as entries:
+        found = [e for e in entries if e.name.startswith(f"{ticket_id}-")]
+    for entry in found:
+        if entry.name.endswith(TICKET_SUFFIX) and files.owner_of(entry) == uid:
+            with suppress(OSError):
+                facts = entry.stat(follow_symlinks=False)
+                times = (facts.st_mtime_ns, facts.st_mtime_ns)
+                os.utime(entry.name, ns=times, dir_fd=folder, follow_symlinks=False)
 
 
 def awake_name(name: str) -> str:

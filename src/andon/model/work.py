@@ -127,9 +127,10 @@ class Ticket:
     owner: Owner
     need: Need
     priority: int
-    since: float
+    since: float  # when it joined the queue, or moved to its end, by the kernel
     simulated: bool = False
     jobs_behind: int | None = None  # of a dispatcher: jobs that wait for their turn after it
+    asked: float | None = None  # when it was made, as its owner says; None where it never moved
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def waiting_text(progress: "Progress", width: int | None = None) -> str:
     """
     candidates = progress.candidates
     seconds = int(progress.waited_seconds)
-    waited, place = f"waiting {seconds // 60}:{seconds % 60:02d}", _place(candidates)
+    waited, place = f"waiting {seconds // 60}:{seconds % 60:02d}", _place(progress)
     count = ""
     if candidates.missing:
         found = candidates.need.least - candidates.missing
@@ -62,9 +62,9 @@ def waiting_text(progress: "Progress", width: int | None = None) -> str:
         (waited, place, count, reason),
         (waited, place, count, short),
         (waited, place, short),
-        (waited, _number(candidates), short),
+        (waited, _number(progress), short),
         (waited, short),
-        (waited, _number(candidates)),
+        (waited, _number(progress)),
     )
     texts = [" · ".join(part for part in parts if part) for parts in forms]
     return next((text for text in texts if width is None or len(text) <= width), texts[-1])
@@ -83,19 +83,25 @@ def queue_line(row: "WaitingRow", at: float) -> str:
     return words
 
 
-def _number(candidates: "Candidates") -> str:
-    number = len(candidates.ahead) + 1
-    return f"{ORDINALS.get(number, f'{number}th')} in queue"
+def _number(progress: "Progress") -> str:
+    """Its place; one that only waits has none, and whoever comes later may pass it."""
+    ahead = len(progress.candidates.ahead)
+    if not progress.queued:
+        return f"{ahead} ahead in the queue" if ahead else ""
+    return f"{ORDINALS.get(ahead + 1, f'{ahead + 1}th')} in queue"
 
 
-def _place(candidates: "Candidates") -> str:
-    place = _number(candidates)
-    if not candidates.ahead:
+def _place(progress: "Progress") -> str:
+    place, ahead = _number(progress), progress.candidates.ahead
+    if not ahead:
         return place
-    first = candidates.ahead[-1]
-    count = first.need.least
-    jobs = f", {first.jobs_behind} more jobs" if first.jobs_behind else ""
-    return f"{place} behind {first.owner.user} ({count} GPU{'' if count == 1 else 's'}{jobs})"
+    last = ahead[-1]
+    count = last.need.least
+    jobs = f", {last.jobs_behind} more jobs" if last.jobs_behind else ""
+    named = f"{last.owner.user} ({count} GPU{'' if count == 1 else 's'}{jobs})"
+    if progress.queued:
+        return f"{place} behind {named}"
+    return f"{place}: {named}" if len(ahead) == 1 else f"{place}, the last {named}"
 
 
 def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:

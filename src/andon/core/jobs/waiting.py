@@ -1,11 +1,15 @@
 """How long a job has waited, when it has waited too long, and which request its retry makes."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 from andon.core.jobs.states import ran_out_of_memory
+from andon.core.sharing.eligibility import Labels
+from andon.core.sharing.larger import larger_request
+from andon.errors import Unavailable
+from andon.model.device import DeviceStatus
 from andon.model.job import JobFacts, JobSpec
 from andon.model.work import DeviceRequest
-from andon.units import MIB, human_seconds
+from andon.units import human_seconds
 
 
 def waited_seconds(
@@ -35,25 +39,20 @@ def insufficient(waited: float, why: str = "") -> str:
     return f"Insufficient GPUs after waiting {human_seconds(waited)}{more}"
 
 
-def request_of(facts: JobFacts, largest_bytes: int | None) -> DeviceRequest:
-    """Its request; after running out of memory with more, if any device here has more.
-
-    `largest_bytes` is the most that a device here has when it is empty: where that is not more, the
-    same is tried, since waiting for more would never end.
-    """
+def request_of(facts: JobFacts, statuses: Sequence[DeviceStatus], labels: Labels) -> DeviceRequest:
+    """Its request; after running out of memory with more. Unavailable if no device has more."""
     request, last = facts.spec.request, facts.last
     if last is None or not ran_out_of_memory(last) or not facts.spec.retry_oom:
         return request
-    asked = request.memory_bytes or 0
-    if request.shared:
-        rounds = sum(ran_out_of_memory(one) for one in facts.attempts)
-        more = asked * 3**rounds // 2**rounds
-    else:
-        had = last.verdict.free_bytes if last.verdict is not None else None
-        more = max(asked, had or 0) + MIB
-    if largest_bytes is None or more > largest_bytes:
-        return request
-    return replace(request, memory_bytes=more)
+    rounds = sum(ran_out_of_memory(one) for one in facts.attempts)
+    had = None if last.verdict is None else last.verdict.free_bytes
+    try:
+        return larger_request(request, had, statuses, labels, rounds)
+    except Unavailable as error:
+        words = last.verdict.words if last.verdict is not None else None
+        before = f"{words}; " if words else ""
+        reason = f"{before}cannot retry with more memory: {error.reason}"
+        raise Unavailable(reason, hint=error.hint) from error
 
 
 def lasts_seconds(spec: JobSpec) -> float | None:

@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sharing.capacity import DeviceCapacity, Tenant
-from andon.core.sharing.eligibility import BALANCE, can_balance
+from andon.core.sharing.eligibility import BALANCE, can_balance, empty_bytes
 from andon.core.sharing.group_value import GroupValue, Rank
 from andon.core.sharing.obstacles import HEALTH, Obstacle, ObstacleKind
 from andon.core.topology.links import group_words
 from andon.model.device import Process, State
 from andon.model.work import LeaseState, Need, PlacementOrder
-from andon.units import human_bytes
+from andon.units import apart_bytes, human_bytes
 
 OVERRIDDEN = frozenset(
     {
@@ -64,12 +65,30 @@ def obstacle(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
 
 def hopeful(capacity: DeviceCapacity, need: Need) -> bool:
     """Whether the device could meet the need once the work on it has ended."""
-    total = capacity.status.device.memory_total_bytes
-    if total is not None and (need.memory_bytes or 0) > total:
+    if capacity.uuid not in need.eligible or _is_too_small(capacity, need):
         return False
-    return capacity.uuid in need.eligible and (
-        capacity.trouble is None or capacity.trouble.kind not in HEALTH or need.even_if_used
-    )
+    trouble = capacity.trouble
+    if trouble is None or trouble.kind not in HEALTH:
+        return True
+    return need.even_if_used and trouble.kind in OVERRIDDEN
+
+
+def lacks_memory(capacities: Sequence[DeviceCapacity], need: Need) -> bool:
+    """Whether no end of work gives enough devices the memory that is needed."""
+    eligible = [capacity for capacity in capacities if capacity.uuid in need.eligible]
+    enough = sum(not _is_too_small(capacity, need) for capacity in eligible)
+    return enough < need.least and len(eligible) == len(need.eligible)
+
+
+def _is_too_small(capacity: DeviceCapacity, need: Need) -> bool:
+    """A device that nothing runs on has no more than is free, whatever its total says."""
+    most = empty_bytes(capacity.status)
+    if need.memory_bytes is None or most is None:
+        return False
+    idle = not (capacity.tenants or capacity.status.processes or capacity.trouble)
+    if idle and capacity.free_bytes is not None and unattributed_bytes(capacity.status) == 0:
+        most = min(most, capacity.free_bytes)
+    return need.memory_bytes > most
 
 
 def can_come(capacities: Sequence[DeviceCapacity], need: Need) -> bool:
@@ -260,7 +279,7 @@ def _memory(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
         return Obstacle(ObstacleKind.UNKNOWN, f"its free memory cannot be read: {why}")
     if need.memory_bytes is None or capacity.free_bytes >= need.memory_bytes:
         return None
-    left = f"{human_bytes(capacity.free_bytes)} free, {human_bytes(need.memory_bytes)} requested"
+    left = "{} free, {} requested".format(*apart_bytes(capacity.free_bytes, need.memory_bytes))
     if capacity.tenants:
         first = _held(capacity.tenants[0])
         return replace(first, kind=ObstacleKind.FULL, words=f"{first.words}; {left}")

@@ -9,7 +9,7 @@ from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus, Fault
 from andon.model.naming import devices_named, titles
 from andon.model.work import DeviceRequest, Need
-from andon.units import human_bytes
+from andon.units import apart_bytes
 
 BALANCE = 0.8  # the smallest free memory of a group, as a share of the largest
 
@@ -64,6 +64,13 @@ def can_balance(totals: Sequence[int | None], count: int) -> bool:
         return True
     groups = zip(known, known[count - 1 :], strict=False)
     return any(smallest >= BALANCE * largest for largest, smallest in groups)
+
+
+def empty_bytes(status: DeviceStatus) -> int | None:
+    """What a device has without any work on it; the driver's own memory is not available."""
+    total = status.device.memory_total_bytes
+    kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
+    return None if total is None else total - kept
 
 
 def preferred(statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels) -> set[str]:
@@ -124,7 +131,7 @@ def _obstacle(
     excluded: set[str],
     divided: set[str | None],
 ) -> Obstacle | None:
-    uuid, total = status.device.uuid, status.device.memory_total_bytes
+    uuid = status.device.uuid
     if not status.visible:
         return Obstacle(ObstacleKind.MASKED, "hidden from this process by a mask")
     if uuid in divided:
@@ -134,12 +141,10 @@ def _obstacle(
     for words, uuids in filters:
         if uuid not in uuids:
             return Obstacle(ObstacleKind.NOT_REQUESTED, words)
-    asked = request.memory_bytes
-    if asked is not None and total is not None:
-        kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
-        if total - kept < asked:  # the driver's own memory is not available
-            words = f"has {human_bytes(total - kept)}, {human_bytes(asked)} requested"
-            return Obstacle(ObstacleKind.TOO_SMALL, words)
+    asked, most = request.memory_bytes, empty_bytes(status)
+    if asked is not None and most is not None and most < asked:
+        has, wanted = apart_bytes(most, asked)
+        return Obstacle(ObstacleKind.TOO_SMALL, f"has {has}, {wanted} requested")
     return None
 
 

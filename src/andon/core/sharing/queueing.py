@@ -4,7 +4,7 @@ A ticket is only another user's claim. One that could be served takes its device
 or two; one that does not take them reserves nothing after a while.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -68,10 +68,11 @@ NO_TURNS = Turns()
 def in_order(waiting: Iterable[Waiting], at: float, usage: RecentUsage = NO_USAGE) -> list[Ticket]:
     """The queue, first to last, without tickets that are no longer polled.
 
-    Within a priority, a user's second ticket comes after everyone's first. Then the order of
-    arrival decides, where a user's GPU hours count as arriving later, by an hour at most: waiting
-    outweighs them, and no one starves. A waiter leaves by itself when its time is over, which it
-    counts on a clock that is never set.
+    Within a priority, users take turns: everyone's first ticket, then everyone's second, in the
+    order of their firsts. Those are in the order of arrival, where a user's GPU hours count as
+    arriving later, by a minute at most. This is also the order in which equal requests are granted:
+    when one is, its user's others move to the end (`giving_way`). A waiter leaves by itself when
+    its time is over, which it counts on a clock that is never set.
     """
     awake = [
         w.ticket
@@ -95,14 +96,28 @@ def in_front_of(
 def in_front_of_newcomer(line: Sequence[Ticket], uid: int, priority: int) -> list[Ticket]:
     """The tickets ahead of one that this user would add now."""
     alike = [one for one in line if one.priority == priority]
-    turn = sum(one.owner.uid == uid for one in alike)
+    own = sum(one.owner.uid == uid for one in alike)
+    first = next((n for n, one in enumerate(alike) if one.owner.uid == uid), len(alike))
+    before = {one.owner.uid for one in alike[:first]}
     seen: dict[int, int] = {}
     out = [one for one in line if one.priority > priority]
     for one in alike:
         number = seen[one.owner.uid] = seen.get(one.owner.uid, -1) + 1
-        if number <= turn:
+        if number < own or (number == own and one.owner.uid in before):
             out.append(one)
     return out
+
+
+def giving_way(line: Sequence[Ticket], granted: Ticket, devices: Collection[str]) -> list[Ticket]:
+    """The tickets that move to the end of the queue once this one has these devices: its user's
+    others behind it, if anyone else waits for one of the devices. Those ahead of it keep their
+    place: a large request is not moved each time that a small one passes it."""
+    uid = granted.owner.uid
+    if not any(one.owner.uid != uid and one.need.eligible & set(devices) for one in line):
+        return []
+    places = [place_of(one) for one in line]
+    behind = line[places.index(place_of(granted)) + 1 :] if place_of(granted) in places else ()
+    return [one for one in behind if one.owner.uid == uid and one.priority == granted.priority]
 
 
 def reserved(
@@ -183,18 +198,23 @@ def _claimed(
     return {capacity.uuid for capacity in hoped}, UNSEEN_SECONDS if seen and unseen else None
 
 
-def _arrival(ticket: Ticket, at: float, usage: RecentUsage) -> tuple[int, bool, float, str]:
+def _arrival(ticket: Ticket, at: float, usage: RecentUsage) -> tuple[int, bool, float, float, str]:
     """The kernel says when a ticket came. One from the future came before the clock was set back,
-    so before all others."""
-    came = ticket.since + usage.delay_seconds(ticket.owner.uid)
-    return -ticket.priority, ticket.since <= at + DRIFT_SECONDS, came, ticket.id
+    so before all others. Several that moved to the end together keep their order."""
+    if ticket.asked is None:
+        came = ticket.since + usage.delay_seconds(ticket.owner.uid)
+    else:
+        came = ticket.since + usage.longest_delay_seconds
+    passed = ticket.since <= at + DRIFT_SECONDS
+    return -ticket.priority, passed, came, ticket.asked or ticket.since, ticket.id
 
 
 def _in_turns(arrived: Sequence[Ticket]) -> list[Ticket]:
-    """By priority, then each user's first, second and so on; stable within that."""
+    """By priority, then each user's first, second and so on, in the order of the users' firsts."""
     seen: dict[tuple[int, int], int] = {}
+    users: dict[tuple[int, int], int] = {}
     jobs: dict[int, int] = {}
-    numbered: list[tuple[int, int, Ticket]] = []
+    numbered: list[tuple[int, int, int, Ticket]] = []
     for ticket in arrived:
         uid, key = ticket.owner.uid, (ticket.owner.uid, ticket.priority)
         if ticket.jobs_behind is not None:
@@ -202,8 +222,9 @@ def _in_turns(arrived: Sequence[Ticket]) -> list[Ticket]:
             if jobs[uid] > MOST_OF_DISPATCHER:
                 continue
         seen[key] = seen.get(key, -1) + 1
-        numbered.append((-ticket.priority, seen[key], ticket))
-    return [ticket for *_, ticket in sorted(numbered, key=lambda one: one[:2])]
+        rank = users.setdefault(key, len(users))
+        numbered.append((-ticket.priority, seen[key], rank, ticket))
+    return [ticket for *_, ticket in sorted(numbered, key=lambda one: one[:3])]
 
 
 def _count(ticket: Ticket) -> str:

@@ -11,8 +11,8 @@ from andon.model.work import Claim
 
 USAGE = "andon.usage/1"
 HALF_LIFE_SECONDS = 7 * 86_400.0
-DELAY_SECONDS = 60.0  # in line, each GPU hour counts as having come this much later
-LONGEST_DELAY_SECONDS = 3600.0  # so that waiting outweighs any usage
+DELAY_SECONDS = 1.0  # in line, each GPU hour counts as having come this much later
+LONGEST_DELAY_SECONDS = 60.0  # so that who came first is seldom passed, and then soon no more
 LONGEST_STEP_SECONDS = 300.0  # between two counts; a longer gap was not watched
 LEAST_HOURS = 0.01  # less is forgotten
 MOST_HOURS = 1e9
@@ -33,8 +33,14 @@ class RecentUsage:
         return RecentUsage(at, {uid: hours for uid, hours in kept.items() if hours >= LEAST_HOURS})
 
     def delay_seconds(self, uid: int) -> float:
-        """How much later a user's tickets count as having come."""
+        """How much later a user's first ticket counts as having come."""
         return min(LONGEST_DELAY_SECONDS, self.hours.get(uid, 0.0) * DELAY_SECONDS)
+
+    @property
+    def longest_delay_seconds(self) -> float:
+        """That of a ticket whose user has had a turn: no delay brings it before anyone who waited
+        then."""
+        return LONGEST_DELAY_SECONDS if self.hours else 0.0
 
 
 NO_USAGE = RecentUsage()

@@ -234,6 +234,8 @@ class Dispatcher:
             taker = self._taker(kind)
             self._books[kind] = taker.names()
             found = taker.look(jobs)
+            for number, reason in found.vain.items():
+                self._fail(number, reason)
             self._start_planned(taker, found, {one.spec.number: one for one in jobs})
             self._troubles.pop(kind, None)
         except AndonError as error:
@@ -256,8 +258,6 @@ class Dispatcher:
                 self._pool.give(supervisor)
             else:
                 self._launch(jobs[start.number], got, supervisor)
-                if found.others:
-                    taker.give_way(start.number, jobs)
         taker.stand_in_line(jobs, found)
         self._books[kind_of(next(iter(jobs.values())).spec)] = taker.names()
         self._board.found(found, jobs)
@@ -367,12 +367,16 @@ class Dispatcher:
                 continue
             waited = waited_seconds(facts, at, boot, since_boot, self._ready_at(facts))
             if waited >= limit:
-                note = JobNote(found.attempt, at, "", insufficient(waited, self._board.why(number)))
-                with suppress(AndonError):
-                    self._folder.note(number, EXPIRED, note)
-                    self._jobs[number] = self._scanner.again(number) or facts
-                    self._is_followed = False
+                self._fail(number, insufficient(waited, self._board.why(number)))
         self._judge()
+
+    def _fail(self, number: int, reason: str) -> None:
+        """A job that waits does not start any more."""
+        note = JobNote(self._known[number].attempt, time.time(), "", reason)
+        with suppress(AndonError):
+            self._folder.note(number, EXPIRED, note)
+            self._jobs[number] = self._scanner.again(number) or self._jobs[number]
+            self._is_followed = False
 
     def _ready_at(self, facts: JobFacts) -> float:
         """When the last job that it waited for ended."""

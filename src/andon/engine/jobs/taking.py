@@ -27,15 +27,14 @@ from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages
 from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, Progress, Terms
 from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
-from andon.errors import AndonError, Denied
+from andon.errors import AndonError, Denied, Unavailable
 from andon.host.kin import myself
 from andon.leases.book import Book
-from andon.model.device import Device, DeviceStatus
+from andon.model.device import Device
 from andon.model.job import JobFacts, JobSpec
 from andon.model.work import DeviceRequest, Need, Ticket
 
 MOST_TICKETS = 4
-DRIVER_PERCENT = 2  # of its memory, where a driver does not say what it keeps
 MOST_REASONS = 50
 """Jobs whose reason is determined in each round; for those behind them, only how many are ahead."""
 
@@ -56,6 +55,7 @@ class TakingRound:
     plan: DispatchPlan
     requests: dict[int, DeviceRequest] = field(default_factory=dict)
     why: dict[int, HoldupWords] = field(default_factory=dict)
+    vain: dict[int, str] = field(default_factory=dict)  # retries that no device here can meet
     others: bool = False  # other users wait too: one start at a time, then it may be their turn
 
 
@@ -124,11 +124,13 @@ class Taker:
     ) -> Iterator[QueuedJob]:
         """One by one: of a long queue the plan looks only at the first where nothing is free."""
         self._needs = {}
-        sizes = [_empty_bytes(status) for status in view.snapshot.devices]
-        largest = max((size for size in sizes if size is not None), default=None)
         orders: dict[DeviceRequest, Rank] = {}
         for facts in jobs:
-            request = request_of(facts, largest)
+            try:
+                request = request_of(facts, view.snapshot.devices, self.availability.labels)
+            except Unavailable as error:
+                found.vain[facts.spec.number] = _sentence(error)
+                continue
             need = self._need(request, facts.spec, view)
             if isinstance(need, AndonError):
                 found.why[facts.spec.number] = HoldupWords(_sentence(need), need.mistakes)
@@ -210,17 +212,13 @@ class Taker:
             self._tickets.pop(number, None)
         return step if isinstance(step, Grant) else _words(step, exact)
 
-    def give_way(self, started: int, jobs: Mapping[int, JobFacts]) -> None:
-        """After a start it is the turn of others who wait: the tickets of jobs behind it, which may
-        be older than theirs, go to the end of the line. One ahead of it keeps its place."""
-        places = {number: place for place, number in enumerate(jobs)}
-        for number in [n for n in self._tickets if places.get(n, 0) > places[started]]:
-            self._granter.leave(self._tickets.pop(number))
-
     def stand_in_line(self, jobs: Mapping[int, JobFacts], found: TakingRound) -> None:
-        """Tickets for the first that wait; each also says why its job waits."""
-        first = [one for one in found.plan.blocked if one.hoped][:MOST_TICKETS]
-        wanted = {one.number for one in first}
+        """Tickets for the first that wait; each also says why its job waits. One whose job could
+        not take what the plan gave it keeps its place."""
+        kept = {start.number for start in found.plan.starts} & self._tickets.keys()
+        most = max(0, MOST_TICKETS - len(kept))
+        first = [one for one in found.plan.blocked if one.hoped][:most]
+        wanted = kept | {one.number for one in first}
         for number in [n for n in self._tickets if n not in wanted]:
             self._granter.leave(self._tickets.pop(number))
         waiting = len(jobs) - len(found.plan.starts)
@@ -304,12 +302,3 @@ def _words(
 
 def _sentence(error: AndonError) -> str:
     return f"{error.reason}; {error.hint}" if error.hint else error.reason
-
-
-def _empty_bytes(status: DeviceStatus) -> int | None:
-    """What a device has free when nothing runs on it; the driver may keep a part."""
-    total = status.device.memory_total_bytes
-    if total is None or status.sample is None:
-        return None
-    kept = status.sample.memory_reserved_bytes
-    return total - kept if kept is not None else total * (100 - DRIVER_PERCENT) // 100

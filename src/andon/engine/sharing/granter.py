@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from andon.core.sharing.choice import lacks_memory
 from andon.core.sharing.policy import (
     NO_LIMITS,
     NO_POLICY,
@@ -15,7 +16,7 @@ from andon.core.sharing.policy import (
     check_terms,
     over_limit,
 )
-from andon.core.sharing.queueing import Place, Turns, place_of
+from andon.core.sharing.queueing import Place, Turns, giving_way, in_order, place_of
 from andon.core.sharing.rights import next_fence
 from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages, Candidates
 from andon.engine.sharing.refusal import is_hopeless, refusal
@@ -61,6 +62,7 @@ class Progress:
     waited_seconds: float
     candidates: Candidates
     note: str | None = None  # why not even the queue could be read
+    queued: bool = True  # whether it has a place in the queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class GrantAttempt:
     names: frozenset[str] = frozenset()  # the leases in the book when it was last read
     ahead: frozenset[str] = frozenset()  # the tickets ahead of us then
     front: frozenset[str] = frozenset()  # those of them that need the same devices as we do
+    lacking: float | None = None  # since which reading no device ever has enough memory
     spare: int = 0  # how many of those may remain when it is our turn
     unwanted: Callable[[], bool] = lambda: False
     passing: frozenset[str] = frozenset()  # tickets of our own that this one may pass
@@ -166,7 +169,7 @@ class Granter:
             return Grant(held, candidates, waited)
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
-        return Progress(waited, candidates, note)
+        return Progress(waited, candidates, note, attempt.hold is not None)
 
     def leave(self, attempt: GrantAttempt) -> None:
         """Give up its place in the queue."""
@@ -195,7 +198,8 @@ class Granter:
                 return Grant(held, candidates, time.monotonic() - attempt.began)
             self._refuse_late(attempt, candidates, note)
             if waiting is not None:
-                waiting(Progress(time.monotonic() - attempt.began, candidates, note))
+                waited, queued = time.monotonic() - attempt.began, attempt.hold is not None
+                waiting(Progress(waited, candidates, note, queued))
             self._doze(attempt, len(candidates.ahead))
 
     def _try(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None, str | None]:
@@ -237,6 +241,7 @@ class Granter:
         if candidates.choice.chosen:
             lease = self._lease(attempt, candidates, pages)
             held = self._book.write_lease(lease, attempt.terms.uid)
+            self._give_way(attempt, pages, lease)
             self._park(attempt)
             return candidates, held
         if candidates.limit is not None:
@@ -245,6 +250,14 @@ class Granter:
             self._refuse_queueing(attempt, pages)
             self._queue(attempt, candidates)
         return candidates, None
+
+    def _give_way(self, attempt: GrantAttempt, pages: BookPages, lease: Lease) -> None:
+        """Our other tickets behind this one: it is the turn of others who wait."""
+        if attempt.ticket is not None and len(pages.waiting) > 1:
+            line = in_order(pages.waiting, time.time(), pages.usage)
+            devices = [share.uuid for share in lease.shares]
+            with suppress(OSError, AndonError):
+                self._book.move_to_end(giving_way(line, attempt.ticket, devices))
 
     def _queue(self, attempt: GrantAttempt, candidates: Candidates) -> None:
         """Take a place in the queue, or our earlier one."""
@@ -355,12 +368,22 @@ class Granter:
         return len(attempt.front & self._book.ticket_ids()) > attempt.spare
 
     def _refuse_late(self, attempt: GrantAttempt, candidates: Candidates, note: str | None) -> None:
-        if self._may_wait(attempt) and not is_hopeless(candidates):
+        if self._may_wait(attempt) and not self._is_vain(attempt, candidates):
             return
         now = time.monotonic()
         waited, until = now - attempt.began, attempt.until
         late = until is not None and attempt.began < until <= now
         raise refusal(candidates, attempt.request, waited if late else None, note, attempt.hint)
+
+    def _is_vain(self, attempt: GrantAttempt, candidates: Candidates) -> bool:
+        """Whether waiting is useless. A lack of memory must be seen twice: that of a process that
+        has just ended comes back in a moment."""
+        if not lacks_memory(candidates.capacities, candidates.need):
+            attempt.lacking = None
+            return is_hopeless(candidates)
+        if attempt.lacking is None:
+            attempt.lacking = attempt.looked
+        return attempt.looked - attempt.lacking >= LOOK_SECONDS
 
     def _refuse_pushing(self, request: DeviceRequest) -> None:
         if request.priority > 0 and os.getuid() not in (0, self._book.path.stat().st_uid):

@@ -2,7 +2,7 @@
 
 import time
 
-from andon.core.sharing.choice import Candidate
+from andon.core.sharing.choice import Candidate, lacks_memory
 from andon.core.sharing.eligibility import count_words
 from andon.core.sharing.obstacles import HEALTH, Obstacle, ObstacleKind
 from andon.engine.sharing.availability import Candidates
@@ -61,6 +61,8 @@ def hint_of(candidates: Candidates) -> str:
         return "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
     if candidates.limit is not None:
         return "release one of yours: andon leases"
+    if lacks_memory(candidates.capacities, candidates.need):
+        return "no GPU here has that much even when nothing runs on it: use a smaller --memory"
     if candidates.choice.reason is not None:
         return "--unbalanced allows different free memory"
     kinds = {c.obstacle.kind for c in candidates.choice.candidates if c.obstacle is not None}

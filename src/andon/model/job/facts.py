@@ -118,7 +118,7 @@ class JobFacts:
     held: bool = False
     cancelled: JobNote | None = None
     again: JobNote | None = None
-    expired: JobNote | None = None  # it waited longer than --timeout
+    expired: JobNote | None = None  # it waited too long, or for what no device here has
     order: float | None = None  # set by `jobs move`; the number otherwise
     attempts: tuple[AttemptFacts, ...] = ()
 

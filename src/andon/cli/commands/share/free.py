@@ -73,6 +73,7 @@ def wait(**asked: Any) -> int:
 
     To wait and reserve in one step, use andon run or andon lease.
     """
+    from andon.core.sharing.choice import lacks_memory
     from andon.core.sharing.queueing import Place, Turns
     from andon.engine.sharing.granter import Progress
     from andon.engine.sharing.refusal import chosen_title, is_hopeless, refusal
@@ -81,6 +82,7 @@ def wait(**asked: Any) -> int:
     choices, request = chosen(), request_from(asked)
     seconds, began, line = wait_seconds(asked), time.monotonic(), WaitingLine(chosen())
     turns: Mapping[Place, float] = {}
+    lacked = False
     with sampling_ahead(choices) as sampler:
         availability = availability_of(choices, sampler)
         _refuse_nothing(request)
@@ -92,9 +94,11 @@ def wait(**asked: Any) -> int:
                 if candidates.choice.chosen:
                     break
                 waited = time.monotonic() - began
-                if waited >= seconds or is_hopeless(candidates):
+                lacks = lacks_memory(candidates.capacities, candidates.need)
+                if waited >= seconds or is_hopeless(candidates) or (lacks and lacked):
                     raise refusal(candidates, request, waited if 0 < seconds <= waited else None)
-                line(Progress(waited, candidates))
+                lacked = lacks
+                line(Progress(waited, candidates, queued=False))
                 time.sleep(min(POLL_SECONDS, max(0.0, seconds - waited)))
         finally:
             line.clear()

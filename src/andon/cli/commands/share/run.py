@@ -167,7 +167,7 @@ def _granted(
     retries: int,
     choices: Choices,
 ) -> int:
-    from andon.cli.running import larger
+    from andon.core.sharing.larger import larger_request
     from andon.engine.sharing.granter import Granter, Terms
     from andon.leases.book import Book
     from andon.model.run import RunState
@@ -181,9 +181,7 @@ def _granted(
         except (Conflict, Unavailable) as error:
             if before is None:
                 raise
-            why = f" ({error.mistakes[0]})" if error.mistakes else ""
-            notice(f"cannot retry with more memory: {error.reason}{why}", choices)
-            return _ended(before, choices)  # the command ran: its exit code counts
+            return _not_retried(before, error, choices)
         finally:
             line.clear()
         before = running.on_grant(grant)
@@ -191,8 +189,21 @@ def _granted(
         if verdict.end is not RunState.DEVICE_OUT_OF_MEMORY or retries < 1:
             return _ended(before, choices, OOM_HINT)
         retries -= 1
-        request = larger(request, grant)
+        had = [capacity.free_bytes or 0 for capacity in grant.candidates.choice.chosen]
+        devices = grant.candidates.snapshot.devices
+        try:
+            request = larger_request(request, min(had), devices, availability.labels)
+        except Unavailable as error:
+            return _not_retried(before, error, choices)
         notice(f"{verdict.words}: retrying with more memory", choices)
+
+
+def _not_retried(before: "tuple[int, Verdict]", error: AndonError, choices: Choices) -> int:
+    """The command ran: its exit code counts."""
+    why = f" ({error.mistakes[0]})" if error.mistakes else ""
+    hint = f"; {error.hint}" if error.hint else ""
+    notice(f"cannot retry with more memory: {error.reason}{why}{hint}", choices)
+    return _ended(before, choices)
 
 
 def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") -> int:
