@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from andon.core.access.roles import BLIND, Sight
-from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 
 HIDDEN = "shown to callers with the token"
 HIDDEN_OTHERS = "those of others are shown to root and to the user who runs the server"
@@ -57,5 +57,5 @@ def _seen(sight: Sight, status: DeviceStatus) -> DeviceStatus:
     return replace(
         status,
         processes=without_commands(sight, status.processes),
-        missing={**status.missing, "command": why_hidden(sight)},
+        missing={**status.missing, COMMANDS_MISSING: why_hidden(sight)},
     )

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.core.access.roles import BLIND, Sight
 from andon.core.history.series import HOST, HOST_METRICS
+from andon.core.sampling.told import INTERVAL_HEADER
 from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Gone
@@ -162,7 +163,8 @@ def _devices(router: APIRouter, state: AppState) -> None:
         """andon.snapshot/1: the whole node at one instant."""
         # In the event loop: the text is mostly cached, and a thread would cost more.
         text = state.texts.of(state.feed.latest(), sight_in(request.scope))
-        return Response(text, media_type="application/json")
+        paced = {INTERVAL_HEADER: f"{state.feed.settings.interval_seconds:g}"}
+        return Response(text, media_type="application/json", headers=paced)
 
     @router.get("/api/snapshots", tags=["watch"])
     async def snapshots(request: Request) -> Response:
