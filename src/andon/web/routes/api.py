@@ -18,7 +18,8 @@ from andon.core.history.series import HOST, HOST_METRICS
 from andon.core.sampling.told import INTERVAL_HEADER
 from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
-from andon.errors import Gone
+from andon.errors import AndonError, Gone
+from andon.host.departures import Usage, departures
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.naming import FORMS, device_named
@@ -207,7 +208,8 @@ def _devices(router: APIRouter, state: AppState) -> None:
         def made() -> bytes:
             shown = all_seen_by(sight, past)
             alerts = state.watcher.alerts() if state.watcher else None
-            return dumped(payloads.why(shown, uuid, book, alerts))
+            left = departures(shown, _usage(state.history), here=not past[-1].simulated)
+            return dumped(payloads.why(shown, uuid, book, alerts, left))
 
         return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, sight), made))
 
@@ -293,6 +295,14 @@ def _machines(router: APIRouter, state: AppState) -> None:
 
 def _seen(request: Request, state: AppState) -> Snapshot:
     return seen_by(sight_in(request.scope), state.feed.latest())
+
+
+def _usage(history: ServerHistory) -> Usage | None:
+    """Who used a device when; None for a server without a store."""
+    try:
+        return history.store().usage
+    except AndonError:
+        return None
 
 
 def _sight_over(request: Request, past: list[Snapshot]) -> Sight:

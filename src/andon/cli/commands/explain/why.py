@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +23,7 @@ from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.cli.alert_source import FromServer
+    from andon.core.evidence.departures import Departures
 
 SAMPLED_SECONDS = "2"
 REMEMBERED_SECONDS = 120.0  # a server keeps these in memory
@@ -71,7 +72,8 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
     server = watching_server(chosen())
     snapshots = sampled(chosen(), server, seconds, device)
     lamps = LampSource(chosen(), server).of(snapshots[-1])
-    found = answer(snapshots, _one(snapshots[-1], device), rulebook_of(chosen()), lamps)
+    uuid, left = _one(snapshots[-1], device), _departures(chosen(), snapshots)
+    found = answer(snapshots, uuid, rulebook_of(chosen()), lamps, left)
     terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(answer_to_json(found), terminal.live))
@@ -106,6 +108,24 @@ def sampled(
     from andon.core.sampling.told import remembering
 
     return [remembering(one, told.snapshot) for one in found]
+
+
+def _departures(choices: Choices, snapshots: Sequence[Snapshot]) -> "Departures":
+    """Who was on devices whose memory no process accounts for; no history is opened without any."""
+    from andon.core.evidence.departures import NOTHING_KNOWN, has_unexplained
+
+    if not has_unexplained(snapshots[-1]):
+        return NOTHING_KNOWN
+    from andon.cli.past_source import find_past
+    from andon.host.departures import departures
+
+    past = None if choices.replay else find_past(choices)
+    try:
+        here = choices.url is None and not snapshots[-1].simulated
+        return departures(snapshots, None if past is None else past.usage, here)
+    finally:
+        if past is not None:
+            past.close()
 
 
 def _until(
