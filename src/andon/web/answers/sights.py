@@ -1,9 +1,10 @@
 """Hides what callers may not see: the command lines of others."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from andon.core.access.roles import BLIND, Sight
+from andon.core.history.intervals import UsageInterval
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 
 HIDDEN = "shown to callers with the token"
@@ -41,6 +42,11 @@ def hides(sight: Sight, processes: Sequence[Process]) -> bool:
 
 def without_commands(sight: Sight, processes: Sequence[Process]) -> tuple[Process, ...]:
     return tuple(one if sight.shows(one.user) else replace(one, command=None) for one in processes)
+
+
+def uses_seen_by(sight: Sight, uses: Iterable[UsageInterval]) -> list[UsageInterval]:
+    """Without the programs of others: their names come from command lines."""
+    return [use if sight.shows(use.user) else replace(use, name=None) for use in uses]
 
 
 def why_hidden(sight: Sight) -> str:

@@ -26,7 +26,7 @@ from andon.model.naming import FORMS, device_named
 from andon.web.answers import payloads
 from andon.web.answers.description import PROBLEMS
 from andon.web.answers.health import HealthPart, health
-from andon.web.answers.sights import all_seen_by, narrowed, seen_by
+from andon.web.answers.sights import all_seen_by, narrowed, seen_by, uses_seen_by
 from andon.web.answers.single_flight import SingleFlight
 from andon.web.answers.texts import SnapshotTexts, dumped
 from andon.web.history_reader import HistoryReader
@@ -208,7 +208,7 @@ def _devices(router: APIRouter, state: AppState) -> None:
         def made() -> bytes:
             shown = all_seen_by(sight, past)
             alerts = state.watcher.alerts() if state.watcher else None
-            left = departures(shown, _usage(state.history), here=not past[-1].simulated)
+            left = departures(shown, _usage(state, sight), here=not past[-1].simulated)
             return dumped(payloads.why(shown, uuid, book, alerts, left))
 
         return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, sight), made))
@@ -253,13 +253,14 @@ def _past(router: APIRouter, state: AppState) -> None:
         end: Annotated[Moment, Query(alias="until")] = None,
     ) -> Response:
         """Which processes used a device, or any, and when; by default in the last day."""
-        since, until = _span(start, end)
+        (since, until), sight = _span(start, end), sight_in(request.scope)
 
         def made() -> bytes:
             uuid = None if device is None else _uuid(state, device)
-            return dumped(state.history.usage(uuid, since, until))
+            return dumped(state.history.usage(uuid, since, until, sight))
 
-        return sent(await state.past.read(request, ("all uses", device, since, until), made))
+        key = ("all uses", device, since, until, sight)
+        return sent(await state.past.read(request, key, made))
 
 
 def _later(router: APIRouter, state: AppState) -> None:
@@ -297,12 +298,13 @@ def _seen(request: Request, state: AppState) -> Snapshot:
     return seen_by(sight_in(request.scope), state.feed.latest())
 
 
-def _usage(history: ServerHistory) -> Usage | None:
-    """Who used a device when; None for a server without a store."""
+def _usage(state: AppState, sight: Sight) -> Usage | None:
+    """Who used a device when, as this caller may see it; None for a server without a store."""
     try:
-        return history.store().usage
+        store = state.history.store()
     except AndonError:
         return None
+    return lambda *asked: uses_seen_by(sight, store.usage(*asked))
 
 
 def _sight_over(request: Request, past: list[Snapshot]) -> Sight:

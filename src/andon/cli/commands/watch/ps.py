@@ -23,7 +23,7 @@ from andon.cli.show.tree import Branch, forest
 from andon.cli.snapshot_source import narrowed
 from andon.cli.terminal import Terminal
 from andon.core.evidence.blame import last_used
-from andon.model.device import NAMES_MISSING, Process, Snapshot
+from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot
 from andon.model.naming import unread_words
 
 SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolution
@@ -136,9 +136,11 @@ def _family(
 
 def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     """Print why the process list, or names in it, are missing."""
-    reasons = [s.missing.get(key) for s in snapshot.devices for key in ("processes", NAMES_MISSING)]
-    for reason in dict.fromkeys(reason for reason in reasons if reason):
-        for line in paragraph(f"– processes: {reason}", terminal.width, "dim"):
+    words = {"processes": "processes", NAMES_MISSING: "processes", COMMANDS_MISSING: "command lines"}
+    missing = (status.missing.items() for status in snapshot.devices)
+    found = [f"– {words[key]}: {why}" for each in missing for key, why in each if key in words]
+    for text in dict.fromkeys(found):
+        for line in paragraph(text, terminal.width, "dim"):
             terminal.say(line)
     if (
         unread := unread_words(snapshot.devices, "its processes are", "their processes are")
