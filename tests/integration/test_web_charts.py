@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from andon.stores.memory import MemoryStore
 from andon.web.answers import schemas
 from andon.web.answers.shapes import ANSWERS
 from andon.web.routes import charts
-from andon.web.server_history import NoHistory
+from andon.web.server_history import NoHistory, Recorded
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
 from tests.support.described import check
@@ -103,6 +104,18 @@ def test_who_was_there_is_told_with_the_peak(tmp_path: Path) -> None:
     assert [(use["user"], use["first"], use["last"], use["peak_memory_bytes"])
             for use in said["items"]] == [("alice", 101.0, 105.0, 400)]  # fmt: skip
     assert said["omitted"] == 0
+
+
+@pytest.mark.parametrize("path", ["/api/devices/0/usage", "/api/usage"])
+def test_what_was_running_is_told_to_those_who_may_see_command_lines(
+    tmp_path: Path, path: str
+) -> None:
+    recorder: Any = SimpleNamespace(store=filled(), close=lambda: None)
+    parts = Parts(tmp_path, [drawn.farm()], memory=Recorded(recorder))
+    with served(parts) as client:
+        for headers, name in (({}, None), ({"Authorization": f"Bearer {TOKEN}"}, "train.py")):
+            said = client.get(f"{path}?since=100&until=110", headers=headers).json()
+            assert [(use["user"], use["name"]) for use in said["items"]] == [("alice", name)]
 
 
 def test_the_last_minutes_have_gaps_where_a_device_was_silent() -> None:

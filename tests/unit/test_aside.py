@@ -35,13 +35,26 @@ def oracle() -> Iterator[Oracle]:
     made.go.set()
 
 
-def test_an_answer_comes_later_and_once(oracle: Oracle) -> None:
+def test_an_answer_comes_later_and_holds_for_everyone_until_the_next_round(
+    oracle: Oracle,
+) -> None:
+    """A process may be on several cards, each of which asks for its name."""
     questions: Aside[int, int] = Aside(oracle)
     assert questions.ask(4) == LookupResult(None, answered=False, fresh=True)
     questions.wait(PATIENCE_SECONDS)
-    assert questions.ask(4) == LookupResult(16, answered=True)
+    assert [questions.ask(4) for _ in range(3)] == [LookupResult(16, answered=True)] * 3
     assert oracle.asked == [4]
+    questions.hold()
+    questions.release()
     assert not questions.ask(4).answered, "asked again: what it is may have changed"
+
+
+def test_an_answer_that_nobody_has_taken_yet_outlives_a_round(oracle: Oracle) -> None:
+    questions: Aside[int, int] = Aside(oracle)
+    questions.ask(4)
+    questions.wait(PATIENCE_SECONDS)
+    questions.hold()
+    assert questions.ask(4).answer == 16
 
 
 def test_nothing_is_begun_while_it_is_held(oracle: Oracle) -> None:

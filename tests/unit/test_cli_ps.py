@@ -25,7 +25,7 @@ from andon.cli.show.process_table import elapsed, render_by_device, render_tree,
 from andon.cli.show.text import display_width
 from andon.cli.show.tree import Branch, forest
 from andon.host.procfs import ProcessParent
-from andon.model.device import NAMES_MISSING, Process, State
+from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, State
 from andon.units import GIB
 from tests.support import snapshots as golden
 from tests.support.rows import rows
@@ -169,14 +169,32 @@ def test_devices_that_do_not_respond_are_named(
 ) -> None:
     silent = (
         golden.silent(3, State.LOST, "gone", None, 5),
-        golden.silent(5, State.STALE, "stuck", None, 5),
+        replace(golden.silent(5, State.STALE, "stuck", None, 5), last_users=("alice", "bob")),
     )
     snapshot = replace(golden.farm(), devices=(golden.h200(0, 9.0), *silent))
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
     monkeypatch.setattr(process_counters, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
     said = capsys.readouterr().out
-    assert said.endswith("GPU 3, 5 do not respond: their processes are not listed\n")
+    assert said.endswith(
+        "GPU 3, 5 do not respond: their processes are not listed\n"
+        "GPU 5: last used by alice and bob\n"
+    )
+
+
+def test_command_lines_that_a_server_hides_are_said_to_be_hidden(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Signed out, every row says python3."""
+    hidden = replace(golden.work(7, "alice", "python3", 9.0), command=None)
+    odd = golden.busy(0, 9, 9.0, hidden)
+    odd = replace(odd, missing={COMMANDS_MISSING: "shown to callers with the token"})
+    there = FakeSampler(replace(golden.farm(), devices=(odd,)))
+    monkeypatch.setattr(snapshot_source, "server_of", lambda choices, url: there)
+    assert run(["ps", "--url", "http://127.0.0.1:9"]) == 0
+    out = capsys.readouterr().out
+    assert "python3" in out
+    assert out.endswith("– command lines: shown to callers with the token\n")
 
 
 def pids(found: list[ProcessRow]) -> list[int]:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -285,6 +286,10 @@ def test_export_as_csv_has_a_row_for_each_device_and_sample(told: Told, tmp_path
     assert len(rows) == 40
     assert (rows[2]["device"], rows[2]["elapsed_seconds"]) == ("GPU-a", "1.0")
     assert rows[2]["utilization_percent"] == "5"
+    assert list(rows[2])[-1] == "at_iso", "the last column"
+    assert datetime.fromisoformat(rows[2]["at_iso"]).timestamp() == float(rows[2]["at"])
+    assert told("export", "last", "--csv") == told("export", "last", "--format", "csv")
+    assert told("export", "last", "--csv", "--format", "jsonl", code=2)
     told("export", "last", "--out", str(tmp_path / "x.csv"))
     assert len((tmp_path / "x.csv").read_text().splitlines()) == 41
 

@@ -14,6 +14,7 @@ from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core.alerting.standing import board_now
 from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS
 from andon.core.conditions.rulebook import Rulebook
+from andon.core.evidence.blame import listed_users
 from andon.core.evidence.growth import growth
 from andon.core.evidence.measures import MEASURES, peers, process_idle_seconds
 from andon.core.evidence.phrasing import format_evidence
@@ -25,6 +26,7 @@ from andon.model.device import (
     Process,
     Snapshot,
 )
+from andon.model.programs import program_of
 from tests.support import snapshots as golden
 from tests.support.generated_nodes import nodes
 
@@ -145,6 +147,8 @@ def _truths(
 def _inside(view: View, head: str, tail: str) -> object:
     if head == "limits":
         return getattr(view.status.device.limits, tail)
+    if head == "last" and tail == "users":
+        return listed_users(view.status.last_users)
     if head == "last":
         return getattr(view.status.sample, tail)
     return view.status.missing[tail] if head == "missing" else getattr(view.snapshot.host, tail)
@@ -152,10 +156,15 @@ def _inside(view: View, head: str, tail: str) -> object:
 
 def _of_process(tail: str, reason: Reason, view: View) -> Sequence[object]:
     process = reason.process
+    if tail == "name":
+        named = view.processes if process is None else (process,)
+        return [program_of(p.command, p.name) for p in named]
     if process is None:
         return [getattr(p, tail) for p in view.processes]
     if tail == "running_seconds":
         return [view.at - (process.started or 0.0)]
+    if tail == "left_seconds":
+        return [view.at - one.last for one in view.departed() if one.process == process]
     if tail == "idle_seconds":
         return [process_idle_seconds(view, process)]
     assert tail in {f.name for f in fields(Process)}

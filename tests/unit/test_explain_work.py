@@ -7,7 +7,9 @@ import pytest
 
 from andon.core.alerting.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
+from andon.core.evidence.departures import Departures
 from andon.core.explain import explain, explain_node, worst_first
+from andon.core.history.intervals import UsageInterval
 from andon.model.device import (
     Host,
     Process,
@@ -149,6 +151,28 @@ def test_a_ghost_names_the_process_that_is_gone_and_held_as_much() -> None:
     past = [node(card(values, BOB, at=AT - 9), at=AT - 9), node(card(values))]
     (reason,) = explain(past, UUID)
     assert (reason.code, reason.process) == ("unattributed_memory", BOB)
+    held = "bob's jupyter held 30.0 GiB until 9 s ago and"
+    assert f"{held} is no longer on this GPU." in reason.sentence, "it may run on, elsewhere"
+    ended = Departures(exited=frozenset({(BOB.pid, BOB.started)}))
+    (reason,) = explain(past, UUID, departures=ended)
+    assert f"{held} has exited." in reason.sentence
+
+
+def test_a_ghost_names_who_held_as_much_an_hour_ago_from_the_history() -> None:
+    """Longer ago than the snapshots at hand; the last one of the right size, and none that is on
+    it now."""
+    (ghost,) = [node(card({**IDLE, "memory_used_bytes": 30 * GIB}))]
+    rows = [
+        ("carl", 30 * GIB, AT - 7200), ("alice", 28 * GIB, AT - 3600), ("dora", GIB, AT - 60),
+    ]  # fmt: skip
+    uses = tuple(
+        UsageInterval(UUID, pid, AT - 9000, user, "train.py", AT - 9000, last, size)
+        for pid, (user, size, last) in enumerate(rows, start=50)
+    )
+    known = Departures({UUID: uses}, frozenset({(51, AT - 9000)}))
+    (reason,) = explain([ghost], UUID, departures=known)
+    assert "alice's train.py held 28.0 GiB until 1 h ago and has exited." in reason.sentence
+    assert explain([ghost], UUID, departures=Departures({"GPU-other": uses}))[0].process is None
 
 
 def test_what_a_driver_keeps_for_itself_or_for_each_process_is_no_ghost() -> None:

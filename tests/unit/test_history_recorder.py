@@ -82,12 +82,14 @@ def test_closing_writes_what_is_left() -> None:
 def test_who_was_there_is_written_up_to_the_last_tick() -> None:
     store, bus = Moody(), Bus()
     recorder = Recorder(lambda: store, bus.subscribe(1.0, watching=False, size=64), 1000.0)
-    seen = snapshot(AT, Process(7, started=1.0, user="ada", name="python"))
+    work = Process(7, started=1.0, user="ada", name="python", command="python -u finetune.py -e 3")
+    seen = snapshot(AT, work)
     for second in range(5):
         bus.publish(replace(seen, at=AT + second), float(second))
     recorder.close()
     (use,) = store.usage(GPU, AT, AT + 100)
     assert (use.pid, use.first, use.last) == (7, AT, AT + 4)
+    assert use.name == "finetune.py", "what people call it"
 
 
 def test_its_health_has_the_size_of_the_store() -> None:

@@ -1,10 +1,12 @@
 """Which devices are free: the verdict of this node's lease book, or of a server."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from andon.cli.server_snapshot import recent_snapshot, told_snapshot
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices
@@ -19,7 +21,7 @@ WITHHELD = {"cordoned": "cordoned", "ecc": "memory errors", "broken": "broken"}
 
 if TYPE_CHECKING:
     from andon.cli.show.offer import Offer, OfferRow
-    from andon.engine.sharing.availability import Candidates
+    from andon.engine.sharing.availability import Availability, Candidates
     from andon.model.lease_list import LeaseList
     from andon.model.work import DeviceRequest
 
@@ -95,6 +97,31 @@ def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text
     return say("free: ", "dim") + say(f"GPU {range_of(free)}", "bold green")
 
 
+@contextmanager
+def availability_now(choices: Choices, links: bool = False) -> "Iterator[Availability]":
+    """What is available by the latest snapshot of this machine's server, else by a new one.
+
+    `links`: whether it matters how the devices are linked, which a snapshot does not say.
+    """
+    from andon.cli.device_request import availability_of
+
+    told = told_snapshot(choices)
+    found = None if links else recent_snapshot(choices, told)
+    if found is not None:
+        from andon.app import open_availability
+
+        yield open_availability(settings_of(choices), lambda: found, simulated=False)
+        return
+    with sampling_ahead(choices) as sampler:
+        fresh = availability_of(choices, sampler)
+        if told is None:
+            yield fresh
+            return
+        from andon.core.sampling.told import remembering
+
+        yield replace(fresh, sample=lambda: remembering(fresh.sample(), told.snapshot))
+
+
 def candidates_here(choices: Choices, request: "DeviceRequest") -> "Candidates":
     """What a request would get on this node now."""
     from andon.cli.device_request import availability_of
@@ -106,8 +133,10 @@ def candidates_here(choices: Choices, request: "DeviceRequest") -> "Candidates":
 
 def offer_here(choices: Choices, request: "DeviceRequest") -> "Offer":
     from andon.cli.show.offer import Offer, OfferRow
+    from andon.leases.book import Book
 
-    found = candidates_here(choices, request)
+    with availability_now(choices, links=request.most > 1) as availability:
+        found = availability.offer(Book(make=False), request)
     models = {s.device.uuid: s.device.name for s in found.snapshot.devices}
     rows = tuple(
         OfferRow(

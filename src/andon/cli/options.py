@@ -116,6 +116,18 @@ def elsewhere(command: F) -> F:
     return command
 
 
+def fresh_option(command: F) -> F:
+    """Add --fresh, to commands that otherwise take what this machine's server last read."""
+    return click.option(
+        "--fresh",
+        is_flag=True,
+        default=None,
+        expose_value=False,
+        callback=_remember,
+        help="Read the devices; do not ask the server here.",
+    )(command)
+
+
 def _set_thresholds(
     context: click.Context, parameter: click.Parameter, given: Sequence[str]
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from andon.cli.server_snapshot import recent_snapshot, told_snapshot
 from andon.cli.show.render import Mask
 from andon.cli.sources import resolved_of as resolved_of
 from andon.cli.sources import sampling as sampling
@@ -43,6 +44,8 @@ def connected(choices: Choices, url: str) -> "Server":
     settings_of(choices)
     if choices.simulate or choices.replay:
         raise Invalid("--url cannot be combined with --simulate or --replay")
+    if choices.fresh:
+        raise Invalid("--url cannot be combined with --fresh", hint="the server reads its devices")
     return connect(url, choices.token_file, lambda text: notice(text, choices))
 
 
@@ -53,11 +56,26 @@ def take_snapshot(choices: Choices, watched: bool = False) -> Snapshot:
     return snapshot if choices.url is not None else _leased(snapshot)
 
 
-def take_two(choices: Choices) -> Snapshot:
-    """One new snapshot with what only a second reading shows: how active the chips are, and what
-    their links carry. A server has read its devices before."""
-    if choices.url is not None:
-        return take_snapshot(choices)
+def current_snapshot(choices: Choices, watched: bool = False, twice: bool = False) -> Snapshot:
+    """What this machine's server last told; else one new snapshot.
+
+    `watched`: with what is read only while someone is watching; `twice`: also with what only a
+    second reading shows, such as how active the chips are. A server may not have read these: then
+    a new snapshot is taken, with what the server knows of devices that do not answer.
+    """
+    told = told_snapshot(choices)
+    found = recent_snapshot(choices, told)
+    if found is not None and (told is None or told.is_watched or not (watched or twice)):
+        return found
+    fresh = _twice(choices) if twice and choices.url is None else take_snapshot(choices, watched)
+    if told is None:
+        return fresh
+    from andon.core.sampling.told import remembering
+
+    return remembering(fresh, told.snapshot)
+
+
+def _twice(choices: Choices) -> Snapshot:
     with sampling(choices) as sampler:
         first = sampler.once(watched=True)
         time.sleep(BETWEEN_SECONDS)

@@ -27,6 +27,7 @@ class Choices:
     """Settings set by a command's own options."""
     url: str | None = None
     token_file: str | None = None
+    fresh: bool = False  # whether to read the devices here, whatever a server knows
     bare: bool = False  # `andon` without a command
     warned: bool = False  # the settings may be read twice; warnings are printed once
 

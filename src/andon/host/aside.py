@@ -30,7 +30,10 @@ class LookupResult(NamedTuple, Generic[V]):
 
 
 class Aside(Generic[K, V]):
-    """Each question is answered once, and each answer returned once. Thread-safe."""
+    """Each question is answered once; its answer holds for all who ask, until the next round.
+
+    Thread-safe.
+    """
 
     def __init__(self, answer: Callable[[K], V], name: str = "aside") -> None:
         self._answer, self._name = answer, name
@@ -39,6 +42,7 @@ class Aside(Generic[K, V]):
         self._open: set[K] = set()
         self._fresh: set[K] = set()
         self._answers: dict[K, V | None] = {}
+        self._taken: set[K] = set()
         self._threads = 0
         self._busy_since: dict[K, float] = {}
         self._held = False
@@ -47,7 +51,8 @@ class Aside(Generic[K, V]):
         """The answer, if it is known already; otherwise the question stays queued."""
         with self._changed:
             if question in self._answers:
-                return LookupResult(self._answers.pop(question), answered=True)
+                self._taken.add(question)
+                return LookupResult(self._answers[question], answered=True)
             if question not in self._open and len(self._open) < MOST_QUESTIONS:
                 self._open.add(question)
                 self._fresh.add(question)
@@ -57,8 +62,14 @@ class Aside(Generic[K, V]):
             return LookupResult(None, answered=False, fresh=question in self._fresh)
 
     def hold(self) -> None:
-        """Start no lookup until `release`: the caller's work must not be slowed down."""
+        """A round begins: start no lookup until `release`, because the caller's work must not be
+        slowed down. Answers that were taken are dropped; what they describe may have changed."""
         self._held = True
+        if self._taken:
+            with self._changed:
+                for question in self._taken:
+                    self._answers.pop(question, None)
+                self._taken.clear()
 
     def release(self) -> None:
         self._held = False

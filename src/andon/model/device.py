@@ -17,6 +17,10 @@ if TYPE_CHECKING:  # imported at every start; events are rare
 
 NAMES_MISSING = "processes.names"
 """The key of `missing` for the reason why listed processes have no name."""
+COMMANDS_MISSING = "command"
+"""The key of `missing` for the reason why command lines are withheld."""
+UNWATCHED = "read only while someone is watching"
+"""The reason in `missing` for readings that are too expensive to take all the time."""
 
 
 class State(StrEnum):

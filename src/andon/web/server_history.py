@@ -3,12 +3,14 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol
 
+from andon.core.access.roles import Sight
 from andon.core.history.series import HOST, HOST_METRICS, Bucket
 from andon.core.sampling.self_checks import StoreStats
 from andon.errors import Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
 from andon.ports import Store
+from andon.web.answers.sights import uses_seen_by
 
 if TYPE_CHECKING:
     from andon.engine.sampling.recorder import Recorder
@@ -32,7 +34,7 @@ class ServerHistory(Protocol):
         self, uuid: str, metric: str, since: float, until: float, points: int
     ) -> wire.Json: ...
 
-    def usage(self, uuid: str | None, since: float, until: float) -> wire.Json: ...
+    def usage(self, uuid: str | None, since: float, until: float, sight: Sight) -> wire.Json: ...
 
     def store(self) -> Store:
         """The store itself; raises Unavailable with the reason if there is none."""
@@ -61,7 +63,7 @@ class NoHistory:
     def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
         raise Unavailable(self._reason, hint=self._hint)
 
-    def usage(self, uuid: str | None, since: float, until: float) -> wire.Json:
+    def usage(self, uuid: str | None, since: float, until: float, sight: Sight) -> wire.Json:
         raise Unavailable(self._reason, hint=self._hint)
 
     def store(self) -> Store:
@@ -120,9 +122,9 @@ class Recorded:
             "buckets": [_bucket(one) for one in found],
         }
 
-    def usage(self, uuid: str | None, since: float, until: float) -> wire.Json:
+    def usage(self, uuid: str | None, since: float, until: float, sight: Sight) -> wire.Json:
         _check_span(since, until)
-        found = self._recorder.store.usage(uuid, since, until)
+        found = uses_seen_by(sight, self._recorder.store.usage(uuid, since, until))
         return {"since": since, "until": until, "items": [asdict(use) for use in found]}
 
     def store(self) -> Store:

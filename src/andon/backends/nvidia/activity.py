@@ -6,8 +6,8 @@ from typing import Any
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.nvml import Handle
 from andon.backends.nvidia.trouble import NOT_SUPPORTED, survivable, trouble
+from andon.model.device import UNWATCHED
 
-UNWATCHED = "read only while someone is watching"
 FIRST_READING = "needs two readings: available from the next one on"
 
 

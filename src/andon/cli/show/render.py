@@ -20,6 +20,7 @@ from andon.cli.show.text import Text, join, say
 from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
+from andon.core.evidence.blame import listed_users
 from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Host, Snapshot, State, reading_label
 from andon.model.naming import range_of
@@ -103,8 +104,9 @@ def state_message(status: DeviceStatus, now: float) -> Text | None:
     word = status.state.words
     if status.state is not State.STALE and lasted >= 1:  # a stale one's reason says it
         word += f" for {human_seconds(lasted)}"
-    reason = say(f" · {status.reason}", style) if status.reason else Text()
-    return say(word, style if style == "dim" else f"bold {style}") + reason
+    reason = f" · {status.reason}" if status.reason else ""
+    users = f" · last used by {listed_users(status.last_users)}" if status.last_users else ""
+    return say(word, style if style == "dim" else f"bold {style}") + say(reason + users, style)
 
 
 def node_row(snapshot: Snapshot, width: int) -> list[Text]:

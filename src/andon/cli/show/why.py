@@ -14,6 +14,7 @@ from andon.core.alerting.lamps import NOT_URGENT, LampBoard
 from andon.core.alerting.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state.phrases import HEALTHY
+from andon.core.evidence.departures import NOTHING_KNOWN, Departures
 from andon.core.evidence.phrasing import format_evidence
 from andon.core.evidence.reasons import Evidence, Reason
 from andon.core.explain import explain_absence, explain_node, worst_first
@@ -88,7 +89,7 @@ SHOWN = (
 """The readings listed above the reasons."""
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|°C|W|MHz|[KMGT]?i?B|s|min|h|d)\b|%|°C)")
-TOLD = ("reason", "fault", "source", "state", "state_seconds")  # already in the sentence
+TOLD = ("reason", "fault", "source", "state", "state_seconds", "last.users")  # already in the sentence
 OLD_SECONDS = 10.0
 _ABOUT_WHO = ("process.", "processes.blamed", "users.")
 
@@ -112,13 +113,14 @@ def answer(
     uuid: str | None = None,
     rulebook: Rulebook | None = None,
     lit: LampBoard | None = None,
+    departures: Departures = NOTHING_KNOWN,
 ) -> WhyAnswer:
     """Explain one device, or all of them, the worst first."""
     latest, seconds = snapshots[-1], snapshots[-1].at - snapshots[0].at
     if not latest.devices:
         return WhyAnswer(latest, seconds, {}, None, False, explain_absence(snapshots))
     lit = lit or board_now(latest, rulebook or Rulebook())
-    found = explain_node(snapshots, rulebook)
+    found = explain_node(snapshots, rulebook, departures)
     reasons = {one: found[one] for one in worst_first(found, lit.devices)}
     chosen = uuid or next(iter(reasons))
     return WhyAnswer(latest, seconds, reasons, chosen, uuid is not None, rulebook=rulebook, lit=lit)

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from andon.model.alert import Party
-from andon.model.device import Process, ProcessKind
+from andon.model.device import DeviceStatus, Process, ProcessKind
+from andon.model.naming import device_labels, range_of, title
 from andon.model.programs import program_of
 
 ALIKE = 0.9  # of the largest share: what differs less is the noise of a reading
@@ -76,6 +77,16 @@ def listed_users(users: Sequence[str], more: bool = False) -> str:
     elif more and shown:
         shown.append("others")
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+def last_used(statuses: Iterable[DeviceStatus]) -> list[str]:
+    """`GPU 3, 5: last used by alice`, for devices that do not respond."""
+    listed = tuple(statuses)
+    labels, found = device_labels(listed), dict[str, list[str]]()
+    for status in listed:
+        if status.last_users:
+            found.setdefault(listed_users(status.last_users), []).append(labels[status.device.uuid])
+    return [f"{title(range_of(gpus))}: last used by {users}" for users, gpus in found.items()]
 
 
 def _most(processes: Sequence[Process], shares: Sequence[int]) -> Iterable[Process]:

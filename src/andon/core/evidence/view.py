@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from andon.core.evidence.accounting import owns_memory
 from andon.core.evidence.blame import Blame, blamed
+from andon.core.evidence.departures import NOTHING_KNOWN, Departed, Departures, departed
 from andon.core.evidence.phrasing import Clause, listed, say
 from andon.core.evidence.reasons import Evidence
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
@@ -16,6 +17,7 @@ from andon.model.device import (
     Sample,
     Snapshot,
 )
+from andon.model.programs import program_of
 from andon.model.thresholds import Thresholds
 from andon.units import symbol_of
 
@@ -31,17 +33,23 @@ class View:
     status: DeviceStatus
     figures: Thresholds  # the thresholds in force for it
     past: tuple[DeviceStatus, ...] = ()  # including the latest, if it answered
+    departures: Departures = NOTHING_KNOWN
 
     @classmethod
     def of(
-        cls, snapshots: Sequence[Snapshot], uuid: str, figures: Callable[[Device], Thresholds]
+        cls,
+        snapshots: Sequence[Snapshot],
+        uuid: str,
+        figures: Callable[[Device], Thresholds],
+        departures: Departures = NOTHING_KNOWN,
     ) -> "View | None":
         """The view of a device; None if it is not in the latest snapshot."""
         latest = snapshots[-1]
         found = next((s for s in latest.devices if s.device.uuid == uuid), None)
         if found is None:
             return None
-        return cls(latest, found, figures(found.device), tuple(_answers(snapshots, uuid)))
+        past = tuple(_answers(snapshots, uuid))
+        return cls(latest, found, figures(found.device), past, departures)
 
     # Its readings now. If the device did not answer, every value is unknown.
 
@@ -152,10 +160,15 @@ class View:
             return None
         return max(among, key=lambda p: (p.memory_bytes or 0, -p.pid))
 
+    def departed(self) -> list[Departed]:
+        """The processes that were on it and are not now; the latest one last."""
+        return departed(self.status, self.past, self.departures)
+
     def naming(self, process: Process) -> Clause:
-        """`alice's python`, `python`, or `process 4101`; its pid is always evidence."""
+        """`alice's train.py`, `train.py`, or `process 4101`; its pid is always evidence."""
         pid = Evidence("process.pid", process.pid, "", self.at)
-        user, name = self.of_process(process, "user"), self.of_process(process, "name")
+        user = self.of_process(process, "user")
+        name = self.derived("process.name", program_of(process.command, process.name))
         named = say("{user}'s {name}", user=user, name=name) or say("{name}", name=name)
         owned = say("{user}'s process {pid}", user=user, pid=pid)
         found = named or owned or say("process {pid}", pid=pid)

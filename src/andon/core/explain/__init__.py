@@ -6,6 +6,7 @@ from andon.core.alerting.lamps import NOT_URGENT, DeviceLamp
 from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS, FAULT_EXPLANATIONS
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state.phrases import healthy, nothing_found, of_fault, vanished
+from andon.core.evidence.departures import NOTHING_KNOWN, Departures
 from andon.core.evidence.reasons import Reason
 from andon.core.evidence.view import View
 from andon.model.device import Device, Fault, Snapshot
@@ -15,12 +16,15 @@ __all__ = ["explain", "explain_absence", "explain_node", "worst_first"]
 
 
 def explain(
-    snapshots: Sequence[Snapshot], uuid: str, rulebook: Rulebook | None = None
+    snapshots: Sequence[Snapshot],
+    uuid: str,
+    rulebook: Rulebook | None = None,
+    departures: Departures = NOTHING_KNOWN,
 ) -> tuple[Reason, ...]:
     """The reasons for one device, most important first; never empty. Snapshots in any order."""
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
     figures = _default if rulebook is None else rulebook.for_device
-    view = View.of(past, uuid, figures) if past else None
+    view = View.of(past, uuid, figures, departures) if past else None
     if view is None:
         return _of_the_unlisted(past, uuid)
     found = [reason for one in EXPLANATIONS if (reason := one.explain(view)) is not None]
@@ -31,13 +35,16 @@ def explain(
 
 
 def explain_node(
-    snapshots: Sequence[Snapshot], rulebook: Rulebook | None = None
+    snapshots: Sequence[Snapshot],
+    rulebook: Rulebook | None = None,
+    departures: Departures = NOTHING_KNOWN,
 ) -> Mapping[str, tuple[Reason, ...]]:
     """The reasons for every device of the latest snapshot, in its order."""
     if not snapshots:
         return {}
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
-    return {s.device.uuid: explain(past, s.device.uuid, rulebook) for s in past[-1].devices}
+    uuids = [status.device.uuid for status in past[-1].devices]
+    return {uuid: explain(past, uuid, rulebook, departures) for uuid in uuids}
 
 
 def explain_absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:

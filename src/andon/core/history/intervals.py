@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from andon.model.device import Process, Snapshot
+from andon.model.programs import program_of
 
 JOIN_SECONDS = 60.0  # a process missing for less than this has not left
 FOLLOWED_SECONDS = 10.0  # a longer gap between two snapshots may be a pause
@@ -20,7 +21,7 @@ class UsageInterval:
     pid: int
     started: float | None
     user: str | None
-    name: str | None
+    name: str | None  # what people call it: the script, not its interpreter
     first: float
     last: float
     peak_memory_bytes: int | None = None
@@ -100,13 +101,13 @@ def _lengthened(
     known: UsageInterval | None, who: Identity, process: Process, at: float
 ) -> UsageInterval:
     device, pid, _ = who
-    size = process.memory_bytes
+    size, name = process.memory_bytes, program_of(process.command, process.name)
     if known is None or not known.first <= at <= known.last + JOIN_SECONDS:
-        return UsageInterval(device, pid, process.started, process.user, process.name, at, at, size)
+        return UsageInterval(device, pid, process.started, process.user, name, at, at, size)
     peak = known.peak_memory_bytes
     if peak is None or (size is not None and size > peak):
         peak = size
-    user, name = process.user or known.user, process.name or known.name
+    user, name = process.user or known.user, name or known.name
     return UsageInterval(device, pid, process.started, user, name, known.first, at, peak)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from andon.core.simulation.workloads import PROFILES, LoadPhase, Model, Profile, Workload
 from andon.model.device import (
+    UNWATCHED,
     Device,
     Limits,
     Process,
@@ -40,7 +41,6 @@ UNSUPPORTED = "not supported by this device"
 NOT_SIMULATED = "not simulated"
 _SETUP = unknown_setup(NOT_SIMULATED)
 _NVLINK = ("nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second")
-UNWATCHED = "read only while someone is watching"
 
 _WORD = 2**64 - 1
 

@@ -73,6 +73,8 @@ class Answer(NamedTuple):
     status: int
     body: bytes
     doubt: str | None = None
+    headers: Mapping[str, str] = {}
+    """By their names in lower case."""
 
 
 def call(target: Target, asked: Asked, limits: CallLimits) -> Answer:
@@ -176,7 +178,8 @@ def _exchange(
     path = _path(target, asked.path)
     connection.request(asked.method, path, asked.body, {**_ACCEPT, **typed, **headers})
     answer = connection.getresponse()
-    return Answer(answer.status, answer.read(limits.most_bytes))
+    said = {name.lower(): value for name, value in answer.getheaders()}
+    return Answer(answer.status, answer.read(limits.most_bytes), headers=said)
 
 
 def _peer(connection: socket.socket, encrypted: bool) -> Peer:

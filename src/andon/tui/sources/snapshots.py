@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from andon import app
+from andon.cli.server_snapshot import filled
 from andon.cli.snapshot_source import settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.host.server.usual_server import may_be_running
-from andon.model.device import Process, Snapshot
+from andon.model.device import Snapshot
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
@@ -114,33 +115,6 @@ class ServerSnapshots:
         if self._table is None:
             return snapshot
         return filled(snapshot, self._table)
-
-
-def filled(snapshot: Snapshot, table: "ProcessTable") -> Snapshot:
-    """With the command lines that a server withheld and /proc shows to this user."""
-    devices = tuple(
-        replace(status, processes=_with_commands(status.processes, table))
-        if any(process.command is None for process in status.processes)
-        else status
-        for status in snapshot.devices
-    )
-    return replace(snapshot, devices=devices)
-
-
-def _with_commands(processes: tuple[Process, ...], table: "ProcessTable") -> tuple[Process, ...]:
-    """Only where it is the same process: a pid may have been reused since."""
-    found = {p.pid: p for p in table.attribute(Process(one.pid) for one in processes)}
-    out = []
-    for one in processes:
-        here = found.get(one.pid)
-        same = here is not None and None not in (here.started, one.started) and (
-            abs((here.started or 0.0) - (one.started or 0.0)) < 2.0
-        )  # fmt: skip
-        if one.command is None and here is not None and same:
-            one = replace(one, command=here.command, name=one.name or here.name,
-                          user=one.user or here.user)  # fmt: skip
-        out.append(one)
-    return tuple(out)
 
 
 class Player:

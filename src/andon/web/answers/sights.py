@@ -1,10 +1,11 @@
 """Hides what callers may not see: the command lines of others."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from andon.core.access.roles import BLIND, Sight
-from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.core.history.intervals import UsageInterval
+from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 
 HIDDEN = "shown to callers with the token"
 HIDDEN_OTHERS = "those of others are shown to root and to the user who runs the server"
@@ -43,6 +44,11 @@ def without_commands(sight: Sight, processes: Sequence[Process]) -> tuple[Proces
     return tuple(one if sight.shows(one.user) else replace(one, command=None) for one in processes)
 
 
+def uses_seen_by(sight: Sight, uses: Iterable[UsageInterval]) -> list[UsageInterval]:
+    """Without the programs of others: their names come from command lines."""
+    return [use if sight.shows(use.user) else replace(use, name=None) for use in uses]
+
+
 def why_hidden(sight: Sight) -> str:
     return HIDDEN if sight.user is None else HIDDEN_OTHERS
 
@@ -57,5 +63,5 @@ def _seen(sight: Sight, status: DeviceStatus) -> DeviceStatus:
     return replace(
         status,
         processes=without_commands(sight, status.processes),
-        missing={**status.missing, "command": why_hidden(sight)},
+        missing={**status.missing, COMMANDS_MISSING: why_hidden(sight)},
     )

@@ -8,7 +8,7 @@ from math import isfinite
 
 from andon.core.access.roles import Sight
 from andon.model import wire
-from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 from andon.model.naming import device_labels
 from andon.web.answers.sights import hides, narrowed, why_hidden, without_commands
 
@@ -78,7 +78,7 @@ class DeviceTexts:
     def _encode_missing(self, status: DeviceStatus) -> str:
         missing = wire.missing_with_shares(status)
         if self._hides:
-            missing["command"] = why_hidden(self._sight)
+            missing[COMMANDS_MISSING] = why_hidden(self._sight)
         if missing != self._missing:
             self._missing, self._missing_text = missing, wire.dumps(missing)
         return self._missing_text

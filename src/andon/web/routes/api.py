@@ -15,16 +15,18 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.core.access.roles import BLIND, Sight
 from andon.core.history.series import HOST, HOST_METRICS
+from andon.core.sampling.told import INTERVAL_HEADER
 from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
-from andon.errors import Gone
+from andon.errors import AndonError, Gone
+from andon.host.departures import Usage, departures
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.naming import FORMS, device_named
 from andon.web.answers import payloads
 from andon.web.answers.description import PROBLEMS
 from andon.web.answers.health import HealthPart, health
-from andon.web.answers.sights import all_seen_by, narrowed, seen_by
+from andon.web.answers.sights import all_seen_by, narrowed, seen_by, uses_seen_by
 from andon.web.answers.single_flight import SingleFlight
 from andon.web.answers.texts import SnapshotTexts, dumped
 from andon.web.history_reader import HistoryReader
@@ -162,7 +164,8 @@ def _devices(router: APIRouter, state: AppState) -> None:
         """andon.snapshot/1: the whole node at one instant."""
         # In the event loop: the text is mostly cached, and a thread would cost more.
         text = state.texts.of(state.feed.latest(), sight_in(request.scope))
-        return Response(text, media_type="application/json")
+        paced = {INTERVAL_HEADER: f"{state.feed.settings.interval_seconds:g}"}
+        return Response(text, media_type="application/json", headers=paced)
 
     @router.get("/api/snapshots", tags=["watch"])
     async def snapshots(request: Request) -> Response:
@@ -205,7 +208,8 @@ def _devices(router: APIRouter, state: AppState) -> None:
         def made() -> bytes:
             shown = all_seen_by(sight, past)
             alerts = state.watcher.alerts() if state.watcher else None
-            return dumped(payloads.why(shown, uuid, book, alerts))
+            left = departures(shown, _usage(state, sight), here=not past[-1].simulated)
+            return dumped(payloads.why(shown, uuid, book, alerts, left))
 
         return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, sight), made))
 
@@ -249,13 +253,14 @@ def _past(router: APIRouter, state: AppState) -> None:
         end: Annotated[Moment, Query(alias="until")] = None,
     ) -> Response:
         """Which processes used a device, or any, and when; by default in the last day."""
-        since, until = _span(start, end)
+        (since, until), sight = _span(start, end), sight_in(request.scope)
 
         def made() -> bytes:
             uuid = None if device is None else _uuid(state, device)
-            return dumped(state.history.usage(uuid, since, until))
+            return dumped(state.history.usage(uuid, since, until, sight))
 
-        return sent(await state.past.read(request, ("all uses", device, since, until), made))
+        key = ("all uses", device, since, until, sight)
+        return sent(await state.past.read(request, key, made))
 
 
 def _later(router: APIRouter, state: AppState) -> None:
@@ -291,6 +296,15 @@ def _machines(router: APIRouter, state: AppState) -> None:
 
 def _seen(request: Request, state: AppState) -> Snapshot:
     return seen_by(sight_in(request.scope), state.feed.latest())
+
+
+def _usage(state: AppState, sight: Sight) -> Usage | None:
+    """Who used a device when, as this caller may see it; None for a server without a store."""
+    try:
+        store = state.history.store()
+    except AndonError:
+        return None
+    return lambda *asked: uses_seen_by(sight, store.usage(*asked))
 
 
 def _sight_over(request: Request, past: list[Snapshot]) -> Sight:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from andon.core.access.roles import Sight
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
 from andon.core.history.throttle_shares import throttle_shares
@@ -26,6 +27,7 @@ from andon.web.answers.schemas import (
     Recent,
     Usage,
 )
+from andon.web.answers.sights import uses_seen_by
 from andon.web.answers.texts import dumped
 from andon.web.routes.api import (
     DAY_SECONDS,
@@ -37,6 +39,7 @@ from andon.web.routes.api import (
     sent,
 )
 from andon.web.server_history import METRICS
+from andon.web.transport.auth import sight_in
 
 DRAWN = (
     "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",
@@ -104,12 +107,13 @@ def routes(state: AppState) -> APIRouter:
         end: Annotated[Moment, Query(alias="until")] = None,
     ) -> Response:
         """Which processes used the device and when; by default in the last day."""
-        since, until = _span(start, end)
+        (since, until), sight = _span(start, end), sight_in(request.scope)
 
         def made() -> bytes:
-            return dumped(used(state.history.store(), device_uuid(state, device), since, until))
+            uuid = device_uuid(state, device)
+            return dumped(used(state.history.store(), uuid, since, until, sight))
 
-        return sent(await state.past.read(request, ("usage", device, since, until), made))
+        return sent(await state.past.read(request, ("usage", device, since, until, sight), made))
 
     @router.get("/api/recent")
     async def recent(
@@ -174,9 +178,10 @@ def drawn_of_all(
     return {**plain(charts, names_of(NodeCharts)), "devices": found}
 
 
-def used(store: Store, uuid: str, since: float, until: float) -> wire.Json:
+def used(store: Store, uuid: str, since: float, until: float, sight: Sight) -> wire.Json:
     """The processes on a device, latest first."""
-    found = sorted(store.usage(uuid, since, until), key=lambda use: use.last, reverse=True)
+    seen = uses_seen_by(sight, store.usage(uuid, since, until))
+    found = sorted(seen, key=lambda use: use.last, reverse=True)
     omitted = max(0, len(found) - MOST_USES)
     usage = Usage(uuid, since, until, found[:MOST_USES], omitted)
     return {

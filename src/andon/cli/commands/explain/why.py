@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,10 +11,11 @@ from andon.cli import snapshot_source
 from andon.cli.commands.completing import complete_job
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.lamp_source import LampSource, watching_server
-from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
+from andon.cli.options import chosen, duration, elsewhere, fresh_option, shared, with_devices
+from andon.cli.server_snapshot import all_filled, recent_snapshot, told_snapshot
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.cli.sources import rulebook_of
+from andon.cli.sources import rulebook_of, settings_of
 from andon.cli.terminal import Choices, Terminal, in_color, write
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
@@ -22,6 +23,7 @@ from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.cli.alert_source import FromServer
+    from andon.core.evidence.departures import Departures
 
 SAMPLED_SECONDS = "2"
 REMEMBERED_SECONDS = 120.0  # a server keeps these in memory
@@ -46,6 +48,7 @@ INTERVAL_SECONDS = 0.5  # five samples in two seconds: enough to tell bursts fro
     shell_complete=complete_job,
     help="Explain why this job waits, and who is ahead.",
 )
+@fresh_option
 @elsewhere
 @shared
 def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> int:
@@ -69,7 +72,8 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
     server = watching_server(chosen())
     snapshots = sampled(chosen(), server, seconds, device)
     lamps = LampSource(chosen(), server).of(snapshots[-1])
-    found = answer(snapshots, _one(snapshots[-1], device), rulebook_of(chosen()), lamps)
+    uuid, left = _one(snapshots[-1], device), _departures(chosen(), snapshots)
+    found = answer(snapshots, uuid, rulebook_of(chosen()), lamps, left)
     terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(answer_to_json(found), terminal.live))
@@ -83,10 +87,14 @@ def sampled(
 ) -> list[Snapshot]:
     """The past that a server remembers, or samples over this many seconds; one is enough if there
     is no device."""
-    if server is not None and seconds <= REMEMBERED_SECONDS:
+    told = told_snapshot(choices)
+    if server is not None and seconds <= REMEMBERED_SECONDS and not choices.fresh:
         from andon.cli.remote import Remote
 
-        return Remote(server.server).past()
+        if choices.url is not None:
+            return Remote(server.server).past()
+        if recent_snapshot(choices, told) is not None:
+            return all_filled(Remote(server.server).past(), settings_of(choices).root)
     with (
         snapshot_source.following(choices) as sampler,
         sampler.subscribe(INTERVAL_SECONDS, watching=True) as snapshots,
@@ -94,7 +102,30 @@ def sampled(
         samples = iter(snapshots)
         first = next(samples)
         _one(first, device)  # a wrong name is reported before waiting
-        return [first, *_until(samples, first, seconds, choices)]
+        found = [first, *_until(samples, first, seconds, choices)]
+    if told is None:
+        return found
+    from andon.core.sampling.told import remembering
+
+    return [remembering(one, told.snapshot) for one in found]
+
+
+def _departures(choices: Choices, snapshots: Sequence[Snapshot]) -> "Departures":
+    """Who was on devices whose memory no process accounts for; no history is opened without any."""
+    from andon.core.evidence.departures import NOTHING_KNOWN, has_unexplained
+
+    if not has_unexplained(snapshots[-1]):
+        return NOTHING_KNOWN
+    from andon.cli.past_source import find_past
+    from andon.host.departures import departures
+
+    past = None if choices.replay else find_past(choices)
+    try:
+        here = choices.url is None and not snapshots[-1].simulated
+        return departures(snapshots, None if past is None else past.usage, here)
+    finally:
+        if past is not None:
+            past.close()
 
 
 def _until(

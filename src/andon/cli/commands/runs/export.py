@@ -12,10 +12,12 @@ from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import notice, write
 from andon.errors import Denied, Invalid, Unavailable
+from andon.units import iso_utc
 
 if TYPE_CHECKING:
     from andon.model.run import RunLine
 
+AT_ISO = "at_iso"  # the last column: parsing by position keeps working
 FORMS = ("csv", "jsonl", "parquet")
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -29,15 +31,19 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="FORMAT",
     help="csv, jsonl or parquet [default: by the file's name].",
 )
+@click.option("--csv", "as_csv", is_flag=True, help="The same as --format csv.")
 @click.option("--out", type=_FILE, metavar="FILE", help="Output file [default: standard output].")
 @shared
-def export(run: str, form: str | None, out: Path | None) -> int:
+def export(run: str, form: str | None, as_csv: bool, out: Path | None) -> int:
     """Write the samples of a run as CSV or Parquet, one row per GPU and time.
 
     jsonl is the record itself, with events and values, without lines that cannot be read. Numbers
-    are in bytes, watts and seconds, times in UTC. A record of any size is read piece by piece.
+    are in bytes, watts and seconds, times in UTC; CSV has them in readable form too, in its last
+    column. A record of any size is read piece by piece.
     """
-    form = form or _by_name(out)
+    if as_csv and form not in (None, "csv"):
+        raise click.UsageError("--csv and --format cannot be combined")
+    form = "csv" if as_csv else form or _by_name(out)
     if form == "parquet":
         from andon.cli.show.history_parquet import check_packages
 
@@ -102,8 +108,9 @@ def _text(path: Path, form: str, out: Path | None) -> int:
     if form == "jsonl":
         texts: Iterable[str] = map(line_to_text, found)
         return _pour(texts, "", out)
-    texts = (csv_line(row[name] for name in SAMPLE_COLUMNS) for row in _rows(found))
-    return _pour(texts, csv_line(SAMPLE_COLUMNS), out)
+    names = (*SAMPLE_COLUMNS, AT_ISO)
+    rows = ({**row, AT_ISO: iso_utc(row["at"])} for row in _rows(found))
+    return _pour((csv_line(row[name] for name in names) for row in rows), csv_line(names), out)
 
 
 def _pour(texts: Iterable[str], header: str, out: Path | None) -> int:

@@ -19,7 +19,7 @@ from andon.cli.device_request import (
     request_options,
     wait_seconds,
 )
-from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.options import chosen, elsewhere, fresh_option, shared
 from andon.cli.show.offer import offer_to_json, render_offer
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead
@@ -37,6 +37,7 @@ NOT_AVAILABLE = 1
 @request_devices
 @request_options
 @click.option("--json", "as_json", is_flag=True, help="Print andon.free/1: why, for every device.")
+@fresh_option
 @elsewhere
 @shared
 def free(as_json: bool, **asked: Any) -> int:

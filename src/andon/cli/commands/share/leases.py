@@ -11,13 +11,12 @@ import click
 
 from andon.cli.commands.completing import complete_lease
 from andon.cli.commands.watch.status import as_json_text
-from andon.cli.device_request import availability_of
-from andon.cli.options import chosen, elsewhere, shared, with_devices
+from andon.cli.availability_source import availability_now
+from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.show.waiting import queue_line
 from andon.cli.snapshot_source import connected
-from andon.cli.sources import sampling_ahead
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
@@ -40,6 +39,7 @@ MOST_USERS = 8  # whose hours are shown
 @with_devices()
 @click.option("--json", "as_json", is_flag=True, help="Print andon.leases/1: UTC, bytes.")
 @click.option("--mine", is_flag=True, help="Only your own.")
+@fresh_option
 @elsewhere
 @shared
 def leases(devices: list[str], as_json: bool, mine: bool) -> int:
@@ -272,8 +272,7 @@ def read_leases(choices: Choices) -> "LeaseListing":
     from andon.engine.sharing.lease_listing import read_listing
     from andon.leases.book import Book
 
-    with sampling_ahead(choices) as sampler:
-        availability = availability_of(choices, sampler)
+    with availability_now(choices) as availability:
         return read_listing(availability, availability.view(), Book(make=False))
 
 

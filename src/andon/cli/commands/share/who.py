@@ -20,7 +20,7 @@ from andon.cli.commands.share.who_past import PastUse, RecordedRuns, past_use, r
 from andon.cli.commands.watch.status import exit_code
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
-from andon.cli.options import chosen, elsewhere, shared, with_devices
+from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, choose, draw
@@ -30,6 +30,7 @@ from andon.cli.snapshot_source import narrowed, take_snapshot
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal
 from andon.core.conditions.node.drivers import has_none
+from andon.core.evidence.blame import last_used
 from andon.core.history.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
@@ -105,6 +106,7 @@ class WhoTold:
 @click.option("--json", "as_json", is_flag=True, help="Print andon.who/1: bytes, joules, seconds.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one row per user and day.")
 @format_option("Report per user and day: text, md, html, json or csv.")
+@fresh_option
 @elsewhere
 @shared
 def who(
@@ -237,7 +239,7 @@ def _remarks(
     if any(person.user == UNKNOWN_USER for person in rows):
         out.append("– user: a process whose owner is not visible from here")
     unread = unread_words(snapshot.devices, "who uses it", "who uses them")
-    return [*out, f"{unread} is not known"] if unread else out
+    return [*out, f"{unread} is not known", *last_used(snapshot.devices)] if unread else out
 
 
 def _order(person: UserRow) -> tuple[float, float, str]:

@@ -4,7 +4,7 @@ import click
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
-from andon.cli.options import chosen, elsewhere, shared, with_devices
+from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.facts import devices_to_json, render_devices
 from andon.cli.snapshot_source import narrowed
 from andon.cli.terminal import Choices, Terminal
@@ -15,6 +15,7 @@ from andon.model.device import Snapshot
 @with_devices()
 @click.option("--json", "as_json", is_flag=True, help="Print andon.devices/1: bytes.")
 @click.option("--topology", is_flag=True, help="How they are linked: NVLink, PCIe, NUMA.")
+@fresh_option
 @elsewhere
 @shared
 def devices(devices: list[str], as_json: bool, topology: bool) -> int:
@@ -25,7 +26,7 @@ def devices(devices: list[str], as_json: bool, topology: bool) -> int:
     """
     if topology:
         return _topology(devices, as_json)
-    snapshot = narrowed(snapshot_source.take_snapshot(chosen()), devices)
+    snapshot = narrowed(snapshot_source.current_snapshot(chosen()), devices)
     terminal = Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(devices_to_json(snapshot), terminal.live))

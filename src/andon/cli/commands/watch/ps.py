@@ -7,7 +7,7 @@ import click
 
 from andon.cli import process_counters, snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
-from andon.cli.options import chosen, elsewhere, shared, with_devices
+from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.process_rows import (
     SORTS,
@@ -22,7 +22,8 @@ from andon.cli.show.render import paragraph, render_status
 from andon.cli.show.tree import Branch, forest
 from andon.cli.snapshot_source import narrowed
 from andon.cli.terminal import Terminal
-from andon.model.device import NAMES_MISSING, Process, Snapshot
+from andon.core.evidence.blame import last_used
+from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot
 from andon.model.naming import unread_words
 
 SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolution
@@ -44,6 +45,7 @@ SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolu
 @click.option("--tree", "-t", is_flag=True, help="Show processes under those that started them.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.processes/1: UTC, bytes.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per process.")
+@fresh_option
 @elsewhere
 @shared
 def ps(
@@ -67,7 +69,7 @@ def ps(
     there = chosen().url is not None
     if there and tree:
         raise click.UsageError("--url and --tree cannot be combined: run andon ps there")
-    snapshot = snapshot_source.take_snapshot(chosen(), watched=True)
+    snapshot = snapshot_source.current_snapshot(chosen(), watched=True)
     root = snapshot_source.settings_of(chosen()).root
     # A server's processes are not in this machine's /proc.
     pids = set() if there else _pids(snapshot)
@@ -134,12 +136,15 @@ def _family(
 
 def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     """Print why the process list, or names in it, are missing."""
-    reasons = [s.missing.get(key) for s in snapshot.devices for key in ("processes", NAMES_MISSING)]
-    for reason in dict.fromkeys(reason for reason in reasons if reason):
-        for line in paragraph(f"– processes: {reason}", terminal.width, "dim"):
+    words = {"processes": "processes", NAMES_MISSING: "processes", COMMANDS_MISSING: "command lines"}
+    missing = (status.missing.items() for status in snapshot.devices)
+    found = [f"– {words[key]}: {why}" for each in missing for key, why in each if key in words]
+    for text in dict.fromkeys(found):
+        for line in paragraph(text, terminal.width, "dim"):
             terminal.say(line)
     if (
         unread := unread_words(snapshot.devices, "its processes are", "their processes are")
     ) is not None:
-        for line in paragraph(f"{unread} not listed", terminal.width, "yellow"):
-            terminal.say(line)
+        for text in (f"{unread} not listed", *last_used(snapshot.devices)):
+            for line in paragraph(text, terminal.width, "yellow"):
+                terminal.say(line)

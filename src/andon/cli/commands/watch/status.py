@@ -7,12 +7,12 @@ import click
 from andon.cli.availability_source import availability_lines
 from andon.cli.json_text import as_json_text as as_json_text
 from andon.cli.lamp_source import LampSource
-from andon.cli.options import chosen, elsewhere, shared, with_devices
+from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show import csv_rows
 from andon.cli.show.columns import WIDE
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.render import paragraph, render_status
-from andon.cli.snapshot_source import mask_of, narrowed, take_snapshot, take_two
+from andon.cli.snapshot_source import current_snapshot, mask_of, narrowed
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Terminal
 from andon.model import wire
@@ -28,6 +28,7 @@ HINT = "Next: andon watch (live), andon ps (processes), andon --help"
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per device.")
 @click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")
 @click.option("--verbose", "-v", is_flag=True, help="Say why each missing value is missing.")
+@fresh_option
 @elsewhere
 @shared
 def status(
@@ -44,8 +45,7 @@ def status(
         raise click.UsageError("--json and --csv cannot be combined")
     terminal = Terminal.of(chosen())
     is_table = not as_json and not as_csv
-    take = take_two if is_table and terminal.width >= WIDE else take_snapshot
-    snapshot = take(chosen())
+    snapshot = current_snapshot(chosen(), twice=is_table and terminal.width >= WIDE)
     named = narrowed(snapshot, devices)
     shown = keep_visible(named) if only_visible else named
     if as_json:

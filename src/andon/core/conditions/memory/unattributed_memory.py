@@ -19,12 +19,12 @@ from andon.core.conditions.open_files import FIND_WHO, advise_who
 from andon.core.conditions.promql import DEVICE, HALF, PromTerms
 from andon.core.conditions.wording import clears, reading
 from andon.core.evidence.accounting import CONTEXT_BYTES, owns_memory, unattributed_bytes
+from andon.core.evidence.departures import Departed
 from andon.core.evidence.measures import measured, memory_unattributed_bytes
 from andon.core.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
 from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.core.evidence.view import View
 from andon.core.sampling.idleness import ZERO_READING
-from andon.model.device import Process
 from andon.model.thresholds import Figure, Thresholds
 from andon.units import GIB, human_bytes
 
@@ -102,22 +102,32 @@ def explain(view: View) -> Reason | None:
         spare=measured(view, memory_unattributed_bytes),
         used=view.read("memory_used_bytes"),
     )
-    dead = _exited(view, spare)
-    if dead is not None:
-        held = say(" held {held} and has exited", held=view.of_process(dead, "memory_bytes"))
-        text = text + Clause("; ") + view.naming(dead) + held
-    more = [view.derived("processes", len(view.processes)), *view.who(dead)]
+    left = _left(view, spare)
+    if left is not None:
+        text = text + Clause("; ") + view.naming(left.process) + _held(view, left)
+    dead = None if left is None else left.process
+    about = [one for one in view.who(dead) if one and one.name != "process.running_seconds"]
+    more = [view.derived("processes", len(view.processes)), *about]
     advice = "Perhaps one that crashed, is in another container, or is hidden from you. "
     advice = f"{advice}{find_who(view)}"
     return conclude(UNATTRIBUTED, CERTAIN if dead else LIKELY, text, more, dead, advice)
 
 
-def _exited(view: View, spare: int) -> Process | None:
-    """A process that exited and held about as much as is now unattributed."""
-    here = {(p.pid, p.started) for p in view.processes}
-    seen = [p for status in view.past for p in status.processes]
-    exited = [p for p in seen if (p.pid, p.started) not in here and p.memory_bytes is not None]
-    near = [p for p in exited if 0.5 * spare <= (p.memory_bytes or 0) <= 1.5 * spare]
+def _held(view: View, left: Departed) -> Clause:
+    """` held 40.0 GiB until 12 min ago and has exited`; one that runs on may have left this device
+    only."""
+    held = say(
+        " held {held} until {ago} ago",
+        held=view.of_process(left.process, "memory_bytes"),
+        ago=view.derived("process.left_seconds", max(0.0, view.at - left.last)),
+    )
+    return held + Clause(" and has exited" if left.exited else " and is no longer on this GPU")
+
+
+def _left(view: View, spare: int) -> Departed | None:
+    """The last process that is gone and held about as much as is now unattributed."""
+    sized = ((one, one.process.memory_bytes) for one in view.departed())
+    near = [one for one, size in sized if size and 0.5 * spare <= size <= 1.5 * spare]
     return near[-1] if near else None
 
 

@@ -12,6 +12,7 @@ from andon.core.conditions.state.phrases import (
     as_sentence,
     because,
     kind_of,
+    last_on_it,
     last_readings,
     lasting,
     state_evidence,
@@ -39,6 +40,7 @@ def explain(view: View) -> Reason | None:
     text = say("Lost") + lasting(view) + because(view)
     if kind is not LOST:
         text = say("Cannot be read") + because(view)
+    text += last_on_it(view)
     advice = as_sentence(status.hint or "") or f"{FIND_CAUSE}. Then reset it, or reboot the node."
     more = [state_evidence(view), *last_readings(view)]
     return conclude(kind, CERTAIN, text, more, advice=advice)

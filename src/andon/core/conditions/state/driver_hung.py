@@ -8,6 +8,7 @@ from andon.core.conditions.state.phrases import (
     FIND_CAUSE,
     as_sentence,
     because,
+    last_on_it,
     last_readings,
     state_evidence,
 )
@@ -38,7 +39,7 @@ def explain(view: View) -> Reason | None:
     status = view.status
     if status.state is not State.STALE:
         return None
-    text = say("Not responding") + because(view)
+    text = say("Not responding") + because(view) + last_on_it(view)
     more = [state_evidence(view), measured(view, state_seconds), *last_readings(view)]
     advice = as_sentence(status.hint or "") or f"{FIND_CAUSE}. If this persists, reboot the node."
     return conclude(HUNG, CERTAIN, text, more, advice=advice)

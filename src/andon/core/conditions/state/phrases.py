@@ -1,5 +1,6 @@
 """What the explanations of a missing device share, and what `why` says if there is none."""
 
+from andon.core.evidence.blame import listed_users
 from andon.core.evidence.measures import measured, memory_percent, state_seconds
 from andon.core.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
 from andon.core.evidence.reasons import Evidence, Reason, ReasonKind
@@ -63,6 +64,12 @@ def kind_of(reason: str, otherwise: ReasonKind) -> ReasonKind:
 def because(view: View) -> Clause:
     """`: its reason`, or nothing."""
     return say(": {reason}", reason=view.derived("reason", view.status.reason or None))
+
+
+def last_on_it(view: View) -> Clause:
+    """`; last used by alice`, or nothing."""
+    users = listed_users(view.status.last_users) or None
+    return say("; last used by {users}", users=view.derived("last.users", users))
 
 
 def lasting(view: View) -> Clause:

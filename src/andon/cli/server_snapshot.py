@@ -1,0 +1,148 @@
+"""The latest snapshot of this machine's server, for commands that show the devices once.
+
+One request instead of a driver's start; and a server knows what a new process cannot: since when a
+device is silent, and who was on it.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from andon.cli.sources import settings_of
+from andon.cli.terminal import Choices, notice
+from andon.errors import AndonError
+from andon.host.server.usual_server import may_be_running
+from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
+from andon.units import human_seconds
+
+if TYPE_CHECKING:
+    from andon.core.sampling.told import ToldSnapshot
+    from andon.core.settings.resolution import Settings
+    from andon.host.processes import ProcessTable
+
+PATH = "/api/snapshot"
+TIMEOUT_SECONDS = 3.0
+MOST_BYTES = 64 << 20
+SAME_START_SECONDS = 2.0  # between two ways of reading when a process was started
+
+
+def told_snapshot(choices: Choices) -> "ToldSnapshot | None":
+    """What the server of this machine says, as this process sees the devices; None where this
+    command is not about this machine's devices, must read them itself, or no server answers."""
+    if choices.fresh or choices.url is not None:
+        return None
+    settings = settings_of(choices)
+    if settings.simulate or settings.replay or not may_be_running():
+        return None
+    from andon.core.sampling.told import INTERVAL_HEADER, ToldSnapshot, parse_interval
+    from andon.host.server.calls import CallLimits
+    from andon.host.server.trusted import ask_trusted
+
+    for answer in ask_trusted(PATH, CallLimits(TIMEOUT_SECONDS, MOST_BYTES), signs_in=True):
+        found = _read(answer.body)
+        if found is not None and _is_here(found, settings):
+            interval = parse_interval(
+                answer.headers.get(INTERVAL_HEADER), settings.interval_seconds
+            )
+            return ToldSnapshot(as_seen_here(found, settings.root), interval)
+    return None
+
+
+def recent_snapshot(choices: Choices, told: "ToldSnapshot | None") -> Snapshot | None:
+    """The told one, unless it is old, which is said."""
+    if told is None:
+        return None
+    if not told.is_old(now := time.time()):
+        return told.snapshot
+    age = human_seconds(told.age_seconds(now))
+    notice(f"the server's last reading is {age} old; reading the devices here", choices)
+    return None
+
+
+def as_seen_here(snapshot: Snapshot, root: str) -> Snapshot:
+    """With this process's masks, and the command lines that /proc shows to this user."""
+    from andon.core.sampling.masks import visibility
+
+    seen = visibility([status.device for status in snapshot.devices], os.environ).visible
+    devices = tuple(
+        replace(status, visible=status.device.uuid in seen,
+                cuda_index=seen.get(status.device.uuid))
+        for status in snapshot.devices
+    )  # fmt: skip
+    if not any(_lacks_commands(status) for status in devices):
+        return replace(snapshot, devices=devices)
+    from andon.host.processes import ProcessTable
+
+    return filled(replace(snapshot, devices=devices), ProcessTable(Path(root)))
+
+
+def filled(snapshot: Snapshot, table: "ProcessTable") -> Snapshot:
+    """With the command lines that a server withheld and /proc shows to this user."""
+    lacking = [status for status in snapshot.devices if _lacks_commands(status)]
+    if not lacking:
+        return snapshot
+    wanted = {process.pid: Process(process.pid) for one in lacking for process in one.processes}
+    found = {process.pid: process for process in table.attribute(wanted.values())}
+    devices = tuple(
+        _with_commands(status, found) if status in lacking else status
+        for status in snapshot.devices
+    )
+    return replace(snapshot, devices=devices)
+
+
+def all_filled(snapshots: Sequence[Snapshot], root: str) -> list[Snapshot]:
+    """The same for the snapshots of some minutes."""
+    from andon.host.processes import ProcessTable
+
+    table = ProcessTable(Path(root))
+    return [filled(snapshot, table) for snapshot in snapshots]
+
+
+def _lacks_commands(status: DeviceStatus) -> bool:
+    return any(process.command is None for process in status.processes)
+
+
+def _with_commands(status: DeviceStatus, found: Mapping[int, Process]) -> DeviceStatus:
+    """Only where it is the same process: a pid may have been reused since."""
+    processes = tuple(
+        replace(one, command=here.command, name=one.name or here.name, user=one.user or here.user)
+        if one.command is None and (here := found.get(one.pid)) and _is_same(one, here)
+        else one
+        for one in status.processes
+    )
+    filled = replace(status, processes=processes)
+    if _lacks_commands(filled):
+        return filled
+    missing = {name: why for name, why in status.missing.items() if name != COMMANDS_MISSING}
+    return replace(filled, missing=missing)
+
+
+def _is_same(one: Process, other: Process) -> bool:
+    if one.started is None or other.started is None:
+        return False
+    return abs(one.started - other.started) < SAME_START_SECONDS
+
+
+def _read(body: bytes) -> Snapshot | None:
+    """None from a server of another version."""
+    from andon.core.sampling.readings import checked_snapshot
+    from andon.model import wire, wire_in
+
+    try:
+        return checked_snapshot(wire_in.snapshot_from_json(wire.loads(body)))
+    except AndonError:
+        return None
+
+
+def _is_here(snapshot: Snapshot, settings: "Settings") -> bool:
+    """Whether it is about this machine's real devices, in this boot."""
+    from andon.host.system import boot_id, node_name
+
+    if snapshot.simulated or "replay" in snapshot.versions:
+        return False
+    boot = boot_id(Path(settings.root))
+    named = snapshot.node in (settings.node, node_name())
+    return named and (snapshot.boot is None or boot is None or snapshot.boot == boot)

@@ -1,0 +1,59 @@
+"""One question to this machine's trusted server: this user's own, else the system's.
+
+Any user may listen on a port: the own server must prove that it knows the token, and the system's
+is asked only where this user or a system account listens (`calls`).
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from andon.errors import AndonError
+from andon.host.server import server_file
+from andon.host.server.node_folder import node_path
+from andon.host.server.state_folder import own_token, state_folder
+from andon.host.server.usual_server import usual_port
+
+if TYPE_CHECKING:
+    from andon.host.server.calls import Answer, CallLimits, Target
+
+
+def ask_trusted(
+    path: str, limits: "CallLimits", port: int | None = None, signs_in: bool = False
+) -> "Iterator[Answer]":
+    """The answers of those that there are, own server first; none if none answers in time.
+
+    `signs_in`: as this user, where the system's server answers only those whom it knows.
+    """
+    from andon.host.server.calls import FAILURES, Asked, Trust, call
+    from andon.host.server.sign_in import open_session
+
+    asked = Asked("GET", path)
+    for target in _targets(usual_port() if port is None else port):
+        try:
+            answer = call(target, asked, limits)
+            if answer.status == 401 and signs_in and target.trust is Trust.SERVICE:
+                session = open_session(target.url, limits)
+                answer = session.call(asked, limits)
+                session.end(limits)
+        except (AndonError, *FAILURES):
+            continue
+        if answer.status == 200:
+            yield answer
+
+
+def _targets(port: int) -> "Iterator[Target]":
+    """This user's own server; else the system's, without our token."""
+    from andon.host.server.calls import Target, Token, Trust
+
+    own, token = server_file.find(node_path()), _token()
+    if own is not None and token is not None:
+        yield Target(own, Trust.PROVEN, Token(token))
+    yield Target(f"http://127.0.0.1:{port}", Trust.SERVICE)
+
+
+def _token() -> str | None:
+    """Without it this user's own server cannot be verified, and is not asked."""
+    try:
+        return own_token(state_folder())
+    except AndonError:
+        return None
