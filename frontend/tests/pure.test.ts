@@ -9,7 +9,7 @@ import { banner } from "../src/lib/banner";
 import { overlap, placed } from "../src/lib/card";
 import { located } from "../src/lib/commands";
 import { fit } from "../src/lib/fit";
-import { bytes, DASH, dateOf, duration, gib, hourOf, isIdle, measured, ownWords, percent, readingName, throttleName, throttleTone, traffic, used, vendorName } from "../src/lib/format";
+import { bytes, DASH, dateOf, duration, energy, gib, hourOf, isIdle, measured, ownWords, percent, readingName, throttleName, throttleTone, traffic, used, vendorName } from "../src/lib/format";
 import { alertsOn, badge, gathered, listed, marks, parts, silenceText, stateOf, summary } from "../src/lib/alerting";
 import { matches, passes } from "../src/lib/choosing";
 import { availability, brief, firstStep, heldBy, longer, occupants, together, unheld, whatEnds } from "../src/lib/holding";
@@ -17,6 +17,7 @@ import { devicesText, missed, notifiersOf, sentences } from "../src/lib/health";
 import { headline, lampOf, serverLamps, shortened, UNKNOWN } from "../src/lib/lamps";
 import { hostLine, totals } from "../src/lib/totals";
 import durations from "./durations.json";
+import figures from "./figures.json";
 import { Rings, spans } from "../src/live/rings";
 import { LiveStore } from "../src/live/store";
 import { scriptOf } from "../src/live/upgrade";
@@ -127,6 +128,16 @@ test("the strip counts what is free and sums what is read, and keeps the host ap
   assert.deepEqual([found.busy, found.memory, found.power, found.hottest, found.silent], ["49 %", "80 of 240 GiB", "1.5 kW", "89 °C", "2 of 3 respond"]);
   assert.equal(totals(snapshot(1, devices), new Map()).free, null, "not known is not none");
   assert.equal(hostLine({ cpu_percent: 4.2, memory_used_bytes: 1024 ** 3, memory_total_bytes: 23.5 * 1024 ** 3, load_1m: 2.52 } as never), "CPU 4 % · RAM 1.0 of 23.5 GiB · load 2.5");
+});
+
+test("figures are rounded as the commands round them", () => {
+  for (const one of figures.fixed) assert.equal(one.value.toFixed(one.digits), one.text, `${one.value}`);
+  for (const one of figures.energy) assert.equal(energy(one.joules), one.text);
+  for (const one of figures.gib) assert.equal(gib(one.bytes), one.text);
+  for (const one of figures.percent) assert.equal(percent(one.value), one.text);
+  assert.equal(energy(0.7, "power"), "~0.70 J");
+  assert.equal(energy(0.7, "counter"), "0.70 J");
+  assert.equal(energy(null, "power"), "–");
 });
 
 test("traffic is shown where it is known, and nothing is not 0", () => {

@@ -89,14 +89,34 @@ def parse_bytes(text: str) -> int:
     return int(size)
 
 
+def fixed(value: float, digits: int = 0) -> str:
+    """A number with this many digits after the point; halves go away from zero, as on the board.
+
+    frontend/tests/figures.json has the cases of both.
+    """
+    if not math.isfinite(value):
+        return f"{value:.{digits}f}"
+    count, each = abs(value).as_integer_ratio()
+    scaled, rest = divmod(count * 10**digits, each)
+    if 2 * rest != each:
+        return f"{value:.{digits}f}"
+    text = str(scaled + 1).rjust(digits + 1, "0")
+    sign = "-" if value < 0 else ""
+    return f"{sign}{text[:-digits]}.{text[-digits:]}" if digits else sign + text
+
+
 def human_bytes(count: float) -> str:
     """Three significant digits and a binary unit: `61.2 GiB`."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+            return (
+                f"{fixed(size)} {unit}"
+                if unit == "B" or size >= 100
+                else f"{fixed(size, 1)} {unit}"
+            )
         size /= 1024
-    return f"{size:.1f} TiB"
+    return f"{fixed(size, 1)} TiB"
 
 
 def apart_bytes(first: float, second: float) -> tuple[str, str]:
@@ -115,7 +135,7 @@ def human_rate(per_second: float, space: str = " ", unit: str = "B/s") -> str:
         size /= 1000
         factors.pop(0)
     digits = 0 if size >= 99.5 or len(factors) == 4 else 1
-    return f"{size:.{digits}f}{space}{factors[0]}{unit}"
+    return f"{fixed(size, digits)}{space}{factors[0]}{unit}"
 
 
 def human_seconds(seconds: float) -> str:
@@ -166,9 +186,16 @@ def iso_utc(at: float) -> str:
     return text.replace("+00:00", "Z")
 
 
-def human_joules(joules: float) -> str:
-    """`504 J`, `12.4 Wh`, `0.09 kWh`: kilowatt hours from 50 Wh on."""
+def _joule_digits(joules: float) -> int:
+    return 0 if joules >= 10 or not joules else 1 if joules >= 1 else 2
+
+
+def human_joules(joules: float, is_estimate: bool = False) -> str:
+    """`0.70 J`, `504 J`, `12.4 Wh`, `0.09 kWh`: kilowatt hours from 50 Wh on; `~504 J` of an
+    estimate. The board has the same rule."""
+    if is_estimate:
+        return "~" + human_joules(joules)
     hours = joules / 3600
     if hours < 1:
-        return f"{joules:.0f} J"
-    return f"{hours:.1f} Wh" if hours < 50 else f"{hours / 1000:.2f} kWh"
+        return f"{fixed(joules, _joule_digits(joules))} J"
+    return f"{fixed(hours, 1)} Wh" if hours < 50 else f"{fixed(hours / 1000, 2)} kWh"

@@ -42,7 +42,7 @@ def test_a_report_has_the_advice_with_its_evidence(
 ) -> None:
     assert run(["runs", "report", record]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "GPU 1 was idle 62 % of the time in stretches of 0.82 s: the loader starves it" in shown
+    assert "GPU 1 was busy 38 % of the time, idle in stretches of 0.82 s: the loader" in shown
     assert "Cost" not in shown
 
 

@@ -1,13 +1,17 @@
 """Which GPUs a model fits on, the smallest size, the command to type, and measured peaks."""
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from andon.core.estimate.config_json import config_facts
 from andon.core.estimate.estimating import Estimate, estimate, measured, verdict_words
 from andon.core.estimate.fits import GpuRoom, together
+from andon.core.estimate.gpu_sizes import rooms_on
 from andon.core.estimate.learned import learned_peak, same_command
 from andon.core.estimate.names import name_facts
 from andon.core.estimate.options import EstimateOptions, ServingEngine, TrainingPrecision
@@ -16,8 +20,9 @@ from andon.core.estimate.training import training_need
 from andon.core.estimate.wire import estimate_to_json
 from andon.errors import Invalid
 from andon.model.run import RunDevice, RunKind, RunRow, RunState
-from andon.units import GIB
+from andon.units import GIB, MIB
 from tests.support.model_configs import CONFIGS
+from tests.support.rows import rows
 
 H200, L4 = 140 * GIB, 24 * GIB
 
@@ -38,7 +43,7 @@ def test_it_fits_where_the_share_that_a_server_takes_is_free() -> None:
         (True, True), (False, True), (False, False)
     ]  # fmt: skip
     assert found.fits[1].reason == "needs 126 GiB free, has 100 GiB"
-    assert found.fits[2].reason == "needs 17.2 GiB, has 14.4 GiB"
+    assert found.fits[2].reason == "needs 17.2 GiB; vLLM may use 14.4 of 16.0 GiB (90 %)"
     assert found.claim_bytes == round(0.9 * H200)
     assert found.fits[0].at_once == 109
     assert verdict_words(found) == "yes: it fits on 1 GPU now: GPU 0"
@@ -46,7 +51,7 @@ def test_it_fits_where_the_share_that_a_server_takes_is_free() -> None:
 
 def test_one_gpu_is_spoken_of_as_one() -> None:
     small = verdict_words(of("Llama-3.1-8B", room("0", 16 * GIB)))
-    assert small == "no: it needs 1 GPU with 17.2 GiB"
+    assert small == "no: it needs 17.2 GiB on one GPU"
     taken = verdict_words(of("Llama-3.1-8B", room("0", H200, GIB)))
     assert taken == "not now: it needs 1 GPU, and would fit if one were empty"
     both = verdict_words(of("Llama-3.1-8B", room("0", H200, GIB), room("1", H200, GIB), tp=2))
@@ -136,10 +141,74 @@ def test_the_json_has_the_promised_fields() -> None:
 
 
 def test_without_a_gpu_there_is_still_an_estimate() -> None:
-    found = estimate(name_facts("llama-3-8b"), EstimateOptions())
+    """A14: "needs 1 GPU" for 135 GiB, and a command that asks one GPU for 149.4GiB."""
+    found = estimate(name_facts("llama-3-70b"), EstimateOptions())
     assert (found.fits_now, found.fits_empty) == (None, None)
-    assert found.run == "andon run --gpus 1 --memory 20.0GiB -- vllm serve llama-3-8b"
+    said = verdict_words(found)
+    assert said == "needs 136 GiB on one GPU; no GPU is known here to compare with"
+    assert found.run is None
     assert any("8192 tokens" in note for note in found.notes)
+    assert found.notes[-1].startswith("it would fit on 2 x H200 (--tp 2), 2 x H100 (--tp 2), 4 x")
+    both = estimate(name_facts("llama-3-70b"), EstimateOptions(tp=2))
+    assert verdict_words(both).startswith("needs 69.1 GiB on each of 2 GPUs; no GPU is known")
+
+
+GPUS = [
+    ("4xH100", ["H100"] * 4, 81_559),
+    ("h200", ["H200"], 143_771),
+    ("1 x NVIDIA H100", ["H100"], 81_559),
+    ("2×A100-40GB", ["A100-40GB"] * 2, 40_960),
+    ("8x80GiB", ["80GiB GPU"] * 8, 81_920),
+    ("3xRTX 4090", ["RTX 4090"] * 3, 24_564),
+    ("3x4090", ["RTX 4090"] * 3, 24_564),
+    ("GeForce RTX 3090", ["RTX 3090"], 24_576),
+    ("2xV100-16gb", ["V100-16GB"] * 2, 16_384),
+    ("h100-96gb", ["H100 96gb"], 98_304),
+    ("1xMI300X", ["MI300X"], 196_592),
+]
+
+
+@rows("text, names, mib", GPUS)
+def test_gpus_that_are_not_here_are_named_as_people_do(
+    text: str, names: list[str], mib: int
+) -> None:
+    found = rooms_on(text)
+    assert [one.name for one in found] == names
+    assert found[0].total_bytes == mib * MIB
+    assert found[0].vendor == ("amd" if "MI" in names[0] else "nvidia")
+
+
+def test_gpus_of_several_models_are_counted_together() -> None:
+    found = rooms_on("2xH100, L4")
+    assert [(one.label, one.name) for one in found] == [("0", "H100"), ("1", "H100"), ("2", "L4")]
+
+
+@rows("text", ["", "4x", "0xH100", "99999xH100", "4xZebra", "x" * 900, "-1xH100"])
+def test_gpus_that_nobody_knows_are_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(Invalid, match="--on-gpus") as told:
+        rooms_on(text)
+    assert len(told.value.reason) < 100
+
+
+@given(st.text(max_size=30))
+def test_no_text_breaks_the_question_about_other_gpus(text: str) -> None:
+    with contextlib.suppress(Invalid):
+        assert rooms_on(text)
+
+
+def test_an_estimate_on_gpus_that_are_not_here() -> None:
+    def on(gpus: str, **sizes: Any) -> Estimate:
+        facts = name_facts("llama-3-70b")
+        return estimate(facts, EstimateOptions(**sizes), rooms_on(gpus), is_elsewhere=True)
+
+    assert verdict_words(on("4xH100", tp=4)) == "yes: it fits on 4 x H100"
+    too_large = on("4xH100")
+    assert verdict_words(too_large) == "no: it needs 136 GiB on one GPU; --tp 2 would fit"
+    said = "needs 136 GiB; vLLM may use 71.7 of 79.6 GiB (90 %)"
+    assert (too_large.fits[0].reason, too_large.run) == (said, None)
+    few = on("4xH100", tp=4, requests=16, context=131_072)
+    some = "yes: it fits on 4 x H100, but only 3 of 16 requests of 131,072 tokens at once"
+    assert verdict_words(few) == some
 
 
 COMMAND = "python train.py --batch 8"

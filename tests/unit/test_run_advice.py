@@ -16,6 +16,7 @@ from andon.units import GIB
 from tests.support.run_reports import GOOD, device, figures, report
 
 SPELLS = IdleSpells(count=400, mean_seconds=0.8, longest_seconds=2.0, source="driver")
+UNSEEN = IdleSpells(count=0, mean_seconds=0.0, longest_seconds=0.0, source="samples")
 AT_START = IdleSpells(count=3, mean_seconds=5.0, longest_seconds=8.0, source="driver")
 WAITING = {**GOOD, "utilization_percent": 38.0}
 
@@ -24,22 +25,22 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
     "a starved loader and a busy CPU": (
         report(device("1", WAITING, spells=SPELLS), cpu=figures(98.0)),
         [
-            "GPU 1 was idle 62 % of the time in stretches of 0.8 s: the loader starves it; CPU was "
-            "at 98 %, so do less work there per item"
+            "GPU 1 was busy 38 % of the time, idle in stretches of 0.8 s: the loader starves it; "
+            "CPU was at 98 %, so do less work there per item"
         ],
     ),
     "a starved loader and a quiet CPU": (
         report(device("1", WAITING, spells=SPELLS)),
         [
-            "GPU 1 was idle 62 % of the time in stretches of 0.8 s: the loader starves it (CPU was "
-            "at 30 %); try more loader workers, faster storage or larger batches; normal for a "
-            "server with few requests"
+            "GPU 1 was busy 38 % of the time, idle in stretches of 0.8 s: the loader starves it "
+            "(CPU was at 30 %); try more loader workers, faster storage or larger batches; normal "
+            "for a server with few requests"
         ],
     ),
     "a starved loader without spells or CPU": (
         report(device("1", WAITING), cpu=figures(98.0)),
         [
-            "GPU 1 was idle 62 % of the time: the loader starves it; CPU was at 98 %, so do less "
+            "GPU 1 was busy 38 % of the time: the loader starves it; CPU was at 98 %, so do less "
             "work there per item"
         ],
     ),
@@ -50,7 +51,15 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
             )
         ),
         [
-            "GPU 1 was idle 87 % of the time between its first and its last work: the loader "
+            "GPU 1 was busy 13 % of the time between its first and its last work: the loader "
+            "starves it (CPU was at 30 %); try more loader workers, faster storage or larger "
+            "batches; normal for a server with few requests"
+        ],
+    ),
+    "pauses that no reading shows": (
+        report(device("1", {**GOOD, "utilization_percent": 14.0}, spells=UNSEEN, idle_share=0.0)),
+        [
+            "GPU 1 was busy 14 % of the time, with pauses shorter than a reading: the loader "
             "starves it (CPU was at 30 %); try more loader workers, faster storage or larger "
             "batches; normal for a server with few requests"
         ],
@@ -67,8 +76,8 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
     "minutes without work are no loader's": (
         report(device("0", WAITING, spells={**SPELLS, "mean_seconds": 45.0})),
         [
-            "GPU 0 was idle 62 % of the time in stretches of 45 s: something else runs in between, "
-            "such as evaluation or checkpoints on the CPU"
+            "GPU 0 was busy 38 % of the time, idle in stretches of 45 s: something else runs in "
+            "between, such as evaluation or checkpoints on the CPU"
         ],
     ),
     "busy, but with small kernels": (
@@ -137,7 +146,7 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
     "ranks of different weight": (
         report(device("0"), device("1", {**GOOD, "utilization_percent": 55.0}, phases=None)),
         [
-            "GPU 1 was idle 45 % of the time: the loader starves it (CPU was at 30 %); try more "
+            "GPU 1 was busy 55 % of the time: the loader starves it (CPU was at 30 %); try more "
             "loader workers, faster storage or larger batches; normal for a server with few "
             "requests",
             "GPU 1 was busy 55 % and GPU 0 97 % of the time: the work is not divided evenly "
@@ -256,3 +265,29 @@ def test_a_busy_device_is_never_called_starved(
     starved = any(advice.name == "starved_loader" for advice in advice_on(found))
     assert not (starved and (busy is None or busy >= 75))
     assert all(advice.evidence and advice.advice for advice in advice_on(found))
+
+
+SPELL = st.builds(
+    lambda count, mean: IdleSpells(
+        count=count, mean_seconds=mean if count else 0.0, longest_seconds=mean, source="samples"
+    ),
+    st.integers(0, 50),
+    st.floats(0.0, 100.0),
+)
+
+
+@given(st.floats(0, 100), st.none() | SPELL, st.floats(0, 1), st.floats(0, 4000))
+def test_no_advice_contradicts_the_table_above_it(
+    busy: float, spells: IdleSpells | None, idle: float, seconds: float
+) -> None:
+    """A2: "idle 86 % of the time in stretches of 0 s" above a table with idle 0 %."""
+    found = report(
+        device("1", {**GOOD, "utilization_percent": busy}, spells=spells, idle_share=idle),
+        duration_seconds=seconds,
+    )
+    for one in advice_on(found):
+        assert "was idle" not in one.evidence
+        if spells is None or not spells["count"]:
+            assert "stretches" not in one.evidence
+        if "busy" in one.evidence:
+            assert f"busy {busy:.0f} %" in one.evidence

@@ -21,6 +21,15 @@ export function percent(value: Value): string {
   return withUnit(value, "%");
 }
 
+/** "0.70 J", "504 J", "12.4 Wh", "0.09 kWh" and, of an estimate from power and time, "~504 J"; as the commands say it. */
+export function energy(joules: Value, source: string | null = null): string {
+  if (!known(joules)) return DASH;
+  const mark = source === "power" ? "~" : "";
+  const hours = joules / 3600;
+  if (hours < 1) return `${mark}${joules.toFixed(joules >= 10 || !joules ? 0 : joules >= 1 ? 1 : 2)} J`;
+  return mark + (hours < 50 ? `${hours.toFixed(1)} Wh` : `${(hours / 1000).toFixed(2)} kWh`);
+}
+
 /** GiB with up to three significant digits: 0.4, 12.1, 140. */
 export function gib(bytes: Value): string {
   if (!known(bytes)) return DASH;

@@ -286,6 +286,7 @@ class RunRow:
     mean_utilization_percent: float | None = None  # over its devices
     peak_memory_bytes: int | None = None  # of its fullest device
     energy_joules: float | None = None  # of all its devices
+    energy_source: str | None = None  # "power" where that is what any of it was computed from
     idle_share: float | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     last_values: Mapping[str, float] = field(default_factory=dict)  # of `log`: the last of each

@@ -64,7 +64,7 @@ class DeviceUse(TypedDict):
     peak_memory_bytes: int | None
     memory_plateau: MemoryPlateau | None
     energy_joules: float | None
-    energy_source: str | None  # "counter" of the device, or "power": added up from the samples
+    energy_source: str | None  # "counter" of the device, or "power": an estimate from the samples
 
 
 def use_from_json(value: Json) -> dict[str, Any]:

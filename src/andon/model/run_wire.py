@@ -351,6 +351,7 @@ def row_from_json(value: Json) -> RunRow:
         mean_utilization_percent=number_in(value, "mean_utilization_percent"),
         peak_memory_bytes=some_whole_in(value, "peak_memory_bytes"),
         energy_joules=number_in(value, "energy_joules"),
+        energy_source=some_text_in(value, "energy_source", NAME),
         idle_share=number_in(value, "idle_share"),
         params=inside(value, "params", dict) or {},
         last_values=named_numbers(value, "last_values"),

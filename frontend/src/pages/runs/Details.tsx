@@ -13,7 +13,7 @@ import { energyOf, peakOf, utilizationOf } from "./data";
 import { Gpus, State } from "./List";
 import { download, useMarks, useRunsOf } from "./queries";
 import { RunCharts } from "./RunCharts";
-import { energy, nothingDrawn, readText, share, sinceStart, spreadText } from "./words";
+import { nothingDrawn, readText, share, sinceStart, spreadText } from "./words";
 
 const MOST_LISTED = 200;
 const NO_MARKS: RunMark[] = [];
@@ -91,7 +91,7 @@ function Box({ run }: { run: RunDetails }) {
     ["GPUs", <Gpus key="gpus" run={run} />],
     ["utilisation", percent(utilizationOf(run))],
     ["peak memory", used(peakOf(run), null, "GiB", gib)],
-    ["energy", energy(energyOf(run))],
+    ["energy", energyOf(run)],
   ];
   if (run.idle_share !== null) rows.push(["idle", share(run.idle_share)]);
   if (run.waited_seconds) rows.push(["waited", measured(run.waited_seconds)]);

@@ -2,13 +2,13 @@
 import { useEffect, useState } from "react";
 import type { RunEntry, RunList } from "../../api/types";
 import { openCommand, useTrusted } from "../../lib/access";
-import { DASH, gib, hourOf, measured, percent } from "../../lib/format";
+import { DASH, energy, gib, hourOf, measured, percent } from "../../lib/format";
 import { go, keep, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Notice, Trouble } from "../../parts/Notice";
 import { type Column, Table } from "../../parts/Table";
 import { useRuns } from "./queries";
-import { energy, FILTERS, MOST_OVERLAID, PAGE, requestOf, stateOf } from "./words";
+import { FILTERS, MOST_OVERLAID, PAGE, requestOf, stateOf } from "./words";
 
 const TYPING_MS = 250;
 export function List({ query, search }: { query: URLSearchParams; search: string }) {
@@ -149,7 +149,7 @@ function columnsOf(rows: RunEntry[], chosen: string[], toggle: (id: string) => v
     { name: "duration", cell: (run) => (run.duration_seconds === null ? DASH : measured(run.duration_seconds)), number: true },
     { name: "util", cell: (run) => percent(run.mean_utilization_percent), number: true },
     { name: "peak GiB", cell: (run) => gib(run.peak_memory_bytes), number: true, wide: true },
-    { name: "energy", cell: (run) => energy(run.energy_joules), number: true, wide: true },
+    { name: "energy", cell: (run) => energy(run.energy_joules, run.energy_source), number: true, wide: true },
     any((run) => run.group) && { name: "group", cell: (run) => run.group ?? DASH, wide: true },
     any((run) => run.tags.length) && { name: "tags", cell: (run) => run.tags.join(", ") || DASH, wide: true },
     any((run) => run.command) && { name: "command", cell: (run) => <code>{run.command ?? DASH}</code>, wide: true, rest: true },

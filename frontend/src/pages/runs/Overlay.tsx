@@ -8,7 +8,7 @@ import { colourAt, energyOf, peakOf, utilizationOf } from "./data";
 import { Gpus, State } from "./List";
 import { useRunsOf } from "./queries";
 import { OverlaidCharts } from "./RunCharts";
-import { energy, MOST_OVERLAID } from "./words";
+import { MOST_OVERLAID } from "./words";
 import { Command } from "../../parts/Command";
 
 export function Overlay({ ids, query }: { ids: string[]; query: URLSearchParams }) {
@@ -40,6 +40,6 @@ function columnsOf(drawn: RunDetails[]): Column<RunDetails>[] {
     { name: "duration", cell: (run) => (run.duration_seconds === null ? DASH : measured(run.duration_seconds)), number: true },
     { name: "util", cell: (run) => percent(utilizationOf(run)), number: true },
     { name: "peak GiB", cell: (run) => gib(peakOf(run)), number: true },
-    { name: "energy", cell: (run) => energy(energyOf(run)), number: true },
+    { name: "energy", cell: (run) => energyOf(run), number: true },
   ];
 }

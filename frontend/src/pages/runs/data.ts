@@ -1,6 +1,7 @@
 /** A run's columns as charts draw them, and what live news add to them. */
 import type { RunDetails, RunMark, RunUpdate } from "../../api/types";
 import { type Columns, GIB } from "../../charts/data";
+import { energy } from "../../lib/format";
 import type { ChartMark, Line } from "../../charts/Chart";
 
 export const READINGS = ["utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts"] as const;
@@ -57,9 +58,11 @@ export function peakOf(run: RunDetails): number | null {
   return run.peak_memory_bytes ?? (peaks.length ? Math.max(...peaks) : null);
 }
 
-export function energyOf(run: RunDetails): number | null {
+export function energyOf(run: RunDetails): string {
   const parts = run.uses.flatMap((use) => use.energy_joules ?? []);
-  return run.energy_joules ?? (parts.length && parts.length === run.uses.length ? parts.reduce((a, b) => a + b, 0) : null);
+  const sum = parts.length && parts.length === run.uses.length ? parts.reduce((a, b) => a + b, 0) : null;
+  const isEstimate = run.energy_source === "power" || run.uses.some((use) => use.energy_source === "power");
+  return energy(run.energy_joules ?? sum, isEstimate ? "power" : null);
 }
 
 /** Several runs on one axis: every time that any of them has, and gaps that do not end a line. */

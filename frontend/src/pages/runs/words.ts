@@ -13,14 +13,6 @@ export function stateOf(state: RunState): { sign: string; word: string; tone: st
   return { sign, word: state === "device_out_of_memory" ? "out of GPU memory" : state === "host_out_of_memory" ? "out of host memory" : words(state), tone };
 }
 
-/** "1.24 kWh", "310 Wh", "28 J". */
-export function energy(joules: number | null | undefined): string {
-  if (!known(joules)) return DASH;
-  if (joules < 3600) return `${joules.toFixed(0)} J`;
-  const hours = joules / 3600;
-  return hours >= 1000 ? `${(hours / 1000).toFixed(2)} kWh` : `${hours.toFixed(hours < 10 ? 1 : 0)} Wh`;
-}
-
 /** "63 % (10–99)": mean, least and most. */
 export function spreadText(use: RunUse, reading: string, unit: string): string {
   const found = use.readings[reading];

@@ -11,7 +11,7 @@ from andon.model.band import Band, band
 from andon.model.device import Process, Sample, State
 from andon.model.lamp import Lamp
 from andon.model.throttling import reason_of
-from andon.units import GIB, human_bytes, human_rate
+from andon.units import GIB, fixed, human_bytes, human_rate
 
 _LOADS: dict[Band | None, str] = {
     Band.LIGHT: "cyan",
@@ -52,11 +52,11 @@ def unknown() -> Text:
 
 
 def percent(value: float | None, style: str = "") -> Text:
-    return unknown() if value is None else say(f"{value:.0f} %", style)
+    return unknown() if value is None else say(f"{fixed(value)} %", style)
 
 
 def number(value: float | None, unit: str = "", style: str = "") -> Text:
-    return unknown() if value is None else say(f"{value:.0f}{unit}", style)
+    return unknown() if value is None else say(f"{fixed(value)}{unit}", style)
 
 
 def bar(value: float | None, width: int, style: str) -> Text:
@@ -89,7 +89,7 @@ def gib(count: float | None) -> str:
     """GiB with three digits."""
     if count is None:
         return UNKNOWN
-    return f"{count / GIB:.1f}" if count < 99.95 * GIB else f"{count / GIB:.0f}"
+    return fixed(count / GIB, 1) if count < 99.95 * GIB else fixed(count / GIB)
 
 
 def memory(entry: NamedDevice, bar_width: int, with_percent: bool, digits: int) -> Text:
@@ -115,8 +115,8 @@ def power(entry: NamedDevice) -> Text:
         return unknown()
     style = "bold" if share is not None and share >= entry.figures.power_percent else ""
     limit = sample.power_limit_watts
-    whole = "" if limit is None else f"/{limit:.0f}"
-    return say(f"{sample.power_watts:.0f}", style) + say(f"{whole} W", "dim")
+    whole = "" if limit is None else f"/{fixed(limit)}"
+    return say(fixed(sample.power_watts), style) + say(f"{whole} W", "dim")
 
 
 def link(entry: NamedDevice) -> Text:

@@ -1,6 +1,6 @@
 """An estimate as the text of `andon estimate`; pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from andon.cli.show import cells
 from andon.cli.show.entries import short_model
@@ -16,6 +16,7 @@ from andon.core.estimate.shape import FactSource
 from andon.units import human_bytes
 
 _LABEL = 13
+_MOST_REASONS, _MOST_LABELS = 4, 8
 
 
 def render_estimate(
@@ -33,6 +34,7 @@ def render_estimate(
     if found.fits:
         lines.append(say(""))
         lines += draw(_columns(found), [TableRow(fit) for fit in found.fits], width)
+        lines += _too_small(found.fits, width)
     for note in found.notes:
         lines += paragraph(f"note: {note}", width, "dim")
     if found.run is not None:
@@ -82,6 +84,8 @@ def _numbers(found: Estimate) -> Iterator[Text]:
         runs = f"{learned.runs} earlier run{'s' * (learned.runs != 1)} of this command"
         rows.append(("measured", learned.peak_bytes, f"{runs}; this counts"))
     yield say("")
+    if found.world_size > 1 and found.need is not None:
+        yield say(f"on each of the {found.world_size} GPUs:", "dim")
     for name, size, said in rows:
         style = "bold" if name in ("minimum", "measured") else ""
         number = "unknown" if size is None else human_bytes(size)
@@ -151,6 +155,8 @@ def _sizes(found: Estimate, width: int) -> list[Text]:
     if now is None and empty is None:
         text = "no size fits on these GPUs, even when they are empty"
         return paragraph(text, width, "yellow") if found.fits else []
+    if found.is_elsewhere:
+        return paragraph(f"smallest that fits: {_smallest(empty)}", width)
     if now == empty or empty is None:
         return paragraph(f"smallest that fits now: {_smallest(now or empty)}", width)
     first = f"smallest that fits now: {_smallest(now)}" if now else "none fits now"
@@ -161,22 +167,45 @@ def _smallest(found: SmallestSize | None) -> str:
     if found is None:
         return "none"
     count = f"{found.world_size} GPU{'s' * (found.world_size != 1)}"
-    return f"{count} (--{found.option} {found.size}, {human_bytes(found.minimum_bytes)} each)"
+    each = " each" * (found.world_size != 1)
+    return f"{count} (--{found.option} {found.size}, {human_bytes(found.minimum_bytes)}{each})"
 
 
 def _columns(found: Estimate) -> tuple[TableColumn[GpuFit], ...]:
     served = any(fit.at_once is not None for fit in found.fits)
     at_once: TableColumn[GpuFit] = TableColumn("AT ONCE", _at_once, rank=2, right=True)
-    return (
-        TableColumn("GPU", lambda fit: say(fit.label, "bold")),
-        TableColumn("MODEL", lambda fit: say(short_model(fit.name)), rank=2, elastic=6),
+    is_here: tuple[TableColumn[GpuFit], ...] = (
         TableColumn("NOW", lambda fit: _yes(fit.fits_now)),
         TableColumn("EMPTY", lambda fit: _yes(fit.fits_empty)),
         TableColumn("FREE GiB", lambda fit: say(cells.gib(fit.free_bytes)), rank=1, right=True),
+    )
+    elsewhere: tuple[TableColumn[GpuFit], ...] = (
+        TableColumn("FITS", lambda fit: _yes(fit.fits_empty)),
+        TableColumn("HAS GiB", lambda fit: say(cells.gib(fit.total_bytes)), rank=1, right=True),
+    )
+    return (
+        TableColumn("GPU", lambda fit: say(fit.label, "bold")),
+        TableColumn("MODEL", lambda fit: say(short_model(fit.name)), rank=2, elastic=6),
+        *(elsewhere if found.is_elsewhere else is_here),
         TableColumn("NEEDS GiB", lambda fit: say(cells.gib(fit.needed_bytes)), rank=1, right=True),
         *((at_once,) if served else ()),
-        TableColumn("WHY NOT", lambda fit: say(fit.reason or ""), rank=1, elastic=12),
+        TableColumn("WHY NOT", _why_not, rank=1, elastic=12),
     )
+
+
+def _why_not(fit: GpuFit) -> Text:
+    return say("too small" if fit.fits_empty is False else fit.reason or "")
+
+
+def _too_small(fits: Sequence[GpuFit], width: int) -> Iterator[Text]:
+    """What GPUs lack that are too small even when they are empty: once for equal ones."""
+    labels: dict[str, list[str]] = {}
+    for fit in fits:
+        if fit.fits_empty is False and fit.reason:
+            labels.setdefault(fit.reason, []).append(fit.label)
+    for reason, those in list(labels.items())[:_MOST_REASONS]:
+        more = "" if len(those) <= _MOST_LABELS else f" and {len(those) - _MOST_LABELS} more"
+        yield from paragraph(f"GPU {', '.join(those[:_MOST_LABELS])}{more}: {reason}", width)
 
 
 def _at_once(fit: GpuFit) -> Text:

@@ -15,6 +15,7 @@ from andon.model import wire
 from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State
 from andon.model.naming import device_labels, title
 from andon.model.vendors import vendor_of
+from andon.units import fixed
 
 SCHEMA = "andon.devices/1"
 INDENT = "  "
@@ -94,7 +95,7 @@ def _size(status: DeviceStatus) -> list[tuple[str, str]]:
 def _limits(status: DeviceStatus) -> list[tuple[str, str]]:
     limits, out = status.device.limits, []
     if limits.power_default_watts is not None:
-        out.append(("default power limit", f"{limits.power_default_watts:.0f} W"))
+        out.append(("default power limit", f"{fixed(limits.power_default_watts)} W"))
     if limits.slowdown_celsius is not None:
         out.append(("slowdown temperature", f"{limits.slowdown_celsius} °C"))
     return out

@@ -14,7 +14,7 @@ from andon.model.device import Device, reading_label
 from andon.model.naming import recorded_label
 from andon.model.throttling import reason_of
 from andon.model.wire import Json
-from andon.units import GIB, human_bytes, human_seconds, iso_utc, symbol_of, unit_of
+from andon.units import GIB, fixed, human_bytes, human_seconds, iso_utc, symbol_of, unit_of
 
 HISTORY, USAGE = "andon.history/1", "andon.usage/1"
 LEAST_SPARKS, MOST_SPARKS = 8, 72
@@ -282,10 +282,10 @@ def _value(line: HistoryLine, name: str) -> Text:
 
 def _number(metric: str, value: float) -> str:
     if metric.endswith("_bytes"):
-        return f"{value / GIB:.1f}"
+        return fixed(value / GIB, 1)
     if unit_of(metric) == RATE:
         value /= 1e6
-    return f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.1f}"
+    return fixed(value) if abs(value) >= 10 or value == int(value) else fixed(value, 1)
 
 
 def _unit(metric: str) -> str:

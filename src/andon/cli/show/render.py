@@ -24,7 +24,7 @@ from andon.core.evidence.blame import listed_users
 from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Host, Snapshot, State, reading_label
 from andon.model.naming import range_of
-from andon.units import human_rate, human_seconds
+from andon.units import fixed, human_rate, human_seconds
 
 K = TypeVar("K")
 TRY = "try: andon status --simulate 4"
@@ -113,7 +113,7 @@ def node_row(snapshot: Snapshot, width: int) -> list[Text]:
     """The node's own values; on a wide terminal its traffic too, where it is known."""
     host = snapshot.host
     memory = f"{cells.gib(host.memory_used_bytes)}/{cells.gib(host.memory_total_bytes)} GiB"
-    load = "–" if host.load_1m is None else f"{host.load_1m:.1f}"
+    load = "–" if host.load_1m is None else fixed(host.load_1m, 1)
     return [
         say("CPU ", "dim") + cells.percent(host.cpu_percent),
         say("memory ", "dim") + say(memory),

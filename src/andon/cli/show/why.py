@@ -23,7 +23,7 @@ from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot, reading_label
 from andon.model.naming import title
 from andon.model.throttling import reason_of
-from andon.units import human_rate, human_seconds, unit_of
+from andon.units import fixed, human_rate, human_seconds, unit_of
 
 TRY = "try: andon why --simulate 4"
 UNBROKEN = "\u00a0"  # keeps a number with its unit; printed as a plain space
@@ -170,7 +170,7 @@ def _readings(status: DeviceStatus) -> list[str]:
 
 def _reading(name: str, value: float) -> str:
     rate = unit_of(name) == "bytes_per_second"
-    return f"{reading_label(name)} {human_rate(value) if rate else f'{value:.0f} %'}"
+    return f"{reading_label(name)} {human_rate(value) if rate else f'{fixed(value)} %'}"
 
 
 def reason_lines(reason: Reason, width: int, first: bool, at: float) -> list[Text]:

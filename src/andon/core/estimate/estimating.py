@@ -1,6 +1,7 @@
 """The whole answer: what a model needs, where it fits, and the command to type."""
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from andon.core.estimate.engines import (
 from andon.core.estimate.fits import (
     GpuFit,
     GpuRoom,
+    Needs,
     SmallestSize,
     fit_of,
     is_balanced,
@@ -21,6 +23,7 @@ from andon.core.estimate.fits import (
     smallest_size,
     together,
 )
+from andon.core.estimate.gpu_sizes import GPU_MIB, USUAL, room_of
 from andon.core.estimate.learned import LearnedPeak
 from andon.core.estimate.options import EstimateOptions, ServingEngine
 from andon.core.estimate.serving import GpuNeed, claims_share, serving_need, stored_as
@@ -53,6 +56,7 @@ class Estimate:
     claim_bytes: int | None = None  # of the smallest GPU that was chosen
     claimed_of: str | None = None  # its label
     run: str | None = None  # the command to type
+    is_elsewhere: bool = False  # its GPUs are not this machine's
     notes: tuple[str, ...] = ()
 
     @property
@@ -91,6 +95,7 @@ class Estimate:
         return found
 
 
+MOST_EXAMPLES = 16
 _FILES = (FactSource.SAFETENSORS, FactSource.INDEX)
 
 
@@ -106,8 +111,11 @@ def estimate(
     rooms: Sequence[GpuRoom] = (),
     learned: LearnedPeak | None = None,
     command: Sequence[str] = (),
+    *,
+    is_elsewhere: bool = False,
 ) -> Estimate:
-    """Everything about one model, one way to run it, and the GPUs of one node."""
+    """Everything about one model, one way to run it, and the GPUs of one node, or of none that is
+    here."""
     stored = stored_as(facts, options)
     refused = refusal(facts.shape, stored, options)
 
@@ -120,13 +128,16 @@ def estimate(
         for name in unused_sizes(options)
     ]
     found = Estimate(
-        facts, options, world_size(options), None, refused, (), smallest[0], smallest[1], learned
-    )
+        facts, options, world_size(options), None, refused, (), smallest[0], smallest[1], learned,
+        is_elsewhere=is_elsewhere,
+    )  # fmt: skip
     if refused is not None:
         return replace(found, notes=(*facts.notes, *notes))
     need = needs(options)
     fits = tuple(fit_of(room, need, options, learned) for room in rooms)
     found = replace(found, need=need, fits=fits)
+    if not rooms:
+        notes.append(_examples(facts, options, needs))
     chosen = _chosen(found)
     claims = [(fit.claim_bytes, fit.label) for fit in chosen if fit.claim_bytes is not None]
     least = min(claims, default=(None, None), key=lambda one: one[0])
@@ -137,6 +148,19 @@ def estimate(
         run=run_line(found, chosen, command),
         notes=(*facts.notes, *need.assumed, *notes),
     )
+
+
+def _examples(facts: ModelFacts, options: EstimateOptions, needs: Needs) -> str:
+    """On how many of some usual GPUs it would fit."""
+    told = []
+    for name in USUAL:
+        rooms = [room_of(name, GPU_MIB[name] * MIB, number) for number in range(MOST_EXAMPLES)]
+        size = smallest_size(facts, options, rooms, needs, now=False)
+        if size is not None:
+            how = f" (--{size.option} {size.size})" if size.size > 1 else ""
+            told.append(f"{size.world_size} x {name}{how}")
+    fits = f"it would fit on {', '.join(told)}; " if told else ""
+    return f"{fits}GPUs that are not here: --on-gpus 4xH100"
 
 
 def measured(learned: LearnedPeak, rooms: Sequence[GpuRoom], command: Sequence[str]) -> Estimate:
@@ -159,19 +183,14 @@ def _chosen(found: Estimate) -> tuple[GpuFit, ...]:
 
 def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) -> str | None:
     """The command to type. Each GPU is asked for what the smallest of them must have, never for
-    what a larger one has; None where it fits on none."""
-    if found.fits and not chosen:
+    what a larger one has; None where it fits on none, or where none is known."""
+    if not chosen and (found.fits or found.learned is None):
         return None
     rooms = [(fit.free_bytes if fit.fits_now else fit.total_bytes) or 0 for fit in chosen]
     least = min(rooms, default=None)
-    if chosen:
-        asked = min(_asked(found, fit) for fit in chosen)
-    elif found.need is not None:
-        asked = found.need.comfortable_bytes
-    elif found.learned is not None:
+    asked = min((_asked(found, fit) for fit in chosen), default=0)
+    if not chosen and found.learned is not None:
         asked = found.learned.peak_bytes
-    else:
-        return None
     words = ["andon", "run", "--gpus", str(found.world_size), "--memory", _size(asked, least)]
     if not is_balanced(chosen):
         words.append("--unbalanced")
@@ -234,18 +253,42 @@ def verdict_words(found: Estimate) -> str:
     if found.refused is not None:
         title = TITLES[found.options.engine]
         return f"no: {title} does not start with these sizes: {found.refused.reason}"
+    each = "on one GPU" if found.world_size == 1 else f"on each of {count}"
+    least = min((fit.needed_bytes for fit in found.fits), default=0)
+    if found.need is not None and found.learned is None:
+        least = found.need.minimum_bytes
+    elif found.learned is not None and not found.fits:
+        least = found.learned.peak_bytes
     if not found.fits:
-        return f"needs {count}; no GPU is known here to compare with"
-    now, empty = together(found.fits, found.world_size, now=True), found.fits_empty
+        return f"needs {human_bytes(least)} {each}; no GPU is known here to compare with"
+    now, empty = (together(found.fits, found.world_size, now=one) for one in (True, False))
+    few = _only_some(found, now or empty)
+    if now and found.is_elsewhere:
+        return f"yes: it fits on {_kinds(now)}{few}"
     if now:
-        return f"yes: it fits on {count} now: GPU {', '.join(fit.label for fit in now)}"
+        return f"yes: it fits on {count} now: GPU {', '.join(fit.label for fit in now)}{few}"
     if empty:
         them = "they" if found.world_size > 1 else "one"
-        return f"not now: it needs {count}, and would fit if {them} were empty"
-    least = human_bytes(min(fit.needed_bytes for fit in found.fits))
-    if found.need is not None and found.learned is None:
-        least = human_bytes(found.need.minimum_bytes)
-    return f"no: it needs {count} with {least}{' each' * (found.world_size > 1)}"
+        return f"not now: it needs {count}, and would fit if {them} were empty{few}"
+    other = found.smallest_empty
+    would = "" if other is None else f"; --{other.option} {other.size} would fit"
+    return f"no: it needs {human_bytes(least)} {each}{would}"
+
+
+def _only_some(found: Estimate, chosen: Sequence[GpuFit]) -> str:
+    """How many of the requests that were asked for fit at once, if not all do."""
+    wanted = found.options.requests
+    known = [fit.at_once for fit in chosen if fit.at_once is not None]
+    if wanted is None or not known or min(known) >= wanted or found.need is None:
+        return ""
+    tokens = f"{found.need.context:,} tokens"
+    return f", but only {min(known)} of {wanted} requests of {tokens} at once"
+
+
+def _kinds(fits: Sequence[GpuFit]) -> str:
+    """`2 x H100, 1 x L4`."""
+    names = Counter(fit.name for fit in fits)
+    return ", ".join(f"{count} x {name}" for name, count in names.items())
 
 
 def takes_share(found: Estimate) -> bool:

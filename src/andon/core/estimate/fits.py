@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from andon.core.estimate.engines import refusal, world_size
+from andon.core.estimate.engines import TITLES, refusal, world_size
 from andon.core.estimate.learned import LearnedPeak
 from andon.core.estimate.options import EstimateOptions, ServingEngine, with_size
 from andon.core.estimate.serving import (
@@ -17,7 +17,7 @@ from andon.core.estimate.shape import ModelFacts
 from andon.model.device import Snapshot
 from andon.model.naming import device_labels
 from andon.model.verdict import DeviceVerdict, VerdictKind
-from andon.units import human_bytes
+from andon.units import fixed, human_bytes
 
 BALANCE = 0.8
 """`andon run` takes GPUs together whose free memory differs by less than this."""
@@ -137,7 +137,17 @@ def fit_of(
         return _judged(room, least, least, usable)
     fitting = requests_at_once(need, claim, options)
     judged = _judged(room, least, max(least, claim), claim)
+    if not judged.fits_empty:
+        may = f"{TITLES[options.engine]} may use {part_words(claim, total)}"
+        judged = replace(judged, reason=f"needs {human_bytes(least)}; {may}")
     return replace(judged, claim_bytes=claim, at_once=fitting)
+
+
+def part_words(part: int, total: int) -> str:
+    """`72.0 of 80.0 GiB (90 %)`."""
+    (number, unit), whole = human_bytes(part).split(" "), human_bytes(total)
+    first = number if whole.endswith(f" {unit}") else f"{number} {unit}"
+    return f"{first} of {whole} ({fixed(100 * part / total) if total else 0} %)"
 
 
 def _unknown(room: GpuRoom, needed: int) -> GpuFit:

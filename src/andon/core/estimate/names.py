@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+from andon.core.estimate.known_models import known_model
 from andon.core.estimate.quantisation import format_in_name, plain
 from andon.core.estimate.shape import (
     EstimateConfidence,
@@ -108,13 +109,23 @@ def name_facts(name: str) -> ModelFacts:
             f"the name {name[:60]!r} does not contain a size",
             hint="name a folder, a config.json or a file of weights, or a name such as llama-3-8b",
         )
-    shape = typical_shape(count)
+    stored = format_in_name(name) or plain()
+    if (model := known_model(name)) is not None:
+        shape = model.shape
+        return ModelFacts(
+            name=name,
+            source=FactSource.NAME,
+            confidence=EstimateConfidence.MEDIUM,
+            shape=replace(shape, context=None),  # variants differ in it
+            stored=stored,
+            parameters=parameters(shape),
+        )
     return ModelFacts(
         name=name,
         source=FactSource.NAME,
         confidence=EstimateConfidence.LOW,
-        shape=replace(shape, context=None),
-        stored=format_in_name(name) or plain(),
+        shape=replace(typical_shape(count), context=None),
+        stored=stored,
         parameters=count,
         notes=("known by name alone: the shape of a well-known model of this size is assumed",),
     )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from andon.core.estimate.shape import WeightFormat
@@ -14,16 +15,31 @@ PLAIN_BITS = {
 """The types of plain weights, in every spelling."""
 KV_BITS = {**PLAIN_BITS, "fp8": 8, "fp8_e4m3": 8, "fp8_e5m2": 8, "int8": 8, "fp4": 4, "nvfp4": 4.5}
 AUTO = "auto"
-_GROUP = 128
+_GROUP, _MX_GROUP = 128, 32
 _GGUF_BITS = {
-    "q2_k": 2.63, "q3_k_s": 3.44, "q3_k_m": 3.91, "q3_k_l": 4.27, "q4_0": 4.55, "q4_k_s": 4.58,
-    "q4_k_m": 4.85, "q5_0": 5.54, "q5_k_s": 5.54, "q5_k_m": 5.69, "q6_k": 6.59, "q8_0": 8.5,
+    "iq1_s": 2.0, "iq1_m": 2.15, "iq2_xxs": 2.38, "iq2_xs": 2.59, "iq2_s": 2.74, "iq2_m": 2.93,
+    "iq3_xxs": 3.25, "iq3_xs": 3.5, "iq3_s": 3.66, "iq3_m": 3.76, "iq4_xs": 4.46, "iq4_nl": 4.68,
+    "q2_k_s": 2.97, "q2_k": 3.16, "q3_k_s": 3.64, "q3_k_m": 4.0, "q3_k_l": 4.3, "q4_0": 4.64,
+    "q4_1": 5.11, "q4_k_s": 4.67, "q4_k_m": 4.89, "q5_0": 5.57, "q5_1": 6.04, "q5_k_s": 5.57,
+    "q5_k_m": 5.7, "q6_k": 6.56, "q8_0": 8.5,
 }  # fmt: skip
-"""Bits per weight of whole files in llama.cpp's mixtures."""
+"""Bits per weight of whole files in llama.cpp's mixtures, of Llama 3.1 8B; larger models have up to
+six percent less."""
+_EXCEPTIONS = ("modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers")
+_LAYER = re.compile(r"layers\.(\d+)\.")
+_DENSE = re.compile(r"mlp.*proj")  # not the router, mlp.gate
+_MANY_LAYERS = 12  # fewer are the first and the last ones
+_BNB_BITS = 4.127  # with scales that are packed themselves, as is usual
 
 
-def plain(bits: int = 16) -> WeightFormat:
-    return WeightFormat(bits, float(bits), "float32" if bits == 32 else "bfloat16")
+_LABELS = {"float32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
+
+
+def plain(word: str = "bfloat16") -> WeightFormat:
+    """Weights of a plain type, in any of its spellings."""
+    bits = PLAIN_BITS[word]
+    label = _LABELS.get(word, "float32" if bits == 32 else "float16")
+    return WeightFormat(bits, float(bits), label)
 
 
 def packed(
@@ -32,10 +48,15 @@ def packed(
     return WeightFormat(16, bits, label, experts_only, group, is_block)
 
 
-def _grouped(label: str, bits: int, group: int) -> WeightFormat:
+def whole_file(kind: str, bits: float) -> WeightFormat:
+    """A GGUF file: everything in it is packed, to this many bits on average."""
+    return replace(packed(f"GGUF {kind}".rstrip(), bits), packs_all=True)
+
+
+def _grouped(label: str, bits: int, group: int, zero_bits: int | None = None) -> WeightFormat:
     """A 16-bit scale and a zero point for each group; a group of -1 is a whole column."""
     size = group if group > 0 else 0
-    extra = (16 + bits) / size if size else 0.0
+    extra = (16 + (bits if zero_bits is None else zero_bits)) / size if size else 0.0
     return packed(f"{label} {bits}-bit", bits + extra, group=size)
 
 
@@ -43,7 +64,7 @@ def named_format(word: str) -> WeightFormat | None:
     """The format that an engine's --quantization or part of a model's name means."""
     word = word.lower().replace("-", "_")
     if word in _GGUF_BITS:
-        return packed(f"GGUF {word.upper()}", _GGUF_BITS[word])
+        return whole_file(word.upper(), _GGUF_BITS[word])
     match word:
         case "awq" | "awq_marlin" | "gptq" | "gptq_marlin" | "auto_round" | "autoround":
             return _grouped(word.partition("_")[0].upper(), 4, _GROUP)
@@ -54,11 +75,11 @@ def named_format(word: str) -> WeightFormat | None:
         case "int8" | "w8a8" | "w8a16" | "8bit" | "8bits" | "w8a8_int8" | "experts_int8":
             return packed("INT8", 8.0)
         case "mxfp4":
-            return packed("MXFP4", 4.25, group=32, experts_only=True)
+            return packed("MXFP4", 4.25, group=_MX_GROUP, experts_only=True)
         case "nvfp4" | "fp4" | "modelopt_fp4" | "petit_nvfp4":
             return packed("NVFP4", 4.5, group=16)
         case "bitsandbytes" | "bnb" | "nf4" | "bnb_4bit":
-            return packed("bitsandbytes 4-bit", 4.5)
+            return packed("bitsandbytes 4-bit", _BNB_BITS)
         case "mxfp8":
             return packed("MXFP8", 8.25, group=32)
         case _:
@@ -67,7 +88,7 @@ def named_format(word: str) -> WeightFormat | None:
 
 def asked_format(word: str) -> WeightFormat:
     """The same for an option; a format it does not know is refused."""
-    found = named_format(word) or (plain(PLAIN_BITS[word]) if word in PLAIN_BITS else None)
+    found = named_format(word) or (plain(word) if word in PLAIN_BITS else None)
     if found is None:
         hint = "awq, gptq, fp8, int8, mxfp4, nvfp4, bitsandbytes"
         raise Invalid(f"quantization {word[:40]!r} is not known", hint=hint)
@@ -93,20 +114,36 @@ def cache_bits(word: str) -> float:
 def config_format(config: Mapping[str, Any]) -> tuple[WeightFormat, str | None]:
     """The format that a config.json names, and a note where it is not known."""
     written = config.get("torch_dtype") or config.get("dtype")
-    bits = PLAIN_BITS.get(str(written).lower().removeprefix("torch."), 16)
+    word = str(written).lower().removeprefix("torch.")
+    stored = plain(word if word in PLAIN_BITS else "bfloat16")
     about = config.get("quantization_config") or config.get("compression_config")
     if not isinstance(about, Mapping):
-        return plain(bits), None
+        return stored, None
     found = _described(about)
     if found is None:
         method = str(about.get("quant_method"))[:40]
-        return plain(bits), f"quantisation {method!r} is not known; weights are taken as plain"
-    return found, None
+        return stored, f"quantisation {method!r} is not known; weights are taken as plain"
+    return _with_exceptions(found, about), None
+
+
+def _with_exceptions(found: WeightFormat, about: Mapping[str, Any]) -> WeightFormat:
+    """What the file says is not packed: attention, or everything but the experts."""
+    skipped = [str(one) for name in _EXCEPTIONS for one in _list(about.get(name))]
+    attention = _is_general([one for one in skipped if "attn" in one])
+    dense = _is_general([one for one in skipped if "shared_expert" in one or _DENSE.search(one)])
+    if attention and dense:
+        return replace(found, experts_only=True)
+    return replace(found, plain_attention=True) if attention else found
+
+
+def _is_general(names: Sequence[str]) -> bool:
+    """Whether names of modules stand for all layers: by a pattern, or one by one."""
+    layers = {match[1] for one in names if (match := _LAYER.search(one))}
+    return len(layers) >= _MANY_LAYERS or any(_LAYER.search(one) is None for one in names)
 
 
 def _described(about: Mapping[str, Any]) -> WeightFormat | None:
     method = str(about.get("quant_method") or about.get("quant_algo") or "").lower()
-    skipped = " ".join(map(str, _list(about.get("modules_to_not_convert"))))
     bits, group = about.get("bits"), about.get("group_size")
     if (
         method in ("awq", "gptq", "auto-round", "autoround")
@@ -123,11 +160,11 @@ def _described(about: Mapping[str, Any]) -> WeightFormat | None:
             return packed("FP8", 8 + 32 / area, group=size, is_block=True)
         return packed("FP8", 8.0)
     if method == "mxfp4":
-        return packed("MXFP4", 4.25, group=32, experts_only="self_attn" in skipped or not skipped)
+        return named_format(method)
     if method == "bitsandbytes" or about.get("load_in_4bit") or about.get("load_in_8bit"):
         if about.get("load_in_8bit"):
             return packed("bitsandbytes 8-bit", 8.0)
-        return packed("bitsandbytes 4-bit", 4.127 if _is_double(about) else 4.5)
+        return packed("bitsandbytes 4-bit", _BNB_BITS if _is_double(about) else 4.5)
     if method == "compressed-tensors":
         return _compressed(about)
     if method.startswith("modelopt") or "quant_algo" in about:
@@ -149,9 +186,14 @@ def _compressed(about: Mapping[str, Any]) -> WeightFormat | None:
     bits, group = weights.get("num_bits"), weights.get("group_size")
     if type(bits) is not int or not 1 <= bits <= 16:
         return None
+    is_float = weights.get("type") == "float"
     if bits == 8:
-        return packed("FP8" if weights.get("type") == "float" else "INT8", 8.0)
-    return _grouped("compressed", bits, group if type(group) is int else -1)
+        return packed("FP8" if is_float else "INT8", 8.0)
+    if bits == 4 and is_float:
+        is_mx = group == _MX_GROUP
+        return packed("MXFP4", 4.25, group=_MX_GROUP) if is_mx else named_format("nvfp4")
+    zero = 0 if weights.get("symmetric") is True else bits
+    return _grouped("INT", bits, group if type(group) is int else -1, zero)
 
 
 def _list(value: object) -> Sequence[Any]:

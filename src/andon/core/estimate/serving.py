@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from andon.core.estimate.engines import splits_of, world_size
 from andon.core.estimate.kv_cache import kv_bytes
 from andon.core.estimate.options import EstimateOptions, ServingEngine
-from andon.core.estimate.quantisation import AUTO, asked_format, cache_bits, plain_bits
+from andon.core.estimate.quantisation import AUTO, asked_format, cache_bits, plain, plain_bits
 from andon.core.estimate.shape import ModelFacts, ModelShape, WeightFormat, whole
 from andon.core.estimate.weights import ONE_GPU, parameters, weights_bytes
 from andon.units import GIB, MIB
@@ -64,10 +64,10 @@ def stored_as(facts: ModelFacts, options: EstimateOptions) -> WeightFormat:
         bits = plain_bits(options.dtype)
         if facts.stored.is_packed:
             return facts.stored
-        return WeightFormat(bits, float(bits), options.dtype)
+        return WeightFormat(bits, float(bits), options.dtype.removeprefix("torch."))
     servers = (ServingEngine.VLLM, ServingEngine.SGLANG, ServingEngine.TRTLLM)
-    if options.engine in servers and not facts.stored.is_packed:
-        return WeightFormat()  # they load float32 as 16 bits
+    if options.engine in servers and facts.stored.label == "float32":
+        return plain("float16")  # they load float32 as 16 bits
     return facts.stored
 
 

@@ -58,6 +58,8 @@ class WeightFormat:
     experts_only: bool = False  # only the experts are packed
     group: int = 0  # weights that share a scale along the input; 0: any width can be split
     is_block: bool = False  # the scale covers a block of rows and columns
+    packs_all: bool = False  # embeddings and norms, too
+    plain_attention: bool = False  # attention is left in the plain type
 
     @property
     def is_packed(self) -> bool:
@@ -94,6 +96,8 @@ class ModelShape:
 
     @property
     def query_width(self) -> int:
+        if self.latent is not None:
+            return self.heads * (self.latent.nope_dim + self.latent.rope_dim)
         return self.heads * self.head_dim
 
 

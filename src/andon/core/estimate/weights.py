@@ -7,6 +7,7 @@ from enum import StrEnum
 from andon.core.estimate.shape import BITS_PER_BYTE, ModelShape, WeightFormat, share, whole
 
 VOCAB_MULTIPLE = 64  # engines pad the vocabulary
+ATTENTION_PARTS = ("attention", "keys and values", "compression")
 
 
 class WeightSplit(StrEnum):
@@ -146,7 +147,11 @@ def weights_bytes(shape: ModelShape, stored: WeightFormat, splits: WeightSplits 
 
 
 def _bits(part: WeightPart, stored: WeightFormat) -> float:
+    if stored.packs_all:
+        return stored.linear_bits
     packed = part.is_linear and (part.split is WeightSplit.EXPERT or not stored.experts_only)
+    if stored.plain_attention and part.name in ATTENTION_PARTS:
+        packed = False
     return stored.linear_bits if packed else stored.plain_bits
 
 

@@ -41,6 +41,7 @@ def estimate_to_json(found: Estimate) -> Json:
             "reason": found.refused.reason,
             "nearest": list(found.refused.nearest),
         },
+        "elsewhere": found.is_elsewhere,
         "fits_now": found.fits_now,
         "fits_empty": found.fits_empty,
         "fits": [_fit(fit) for fit in found.fits],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from andon.core.evidence.blame import Blame
 from andon.core.evidence.reasons import Evidence, Reason, ReasonKind
 from andon.model.device import Process
-from andon.units import human_bytes, human_seconds
+from andon.units import fixed, human_bytes, human_seconds
 
 CERTAIN, LIKELY, POSSIBLE = 0.95, 0.75, 0.5
 
@@ -59,7 +59,7 @@ def format_evidence(evidence: Evidence) -> str:
         return f"{human_bytes(value)}/s"
     if unit == "s":
         return human_seconds(round(value))
-    return f"{value:.0f} {unit}".rstrip()
+    return f"{fixed(value)} {unit}".rstrip()
 
 
 def conclude(

@@ -1,8 +1,14 @@
 """The energy of a run: the counter of the device from begin to end, and power where it has none."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 LONGEST_STEP_SECONDS = 30.0  # a longer gap between two readings of power is unknown
+LEAST_COUNTED_SECONDS = 1.0
+"""Cards update their counter about every 100 ms: readings that are closer together than this say
+less than power and time do."""
+LONGEST_BEFORE_SECONDS = 1.0  # a counter that was read earlier says nothing about the begin
 COUNTER, POWER = "counter", "power"
 
 
@@ -11,29 +17,36 @@ class EnergyMeter:
     """Takes the readings of one device in their order.
 
     Between two readings of the counter their difference counts; before the first, after the last,
-    and where it went back, power is added up.
+    where it went back, and where they are too close together, power is added up.
     """
 
     began: float
-    total: float = 0.0
+    total: float = 0.0  # up to the first of the two readings of the counter
     pending: float = 0.0  # from power, since the counter was last read
+    between: float = 0.0  # from power, between the two readings of the counter
     counted: bool = False
-    powered: bool = False
     covered: bool = False  # whether readings of power stand for any of the time
-    joules: float | None = None
+    powered: bool = False
+    first: tuple[float, float] | None = None  # time and joules: the counter's readings
+    latest: tuple[float, float] | None = None
     last: tuple[float, float] | None = None  # time and watts
 
     def add(self, at: float, watts: float | None, joules: float | None) -> None:
+        if joules is not None and at < self.began:  # without what it used before the run
+            early = self.began - at
+            known = watts is not None and early <= LONGEST_BEFORE_SECONDS
+            joules = joules + early * (watts or 0.0) if known else None
         at = max(at, self.began)
         self._add_power(at, watts)
         if joules is None:
             return
-        if self.joules is not None and joules >= self.joules:
-            self.total += joules - self.joules
-            self.counted = True
+        if self.latest is None or joules < self.latest[1]:
+            self._close()
+            self.first = at, joules
         else:
-            self.total += self.pending
-        self.joules, self.pending = joules, 0.0
+            self.between += self.pending
+            self.pending = 0.0
+        self.latest = at, joules
 
     def _add_power(self, at: float, watts: float | None) -> None:
         if watts is None:
@@ -45,22 +58,46 @@ class EnergyMeter:
             self.covered |= at > since
         self.last, self.powered = (at, watts), True
 
+    def _difference(self, end: float | None = None) -> float | None:
+        """What the counter says; None where it says it of too short a time."""
+        if self.first is None or self.latest is None:
+            return None
+        known = self.latest[0] if end is None else min(end, self.latest[0])
+        is_long = known - self.first[0] >= LEAST_COUNTED_SECONDS
+        return self.latest[1] - self.first[1] if is_long else None
+
+    def _close(self) -> None:
+        """What follows is measured from a new reading of the counter."""
+        said = self._difference()
+        self.counted |= said is not None
+        self.total += (self.between if said is None else said) + self.pending
+        self.pending = self.between = 0.0
+        self.first = self.latest = None
+
     def pause(self) -> None:
         """What follows does not continue what was read before."""
-        self.total, self.pending = self.total + self.pending, 0.0
-        self.joules = self.last = None
+        self._close()
+        self.last = None
 
-    def until(self, end: float) -> float | None:
-        """The joules up to the end; None where no reading stands for any of the time."""
+    def until(self, end: float) -> tuple[float, str] | None:
+        """The joules up to the end, and what they come from; None where no reading stands for any
+        of the time.
+
+        What was read later, because a last reading takes a while, is taken off again.
+        """
+        said = self._difference(end)
         since, watts = self.last or (end, 0.0)
         rest = end - since
-        has_tail = 0 < rest <= LONGEST_STEP_SECONDS
-        if not self.counted and not self.covered and not has_tail:
+        if abs(rest) > LONGEST_STEP_SECONDS:  # a gap, or the clock was set
+            rest = 0.0
+        if said is None and not self.counted and not self.covered and rest <= 0:
             return None
-        return self.total + self.pending + (rest * watts if has_tail else 0.0)
+        known = self.total + (self.between if said is None else said) + self.pending
+        source = COUNTER if self.counted or said is not None else POWER
+        return max(0.0, known + rest * watts), source
 
-    @property
-    def source(self) -> str | None:
-        if self.counted:
-            return COUNTER
-        return POWER if self.powered else None
+
+def energy_source_of(used: Iterable[Mapping[str, Any]]) -> str | None:
+    """An estimate of one device makes the sum an estimate."""
+    sources = [device.get("energy_source") for device in used]
+    return next((one for one in (POWER, COUNTER) if one in sources), None)

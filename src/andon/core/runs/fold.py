@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from andon.core.runs.energy import energy_source_of
 from andon.core.runs.summary import RunTallies
 from andon.model.run import (
     RunAlert,
@@ -169,6 +170,7 @@ def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool =
         mean_utilization_percent=mean_of(used, "utilization_percent"),
         peak_memory_bytes=_largest(used, "peak_memory_bytes"),
         energy_joules=_sum(used, "energy_joules"),
+        energy_source=energy_source_of(used),
         idle_share=_mean(_numbers(used, "idle_share")),
         params=begin.params,
         last_values=dict(fold.last_values),

@@ -96,7 +96,7 @@ class DeviceTallies:
         """A `DeviceUse`, with its spreads."""
         spreads: dict[str, RunSpread] = {n: one.result() for n, one in self._spreads.items()}
         idle = self._ring if self._ring.known_seconds else self._idle
-        joules = self.energy.until(ended)
+        joules, source = self.energy.until(ended) or (None, None)
         peak = spreads["memory_used_bytes"]["max"]
         found = DeviceUse(
             index=self.device.index,
@@ -109,8 +109,8 @@ class DeviceTallies:
             throttle_by_cause=self._throttling.shares(),
             peak_memory_bytes=None if peak is None else int(peak),
             memory_plateau=self._memory.result(),
-            energy_joules=None if joules is None else round(joules, 1),
-            energy_source=None if joules is None else self.energy.source,
+            energy_joules=None if joules is None else round(joules, 3),
+            energy_source=source,
         )
         return {**found, **spreads}
 
@@ -162,9 +162,11 @@ class RunTallies:
     def summary(
         self, ended: float | None = None, lasted_seconds: float | None = None
     ) -> dict[str, dict[str, Any]]:
-        """By uuid, up to the end of the run; without one, up to the last sample."""
+        """By uuid, up to the end of the run; without one, up to the last sample. A last sample is
+        read after the end, so a run that lasted less counts up to its own."""
         last = self.ended if ended is None else ended
         lasted = max(0.0, last - self.began) if lasted_seconds is None else lasted_seconds
+        last = min(last, self.began + lasted)
         return {
             uuid: device.result(min(last, self._left.get(uuid, last)), lasted)
             for uuid, device in self.devices.items()

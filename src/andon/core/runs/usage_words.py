@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from andon.core.runs.energy import POWER, energy_source_of
 from andon.model.naming import title
 from andon.model.run import RunBegin, RunEnd
-from andon.units import human_bytes, human_joules, measured_seconds
+from andon.units import fixed, human_bytes, human_joules, measured_seconds
 
 
 def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]) -> str:
@@ -20,12 +21,12 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
     joules = _known(device["energy_joules"] for device in devices)
     parts = []
     if means:
-        parts.append(f"mean {sum(means) / len(means):.0f} %")
+        parts.append(f"mean {fixed(sum(means) / len(means))} %")
     if peaks:
         each = " a GPU" if len(peaks) > 1 else ""
         parts.append(f"peak {human_bytes(max(peaks))}{each}")
     if joules and len(joules) == len(devices):  # a sum without some would be too small
-        parts.append(human_joules(sum(joules)))
+        parts.append(human_joules(sum(joules), energy_source_of(devices) == POWER))
     return f"{began}: {', '.join(parts)}" if parts else f"{began}: nothing was read in this time"
 
 

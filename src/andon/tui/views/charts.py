@@ -8,7 +8,7 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.model.device import Sample
 from andon.tui.graphs import graph, values_across
 from andon.tui.page import Frame, Page
-from andon.units import human_seconds
+from andon.units import fixed, human_seconds
 
 GAP = 2
 LEAST_WIDTH = 22
@@ -46,7 +46,7 @@ def charts_of(entry: NamedDevice, frame: Frame) -> list[Chart]:
 
 
 def _with(value: float | None, unit: str) -> str:
-    return UNKNOWN if value is None else f"{value:.0f}{unit}"
+    return UNKNOWN if value is None else f"{fixed(value)}{unit}"
 
 
 def _memory(sample: Sample, total: int | None) -> str:
@@ -55,8 +55,8 @@ def _memory(sample: Sample, total: int | None) -> str:
 
 
 def _power(sample: Sample, limit: float | None) -> str:
-    whole = "" if limit is None else f"/{limit:.0f}"
-    return UNKNOWN if sample.power_watts is None else f"{sample.power_watts:.0f}{whole} W"
+    whole = "" if limit is None else f"/{fixed(limit)}"
+    return UNKNOWN if sample.power_watts is None else f"{fixed(sample.power_watts)}{whole} W"
 
 
 def _peak(frame: Frame, uuid: str, metric: str) -> float:

@@ -17,7 +17,7 @@ from andon.tui.page import Frame, Page
 from andon.tui.scene import ProcessEntry, process_entries
 from andon.tui.views.charts import chart_rows
 from andon.tui.views.processes import process_table
-from andon.units import human_bytes, human_seconds
+from andon.units import fixed, human_bytes, human_seconds
 
 WHY_LINES = 7
 _LIMITS = {
@@ -68,7 +68,7 @@ def _why(frame: Frame, entry: NamedDevice) -> list[Text]:
 def _readings(entry: NamedDevice) -> Text:
     limits: Limits = entry.status.device.limits
     parts = [
-        say(f"{words} ", "dim") + say(f"{value:.0f}{unit}")
+        say(f"{words} ", "dim") + say(f"{fixed(value)}{unit}")
         for name, (words, unit) in _LIMITS.items()
         if (value := getattr(limits, name)) is not None
     ]
@@ -123,7 +123,7 @@ def _facts(frame: Frame, row: ProcessEntry, uses: list[ProcessRow]) -> list[tupl
     process = row.process
     assert process is not None
     host = frame.scene.hosts.get(process.pid)
-    cpu = UNKNOWN if host is None or host.cpu_percent is None else f"{host.cpu_percent:.0f} %"
+    cpu = UNKNOWN if host is None or host.cpu_percent is None else f"{fixed(host.cpu_percent)} %"
     memory = UNKNOWN if host is None or host.memory_bytes is None else human_bytes(
         host.memory_bytes)  # fmt: skip
     on = [

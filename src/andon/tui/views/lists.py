@@ -17,7 +17,7 @@ from andon.model.alert import Phase
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.state import TopView
 from andon.tui.users import UserLine, user_lines
-from andon.units import human_bytes
+from andon.units import fixed, human_bytes
 
 R = TypeVar("R")
 NOT_READ = "not read yet"
@@ -131,7 +131,7 @@ def _users(page: Page, frame: Frame, room: int) -> None:
 
 
 def _share(value: float | None) -> Text:
-    return say(UNKNOWN, "dim") if value is None else say(f"{value:.0f} %")
+    return say(UNKNOWN, "dim") if value is None else say(f"{fixed(value)} %")
 
 
 def _rows(page: Page, frame: Frame, lines: Sequence[Text], room: int, cursor: int) -> None:

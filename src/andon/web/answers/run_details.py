@@ -171,6 +171,7 @@ def _use(device: RunDevice, used: Mapping[str, Any]) -> RunUse:
         samples=used.get("samples"),
         idle_share=used.get("idle_share"),
         energy_joules=used.get("energy_joules"),
+        energy_source=used.get("energy_source"),
         peak_memory_bytes=used.get("peak_memory_bytes"),
         readings={name: spread_in(used, name) for name in TABLED},
     )

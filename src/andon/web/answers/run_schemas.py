@@ -7,6 +7,10 @@ from typing import Annotated
 from andon.model.run import GitState, OutOfMemory, RunDevice, RunKind, RunState
 from andon.model.shapes import Doc
 
+EnergySource = Annotated[
+    str | None, Doc('"counter" of the devices, or "power": an estimate from power and time')
+]
+
 Plain = str | float | bool | None
 
 
@@ -40,6 +44,7 @@ class RunEntry:
     mean_utilization_percent: float | None
     peak_memory_bytes: int | None
     energy_joules: float | None
+    energy_source: EnergySource
     idle_share: float | None
     tags: list[str]
     note: str | None
@@ -174,6 +179,7 @@ class RunUse:
     samples: int | None
     idle_share: float | None
     energy_joules: float | None
+    energy_source: EnergySource
     peak_memory_bytes: float | None
     readings: Annotated[Mapping[str, MonitoredSpread], Doc("by reading, such as power_watts")]
 

@@ -124,6 +124,7 @@ def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
         mean_utilization_percent=row.mean_utilization_percent,
         peak_memory_bytes=row.peak_memory_bytes,
         energy_joules=row.energy_joules,
+        energy_source=row.energy_source,
         idle_share=row.idle_share,
         tags=list(row.tags) if shown else [],
         note=row.note if shown else None,

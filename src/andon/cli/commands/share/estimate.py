@@ -66,10 +66,15 @@ def _option(row: EstimateOption) -> Any:
 @click.command(cls=EstimateCommand)
 @click.argument("model", required=False, metavar="[MODEL]")
 @_options
+@click.option(
+    "--on-gpus",
+    metavar="GPUS",
+    help="GPUs that are not here: 4xH100, 2xA100-40GB,1xL4 or 8x80GiB.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print andon.estimate/1: bytes.")
 @elsewhere
 @shared
-def estimate(model: str | None, as_json: bool, **given: Any) -> int:
+def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any) -> int:
     """Print how much memory a model needs, and which GPUs it fits on.
 
     MODEL is a folder, a config.json, a .safetensors or .gguf file, or a name: of a model in the
@@ -83,12 +88,14 @@ def estimate(model: str | None, as_json: bool, **given: Any) -> int:
     from andon.cli.show.estimate import render_estimate
     from andon.core.estimate import estimating
     from andon.core.estimate.command_line import is_container, own_command
+    from andon.core.estimate.gpu_sizes import rooms_on
     from andon.core.estimate.wire import estimate_to_json
     from andon.host.models import model_facts
 
     choices, terminal = chosen(), Terminal.of(chosen())
     words = own_command(click.get_current_context().meta.get(_COMMAND, ()))
-    learned = _learned(words, choices) if words else None
+    elsewhere = None if on_gpus is None else rooms_on(on_gpus)
+    learned = _learned(words, choices) if words and elsewhere is None else None
     understood: str | None = None
     try:
         model, options, understood = _asked(model, words, _typed(given))
@@ -99,9 +106,11 @@ def estimate(model: str | None, as_json: bool, **given: Any) -> int:
         snapshot, rooms = _rooms(choices)
         found = estimating.measured(learned, rooms, words)
     else:
-        snapshot, rooms = _rooms(choices)
+        snapshot, rooms = _rooms(choices) if elsewhere is None else (None, elsewhere)
         typed = () if is_container(words) else words
-        found = estimating.estimate(facts, options, rooms, learned, typed)
+        found = estimating.estimate(
+            facts, options, rooms, learned, typed, is_elsewhere=elsewhere is not None
+        )
     if as_json:
         value = {**estimate_to_json(found), "understood": understood}
         terminal.show(as_json_text(value, terminal.live))

@@ -35,7 +35,7 @@ from andon.core.history.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, unread_words
-from andon.units import human_bytes
+from andon.units import fixed, human_bytes
 
 USE_RANK = 2  # of the columns that come from the history
 NOT_KNOWN = "Who uses the devices now is not known."
@@ -249,17 +249,17 @@ def _order(person: UserRow) -> tuple[float, float, str]:
 
 def _hours(person: UserRow) -> Text:
     usage = person.usage
-    return say(UNKNOWN, "dim") if usage is None else say(f"{usage.device_seconds / 3600:.1f}")
+    return say(UNKNOWN, "dim") if usage is None else say(fixed(usage.device_seconds / 3600, 1))
 
 
 def _energy(person: UserRow) -> Text:
     joules = person.usage.energy_joules if person.usage else None
-    return say(UNKNOWN, "dim") if joules is None else say(f"{joules / 3.6e6:.2f} kWh")
+    return say(UNKNOWN, "dim") if joules is None else say(f"{fixed(joules / 3.6e6, 2)} kWh")
 
 
 def _idle(person: UserRow) -> Text:
     share = person.usage.idle_share if person.usage else None
-    return say(UNKNOWN, "dim") if share is None else say(f"{100 * share:.0f} %")
+    return say(UNKNOWN, "dim") if share is None else say(f"{fixed(100 * share)} %")
 
 
 def _user(person: UserRow, mixed: bool) -> Text:

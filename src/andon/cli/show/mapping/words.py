@@ -7,7 +7,7 @@ from andon.cli.show.text import Text, say
 from andon.core.mapping.scaling import ScalingStep, efficiency, held_back_by
 from andon.core.mapping.template import NO_GPU
 from andon.engine.mapping.session import MapProgress, MapResult
-from andon.units import human_seconds, measured_seconds
+from andon.units import fixed, human_seconds, measured_seconds
 
 BAR_WIDTH = 20
 MOST_NAMED = 8
@@ -17,7 +17,7 @@ def progress_line(progress: MapProgress) -> Text:
     """`42/120 ━━━━━─── 35 %  3.1/s  about 25 s left  GPU 0, 1  1 failed`."""
     share = 100 * progress.ended / progress.total if progress.total else 100.0
     head = say(f"{progress.ended}/{progress.total} ")
-    line = head + bar(share, BAR_WIDTH, "green") + say(f" {share:.0f} %")
+    line = head + bar(share, BAR_WIDTH, "green") + say(f" {fixed(share)} %")
     for part in _parts(progress):
         line += say("  ") + part
     return line
@@ -26,7 +26,7 @@ def progress_line(progress: MapProgress) -> Text:
 def progress_words(progress: MapProgress) -> str:
     """The same without a terminal."""
     share = 100 * progress.ended / progress.total if progress.total else 100.0
-    parts = [f"{progress.ended} of {progress.total} items ({share:.0f} %)"]
+    parts = [f"{progress.ended} of {progress.total} items ({fixed(share)} %)"]
     return ", ".join([*parts, *(part.plain for part in _parts(progress))])
 
 
@@ -74,8 +74,8 @@ def _order(label: str) -> tuple[int, str]:
 def rate(per_second: float) -> str:
     """Items a second, or a minute where that is more readable."""
     if per_second >= 1:
-        return f"{per_second:.1f}/s"
-    return f"{per_second * 60:.1f}/min"
+        return f"{fixed(per_second, 1)}/s"
+    return f"{fixed(per_second * 60, 1)}/min"
 
 
 def scaling_lines(steps: Sequence[ScalingStep]) -> list[Text]:
@@ -96,4 +96,4 @@ def scaling_lines(steps: Sequence[ScalingStep]) -> list[Text]:
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0f} %"
+    return "–" if value is None else f"{fixed(value)} %"

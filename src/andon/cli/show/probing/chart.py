@@ -8,7 +8,7 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.core.probing.results import limited_by
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
-from andon.units import human_bytes, measured_seconds
+from andon.units import fixed, human_bytes, measured_seconds
 
 BAR = 20
 RESULTS = {
@@ -26,10 +26,10 @@ def trial_line(trial: Trial, total_bytes: int | None) -> str:
     """`64: fits, 12.1 GiB (9 %), GPU 87 %, 12 s`; what is unknown is left out."""
     parts = [RESULTS[trial.state][0]]
     if trial.peak_memory_bytes is not None:
-        share = f" ({100 * trial.peak_memory_bytes / total_bytes:.0f} %)" if total_bytes else ""
+        share = f" ({fixed(100 * trial.peak_memory_bytes / total_bytes)} %)" if total_bytes else ""
         parts.append(f"{human_bytes(trial.peak_memory_bytes)}{share}")
     if trial.utilization_percent is not None:
-        parts.append(f"GPU {trial.utilization_percent:.0f} %")
+        parts.append(f"GPU {fixed(trial.utilization_percent)} %")
     if trial.throughput is not None:
         parts.append(f"throughput {trial.throughput:g}")
     parts.append(measured_seconds(trial.seconds))

@@ -3,7 +3,8 @@
 import time
 
 from andon.cli.show.text import UNKNOWN
-from andon.units import GIB, human_bytes, human_joules, measured_seconds, unit_of
+from andon.core.runs.energy import POWER
+from andon.units import GIB, fixed, human_bytes, human_joules, measured_seconds, unit_of
 
 HOUR = 3600.0
 LEAST_HOURS = 0.001
@@ -17,22 +18,22 @@ def three(value: float) -> str:
     """Three digits, without an exponent where it can be read."""
     size = abs(value)
     if size >= 100 or value == int(value):
-        return f"{value:.0f}" if size < 1e6 else f"{value:.3g}"
+        return fixed(value) if size < 1e6 else f"{value:.3g}"
     if size >= 10:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if size >= 1 else f"{value:.3g}"
+        return fixed(value, 1)
+    return fixed(value, 2) if size >= 1 else f"{value:.3g}"
 
 
 def percent(share: float | None) -> str:
-    return UNKNOWN if share is None else f"{100 * share:.0f} %"
+    return UNKNOWN if share is None else f"{fixed(100 * share)} %"
 
 
 def size(count: float | None) -> str:
     return UNKNOWN if count is None else human_bytes(count)
 
 
-def energy(joules: float | None) -> str:
-    return UNKNOWN if joules is None else human_joules(joules)
+def energy(joules: float | None, source: str | None = None) -> str:
+    return UNKNOWN if joules is None else human_joules(joules, source == POWER)
 
 
 def hours(seconds: float | None) -> str:
@@ -49,8 +50,8 @@ def reading(name: str, value: float | None) -> str:
     if value is None:
         return UNKNOWN
     if unit_of(name) == "bytes":
-        return f"{value / GIB:.1f}"
-    return f"{value:.0f}"
+        return fixed(value / GIB, 1)
+    return fixed(value)
 
 
 def rate(per_second: float | None, what: str) -> str:

@@ -19,6 +19,7 @@ from andon.cli.show.reports.figures import HOUR, percent, seconds_words, three, 
 from andon.cli.show.text import UNKNOWN
 from andon.core.history.usage import Days, UserUsage, summed
 from andon.core.runs.reporting.report import JOULES_PER_KWH, NO_PRICES, Prices
+from andon.units import fixed
 
 MOST_PARTS = 7  # users of their own in a chart; the others are one part
 OTHERS = "others"
@@ -78,9 +79,12 @@ def _summary(group: GroupUsage, users: Sequence[UserUsage]) -> Facts | None:
     return facts(
         [
             ("Users", str(len(users))),
-            ("GPU hours", f"{whole.device_seconds / HOUR:.1f}" if group.recorded else UNKNOWN),
+            (
+                "GPU hours",
+                fixed(whole.device_seconds / HOUR, 1) if group.recorded else UNKNOWN,
+            ),
             ("Energy", _energy(joules)),
-            ("Cost", None if cost is None else f"{cost:.2f} {group.prices.currency}".strip()),
+            ("Cost", None if cost is None else f"{fixed(cost, 2)} {group.prices.currency}".strip()),
             (
                 "CO2",
                 None if grams is None or kwh is None else f"{three(kwh * grams / 1000)} kg",
@@ -93,7 +97,7 @@ def _summary(group: GroupUsage, users: Sequence[UserUsage]) -> Facts | None:
 
 
 def _energy(joules: float | None) -> str:
-    return UNKNOWN if joules is None else f"{joules / JOULES_PER_KWH:.2f} kWh"
+    return UNKNOWN if joules is None else f"{fixed(joules / JOULES_PER_KWH, 2)} kWh"
 
 
 def _waits(usage: UserUsage) -> str:
@@ -105,10 +109,10 @@ def _waits(usage: UserUsage) -> str:
 
 def _cells(usage: UserUsage, recorded: bool) -> tuple[str, ...]:
     return (
-        f"{usage.device_seconds / HOUR:.1f}" if recorded else UNKNOWN,
+        fixed(usage.device_seconds / HOUR, 1) if recorded else UNKNOWN,
         UNKNOWN
         if usage.energy_joules is None
-        else f"{usage.energy_joules / JOULES_PER_KWH:.2f} kWh",
+        else f"{fixed(usage.energy_joules / JOULES_PER_KWH, 2)} kWh",
         percent(usage.idle_share),
         percent(usage.held_idle_share),
         str(usage.runs or UNKNOWN),  # of others' runs nothing is known

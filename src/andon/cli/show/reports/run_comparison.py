@@ -26,6 +26,7 @@ from andon.core.runs.reporting.compare import (
 )
 from andon.core.runs.spread import LEAST_RUNS, Order
 from andon.model.shapes import to_json
+from andon.units import fixed
 
 SCHEMA = "andon.run_comparison/1"
 WATT_HOURS = 1000.0  # from here on, kilowatt hours
@@ -128,7 +129,7 @@ def value_words(name: str, value: float) -> str:
         case "energy_joules":
             return _energy(value)
         case "mean_utilization_percent" | "idle_percent":
-            return f"{value:.1f} %"
+            return f"{fixed(value, 1)} %"
     return f"{value:.4g}"
 
 
@@ -148,7 +149,7 @@ def _scaling(found: ScalingReport | None) -> tuple[Grid | Sentences | None, ...]
             row.label,
             value_words(found.basis, row.median),
             f"{three(row.speed_up)} ×",
-            f"{100 * row.efficiency:.0f} %",
+            f"{fixed(100 * row.efficiency)} %",
         )
         for row in found.rows
     )

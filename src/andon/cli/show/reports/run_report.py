@@ -28,13 +28,14 @@ from andon.cli.show.reports.figures import (
     when,
 )
 from andon.cli.show.text import UNKNOWN
+from andon.core.runs.energy import POWER
 from andon.core.runs.reporting.advice import Advice
 from andon.core.runs.reporting.report import READINGS, DeviceReport, RunReport
 from andon.model.device import reading_label
 from andon.model.naming import title
 from andon.model.run import OutOfMemory, RunState
 from andon.model.throttling import reason_of
-from andon.units import GIB, human_bytes, symbol_of, unit_of
+from andon.units import GIB, fixed, human_bytes, symbol_of, unit_of
 
 MOST_MARKS = 40
 MOST_PARAMS = 30
@@ -121,8 +122,9 @@ def _waited(report: RunReport) -> bool:
 def _energy(report: RunReport) -> str:
     if report.energy_joules is None:
         return f"{UNKNOWN} (not known for every device)" if report.devices else UNKNOWN
-    added = any(device.energy_source == "power" for device in report.devices)
-    return energy(report.energy_joules) + (" (added up from power readings)" if added else "")
+    if all(device.energy_source != POWER for device in report.devices):
+        return energy(report.energy_joules)
+    return energy(report.energy_joules, POWER) + " (an estimate from readings of power)"
 
 
 def _cost(report: RunReport) -> str | None:
@@ -130,7 +132,7 @@ def _cost(report: RunReport) -> str | None:
     if report.cost is None:
         return None
     each = f"{three(prices.per_kwh or 0.0)} {prices.currency}".strip()
-    return f"{report.cost:.2f} {prices.currency}".strip() + f" at {each} per kWh"
+    return f"{fixed(report.cost, 2)} {prices.currency}".strip() + f" at {each} per kWh"
 
 
 def _co2(report: RunReport) -> str | None:
@@ -268,12 +270,12 @@ def _device_row(found: DeviceReport) -> tuple[str, ...]:
     total = device.memory_total_bytes
     return (
         device.label,
-        UNKNOWN if busy is None else f"{busy:.0f} %",
+        UNKNOWN if busy is None else f"{fixed(busy)} %",
         percent(found.idle_share),
         percent(found.throttle_share),
         size(found.peak_memory_bytes) + (f" of {human_bytes(total)}" if total else ""),
         _plateau(found),
-        energy(found.energy_joules),
+        energy(found.energy_joules, found.energy_source),
         seconds_words(found.wasted_seconds),
     )
 
@@ -316,7 +318,7 @@ def _throughput(report: RunReport) -> Grid | None:
                     seconds_words(items.mean_seconds),
                     str(items.failed),
                     str(items.retried),
-                    UNKNOWN if busy is None else f"{busy:.0f} %",
+                    UNKNOWN if busy is None else f"{fixed(busy)} %",
                 )
             )
     columns = ("GPU", "items", "rate", "mean time", "failed", "retried", "utilisation")

@@ -3,7 +3,8 @@
 import time
 
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.units import human_bytes, human_joules, measured_seconds
+from andon.core.runs.energy import POWER
+from andon.units import fixed, human_bytes, human_joules, measured_seconds
 
 
 def unknown() -> Text:
@@ -11,15 +12,15 @@ def unknown() -> Text:
 
 
 def percent(value: float | None) -> Text:
-    return unknown() if value is None else say(f"{value:.0f} %")
+    return unknown() if value is None else say(f"{fixed(value)} %")
 
 
 def size(value: float | None) -> Text:
     return unknown() if value is None else say(human_bytes(value))
 
 
-def joules(value: float | None) -> Text:
-    return unknown() if value is None else say(human_joules(value))
+def joules(value: float | None, source: str | None) -> Text:
+    return unknown() if value is None else say(human_joules(value, source == POWER))
 
 
 def length(seconds: float | None) -> Text:

@@ -19,7 +19,7 @@ from andon.core.runs.fold import RunFold
 from andon.core.runs.matching import devices_words
 from andon.model.model_names import short_model
 from andon.model.run import RunBegin, RunDevice, RunEnd, RunRow, RunState
-from andon.units import human_bytes, measured_seconds
+from andon.units import fixed, human_bytes, measured_seconds
 
 WIDTH = 11
 MOST_PAIRS = 20
@@ -166,7 +166,7 @@ def _mean(name: str, unit: str) -> "TableColumn[UsedDevice]":
         mean, low, high = (spread.get(key) for key in ("mean", "min", "max"))
         if mean is None or low is None or high is None:
             return unknown()
-        return say(f"{mean:.0f} {unit}") + say(f" ({low:.0f}-{high:.0f})", "dim")
+        return say(f"{fixed(mean)} {unit}") + say(f" ({fixed(low)}-{fixed(high)})", "dim")
 
     titles = {"utilization_percent": "UTIL", "temperature_celsius": "TEMP", "power_watts": "POWER"}
     return TableColumn(titles[name], cell, rank=1, right=True)
@@ -177,6 +177,10 @@ def _idle(one: UsedDevice) -> Text:
     return percent(None if share is None else share * 100)
 
 
+def _energy(one: UsedDevice) -> Text:
+    return joules(one.used.get("energy_joules"), one.used.get("energy_source"))
+
+
 _COLUMNS: Sequence[TableColumn[UsedDevice]] = (
     TableColumn("GPU", lambda one: say(one.device.label), lead=True, right=True),
     TableColumn("MODEL", lambda one: say(short_model(one.device.name)), elastic=6),
@@ -185,5 +189,5 @@ _COLUMNS: Sequence[TableColumn[UsedDevice]] = (
     TableColumn("PEAK", lambda one: size(one.used.get("peak_memory_bytes")), right=True),
     _mean("temperature_celsius", "°C"),
     _mean("power_watts", "W"),
-    TableColumn("ENERGY", lambda one: joules(one.used.get("energy_joules")), rank=2, right=True),
+    TableColumn("ENERGY", _energy, rank=2, right=True),
 )

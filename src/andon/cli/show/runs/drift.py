@@ -9,7 +9,7 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.core.runs.baselines import DriftLine, RunBaseline, other_devices
 from andon.core.runs.spread import LEAST_RUNS, SpreadOfRuns
 from andon.model.run import RunRow, RunState
-from andon.units import human_bytes, human_joules, measured_seconds, unit_of
+from andon.units import fixed, human_bytes, human_joules, measured_seconds, unit_of
 
 
 def render_baselines(found: Sequence[RunBaseline], now: float, width: int) -> Iterator[Text]:
@@ -51,7 +51,7 @@ def _value(name: str, value: float) -> str:
         case "seconds":
             return measured_seconds(value)
         case "percent":
-            return f"{value:.0f} %"
+            return f"{fixed(value)} %"
     return number(value)
 
 

@@ -48,11 +48,15 @@ def _columns(now: float, least: int) -> tuple[TableColumn[RunRow], ...]:
         TableColumn("GPU", _devices, rank=1, elastic=8),
         TableColumn("UTIL", lambda row: percent(row.mean_utilization_percent), rank=2, right=True),
         TableColumn("PEAK", lambda row: size(row.peak_memory_bytes), rank=3, right=True),
-        TableColumn("ENERGY", lambda row: joules(row.energy_joules), rank=3, right=True),
+        TableColumn("ENERGY", _energy, rank=3, right=True),
         TableColumn("TAGS", lambda row: say(" ".join(row.tags), "cyan"), rank=4, elastic=6),
         TableColumn("USER", lambda row: say(row.user or ""), rank=5, elastic=6),
         TableColumn("NODE", lambda row: say(row.node), rank=6, elastic=6),
     )
+
+
+def _energy(row: RunRow) -> Text:
+    return joules(row.energy_joules, row.energy_source)
 
 
 def _name(row: RunRow) -> Text:

@@ -23,7 +23,7 @@ from andon.model.run import (
     RunSample,
     RunState,
 )
-from andon.units import human_bytes
+from andon.units import fixed, human_bytes
 
 ITEM_STYLES = {ItemState.FAILED: "red", ItemState.RETRY: "yellow", ItemState.OK: "green"}
 MOST_PAIRS = 8
@@ -117,7 +117,7 @@ def _sample_text(line: RunSample, begin: RunBegin) -> Text:
 
 
 def _percent(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.0f} %"
+    return UNKNOWN if value is None else f"{fixed(value)} %"
 
 
 def _bytes(value: float | None) -> str:
@@ -134,7 +134,7 @@ def _reading(name: str, unit: str) -> "TableColumn[_Curve]":
 
     def cell(curve: _Curve) -> Text:
         value = curve.last(name)
-        return say(UNKNOWN, "dim") if value is None else say(f"{value:.0f} {unit}")
+        return say(UNKNOWN, "dim") if value is None else say(f"{fixed(value)} {unit}")
 
     return TableColumn(titles[name], cell, rank=2, right=True)
 

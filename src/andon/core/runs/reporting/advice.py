@@ -13,7 +13,7 @@ from andon.model.naming import title
 from andon.model.run import RunState
 from andon.model.run_use import IdleSpells
 from andon.model.throttling import ThrottleKind, reason_of
-from andon.units import human_bytes, human_seconds, measured_seconds
+from andon.units import fixed, human_bytes, human_seconds, measured_seconds
 
 STARVED_PERCENT = 75.0  # below this on average, while it was at work
 OUTSIDE_SHARE = 0.25  # of all idle spells: with more before and after its work, they say little
@@ -93,10 +93,10 @@ def starved_loader(report: RunReport) -> Iterator[Advice]:
     for device, said in _waiting(report, pausing=False):
         if cpu is not None and cpu >= CPU_BUSY_PERCENT:
             advice = (
-                f"the loader starves it; CPU was at {cpu:.0f} %, so do less work there per item"
+                f"the loader starves it; CPU was at {fixed(cpu)} %, so do less work there per item"
             )
         else:
-            known = "" if cpu is None else f" (CPU was at {cpu:.0f} %)"
+            known = "" if cpu is None else f" (CPU was at {fixed(cpu)} %)"
             advice = (
                 f"the loader starves it{known}; try more loader workers, faster storage or larger "
                 "batches; normal for a server with few requests"
@@ -121,8 +121,17 @@ def _waiting(report: RunReport, pausing: bool) -> Iterator[tuple[DeviceReport, s
             continue
         if pausing == (spells is not None and spells["mean_seconds"] >= PAUSE_SECONDS):
             when = "" if spells == device.spells else " between its first and its last work"
-            each = f" in stretches of {measured_seconds(spells['mean_seconds'])}" if spells else ""
-            yield device, f"{_gpu(device)} was idle {100 - busy:.0f} % of the time{when}{each}"
+            said = f"{_gpu(device)} was busy {fixed(busy)} % of the time{when}"
+            yield device, said + _stretches(spells)
+
+
+def _stretches(spells: IdleSpells | None) -> str:
+    """How long it waited at a time; no reading shows a pause that is shorter than itself."""
+    if spells is None:
+        return ""
+    if not spells["count"]:
+        return ", with pauses shorter than a reading"
+    return f", idle in stretches of {measured_seconds(spells['mean_seconds'])}"
 
 
 def small_kernels(report: RunReport) -> Iterator[Advice]:
@@ -131,11 +140,11 @@ def small_kernels(report: RunReport) -> Iterator[Advice]:
         busy, active = _busy_at_work(device), device.mean("sm_active_percent")
         if busy is None or busy < ALWAYS_PERCENT:
             continue
-        said = f"{_gpu(device)} was busy {busy:.0f} %, "
+        said = f"{_gpu(device)} was busy {fixed(busy)} %, "
         if active is not None and active < LOW_SM_PERCENT:
-            said += f"SMs active {active:.0f} %"
+            said += f"SMs active {fixed(active)} %"
         elif active is None and (share := _low_power(device)) is not None:
-            said += f"but drew {100 * share:.0f} % of its power limit"
+            said += f"but drew {fixed(100 * share)} % of its power limit"
         else:
             continue
         yield Advice("small_kernels", said, advice, device.device.label)
@@ -146,7 +155,7 @@ def thermal(report: RunReport) -> Iterator[Advice]:
         share = _throttled(device, ThrottleKind.THERMAL)
         if share >= THERMAL_SHARE:
             hottest = device.most("temperature_celsius")
-            most = "" if hottest is None else f" (up to {hottest:.0f} °C)"
+            most = "" if hottest is None else f" (up to {fixed(hottest)} °C)"
             said = f"Heat slowed {_gpu(device)} down {_percent(share)} of the time{most}"
             yield Advice("thermal", said, "check airflow and fans", device.device.label)
 
@@ -167,7 +176,7 @@ def power_capped(report: RunReport) -> Iterator[Advice]:
         # Drivers name the cap for short bursts too, far below it on average.
         near = limit is None or drawn is None or drawn >= NEAR_CAP_SHARE * limit
         if share >= POWER_SHARE and near:
-            at = "" if limit is None else f" of {limit:.0f} W"
+            at = "" if limit is None else f" of {fixed(limit)} W"
             said = f"{_gpu(device)} was at its power cap{at} {_percent(share)} of the time"
             advice = "normal under full load; below the default limit a higher one makes it faster"
             yield Advice("power_capped", said, advice, device.device.label)
@@ -186,7 +195,7 @@ def unbalanced(report: RunReport) -> Iterator[Advice]:
     least, most = min(used, key=lambda pair: pair[0]), max(used, key=lambda pair: pair[0])
     if most[0] - least[0] >= UNBALANCED_PERCENT:
         said = (
-            f"{_gpu(least[1])} was busy {least[0]:.0f} % and {_gpu(most[1])} {most[0]:.0f} % "
+            f"{_gpu(least[1])} was busy {fixed(least[0])} % and {_gpu(most[1])} {fixed(most[0])} % "
             "of the time"
         )
         yield Advice("unbalanced", said, "the work is not divided evenly between the devices")
@@ -281,7 +290,7 @@ def _busy_at_work(device: DeviceReport) -> float | None:
 def _spells_at_work(device: DeviceReport) -> IdleSpells | None:
     """The idle spells, if they say something of the time between its first and its last work."""
     spells, phases = device.spells, device.phases
-    if spells is None or phases is None:
+    if spells is None or phases is None or not spells["count"]:
         return spells
     outside = phases.idle_before_seconds + phases.idle_after_seconds
     return spells if outside <= OUTSIDE_SHARE * spells["count"] * spells["mean_seconds"] else None
@@ -308,4 +317,4 @@ def _is_long(seconds: float, held: float) -> bool:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return f"{fixed(100 * share)} %"
