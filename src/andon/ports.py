@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.core.executing.order import CreatedWork, WorkEnd, WorkOrder
     from andon.core.history.intervals import UsageInterval
     from andon.core.history.series import Bucket, NodeReadings
-    from andon.core.history.tiers import Maintenance, StoreContents, StoredBlock, Tier
+    from andon.core.history.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
     from andon.core.notifying.outbox import Delivery, SavedAlerts
     from andon.core.runs.baselines import RunBaseline
     from andon.core.runs.matching import RunQuery
@@ -137,9 +137,12 @@ class Tiers(Protocol):
     def pack(self, begin: int) -> Maintenance:
         """Turn the ticks of one window of the finest tier into blocks."""
 
-    def roll(self, tier: Tier, begin: int) -> Maintenance:
+    def shorten(self, tier: Tier, now: int) -> Maintenance:
+        """Let a tier end with its last window that is over now; without one it has no extent."""
+
+    def roll(self, due: DueRoll) -> Maintenance:
         """Make one window of a tier from the tier below; the tier is then complete up to
-        `rolled_until`."""
+        `rolled_until`. Rows of an earlier block of the window remain where there are none below."""
 
     def delete(self, tier: Tier, before: int) -> Maintenance:
         """Delete a tier's blocks before this time; the tier begins there."""

@@ -20,6 +20,14 @@ _SECONDS = {
     "": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0,
     "w": 604800.0,
 }  # fmt: skip
+_SECONDS |= {
+    name: _SECONDS[unit]
+    for unit, names in {
+        "s": "sec secs second seconds", "m": "mins minute minutes", "h": "hr hrs hour hours",
+        "d": "day days", "w": "week weeks",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 

@@ -24,6 +24,7 @@ from andon.core.history.throttle_shares import shares
 from andon.core.history.tiers import (
     DAY_SECONDS,
     WINDOW_MS,
+    DueRoll,
     Extent,
     Retention,
     Segment,
@@ -48,6 +49,7 @@ from andon.model.device import (
     State,
 )
 from tests.support.history_parts import snapshot
+from tests.support.rows import rows
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -154,9 +156,10 @@ def test_only_windows_that_have_ended_are_packed() -> None:
 def test_minutes_are_made_of_raw_windows_and_hours_of_minutes() -> None:
     extents = {Tier.RAW: Extent(0, DAY_MS), Tier.MINUTE: Extent(0, 22 * HOUR_MS)}
     due = plan(86_400.0, StoreContents((), extents), Retention())
-    assert due.roll == ((Tier.MINUTE, 22 * HOUR_MS),)
+    assert due.roll == (DueRoll(Tier.MINUTE, 22 * HOUR_MS, DAY_MS),)
     long = {Tier.RAW: Extent(0, 11 * DAY_MS), Tier.MINUTE: Extent(0, 11 * DAY_MS)}
-    assert (Tier.HOUR, 0) in plan(11 * 86_400.0, StoreContents((), long), Retention()).roll
+    due = plan(11 * 86_400.0, StoreContents((), long), Retention())
+    assert due.roll == (DueRoll(Tier.HOUR, 0, 11 * DAY_MS),)
 
 
 def test_no_window_is_rolled_up_before_all_of_it_is_packed() -> None:
@@ -171,10 +174,34 @@ def test_no_window_is_rolled_up_before_all_of_it_is_packed() -> None:
 def test_hours_wait_for_their_minutes() -> None:
     extents = {Tier.RAW: Extent(0, 300 * HOUR_MS), Tier.MINUTE: Extent(0, 238 * HOUR_MS)}
     due = plan(300 * 3600.0, StoreContents((), extents), Retention())
-    assert [tier for tier, _ in due.roll] == [Tier.MINUTE] * 16
+    assert [window.tier for window in due.roll] == [Tier.MINUTE] * 16
     complete = extents | {Tier.MINUTE: Extent(0, 240 * HOUR_MS)}
     due = plan(300 * 3600.0, StoreContents((), complete), Retention())
-    assert (Tier.HOUR, 0) in due.roll
+    assert (Tier.HOUR, 0) in [(window.tier, window.begin) for window in due.roll]
+
+
+@rows("raw, minutes, hours, shortened", [
+    ((0, 50), (0, 20), (0, 20), ()),
+    ((0, 50), (0, 50), (0, 20), (Tier.MINUTE,)),
+    ((0, 50), (0, 50), (0, 50), (Tier.MINUTE, Tier.HOUR)),
+    ((0, 50), (0, 20), (0, 50), (Tier.HOUR,)),
+    ((30, 50), (0, 50), None, ()),  # all of it is still to come: perhaps the clock is behind now
+    ((0, 50), (40, 50), None, (Tier.MINUTE,)),
+    ((0, 50), None, None, ()),
+    (None, (0, 50), None, ()),
+])  # fmt: skip
+def test_a_tier_is_not_complete_up_to_a_time_to_come(
+    raw: tuple[int, int] | None,
+    minutes: tuple[int, int] | None,
+    hours: tuple[int, int] | None,
+    shortened: tuple[Tier, ...],
+) -> None:
+    """Days; it is the 21st. Nothing is rolled up or deleted before the ends are right."""
+    spans = zip(Tier, (raw, minutes, hours), strict=True)
+    held = {tier: Extent(days[0] * DAY_MS, days[1] * DAY_MS) for tier, days in spans if days}
+    due = plan(21 * DAY_SECONDS, StoreContents((), held), Retention())
+    assert due.shorten == shortened
+    assert not due.shorten or (due.roll, due.delete) == ((), ())
 
 
 def test_nothing_goes_before_it_is_rolled_up() -> None:
@@ -211,7 +238,11 @@ def test_a_store_with_a_smaller_limit_of_its_own_keeps_to_it() -> None:
 def test_after_an_empty_window_the_next_one_with_data_follows(
     next_below: int | None, until: int
 ) -> None:
-    assert rolled_until(Tier.MINUTE, 0, next_below) == until
+    assert rolled_until(DueRoll(Tier.MINUTE, 0, 60 * HOUR_MS), next_below) == until
+    early = DueRoll(Tier.MINUTE, 0, 31 * HOUR_MS)
+    assert rolled_until(early, next_below) == min(until, 30 * HOUR_MS), (
+        "not beyond what is complete"
+    )
 
 
 def test_intervals_of_use_are_kept_as_long_as_the_coarsest_tier() -> None:

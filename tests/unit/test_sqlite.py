@@ -145,7 +145,19 @@ def test_every_statement_is_understood(tmp_path: Path) -> None:
         for name, sql in statements("sqlite").items():
             values: object = {"uuid": "", "position": 0, "vendor": "", "name": "", "tier": 0}
             values |= dict.fromkeys(  # type: ignore[operator]
-                ("since", "until", "device", "pid", "started", "first", "last", "user", "peak"), 0
+                (
+                    "since",
+                    "until",
+                    "device",
+                    "pid",
+                    "started",
+                    "first",
+                    "last",
+                    "user",
+                    "peak",
+                    "length",
+                ),
+                0,
             ) | dict.fromkeys(("state", "level", "rule", "subject", "limit"), 0)
             if "?" in sql:
                 values = (0,) * sql.count("?")

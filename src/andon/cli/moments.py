@@ -1,26 +1,25 @@
-"""Parses a moment on the command line: an age or a time."""
+"""Types of options that are times: `22:00` is the last one, or for a time to come the next one."""
 
 import time
-from contextlib import suppress
-from datetime import datetime
 
 import click
 
-from andon.units import has_unit, parse_seconds
+from andon.core.moments import parse_moment
+from andon.host.clock import offset
 
 
 def moment(text: str) -> float:
-    """`2h` ago, `now`, or a time such as 2026-11-15T03:00."""
-    if text == "now":
-        return time.time()
-    with suppress(ValueError):
-        seconds = parse_seconds(text)
-        if not has_unit(text):
-            number = text.strip()[:40]
-            raise click.BadParameter(f"{number!r} has no unit: use {number}h, or a time")
-        return time.time() - seconds
+    """A time such as `yesterday`, `22:00` (the last one) or `2h` (ago)."""
+    return _parsed(text, future=False)
+
+
+def coming_moment(text: str) -> float:
+    """A time to come such as `22:00` (the next one), `Fri 18:00` or `2h` (from now)."""
+    return _parsed(text, future=True)
+
+
+def _parsed(text: str, future: bool) -> float:
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError) as exc:
-        shown = f"{text[:40]!r} is not a time (use 24h or 2026-11-15T03:00)"
-        raise click.BadParameter(shown) from exc
+        return parse_moment(text, time.time(), offset(), future)
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from exc

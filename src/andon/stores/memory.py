@@ -13,6 +13,7 @@ from andon.core.history.intervals import UsageInterval, joined
 from andon.core.history.series import Bucket, Key, NodeReadings, buckets, scale_of
 from andon.core.history.tiers import (
     WINDOW_MS,
+    DueRoll,
     Extent,
     Maintenance,
     StoreContents,
@@ -194,17 +195,29 @@ class MemoryStore:
             self._widen(Tier.RAW, begin, end)
         return Maintenance(packed_ticks=len(ticks), packed_blocks=made)
 
-    def roll(self, tier: Tier, begin: int) -> Maintenance:
+    def shorten(self, tier: Tier, now: int) -> Maintenance:
+        with self._lock:
+            held = self._extents.pop(tier, None)
+            ends = (since + WINDOW_MS[tier] for since in self._starts(tier))
+            until = max((end for end in ends if end <= now), default=None)
+            if held is not None and until is not None:
+                self._widen(tier, held.since_ms, until)
+        return Maintenance(shortened_tiers=1)
+
+    def roll(self, due: DueRoll) -> Maintenance:
+        tier, begin = due.tier, due.begin
         end, below, made, damaged = begin + WINDOW_MS[tier], Tier(tier - 1), 0, 0
         with self._lock:
             for key in [key for key, held in self._blocks if held is below]:
-                body, lost = rolled_up(tier, begin, self._between(key, below, begin, end))
+                finer = self._between(key, below, begin, end)
+                earlier = self._blocks.get((key, tier), {}).get(begin)
+                body, lost = rolled_up(tier, begin, finer, earlier)
                 damaged += lost
                 if body is not None:
                     self._put(key, tier, begin, body)
                     made += 1
             found = None if made else self._next(below, end)
-            self._widen(tier, begin, rolled_until(tier, begin, found))
+            self._widen(tier, begin, rolled_until(due, found))
         return Maintenance(rolled_blocks=made, empty_windows=int(not made), damaged_blocks=damaged)
 
     def delete(self, tier: Tier, before: int) -> Maintenance:
@@ -242,8 +255,10 @@ class MemoryStore:
         return [(since, found[since]) for since in sorted(found) if begin <= since < end]
 
     def _next(self, tier: Tier, after: int) -> int | None:
-        starts = (s for (_, held), blocks in self._blocks.items() if held is tier for s in blocks)
-        return min((since for since in starts if since >= after), default=None)
+        return min((since for since in self._starts(tier) if since >= after), default=None)
+
+    def _starts(self, tier: Tier) -> Iterator[int]:
+        return (s for (_, held), blocks in self._blocks.items() if held is tier for s in blocks)
 
     def _put(self, key: Key, tier: Tier, since: int, body: bytes) -> None:
         blocks = self._blocks.setdefault((key, tier), {})

@@ -12,6 +12,7 @@ from andon.core.history.intervals import JOIN_SECONDS, UsageInterval, joined
 from andon.core.history.series import Bucket, NodeReadings, buckets, scale_of
 from andon.core.history.tiers import (
     WINDOW_MS,
+    DueRoll,
     Extent,
     Maintenance,
     StoreContents,
@@ -132,15 +133,19 @@ class SqliteStore:
         with self._transaction() as connection:
             return sqlite_upkeep.pack(connection, begin)
 
-    def roll(self, tier: Tier, begin: int) -> Maintenance:
+    def shorten(self, tier: Tier, now: int) -> Maintenance:
+        with self._transaction() as connection:
+            return sqlite_upkeep.shorten(connection, tier, now)
+
+    def roll(self, due: DueRoll) -> Maintenance:
         """Computed outside the transaction, which stays short: an ended window does not change.
 
         On the writing connection, because queries must not wait for this.
         """
         with self._database.guarded() as connection:
-            made, damaged = sqlite_upkeep.rolled_blocks(connection, tier, begin)
+            made, damaged = sqlite_upkeep.rolled_blocks(connection, due.tier, due.begin)
         with self._transaction() as connection:
-            return sqlite_upkeep.keep(connection, tier, begin, made, damaged)
+            return sqlite_upkeep.keep(connection, due, made, damaged)
 
     def delete(self, tier: Tier, before: int) -> Maintenance:
         with self._transaction() as connection:

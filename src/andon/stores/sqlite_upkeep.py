@@ -5,6 +5,7 @@ import sqlite3
 from andon.core.history.blocks import packed, rolled_up
 from andon.core.history.tiers import (
     WINDOW_MS,
+    DueRoll,
     Maintenance,
     Tier,
     rolled_until,
@@ -39,21 +40,22 @@ def rolled_blocks(connection: sqlite3.Connection, tier: Tier, begin: int) -> tup
     damaged = 0
     for _, _, series in connection.execute(SQL["list_series"]).fetchall():
         span = (series, tier - 1, begin, begin + WINDOW_MS[tier])
-        body, lost = rolled_up(tier, begin, connection.execute(SQL["blocks"], span))
+        earlier = connection.execute(SQL["blocks"], (series, tier, begin, begin + 1)).fetchone()
+        finer = connection.execute(SQL["blocks"], span)
+        body, lost = rolled_up(tier, begin, finer, earlier and earlier[1])
         damaged += lost
         if body is not None:
             made.append((series, body))
     return made, damaged
 
 
-def keep(
-    connection: sqlite3.Connection, tier: Tier, begin: int, made: Made, damaged: int
-) -> Maintenance:
+def keep(connection: sqlite3.Connection, due: DueRoll, made: Made, damaged: int) -> Maintenance:
     """Write a rolled-up window."""
+    tier, begin = due.tier, due.begin
     rows = [(series, tier, begin, body) for series, body in made]
     connection.executemany(SQL["put_block"], rows)
     found = None if rows else _next_block(connection, Tier(tier - 1), begin + WINDOW_MS[tier])
-    widen(connection, tier, begin, rolled_until(tier, begin, found))
+    widen(connection, tier, begin, rolled_until(due, found))
     return Maintenance(rolled_blocks=len(rows), empty_windows=int(not rows), damaged_blocks=damaged)
 
 
@@ -66,6 +68,14 @@ def widen(connection: sqlite3.Connection, tier: Tier, since: int, until: int) ->
     """Extend a tier's extent by this span."""
     span = {"tier": int(tier), "since": since, "until": until}
     connection.execute(SQL["put_extent"], span)
+
+
+def shorten(connection: sqlite3.Connection, tier: Tier, now: int) -> Maintenance:
+    """Let a tier's extent end with its last window that is over; without one, remove it."""
+    asked = {"tier": int(tier), "last": now - WINDOW_MS[tier], "length": WINDOW_MS[tier]}
+    connection.execute(SQL["end_extent"], asked)
+    connection.execute(SQL["drop_extent"], asked)
+    return Maintenance(shortened_tiers=1)
 
 
 def delete(connection: sqlite3.Connection, tier: Tier, before: int) -> Maintenance:

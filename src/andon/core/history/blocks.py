@@ -1,6 +1,7 @@
 """What every store does with blocks: pack ticks, roll finer blocks up, and answer queries."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from andon.core.history.codec import (
     SeriesRow,
@@ -31,8 +32,13 @@ def packed(times: Sequence[int], values: Sequence[int], earlier: bytes | None) -
     return pack_points(ordered, [points[at] for at in ordered])
 
 
-def rolled_up(tier: Tier, begin: int, finer: Iterable[Block]) -> tuple[bytes | None, int]:
-    """One series' block of a coarser window, and how many of the finer ones cannot be read."""
+def rolled_up(
+    tier: Tier, begin: int, finer: Iterable[Block], earlier: bytes | None
+) -> tuple[bytes | None, int]:
+    """One series' block of a coarser window, and how many of the finer ones cannot be read.
+
+    Rows of an earlier block remain where the finer ones have been deleted.
+    """
     rows: list[SeriesRow] = []
     damaged = 0
     for base, body in finer:
@@ -40,6 +46,10 @@ def rolled_up(tier: Tier, begin: int, finer: Iterable[Block]) -> tuple[bytes | N
             rows += _rolled(tier, body, base - begin)
         except Invalid:
             damaged += 1
+    if earlier is not None:
+        with suppress(Invalid):
+            merged = {row.at_ms: row for row in (*unpack(earlier), *rows)}
+            rows = [merged[at] for at in sorted(merged)]
     return (pack_rows(rows) if rows else None), damaged
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import groupby, islice, pairwise
+from typing import NamedTuple
 
 from andon.core.history.codec import SeriesRow, merged
 
@@ -65,13 +66,23 @@ class StoreContents:
     """A limit of its own, such as that of memory."""
 
 
+class DueRoll(NamedTuple):
+    """A window to create, and up to when the tier below is complete."""
+
+    tier: Tier
+    begin: int
+    complete: int
+
+
 @dataclass(frozen=True, slots=True)
 class UpkeepPlan:
     """What is due now."""
 
     pack: tuple[int, ...] = ()
     """The windows whose ticks need packing."""
-    roll: tuple[tuple[Tier, int], ...] = ()
+    shorten: tuple[Tier, ...] = ()
+    """Tiers that claim to be complete up to a time to come, as the clock was once ahead."""
+    roll: tuple[DueRoll, ...] = ()
     """Windows to create from the tier below."""
     delete: tuple[tuple[Tier, int], ...] = ()
     """Tiers, and the time before which their blocks are deleted."""
@@ -85,6 +96,7 @@ class Maintenance:
 
     packed_ticks: int = 0
     packed_blocks: int = 0
+    shortened_tiers: int = 0
     rolled_blocks: int = 0
     empty_windows: int = 0
     deleted_blocks: int = 0
@@ -119,16 +131,26 @@ def plan(now: float, held: StoreContents, retention: Retention) -> UpkeepPlan:
     now_ms, extents = int(now * 1000), held.extents
     retention = squeezed(now, retention, held)
     pack = tuple(sorted(w for w in held.unpacked if w + WINDOW_MS[Tier.RAW] <= now_ms))
+    forget = now - retention.hour_seconds
+    if shorten := tuple(_ahead(now_ms, extents)):
+        return UpkeepPlan(pack, shorten, forget=forget)
     complete = min(pack, default=now_ms)
     minutes = tuple(islice(_unrolled(Tier.MINUTE, complete, extents), MOST_WINDOWS))
-    complete = min((complete, *minutes))
+    complete = min((complete, *(due.begin for due in minutes)))
     hours = tuple(islice(_unrolled(Tier.HOUR, complete, extents), MOST_WINDOWS))
-    roll = (*((Tier.MINUTE, begin) for begin in minutes), *((Tier.HOUR, begin) for begin in hours))
     expired = tuple(_expired(now_ms, extents, retention))
-    return UpkeepPlan(pack, roll, expired, now - retention.hour_seconds)
+    return UpkeepPlan(pack, (), (*minutes, *hours), expired, forget)
 
 
-def _unrolled(tier: Tier, complete_ms: int, extents: Extents) -> Iterator[int]:
+def _ahead(now_ms: int, extents: Extents) -> Iterator[Tier]:
+    """Tiers whose end has not come yet, while there is something before now to make them from."""
+    for tier in (Tier.MINUTE, Tier.HOUR):
+        below, own = extents.get(Tier(tier - 1)), extents.get(tier)
+        if below is not None and own is not None and below.since_ms < now_ms < own.until_ms:
+            yield tier
+
+
+def _unrolled(tier: Tier, complete_ms: int, extents: Extents) -> Iterator[DueRoll]:
     """Windows that this tier lacks. The tier below is complete up to a time: what is rolled up is
     not examined again."""
     below, own = extents.get(Tier(tier - 1)), extents.get(tier)
@@ -137,7 +159,7 @@ def _unrolled(tier: Tier, complete_ms: int, extents: Extents) -> Iterator[int]:
     begin = own.until_ms if own else window(tier, below.since_ms)
     begin = max(begin, window(tier, below.since_ms))
     while begin + WINDOW_MS[tier] <= complete_ms and begin < below.until_ms:
-        yield begin
+        yield DueRoll(tier, begin, complete_ms)
         begin += WINDOW_MS[tier]
 
 
@@ -159,14 +181,17 @@ def widened(extent: Extent | None, since_ms: int, until_ms: int) -> Extent:
     return Extent(min(extent.since_ms, since_ms), max(extent.until_ms, until_ms))
 
 
-def rolled_until(tier: Tier, begin: int, next_below: int | None = None) -> int:
+def rolled_until(due: DueRoll, next_below: int | None = None) -> int:
     """Up to when a tier is complete once a window of it was made.
 
     If it was empty, `next_below` is the next block of the tier below: the windows before that are
-    empty, too, and years with the clock at 1970 need not be visited one by one.
+    empty, too, and years with the clock at 1970 need not be visited one by one. A block from when
+    the clock was ahead may lie beyond what is complete.
     """
-    end = begin + WINDOW_MS[tier]
-    return end if next_below is None else max(end, window(tier, next_below))
+    end = due.begin + WINDOW_MS[due.tier]
+    if next_below is None:
+        return end
+    return max(end, window(due.tier, min(next_below, due.complete)))
 
 
 def squeezed(now: float, retention: Retention, held: StoreContents) -> Retention:

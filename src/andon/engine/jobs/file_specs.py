@@ -11,9 +11,10 @@ from andon.core.executing.order import ContainerOptions
 from andon.core.jobs.job_file import is_job_word
 from andon.core.jobs.job_file_keys import FileJob
 from andon.core.jobs.naming import meant, parse_array
-from andon.engine.jobs.begin_times import begin_at
+from andon.core.moments import parse_moment
 from andon.engine.jobs.submitting import here_spec
 from andon.errors import Invalid
+from andon.host.clock import offset
 from andon.host.folders import expanded
 from andon.model.job import JobFacts
 from andon.model.job.spec import ArrayPlace, JobSpec
@@ -91,7 +92,7 @@ def specs_of(
 
 def _begin(text: str) -> float | None:
     try:
-        return begin_at(text, time.time()) if text else None
+        return parse_moment(text, time.time(), offset(), future=True) if text else None
     except ValueError as wrong:
         raise Invalid(f"begin: {wrong}") from wrong
 

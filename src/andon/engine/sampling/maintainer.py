@@ -19,8 +19,10 @@ class Maintainer:
         due = plan(at, store.contents(), self._retention)
         for begin in due.pack[:MOST_PACKED]:
             done = done.plus(store.pack(begin))
-        for tier, begin in due.roll[:MOST_ROLLED]:
-            done = done.plus(store.roll(tier, begin))
+        for tier in due.shorten:
+            done = done.plus(store.shorten(tier, int(at * 1000)))
+        for window in due.roll[:MOST_ROLLED]:
+            done = done.plus(store.roll(window))
         for tier, before in due.delete:
             done = done.plus(store.delete(tier, before))
         done = done.plus(store.forget(due.forget))

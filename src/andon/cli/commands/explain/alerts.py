@@ -12,6 +12,7 @@ from andon.cli import alert_source
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.watch.status import NO_DEVICE, as_json_text
+from andon.cli.moments import coming_moment, moment
 from andon.cli.options import (
     DEVICE_FORMS,
     DEVICE_OPTION,
@@ -34,7 +35,7 @@ from andon.model.alert import Alert, Level
 from andon.model.alert_wire import alert_to_json, alerts_to_json
 from andon.units import human_seconds
 
-ENDED_SECONDS = "1h"
+ENDED_SINCE = "1h"
 EXIT_CODES = {None: 0, Level.INFO: 10, Level.WARNING: 11, Level.CRITICAL: 12}
 
 
@@ -100,11 +101,11 @@ class DeviceGroup(SuggestingGroup):
 @click.option("--follow", "-f", is_flag=True, help="Keep running and print changes.")
 @click.option(
     "--since",
-    type=duration,
-    default=ENDED_SECONDS,
+    type=moment,
+    default=ENDED_SINCE,
     show_default=True,
-    metavar="S",
-    help="Also show alerts resolved within this time: 10m, 7d.",
+    metavar="WHEN",
+    help="Also show alerts resolved since: 10m, yesterday.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also show which devices are in use.")
 @click.option(
@@ -139,7 +140,7 @@ def alerts(
         from andon.cli.commands.explain.alerts_follow import follow_alerts
 
         return follow_alerts(source, terminal, chosen(), as_json, everything)
-    page = replace(source.page(time.time() - since), everything=everything)
+    page = replace(source.page(since), everything=everything)
     terminal.show(_list(page, terminal, as_json))
     if by_level:
         return EXIT_CODES[page.worst]
@@ -195,6 +196,9 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
 @alerts.command(short_help="Send nothing about an alert, rule or device for a while.")
 @click.argument("what", nargs=-1, metavar="[ALERT] HOW_LONG", shell_complete=_names)
 @click.option("--for", "length", type=lasting, metavar="TIME", help="The same as HOW_LONG.")
+@click.option(
+    "--until", type=coming_moment, metavar="TIME", help="Until: 22:00, 'Mon 8:00', tomorrow."
+)
 @click.option("--rule", "-r", metavar="RULE", help="Every alert of this rule.")
 @click.option(*DEVICE_OPTION, "device", metavar="DEVICE", help="Every alert of this device.")
 @click.option("--everything", is_flag=True, help="All alerts.")
@@ -205,6 +209,7 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
 def silence(
     what: tuple[str, ...],
     length: float | None,
+    until: float | None,
     rule: str | None,
     device: str | None,
     everything: bool,
@@ -215,6 +220,12 @@ def silence(
 
     It is still shown on the board. Examples: thermal@3 2h, or --rule fan --for 1d.
     """
+    if length is not None and until is not None:
+        raise click.UsageError("--for and --until cannot be combined")
+    if until is not None:
+        length = until - time.time()
+        if length <= 0:
+            raise click.UsageError("--until is in the past")
     if not what and length is None:
         raise click.UsageError("say what and for how long: thermal@3 2h")
     alert, seconds = (what, length) if length is not None else (what[:-1], duration(what[-1]))

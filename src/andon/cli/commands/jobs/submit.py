@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,13 +44,10 @@ def retries(text: str) -> int:
 
 
 def begin_moment(text: str) -> float:
-    """`2h` from now, the next `22:30`, or a time such as 2026-11-15T03:00."""
-    from andon.engine.jobs.begin_times import begin_at
+    """The type of --begin; here, because `submit` must import little."""
+    from andon.cli.moments import coming_moment
 
-    try:
-        return begin_at(text, time.time())
-    except ValueError as exc:
-        raise click.BadParameter(str(exc)) from exc
+    return coming_moment(text)
 
 
 def checkpoint(text: str) -> "Checkpoint":
@@ -80,7 +76,10 @@ def checkpoint(text: str) -> "Checkpoint":
 @click.option("--after", multiple=True, metavar="JOB,…", help="Start when these have succeeded.")
 @click.option("--after-any", multiple=True, metavar="JOB,…", help="Start when these have ended.")
 @click.option(
-    "--begin", type=begin_moment, metavar="TIME", help="Start no earlier than: 2h, 22:30."
+    "--begin",
+    type=begin_moment,
+    metavar="TIME",
+    help="Start no earlier than: 2h, 22:30, Fri 18:00.",
 )
 @click.option("--array", metavar="0-9[%N]", help="One job per index; at most N at once.")
 @click.option("--retries", type=retries, metavar="N", help="Retry up to N times after a failure.")

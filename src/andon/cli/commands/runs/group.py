@@ -44,7 +44,7 @@ def count(text: str | int) -> int:
     commands=COMMANDS,
     invoke_without_command=True,
 )
-@click.option("--since", type=moment, metavar="WHEN", help="Only runs begun within this time: 7d.")
+@click.option("--since", type=moment, metavar="WHEN", help="Only runs begun since: 7d, yesterday.")
 @click.option("--name", metavar="NAME", help="Only runs of this name; * and ? are wildcards.")
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")
 @click.option("--group", metavar="GROUP", help="Only runs of this group.")

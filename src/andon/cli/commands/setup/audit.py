@@ -2,8 +2,8 @@
 
 import click
 
-from andon.cli.commands.watch.history import moment
 from andon.cli.commands.watch.status import as_json_text
+from andon.cli.moments import moment
 from andon.cli.options import chosen, shared
 from andon.cli.show.render import local_time
 from andon.cli.show.table import TableColumn, TableRow, draw
@@ -18,7 +18,7 @@ SCHEMA = "andon.audit/1"
 @click.command()
 @click.option(
     "--since", default="7d", type=moment, show_default=True, metavar="WHEN",
-    help="Start: 7d ago, or a time.",
+    help="Start: 7d, yesterday, 'Fri 18:00'.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print andon.audit/1: UTC seconds.")
 @shared

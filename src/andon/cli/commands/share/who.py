@@ -101,7 +101,7 @@ class WhoTold:
     show_default=True,
     type=moment,
     metavar="WHEN",
-    help="Start: 24h ago, or a time such as 2026-11-15T03:00.",
+    help="Start: 24h, yesterday, 'Fri 18:00', 2026-11-15T03:00.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print andon.who/1: bytes, joules, seconds.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one row per user and day.")

@@ -10,7 +10,7 @@ import click
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
-from andon.cli.moments import moment as moment
+from andon.cli.moments import moment
 from andon.cli.options import DEVICE_FORMS, chosen, elsewhere, shared, whole, with_devices
 from andon.cli.past_source import Past, open_past
 from andon.cli.show import history as history_text
@@ -99,7 +99,7 @@ def _whole_name(name: str, known: AbstractSet[str]) -> str:
     show_default=True,
     type=moment,
     metavar="WHEN",
-    help="Start: 24h ago, or a time such as 2026-11-15T03:00.",
+    help="Start: 24h, yesterday, 'Fri 18:00', 2026-11-15T03:00.",
 )
 @click.option(
     "--until",
@@ -107,7 +107,7 @@ def _whole_name(name: str, known: AbstractSet[str]) -> str:
     show_default=True,
     type=moment,
     metavar="WHEN",
-    help="End: 2h ago, or a time.",
+    help="End: 2h, 'today 9:00'.",
 )
 @click.option("--points", "-n", type=whole, metavar="N", help="Number of intervals.")
 @click.option("--who", is_flag=True, help="Who used the device, and when.")

@@ -53,6 +53,14 @@ ON CONFLICT (tier) DO UPDATE SET since = min(since, :since), until = max(until, 
 -- name: shorten_extent
 UPDATE extent SET since = max(since, :since) WHERE tier = :tier;
 
+-- name: end_extent
+UPDATE extent SET until =
+    coalesce((SELECT max(since) FROM block WHERE tier = :tier AND since <= :last) + :length, since)
+WHERE tier = :tier;
+
+-- name: drop_extent
+DELETE FROM extent WHERE tier = :tier AND until <= since;
+
 -- name: put_usage
 INSERT INTO use (device, pid, started, first, last, user, name, peak_memory_bytes)
 VALUES (:device, :pid, :started, :first, :last, :user, :name, :peak)

@@ -1,0 +1,187 @@
+"""Times as people write them, as UTC seconds: `22:00`, `yesterday`, `Fri 18:00`, `2 days ago`."""
+
+import re
+from calendar import monthrange
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import date, datetime, time, timedelta
+from typing import NamedTuple
+
+from andon.units import has_unit, parse_seconds
+
+Offset = Callable[[float], float]
+"""The UTC offset of local time at an instant, in seconds."""
+
+FORMS = (
+    (("90m", "1h30m", "7d"), "that long ago; for a time to come, that long from now"),
+    (("2 days ago", "in 2h"), "the same, whichever is asked for"),
+    (("22:00", "10pm", "noon", "midnight"), "the last one; for a time to come, the next one"),
+    (("now", "today", "yesterday", "tomorrow"), "now, and the beginning of a day"),
+    (("today 9:00", "yesterday 10:30pm"), "a day and a time of day"),
+    (("last night",), "yesterday 18:00"),
+    (("Fri", "Fri 18:00"), "the last one; for a time to come, the next one"),
+    (("last Fri 18:00", "next Mon"), "before today, after today"),
+    (("15 Nov", "15 Nov 03:00", "15 Nov 2026 03:00"), "without a year as with a day of the week"),
+    (("2026-11-15", "2026-11-15T03:00", "2026-11-15 03:00:00"), "local time"),
+    (("2026-11-15T03:00Z", "2026-11-15T03:00+01:00"), "with its own zone"),
+    (("1794711600", "@1794711600"), "UTC seconds since 1970, as JSON has them"),
+)
+"""Every form by examples, and what it means; the docs have the same list."""
+
+LONGEST = 60  # characters
+FURTHEST = 32_503_680_000.0  # the year 3000
+NIGHTFALL = time(18)
+_EPOCH = datetime(1970, 1, 1)
+_SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
+_CLOCK = re.compile(r"(?<!\S)(\d\d?)(?=:| ?[ap]m)(?::(\d\d)(?::(\d\d))?)? ?([ap]m)?(?!\S)")
+_STAMP = re.compile(r"(@?)(\d{1,12}(?:\.\d{1,9})?)")
+_WEEKDAY = re.compile(r"(?:(last|next) )?([a-z]+)")
+_DATE = re.compile(r"(?:(\d\d?) ([a-z]+)|([a-z]+) (\d\d?))(?: (\d{4}))?")
+_CLOCKS = {"noon": time(12), "midnight": time(0)}
+_DAYS = {"today": 0, "yesterday": -1, "tomorrow": 1}
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
+)  # fmt: skip
+
+
+class _Days(NamedTuple):
+    """The days that a text may mean, and which of them it does mean."""
+
+    days: Sequence[date]
+    recurs: bool = False
+    """The last one, or the next one, at the time of day."""
+    dated: bool = False
+    """It means the same day whenever it is read."""
+
+
+def parse_moment(text: str, now: float, offset: Offset, future: bool = False) -> float:
+    """The instant that a text names, in local time; ValueError if it names none.
+
+    What recurs (`22:00`, `Fri`) is the last one, or with `future` the next one. A time that the
+    clocks skip in spring is as much later, one that they repeat in autumn the first of both.
+    """
+    shown, examples = repr(text[:40]), f"use {_examples(future)}"
+    words = " ".join(re.sub(r",|(?<!\S)(?:at|on)(?!\S)", " ", text.lower()).split())
+    if len(text) > LONGEST or not text.isascii():
+        raise ValueError(f"{shown} is not a time: {examples}")
+    with suppress(ValueError, OverflowError):
+        found = _stamp(words)
+        if found is not None and 0 <= found <= FURTHEST:
+            return found
+    if not has_unit(words) and len(words) < 8:
+        raise ValueError(f"{shown} has no unit: use {words[:40]}h, or a time")
+    found = None
+    with suppress(ValueError, OverflowError):
+        found, dated = _spoken(words, now, offset, future)
+        if 0 <= found <= FURTHEST and (found >= now or dated or not future):
+            return found
+    fault = "is not a time" if found is None or found >= now else "is in the past"
+    raise ValueError(f"{shown} {fault}: {examples}")
+
+
+def _examples(future: bool) -> str:
+    past = "2h, 22:00, yesterday, 'last night', 'today 9:00', 'Fri 18:00', '2 days ago'"
+    coming = "2h, 22:30, 'tomorrow 8:00', 'Fri 18:00'"
+    return f"{coming if future else past} or 2026-11-15T03:00"
+
+
+def _stamp(words: str) -> float | None:
+    """UTC seconds, or a date and time with its zone."""
+    if match := _STAMP.fullmatch(words):
+        return float(match[2]) if match[1] or float(match[2]) >= 1e9 else None
+    found = datetime.fromisoformat(words.upper())
+    return None if found.tzinfo is None else found.timestamp()
+
+
+def _spoken(words: str, now: float, offset: Offset, future: bool) -> tuple[float, bool]:
+    """The instant, and whether it would be the same if it were read at another time."""
+    if words == "now":
+        return now, False
+    with suppress(ValueError):
+        return now + _seconds_ahead(words, future), False
+    with suppress(ValueError):
+        wall = datetime.fromisoformat(words.upper()).replace(tzinfo=None)
+        return _instants(wall, offset)[0], True
+    clock, rest = _clock(words)
+    today = (_EPOCH + timedelta(seconds=now + offset(now))).date()
+    if words == "last night":
+        clock, rest = NIGHTFALL, "yesterday"
+    found = _days(rest, today, future) if rest or clock is None else _Days(_around(today, 2), True)
+    there = [
+        at for day in found.days for at in _instants(datetime.combine(day, clock or time()), offset)
+    ]
+    if not found.recurs:
+        return there[0], found.dated
+    if future:
+        return min(at for at in there if at > now), False
+    return max(at for at in there if at <= now), False
+
+
+def _seconds_ahead(words: str, future: bool) -> float:
+    """How far a duration is from now: negative if it is over. ValueError if it is none."""
+    before, after = words.endswith(" ago"), words.startswith("in ")
+    seconds = parse_seconds(re.sub(r"^an? ", "1 ", words.removeprefix("in ").removesuffix(" ago")))
+    if before and after:
+        raise ValueError("both past and to come")
+    return seconds if after or (future and not before) else -seconds
+
+
+def _clock(words: str) -> tuple[time | None, str]:
+    """The time of day in a text, if it has one, and the rest of it."""
+    for name, clock in _CLOCKS.items():
+        if name in words.split():
+            return clock, " ".join(word for word in words.split() if word != name)
+    match = _CLOCK.search(words)
+    if match is None:
+        return None, words
+    hour, minute, second = (int(part or 0) for part in match.groups()[:3])
+    if match[4]:
+        if not 1 <= hour <= 12:
+            raise ValueError("no such hour")
+        hour = hour % 12 + (12 if match[4] == "pm" else 0)
+    rest = f"{words[: match.start()]} {words[match.end() :]}"
+    return time(hour, minute, second), " ".join(rest.split())
+
+
+def _days(words: str, today: date, future: bool) -> _Days:
+    if words in _DAYS:
+        return _Days([today + _DAYS[words] * _DAY])
+    if match := _WEEKDAY.fullmatch(words):
+        number = _number(match[2], _WEEKDAYS)
+        days = [day for day in _around(today, 8) if day.weekday() == number]
+        if match[1] == "last":
+            return _Days([day for day in days if day < today][-1:])
+        if match[1] == "next":
+            return _Days([day for day in days if day > today][:1])
+        return _Days(days, recurs=True)
+    if match := _DATE.fullmatch(words):
+        month, day = _number(match[2] or match[3], _MONTHS) + 1, int(match[1] or match[4])
+        if match[5]:
+            return _Days([date(int(match[5]), month, day)], dated=True)
+        years = range(today.year - 8, today.year + 9)
+        there = [date(y, month, day) for y in years if day <= monthrange(y, month)[1]]
+        return _Days(there, recurs=True)
+    return _Days([date.fromisoformat(words)], dated=True)
+
+
+def _around(today: date, days: int) -> list[date]:
+    return [today + place * _DAY for place in range(-days, days + 1)]
+
+
+def _number(word: str, names: Sequence[str]) -> int:
+    """The place of a name that a word of three letters or more begins; ValueError if none."""
+    if len(word) < 3:
+        raise ValueError("not a name")
+    return [name.startswith(word) for name in names].index(True)
+
+
+def _instants(wall: datetime, offset: Offset) -> list[float]:
+    """When local clocks show this: once, twice, or, where they skip it, as much later."""
+    flat = (wall - _EPOCH) / _SECOND
+    offsets = (offset(flat - 86_400), offset(flat + 86_400))
+    return sorted({flat - ahead for ahead in offsets if offset(flat - ahead) == ahead}) or [
+        flat - offsets[0]
+    ]
