@@ -6,6 +6,7 @@ from andon.app.jobs import Queue
 from andon.engine.jobs.folder import JobsFolder
 from andon.model.job import JobSpec
 from andon.model.work import DeviceRequest
+from andon.web.folder_jobs import FolderJobs
 from andon.web.server_jobs import ServerJobs
 
 AT = 1_790_000_000.0
@@ -17,10 +18,8 @@ def one_job(folder: Path) -> ServerJobs:
     if not (folder / "1").exists():
         JobsFolder(folder).submit([JobSpec(0, "train", ("true",), "/", DeviceRequest(), AT)])
     return ServerJobs(
-        lambda: Queue(JobsFolder(folder)),
-        "root",
+        FolderJobs(lambda: Queue(JobsFolder(folder)), "root", lambda: None),
         lambda: None,
         lambda: "a server run by root accepts no jobs",
         lambda document: [],
-        lambda: None,
     )

@@ -79,7 +79,7 @@ def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
     one = details(sight, facts, sample(1), last, command=SECRET, params={"key": SECRET})
     for shows in (entry, one):
         assert (bool(shows.message), bool(shows.last_values)) == (shown, shown)
-    said = json.dumps([to_json(v) for v in (entry, one, *marks_of(begin(), sight, items))])
+    said = json.dumps([to_json(v) for v in (entry, one, *marks_of(begin(), sight.shows("ada"), items))])
     assert (SECRET in said) is shown
     assert (entry.hidden is None) is shown
     assert one.downloadable is shown
@@ -256,7 +256,7 @@ def test_what_happened_is_in_order_and_a_failure_is_one() -> None:
         RunAlert(BEGAN + 4, "thermal", "critical", "firing", "GPU 0 is hot"),
         RunEvent(BEGAN - 1, "epoch"),
     ]
-    marks = marks_of(begin(), ADA, lines)
+    marks = marks_of(begin(), True, lines)
     assert [(m.at, m.kind, m.title) for m in marks] == [
         (0.0, "event", "epoch"), (4.0, "alert", "GPU 0 is hot"), (5.0, "item", "item 3 failed"),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from andon.core.runs.matching import RunQuery
 from andon.engine.records.finder import RunFinder
 from andon.errors import Conflict, Gone, Invalid
-from andon.host.kin import here, started_ticks
+from andon.host.kin import here, started_ticks, user_name
 from andon.host.run_life import FRESH_SECONDS, is_alive
 from andon.host.system import node_name
 from andon.model.run import RunBegin, RunState
@@ -53,6 +53,18 @@ def test_records_of_the_folder_are_found_by_themselves(finder: RunFinder, folder
     assert (row.id, row.state, row.path) == (
         "kqzvmtra", RunState.SUCCEEDED, str(folder / "a.jsonl"),
     )  # fmt: skip
+
+
+def test_the_user_of_a_run_is_the_owner_of_its_file_whatever_the_record_says(
+    finder: RunFinder, folder: Path, tmp_path: Path
+) -> None:
+    owner = user_name(os.getuid())
+    write_record(folder / "a.jsonl", begin(user="mallory"), end())
+    added = write_record(tmp_path / "b.jsonl", begin(id="bqzvmtra", user="root2"), end())
+    finder.refresh()
+    finder.add([added])
+    assert {row.user for row in finder.index.find(RunQuery())} == {owner}
+    assert finder.at(added).user == owner
 
 
 def test_a_foreign_or_empty_file_does_not_hide_the_others(finder: RunFinder, folder: Path) -> None:

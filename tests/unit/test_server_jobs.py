@@ -12,7 +12,8 @@ from andon.engine.jobs.folder import CLAIM, JobsFolder
 from andon.model.job import AttemptClaim, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest
-from andon.web.server_jobs import LOG_BYTES, ServerJobs
+from andon.web.folder_jobs import LOG_BYTES, FolderJobs
+from andon.web.server_jobs import ServerJobs
 
 SPEC = JobSpec(0, "x", ("true",), "/", DeviceRequest(), 1_790_000_000.0)
 
@@ -22,12 +23,11 @@ class Served:
 
     def __init__(self, path: Path) -> None:
         self.folder = JobsFolder(path)
-        self.jobs = ServerJobs(
-            lambda: Queue(self.folder), "", lambda: None, lambda: None, self.submit, lambda: None
-        )
+        own = FolderJobs(lambda: Queue(self.folder), "", lambda: None)
+        self.jobs = ServerJobs(own, lambda: None, lambda: None, self.submit)
 
     def submit(self, document: dict[str, Any]) -> Sequence[int]:
-        self.jobs.views()  # another request, meanwhile
+        self.jobs.listed(ALL_SEEING)  # another request, meanwhile
         return [self.folder.submit([SPEC])[0].number]
 
 
@@ -38,7 +38,7 @@ def served(tmp_path: Path) -> Served:
 
 def test_a_job_is_listed_as_soon_as_it_is_submitted(served: Served) -> None:
     numbers = served.jobs.submit({})
-    assert [view.number for view in served.jobs.views()[0]] == list(numbers) == [1]
+    assert [view.number for view in served.jobs.listed(ALL_SEEING).views] == list(numbers) == [1]
 
 
 def begun(served: Served) -> Path:

@@ -1,8 +1,8 @@
-"""The jobs that a server shows and, where the settings allow it, accepts: those of its own user."""
+"""The jobs that a server shows and, where the settings allow it, accepts from its own user."""
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from andon.app.jobs import Queue, refuse_too_many, same_as, submit, wake
@@ -12,28 +12,34 @@ from andon.host.folders import home_folder
 if TYPE_CHECKING:
     from andon.engine.jobs.dispatcher_guard import DispatcherGuard
     from andon.engine.sampling.sampler import Sampler
-    from andon.engine.sharing.remote_leases import RemoteLeases
     from andon.model.job import JobFacts
+    from andon.model.lease_list import LeaseList
     from andon.web.server_jobs import ServerJobs
+    from andon.web.user_files import SharedFiles
 
 REQUEST = "the request"
 
 
 def open_server_jobs(
-    settings: Settings, user: str, remote_leases: "RemoteLeases | None", *, encrypted: bool
+    settings: Settings,
+    user: str,
+    book: "Callable[[], LeaseList | None]",
+    users: "SharedFiles | None",
+    *,
+    encrypted: bool,
 ) -> "ServerJobs | None":
     """None where there is no queue: for a recording, or on a system without locks."""
     if settings.replay or sys.platform == "win32":
         return None
+    from andon.web.folder_jobs import FolderJobs
     from andon.web.server_jobs import ServerJobs
 
     return ServerJobs(
-        Queue,
-        user,
-        lambda: None if remote_leases is None else remote_leases.listed(),
+        FolderJobs(Queue, user, wake),
+        book,
         lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
         submit_document,
-        wake,
+        users,
     )
 
 

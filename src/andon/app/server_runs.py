@@ -12,9 +12,12 @@ from andon.model.run import RunRow
 if TYPE_CHECKING:
     from andon.engine.records.finder import RunFinder
     from andon.web.server_runs import FoundRuns, ServerRuns
+    from andon.web.user_files import SharedFiles
 
 
-def open_server_runs(user: str) -> tuple["ServerRuns", Callable[[], None]]:
+def open_server_runs(
+    user: str, users: "SharedFiles | None" = None
+) -> tuple["ServerRuns", Callable[[], None]]:
     """The runs, and how to close them."""
     from andon.web.server_runs import ServerRuns
 
@@ -23,7 +26,7 @@ def open_server_runs(user: str) -> tuple["ServerRuns", Callable[[], None]]:
         f"The runs of {user}, who runs this server, and the records of others that {user} added "
         "(andon runs add) and can read"
     )
-    return ServerRuns(IndexLook(finder, user), whose), finder.index.close
+    return ServerRuns(IndexLook(finder, user), whose, users=users), finder.index.close
 
 
 class IndexLook:

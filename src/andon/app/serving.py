@@ -12,6 +12,7 @@ from andon.app.history import open_recorder, store_kind
 from andon.app.sampler import open_sampler
 from andon.app.server_jobs import open_dispatcher_guard, open_server_jobs
 from andon.app.server_runs import open_server_runs
+from andon.app.shared_files import open_shared_files
 from andon.app.sharing import (
     open_availability,
     open_lease_tracker,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.engine.sharing.remote_leases import RemoteLeases
     from andon.exporter.spreads import ServerCounts
+    from andon.model.lease_list import LeaseList
     from andon.web.routes.api import AppState
     from andon.web.server_jobs import ServerJobs
     from andon.web.server_runs import ServerRuns
@@ -90,12 +92,20 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
             stack.callback(remote_leases.close)
         here = server_file.local_url(url, address)
         sign_in = stack.enter_context(local_sign_in(keys, here, port, settings.server_sign_in))
-        runs, close_runs = open_server_runs(keys.owner.user or "this user")
+
+        def book() -> "LeaseList | None":
+            return None if remote_leases is None else remote_leases.listed()
+
+        users = open_shared_files(keys.signed_in, book)
+        if users is not None:
+            stack.callback(users.close)
+        runs, close_runs = open_server_runs(keys.owner.user or "this user", users)
         stack.callback(close_runs)
         jobs = open_server_jobs(
             settings,
             keys.owner.user or "this user",
-            remote_leases,
+            book,
+            users,
             encrypted=loopback or place.certificate is not None,
         )
         placed = PlacedFeed(sampler, feed)

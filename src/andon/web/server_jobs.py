@@ -1,117 +1,120 @@
-"""The jobs that a server shows: its own user's, in full for those who may see them."""
+"""The jobs that a server shows: its own user's, and where root runs it each user's to that user."""
 
-import os
-import threading
 import time
-from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
-from andon.core.access.roles import Sight
-from andon.errors import AndonError, Denied, Gone, Unavailable
-from andon.host.private_files import open_regular
+from andon.core.access.roles import Identity, Sight, sight_of
+from andon.core.sharing.queue_reasons import queue_reasons
+from andon.errors import AndonError, Denied, Gone
 from andon.model.job import JobState, JobView
 from andon.model.lease_list import LeaseList
-from andon.web.answers.job_schemas import JobCounts, JobLog, JobPage, OthersWaiting
+from andon.web.answers.job_schemas import (
+    JobCounts,
+    JobDone,
+    JobLog,
+    JobPage,
+    PageScope,
+    QueuePlace,
+)
 from andon.web.answers.runs import HIDDEN_NAME
+from andon.web.folder_jobs import WAITS, FolderJobs
+from andon.web.user_files import SharedFiles, UserFiles
 
-if TYPE_CHECKING:
-    from andon.app.jobs import Queue
-
-FRESH_SECONDS = 0.5
-"""Requests within this time share one reading of the folder."""
 MOST_LISTED = 1000
-LOG_BYTES = 64 * 1024
-WAITS = (JobState.WAITING, JobState.HELD, JobState.LATER)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedJobs:
+    """What one caller sees: the jobs, the oldest first, and what is missing."""
+
+    views: Sequence[JobView]
+    paused: bool
+    scope: PageScope
+    note: str | None = None
 
 
 class ServerJobs:
     """Every call may block: callers use a thread of their own. `why_not` says why none may be
-    submitted over the network, or returns None."""
+    submitted over the network, or returns None. `users` is there where root runs the server."""
 
     def __init__(
         self,
-        open_queue: "Callable[[], Queue]",
-        user: str,
+        own: FolderJobs,
         book: Callable[[], LeaseList | None],
         why_not: Callable[[], str | None],
         submit: "Callable[[dict[str, Any]], Sequence[int]]",
-        wake: Callable[[], None],
+        users: SharedFiles | None = None,
     ) -> None:
-        self._open, self.user, self._book = open_queue, user, book
-        self._why_not, self._submit, self._wake = why_not, submit, wake
-        self._queue: Queue | None = None
-        self._read = 0.0
-        self._lock = threading.Lock()
+        self._own, self.user, self._book = own, own.user, book
+        self._why_not, self._submit, self._users = why_not, submit, users
 
-    def views(self) -> tuple[list[JobView], bool]:
-        """All jobs, and whether the queue is paused; nothing is read twice within a moment."""
-        with self._lock:
-            queue = self._fresh()
-            return queue.views(), queue.paused
+    def listed(self, sight: Sight, user: str = "") -> ListedJobs:
+        """A user sees their own, an owner everyone's, and anyone else the server's user's."""
+        files = self._files(sight, user)
+        if files is not None or not sight.everything or self._users is None or user:
+            found = (files or self._own).jobs()
+            scope = PageScope.OWN if files is not None else PageScope.SERVER
+            return ListedJobs(found.views, found.paused, scope)
+        found, notes = self._own.jobs(), list[str]()
+        views = list(found.views)
+        for one in self._users.known():
+            try:
+                views += one.jobs().views
+            except AndonError as error:
+                notes.append(error.reason)
+        views.sort(key=lambda view: (view.submitted_at, view.user, view.number))
+        return ListedJobs(views, found.paused, PageScope.EVERYONE, "; ".join(notes) or None)
 
-    def page(self, sight: Sight, state: str = "", limit: int = 100) -> JobPage:
-        views, paused = self.views()
-        whole = sight.shows(self.user)
-        wanted = [one for one in reversed(views) if _is_wanted(one, state)]
+    def page(self, sight: Sight, state: str = "", limit: int = 100, user: str = "") -> JobPage:
+        found = self.listed(sight, user)
+        wanted = [one for one in reversed(found.views) if _is_wanted(one, state)]
+        notes = [] if found.note is None else [found.note]
+        if len(wanted) > limit:
+            notes.append(f"{len(wanted):,} jobs; {limit:,} are shown")
+        whose = sight.user if found.scope is PageScope.OWN else self.user
         return JobPage(
             at=time.time(),
-            user=self.user,
-            whole=whole,
-            paused=paused,
+            user=user or whose or self.user,
+            scope=found.scope,
+            shared=self._users is not None,
+            whole=found.scope is not PageScope.SERVER or sight.shows(self.user),
+            paused=found.paused,
             may_submit=self._why_not() is None,
-            counts=counts_of(views),
+            counts=counts_of(found.views),
             jobs=tuple(shown_to(sight, one) for one in wanted[:limit]),
-            others=self._others(),
-            note=None if len(wanted) <= limit else f"{len(wanted):,} jobs; {limit:,} are shown",
+            queue=self._queue(),
+            note="; ".join(notes) or None,
         )
 
-    def details(self, sight: Sight, number: int) -> JobView:
-        with self._lock:
-            queue = self._fresh()
-            if number not in queue.jobs:
-                raise _gone(number)
-            view = queue.view(number) if sight.shows(self.user) else queue.views([number])[0]
-        return shown_to(sight, view)
+    def details(self, sight: Sight, number: int, user: str = "") -> JobView:
+        return shown_to(sight, (self._files(sight, user) or self._own).job(number))
 
-    def log(self, sight: Sight, number: int, attempt: int | None, start: int | None) -> JobLog:
+    def log(
+        self, sight: Sight, number: int, attempt: int | None, start: int | None, user: str = ""
+    ) -> JobLog:
         """The last part of the output, or what came after `start`."""
-        if not sight.shows(self.user):
+        files = self._files(sight, user) or self._own
+        if not sight.shows(files.user):
             raise Denied(
-                f"the output of a job is for {self.user} alone", hint="sign in: andon open"
+                f"the output of a job is for {files.user} alone", hint="sign in: andon open"
             )
-        with self._lock:
-            queue = self._fresh()
-            facts = queue.jobs.get(number)
-            if facts is None:
-                raise _gone(number)
-            state = queue.standings[number].state
-            begun = [one.number for one in facts.attempts]
-            path = None
-            if begun:
-                attempt = begun[-1] if attempt is None else attempt
-                if attempt not in begun:
-                    raise Gone(f"job {number} has no attempt {attempt}", hint=f"{len(begun)} began")
-                path = queue.folder.output(number, attempt)
-        if path is None:
-            return JobLog(number, None, 0, 0, "", state.is_settled)
-        begin, text, end = _tail(str(path), start)
-        over = state is not JobState.RUNNING or attempt != begun[-1]
-        return JobLog(number, attempt, begin, end, text, over)
+        return files.log(number, attempt, start)
 
-    def cancel(self, number: int) -> str:
-        from andon.engine.jobs.acts import cancel
+    def act(self, who: Identity, number: int, act: str, user: str = "") -> JobDone:
+        """Cancel, retry, requeue or move; of another user's jobs none, whoever asks."""
+        files = self._files(sight_of(who), user)
+        if files is not None and files.user != who.user:
+            raise Denied(
+                f"a server changes the jobs of {files.user} only for {files.user}",
+                hint="what runs ends with its lease: andon release ID",
+            )
+        return (files or self._own).act(number, act)
 
-        with self._lock:
-            queue = self._fresh(again=True)
-            facts = queue.jobs.get(number)
-            if facts is None:
-                raise _gone(number)
-            outcome = cancel(queue.folder, facts, queue.standings[number])
-            self._read = 0.0
-        self._wake()
-        return outcome.value
+    def whose(self, who: Identity, user: str = "") -> str:
+        """The user whose job is meant by a number alone."""
+        return user or (self._files(sight_of(who), "") or self._own).user
 
     def submit(self, document: dict[str, Any]) -> Sequence[int]:
         """Queue what a job file's document describes; Denied unless the settings allow it."""
@@ -119,35 +122,38 @@ class ServerJobs:
         if why is not None:
             raise Denied(why, hint="in a terminal: andon submit -- COMMAND")
         numbers = self._submit(document)
-        with self._lock:
-            self._read = 0.0
+        self._own.forget()
         return numbers
 
-    def _fresh(self, again: bool = False) -> "Queue":
-        try:
-            if self._queue is None:
-                self._queue = self._open()
-                if any(one.state in WAITS for one in self._queue.standings.values()):
-                    self._wake()
-            elif again or time.monotonic() - self._read >= FRESH_SECONDS:
-                self._queue.refresh()
-            else:
-                return self._queue
-        except OSError as exc:
-            reason = f"the jobs cannot be read: {exc.strerror}"
-            raise Unavailable(reason, hint="check the state folder: andon doctor") from exc
-        self._read = time.monotonic()
-        return self._queue
+    def _files(self, sight: Sight, user: str) -> UserFiles | None:
+        """Whose files are meant; None for those of the server's own user."""
+        if not user:
+            own = sight.uid is not None and self._users is not None and not sight.everything
+            return self._users.of(sight.uid) if own and self._users and sight.uid else None
+        if user == self.user:
+            return None
+        if not sight.everything and user != sight.user:
+            raise Denied(f"the jobs of {user[:60]} are for {user[:60]} and root", hint="andon jobs")
+        found = None if self._users is None else self._users.named(user)
+        if found is None:
+            raise Gone(
+                f"no jobs of {user[:60]} are known here",
+                hint="a server of root knows those who signed in, hold or wait for GPUs",
+            )
+        return found
 
-    def _others(self) -> tuple[OthersWaiting, ...]:
+    def _queue(self) -> tuple[QueuePlace, ...]:
         try:
             found = self._book()
         except AndonError:
             return ()
+        if found is None:
+            return ()
         return tuple(
-            OthersWaiting(row.user, row.position, row.gpus, row.since, row.jobs_behind)
-            for row in (() if found is None else found.waiting)
-            if row.jobs_behind is not None and row.user != self.user
+            QueuePlace(
+                row.position, row.user, row.gpus, row.memory_bytes, row.since, row.jobs_behind, why
+            )
+            for row, why in zip(found.waiting, queue_reasons(found), strict=True)
         )
 
 
@@ -171,28 +177,3 @@ def _is_wanted(view: JobView, state: str) -> bool:
     if state == "active":
         return not view.state.is_settled
     return not state or view.state.value == state
-
-
-def _tail(path: str, start: int | None) -> tuple[int, str, int]:
-    """Where the text begins, the text, where it ends; whole lines where it is cut. A character of
-    which only the first bytes are there comes with the next part."""
-    try:
-        descriptor = open_regular(path)
-    except OSError:
-        return 0, "", 0
-    with os.fdopen(descriptor, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        begin = max(0, size - LOG_BYTES) if start is None or start > size else start
-        begin = max(begin, size - LOG_BYTES)
-        file.seek(begin)
-        content = file.read(LOG_BYTES)
-    if begin and begin != start and b"\n" in content:
-        cut = content.index(b"\n") + 1
-        begin, content = begin + cut, content[cut:]
-    decoder = getincrementaldecoder("utf-8")("replace")
-    text = decoder.decode(content)
-    return begin, text, begin + len(content) - len(decoder.getstate()[0])
-
-
-def _gone(number: int) -> Gone:
-    return Gone(f"there is no job {number}", hint="to list them: andon jobs --all")

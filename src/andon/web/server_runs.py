@@ -1,17 +1,22 @@
-"""The server's runs: the rows of the index, and the records that clients have open."""
+"""The server's runs: the rows of the index, and the records that clients have open.
+
+Where root runs the server, the runs of each user come from that user's reader.
+"""
 
 import os
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from andon.core.access.roles import Sight
 from andon.core.runs.fold import row_of
 from andon.core.runs.matching import RunQuery
-from andon.errors import Conflict, Denied, Gone
+from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.model.run import RunLine, RunRow, RunSample, RunState
+from andon.web.answers.job_schemas import PageScope
 from andon.web.answers.run_details import (
     MOST_MARKS,
     columns_between,
@@ -29,7 +34,9 @@ from andon.web.run_records import (
     name_of,
     opened,
 )
+from andon.web.user_files import SharedFiles, UserFiles, UserRecord
 
+T = TypeVar("T")
 FRESH_SECONDS = 1.0
 """Requests within this time share one reading of the index."""
 NOT_ALL = "the record is too long: only what happened in its first part is shown"
@@ -47,7 +54,7 @@ class FoundRuns:
 class Download:
     """A record to be sent."""
 
-    file: BinaryIO
+    file: BinaryIO | UserRecord
     size: int
     name: str
 
@@ -70,9 +77,10 @@ class ServerRuns:
         whose: str,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        users: SharedFiles | None = None,
     ) -> None:
         """`rows` brings the index up to date; requests within a second share what it found."""
-        self._read_rows, self._whose = rows, whose
+        self._read_rows, self._whose, self._users = rows, whose, users
         self._clock, self._monotonic = clock, monotonic
         self._records = RunRecords()
         self._lock = threading.Lock()
@@ -81,13 +89,44 @@ class ServerRuns:
         self._looked = float("-inf")
 
     def page(self, sight: Sight, query: RunQuery, search: str) -> RunPage:
-        rows = list(self.rows().values())
-        left = self._found.left if self._found else 0
-        note = f"{left} records have not been read yet" if left else None
-        return page_of(sight, rows, query, search, self._clock(), self._whose, note)
+        seen = self.seen(sight)
+        left = self._found.left if self._found and seen.scope is not PageScope.OWN else 0
+        notes = [*seen.notes, *([f"{left} records have not been read yet"] if left else ())]
+        page = page_of(
+            sight, [row for row, _ in seen.rows.values()], query, search, self._clock(),
+            self._whose_in(sight, seen.scope), "; ".join(notes) or None,
+        )  # fmt: skip
+        return replace(page, scope=seen.scope, shared=self._users is not None)
+
+    def _whose_in(self, sight: Sight, scope: PageScope) -> str:
+        if scope is PageScope.OWN:
+            return f"The runs of {sight.user} on this machine"
+        if scope is PageScope.EVERYONE:
+            return "The runs of everyone who signed in here, or holds or waits for GPUs"
+        return self._whose
+
+    def seen(self, sight: Sight, afresh: bool = False) -> "SeenRuns":
+        """A user sees their own, an owner everyone's, and anyone else those of the server."""
+        if self._users is not None and not sight.everything and sight.uid is not None:
+            files = self._users.of(sight.uid)
+            if files is not None:
+                rows = {row.id: (row, files) for row in files.runs()}
+                return SeenRuns(rows, PageScope.OWN)
+        own = {name: (row, None) for name, row in self.rows(afresh).items()}
+        if self._users is None or not sight.everything:
+            return SeenRuns(own, PageScope.SERVER)
+        found, notes = dict[str, tuple[RunRow, UserFiles | None]](), list[str]()
+        for files in self._users.known():
+            try:
+                found |= {row.id: (row, files) for row in files.runs() if row.id not in found}
+            except AndonError as error:
+                notes.append(error.reason)
+        return SeenRuns({**found, **own}, PageScope.EVERYONE, tuple(notes))
 
     def details(self, sight: Sight, run: str) -> RunDetails:
-        row = self.find(run)
+        row, files = self.find(run, sight)
+        if files is not None:
+            return files.run(row.id)
         record = self._records.of(row.id, row.path)
         with record.lock:
             record.refresh()
@@ -98,28 +137,43 @@ class ServerRuns:
             )  # fmt: skip
 
     def marks(self, sight: Sight, run: str) -> RunMarks:
-        row = self.find(run)
+        row, files = self.find(run, sight)
+        if files is not None:
+            return files.marks(row.id)
         record = self._records.of(row.id, row.path)
         with record.lock:
             record.refresh(0.0)
             begin = record.begin
         lines, whole = happenings(row.path, row.id)
-        found = marks_of(begin, sight, lines)
+        found = marks_of(begin, sight.shows(row.user), lines)
         omitted = max(0, len(found) - MOST_MARKS)
         return RunMarks(row.id, found[omitted:], omitted, None if whole else NOT_ALL)
 
     def download(self, sight: Sight, run: str) -> Download:
         """The record has command, folders and output: only for those who may see them."""
-        row = self.find(run)
+        row, files = self.find(run, sight)
+        if files is not None:
+            return Download(*files.record(row.id))
         if not sight.shows(row.user):
             whose = row.user or "an unknown user"
             raise Denied(f"the record of {row.id} is for {whose}", hint="sign in: andon open")
         file = opened(row.path, row.id)
         return Download(file, os.fstat(file.fileno()).st_size, name_of(row.path))
 
-    def news(self, run: str, sights: Collection[Sight]) -> RunNews:
-        """What is new in a record since this was last asked, as each of them sees it."""
-        row = self.find(run)
+    def news(self, run: str, sights: Collection[Sight]) -> list[RunNews]:
+        """What is new in a record since this was last asked, as each of them sees it; one for each
+        user who has a run of this name."""
+        by_owner: dict[UserFiles | None, tuple[RunRow, list[Sight]]] = {}
+        for sight in sights:
+            with suppress(AndonError):  # it was removed, or is another's: the page says so
+                row, files = self.find(run, sight)
+                by_owner.setdefault(files, (row, []))[1].append(sight)
+        return [
+            self._news(row, seeing) if files is None else news_of(files, row.id, seeing)
+            for files, (row, seeing) in by_owner.items()
+        ]
+
+    def _news(self, row: RunRow, sights: Collection[Sight]) -> RunNews:
         record = self._records.of(row.id, row.path)
         with record.lock:
             record.refresh(keeping=True)
@@ -128,9 +182,9 @@ class ServerRuns:
             updates = {s: update_of(s, row, record, before, lines, now) for s in sights}
             return RunNews(row.state, record.read_bytes, updates)
 
-    def find(self, run: str) -> RunRow:
-        """By its id, or the beginning of one."""
-        found = named(self.rows(), run) or named(self.rows(afresh=True), run)
+    def find(self, run: str, sight: Sight) -> tuple[RunRow, UserFiles | None]:
+        """By its id, or the beginning of one; and whose files it is in, if not the server's."""
+        found = named(self.seen(sight).rows, run) or named(self.seen(sight, True).rows, run)
         if len(found) > 1:
             raise Conflict(f"{len(found)} runs begin with {run!r}", hint="give more of the id")
         if not found:
@@ -149,7 +203,21 @@ class ServerRuns:
             return self._rows
 
 
-def named(rows: Mapping[str, RunRow], run: str) -> list[RunRow]:
+@dataclass(frozen=True, slots=True)
+class SeenRuns:
+    """The runs that one caller sees, by id, each with the files it is in."""
+
+    rows: Mapping[str, tuple[RunRow, UserFiles | None]]
+    scope: PageScope
+    notes: tuple[str, ...] = ()
+
+
+def news_of(files: UserFiles, run: str, sights: Collection[Sight]) -> RunNews:
+    update = files.news(run)
+    return RunNews(update.state, update.read.bytes, dict.fromkeys(sights, update))
+
+
+def named(rows: Mapping[str, T], run: str) -> list[T]:
     """The run with this id, else those whose id begins so."""
     if run in rows:
         return [rows[run]]
@@ -165,7 +233,7 @@ def current(row: RunRow, record: RunRecord) -> RunRow:
     if row.state is not RunState.RUNNING:
         return row
     known = row_of(record.begin, fold, row.path, alive=False)
-    return replace(known, tags=row.tags, note=row.note)
+    return replace(known, user=row.user, tags=row.tags, note=row.note)
 
 
 def read_of(record: RunRecord) -> RecordExtent:
@@ -189,5 +257,5 @@ def update_of(
         samples=record.fold.samples if row.samples is None else row.samples,
         series=columns_between(begin, samples),
         uses=uses_of(begin, record.fold.summary()),
-        marks=marks_of(begin, sight, marks)[-MOST_MARKS:],
+        marks=marks_of(begin, sight.shows(row.user), marks)[-MOST_MARKS:],
     )

@@ -32,6 +32,9 @@ class Action(StrEnum):
     RELEASE = "release"
     SUBMIT = "submit"  # jobs of the server's user: only its owners
     CANCEL = "cancel"
+    RETRY = "retry"
+    REQUEUE = "requeue"
+    MOVE = "move"
     ACKNOWLEDGE = "acknowledge"
     UNACKNOWLEDGE = "unacknowledge"
     SILENCE = "silence"
@@ -59,6 +62,9 @@ _USER: Mapping[Action, RightExtent] = {
     Action.EXTEND: RightExtent.OWN,
     Action.RELEASE: RightExtent.OWN,
     Action.CANCEL: RightExtent.OWN,
+    Action.RETRY: RightExtent.OWN,
+    Action.REQUEUE: RightExtent.OWN,
+    Action.MOVE: RightExtent.OWN,
     Action.ACKNOWLEDGE: RightExtent.ALL,  # alerts belong to everyone; the name is the caller's
     Action.UNACKNOWLEDGE: RightExtent.OWN,
     Action.SILENCE: RightExtent.ALL,
@@ -79,6 +85,9 @@ _ROUTES = (
     ("DELETE", r"/api/leases/[^/]+", Action.RELEASE),
     ("POST", r"/api/jobs", Action.SUBMIT),
     ("POST", r"/api/jobs/[^/]+/cancel", Action.CANCEL),
+    ("POST", r"/api/jobs/[^/]+/retry", Action.RETRY),
+    ("POST", r"/api/jobs/[^/]+/requeue", Action.REQUEUE),
+    ("POST", r"/api/jobs/[^/]+/move", Action.MOVE),
     ("POST", r"/api/alerts/[^/]+/acknowledge", Action.ACKNOWLEDGE),
     ("DELETE", r"/api/alerts/[^/]+/acknowledge", Action.UNACKNOWLEDGE),
     ("POST", r"/api/silences", Action.SILENCE),
@@ -109,10 +118,11 @@ ANONYMOUS = Identity()
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """Whose command lines a caller sees: everyone's, one user's, or no one's."""
+    """Whose command lines a caller sees: everyone's, one user's, or no one's; `uid` is theirs."""
 
     everything: bool = False
     user: str | None = None
+    uid: int | None = None
 
     def shows(self, user: str | None) -> bool:
         return self.everything or (self.user is not None and self.user == user)
@@ -131,7 +141,7 @@ def sight_of(who: Identity) -> Sight:
     extent = RIGHTS[who.role][Action.SEE_COMMANDS]
     if extent is RightExtent.ALL:
         return ALL_SEEING
-    return Sight(user=who.user) if extent is RightExtent.OWN else BLIND
+    return Sight(user=who.user, uid=who.uid) if extent is RightExtent.OWN else BLIND
 
 
 def action_of(method: str, path: str) -> Action:

@@ -18,12 +18,45 @@ from andon.model.job import AttemptClaim, JobFacts, JobNote, JobState
 POLL_SECONDS = 0.05
 
 
+class JobAct(StrEnum):
+    """What the board can do to a job."""
+
+    CANCEL = "cancel"
+    RETRY = "retry"
+    REQUEUE = "requeue"
+    FIRST = "first"  # to the front of the user's own queue
+    LAST = "last"
+
+
 class CancelOutcome(StrEnum):
     """The result of a request to cancel."""
 
     ENDED = "already ended"
     CANCELLED = "cancelled"  # it had not started
     STOPPING = "stopping"  # its command was asked to end
+
+
+def perform(
+    act: JobAct,
+    number: int,
+    folder: JobsFolder,
+    jobs: Mapping[int, JobFacts],
+    known: Mapping[int, Standing],
+) -> str:
+    """Do it; what came of it, in words."""
+    facts, standing = jobs[number], known[number]
+    match act:
+        case JobAct.CANCEL:
+            return cancel(folder, facts, standing).value
+        case JobAct.RETRY:
+            retry(folder, facts, standing)
+            return "waits again"
+        case JobAct.REQUEUE:
+            requeue(folder, facts, standing)
+            return "is stopped and waits again"
+        case _:
+            move(folder, facts, jobs, known, first=act is JobAct.FIRST)
+            return "moved"
 
 
 def cancel(

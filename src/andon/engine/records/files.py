@@ -10,6 +10,7 @@ from typing import BinaryIO
 from andon.core.runs.fold import RunFold
 from andon.core.runs.lines import SAMPLE, RecordLines
 from andon.errors import Denied, Gone, Invalid, Unavailable
+from andon.host.inspection.account_names import user_name
 from andon.host.private_files import NotRegular, open_regular
 from andon.model.run import MOST_LINE_BYTES, RunBegin, RunEnd, RunLine
 
@@ -33,6 +34,7 @@ class RecordRead:
     whole: bool  # False: only its first and its last lines, and not every sample
     size_bytes: int
     modified: float
+    owner: str | None  # of the file: a record's own word for its user proves nothing
     unreadable: int = 0
     problem: str | None = None  # of the first line that could not be read
     partial: bool = False  # it ends in half a line
@@ -196,6 +198,7 @@ def _result(
         whole=whole,
         size_bytes=status.st_size,
         modified=status.st_mtime,
+        owner=user_name(status.st_uid) if hasattr(os, "getuid") else None,
         unreadable=reader.unreadable,
         problem=reader.first_problem,
         partial=reader.is_partial,

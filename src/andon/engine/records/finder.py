@@ -123,7 +123,8 @@ class RunFinder:
 
     def row_of(self, read: RecordRead) -> RunRow:
         alive = read.fold.end is None and is_alive(read.begin, read.modified, self._clock())
-        return row_of(read.begin, read.fold, str(read.path), alive, read.whole)
+        row = row_of(read.begin, read.fold, str(read.path), alive, read.whole)
+        return row if read.owner is None else replace(row, user=read.owner)
 
     def _by_id(self, word: str) -> RunRow:
         found = self.index.beginning(word, MOST_CANDIDATES + 1) if word else ()

@@ -1,19 +1,32 @@
 """The answers about jobs."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
 
 from andon.model.job import JobView
+from andon.model.shapes import Doc
+
+
+class PageScope(StrEnum):
+    """Whose jobs or runs a page lists."""
+
+    SERVER = "server"  # of the user who runs the server
+    OWN = "own"  # of the caller, on a server that root runs
+    EVERYONE = "everyone"  # of all users, for root
 
 
 @dataclass(frozen=True, slots=True)
-class OthersWaiting:
-    """What the book says about another user's jobs: a place in the queue, and how many follow."""
+class QueuePlace:
+    """One place in the queue of this machine: whose, for how many GPUs, since when and why."""
 
-    user: str
     position: int
+    user: str
     gpus: int
+    memory_bytes: int | None
     since: float
-    jobs_behind: int
+    jobs_behind: Annotated[int | None, Doc("the user's jobs that wait after it; null: not a job")]
+    reason: Annotated[str, Doc("why it waits")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +40,18 @@ class JobCounts:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Jobs of the user who runs the server, newest first; for other users, what the book says."""
+    """Jobs, the newest first, and the queue of the machine: everyone's, without names."""
 
     at: float
-    user: str
+    user: Annotated[str, Doc("whose jobs are listed; for root of everyone, the server's user")]
+    scope: PageScope
+    shared: Annotated[bool, Doc("whether this server shows each user who signs in their own")]
     whole: bool  # whether names, commands and reasons are included
     paused: bool
     may_submit: bool
     counts: JobCounts
     jobs: tuple[JobView, ...] = ()
-    others: tuple[OthersWaiting, ...] = ()
+    queue: tuple[QueuePlace, ...] = ()
     note: str | None = None
 
 
@@ -53,11 +68,12 @@ class JobLog:
 
 
 @dataclass(frozen=True, slots=True)
-class JobCancelled:
-    """The result of a request to cancel."""
+class JobDone:
+    """The result of a request to cancel, retry, requeue or move a job."""
 
     job: int
     outcome: str
+    note: Annotated[str | None, Doc("what is still needed, if anything")] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,10 +210,9 @@ def _number(value: object) -> float | None:
 
 
 def marks_of(
-    begin: RunBegin, sight: Sight, lines: Iterable[RunEvent | RunItem | RunAlert]
+    begin: RunBegin, shown: bool, lines: Iterable[RunEvent | RunItem | RunAlert]
 ) -> list[RunMark]:
-    """What happened; the words of the program itself only to those who may see its command."""
-    shown = sight.shows(begin.user)
+    """What happened; the words of the program itself only to those who are shown its command."""
     found = [_mark(begin, line, shown) for line in lines]
     return sorted(found, key=lambda mark: mark.at)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from andon.model.run import GitState, OutOfMemory, RunDevice, RunKind, RunState
 from andon.model.shapes import Doc
+from andon.web.answers.job_schemas import PageScope
 
 EnergySource = Annotated[
     str | None, Doc('"counter" of the devices, or "power": an estimate from power and time')
@@ -86,6 +87,10 @@ class RunPage:
     choices: RunChoices
     whose: Annotated[str, Doc("whose runs these are, in words")]
     note: Annotated[str | None, Doc("why some are missing, if they are")]
+    scope: PageScope = PageScope.SERVER
+    shared: Annotated[bool, Doc("whether this server shows each user who signs in their own")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,17 @@
 """Live events of jobs: each job that changed, for clients that have the page open."""
 
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 
 from andon.core.access.roles import Sight
+from andon.errors import AndonError
 from andon.model.job import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.web.answers.texts import sendable
 from andon.web.bindings.packets import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.server_jobs import ServerJobs, counts_of, shown_to
+from andon.web.server_jobs import ListedJobs, ServerJobs, counts_of, shown_to
 
 JOBS = "jobs"
 MOST_EVENTS = 100
@@ -23,26 +25,41 @@ class JobWatch:
 
     def __init__(self, jobs: ServerJobs, reader: HistoryReader) -> None:
         self._jobs, self._reader = jobs, reader
-        self._told: dict[int, JobView] | None = None
+        self._told: dict[Sight, dict[tuple[str, int], JobView]] = {}
 
     def forget(self) -> None:
         """Nobody looks any more."""
-        self._told = None
+        self._told = {}
 
     async def publish(self, sights: Collection[Sight], emit: Emit) -> None:
-        """One round: a `job` event for each that changed since the last one."""
-        views, paused = await self._reader.do(self._jobs.views)
-        now = {view.number: view for view in views}
-        before, self._told = self._told, now
+        """One round: a `job` event for each that changed since the last one, as each caller sees
+        it. One whose jobs cannot be read does not keep the others."""
+        self._told = {sight: told for sight, told in self._told.items() if sight in sights}
+        failed: AndonError | None = None
+        for sight in sights:
+            try:
+                found = await self._reader.do(partial(self._jobs.listed, sight))
+            except AndonError as error:
+                failed = error if sight.uid is None else failed  # a user's own page says why
+            else:
+                await self._publish(sight, found, emit)
+        if failed is not None:
+            raise failed
+
+    async def _publish(self, sight: Sight, found: ListedJobs, emit: Emit) -> None:
+        now = {(view.user, view.number): view for view in found.views}
+        before, self._told[sight] = self._told.get(sight), now
         if before is None:
             return
-        changed = [view for number, view in now.items() if before.get(number) != view]
+        changed = [view for name, view in now.items() if before.get(name) != view]
         gone = sorted(before.keys() - now.keys())
         if not changed and not gone:
             return
-        counts = to_json(counts_of(views))
-        for sight in sights:
-            shown = [to_json(shown_to(sight, view)) for view in changed[:MOST_EVENTS]]
-            whole = len(changed) <= MOST_EVENTS
-            value = {"jobs": shown, "gone": gone[:MOST_EVENTS], "whole": whole, "paused": paused}
-            await emit("job", Prepared(sendable(dumps({**value, "counts": counts}))), JOBS, sight)
+        value = {
+            "jobs": [to_json(shown_to(sight, view)) for view in changed[:MOST_EVENTS]],
+            "gone": [{"user": user, "number": number} for user, number in gone[:MOST_EVENTS]],
+            "whole": len(changed) <= MOST_EVENTS,
+            "paused": found.paused,
+            "counts": to_json(counts_of(found.views)),
+        }
+        await emit("job", Prepared(sendable(dumps(value))), JOBS, sight)

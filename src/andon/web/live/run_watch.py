@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 
 from andon.core.access.roles import Sight
 from andon.errors import AndonError
@@ -44,9 +45,9 @@ class RunWatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runs, self._reader, self._clock = runs, reader, clock
-        self._states: dict[str, RunState] | None = None
+        self._states: dict[Sight, dict[str, RunState]] = {}
         self._listed = float("-inf")
-        self._told: dict[str, tuple[RunState, int]] = {}
+        self._told: dict[str, dict[Sight, tuple[RunState, int]]] = {}
 
     async def publish(self, wants: Mapping[str, Collection[Sight]], emit: Emit) -> None:
         """One round: `wants` has what is subscribed to, and by callers with which sight."""
@@ -58,28 +59,36 @@ class RunWatch:
         if RUNS in wants:
             await self._publish_list(wants[RUNS], emit)
         else:
-            self._states = None
+            self._states = {}
 
     async def _publish_run(self, run: str, sights: Collection[Sight], emit: Emit) -> None:
-        found = await self._reader.do(lambda: self._runs.news(run, sights))
-        told = (found.state, found.read_bytes)
-        if self._told.get(run) == told:
-            return
-        self._told[run] = told
-        for sight, update in found.updates.items():
-            await emit("run", Prepared(sendable(dumps(to_json(update)))), f"run {run}", sight)
+        told = self._told.setdefault(run, {})
+        for found in await self._reader.do(lambda: self._runs.news(run, sights)):
+            now = (found.state, found.read_bytes)
+            for sight, update in found.updates.items():
+                if told.get(sight) != now:
+                    told[sight] = now
+                    text = Prepared(sendable(dumps(to_json(update))))
+                    await emit("run", text, f"run {run}", sight)
 
     async def _publish_list(self, sights: Collection[Sight], emit: Emit) -> None:
         """The page asks again: what it shows depends on its search and its filters."""
         if self._clock() - self._listed < LIST_SECONDS:
             return
         self._listed = self._clock()
-        rows = await self._reader.do(self._runs.rows)
-        states = {run: row.state for run, row in rows.items()}
-        before, self._states = self._states, states
+        before, self._states = self._states, {}
+        for sight in sights:
+            with suppress(AndonError):  # the page's own request says why
+                await self._publish_seen(sight, before.get(sight), emit)
+
+    async def _publish_seen(
+        self, sight: Sight, before: dict[str, RunState] | None, emit: Emit
+    ) -> None:
+        seen = await self._reader.do(partial(self._runs.seen, sight))
+        states = {run: row.state for run, (row, _) in seen.rows.items()}
+        self._states[sight] = states
         if before is None or before == states:
             return
         changed = [run for run in before.keys() | states if before.get(run) != states.get(run)]
         text = Prepared(dumps({"changed": sorted(changed)[:100], "count": len(changed)}))
-        for sight in sights:
-            await emit("runs", text, RUNS, sight)
+        await emit("runs", text, RUNS, sight)

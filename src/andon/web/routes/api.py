@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # locks are not on every system
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
+FILES_THREADS = 4  # the files of one user may hang, and must not delay another's
 PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
 TO_COME: dict[str, str] = {}
 """Routes with a tag that return nothing yet."""
@@ -75,10 +76,10 @@ class AppState:
     minutes: HistoryReader = field(default_factory=HistoryReader)
     """For requests that read all of the last two minutes."""
     runs: "ServerRuns | None" = None
-    records: HistoryReader = field(default_factory=lambda: HistoryReader(what="run"))
+    records: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="run"))
     """For requests that read the records of runs."""
     jobs: "ServerJobs | None" = None
-    queue: HistoryReader = field(default_factory=lambda: HistoryReader(what="job"))
+    queue: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="job"))
     """For requests that read the folder of jobs."""
     placed: Callable[[], Snapshot] | None = None
     """The latest snapshot with the places of its devices, which may have to be asked for."""
@@ -127,7 +128,7 @@ def routes(state: AppState) -> APIRouter:
     estimate_routes(router, state.feed, state.remote_leases)
     topology_routes(router, state.placed or state.feed.latest, state.minutes)
     run_routes(router, state.runs, state.records)
-    job_routes(router, state.jobs, state.queue, state.keys.owner.user)
+    job_routes(router, state.jobs, state.queue)
     _later(router, state)
     session_routes(router, state.keys, state.sign_in)
     _machines(router, state)

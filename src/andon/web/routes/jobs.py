@@ -1,4 +1,4 @@
-"""Routes for jobs: the list, one job, its output, cancel, and submit where that is allowed."""
+"""Routes for jobs: the list, one job, its output, what can be done to it, and submit."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +8,7 @@ from andon.core.access.roles import Action, refusal_for
 from andon.errors import Unavailable
 from andon.model.job import JobState
 from andon.model.shapes import to_json
-from andon.web.answers.job_schemas import JobCancelled, JobsQueued
+from andon.web.answers.job_schemas import JobDone, JobsQueued
 from andon.web.answers.texts import dumped
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 MOST_NUMBER = 10_000_000
 _Job = Annotated[int, Path(ge=1, le=MOST_NUMBER, description="a job's number")]
 _STATES = "|".join(("active", *JobState))
+_User = Annotated[
+    str, Query(max_length=64, description="whose jobs; for root, where root runs the server")
+]
 
 
-def job_routes(
-    router: APIRouter, jobs: "ServerJobs | None", reader: HistoryReader, server_user: str | None
-) -> None:
+def job_routes(router: APIRouter, jobs: "ServerJobs | None", reader: HistoryReader) -> None:
     """Files are read in threads of their own: a hung folder delays only requests for jobs."""
 
     @router.get("/api/jobs", tags=["share"])
@@ -33,20 +34,24 @@ def job_routes(
         request: Request,
         state: Annotated[str, Query(pattern=f"^({_STATES})?$")] = "",
         limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
+        user: _User = "",
     ) -> Response:
-        """Jobs of the server's user, newest first; for others, what the lease book says."""
+        """Jobs, newest first, and the queue. A server that root runs shows each user their own and
+        root everyone's; any other one those of its user."""
         found, sight = _there(jobs), sight_in(request.scope)
-        key = ("jobs", sight, state, limit)
+        key = ("jobs", sight, state, limit, user)
         return _sent(
-            await reader.read(request, key, lambda: _json(found.page(sight, state, limit)))
+            await reader.read(request, key, lambda: _json(found.page(sight, state, limit, user)))
         )
 
     @router.get("/api/jobs/{job}", tags=["share"])
-    async def job_details(request: Request, job: _Job) -> Response:
+    async def job_details(request: Request, job: _Job, user: _User = "") -> Response:
         """One job: its state and reason, its position, its devices, how it ended."""
         found, sight = _there(jobs), sight_in(request.scope)
-        key = ("job", sight, job)
-        return _sent(await reader.read(request, key, lambda: _json(found.details(sight, job))))
+        key = ("job", sight, job, user)
+        return _sent(
+            await reader.read(request, key, lambda: _json(found.details(sight, job, user)))
+        )
 
     @router.get("/api/jobs/{job}/log", tags=["share"])
     async def job_log(
@@ -54,30 +59,61 @@ def job_routes(
         job: _Job,
         attempt: Annotated[int | None, Query(ge=1)] = None,
         start: Annotated[int | None, Query(ge=0, description="`end` of the last answer")] = None,
+        user: _User = "",
     ) -> Response:
         """The end of a job's output, or what follows `start`; for its user."""
         found, sight = _there(jobs), sight_in(request.scope)
-        key = ("job log", sight, job, attempt, start)
+        key = ("job log", sight, job, attempt, start, user)
         return _sent(
-            await reader.read(request, key, lambda: _json(found.log(sight, job, attempt, start)))
+            await reader.read(
+                request, key, lambda: _json(found.log(sight, job, attempt, start, user))
+            )
         )
 
-    _changing(router, jobs, server_user)
+    _changing(router, jobs)
 
 
-def _changing(router: APIRouter, jobs: "ServerJobs | None", server_user: str | None) -> None:
+def _changing(router: APIRouter, jobs: "ServerJobs | None") -> None:
     pool = BlockingPool()
 
-    @router.post("/api/jobs/{job}/cancel", tags=["share"])
-    async def cancel_job(request: Request, job: _Job) -> Response:
-        """Cancel a job: it never starts, or its command is asked to end; needs a key."""
+    async def done(request: Request, job: int, act: str, action: Action, user: str) -> Response:
+        """Only to the caller's own: a server of root does it as a process of that user."""
         found, who = _there(jobs), caller_of(request.scope)
-        is_own = who.user is not None and who.user == server_user
-        if (refused := refusal_for(who, Action.CANCEL, is_own, found.user)) is not None:
-            raise refused
-        outcome = await pool.do(request, lambda _: found.cancel(job))
-        add_notes(request.scope, job=job, outcome=outcome)
-        return _sent(_json(JobCancelled(job, outcome)))
+
+        def change(_visit: object) -> JobDone:
+            whose = found.whose(who, user)
+            if (refused := refusal_for(who, action, who.user == whose, whose)) is not None:
+                raise refused
+            return found.act(who, job, act, user)
+
+        outcome = await pool.do(request, change)
+        add_notes(request.scope, job=job, outcome=outcome.outcome)
+        return _sent(_json(outcome))
+
+    @router.post("/api/jobs/{job}/cancel", tags=["share"])
+    async def cancel_job(request: Request, job: _Job, user: _User = "") -> Response:
+        """Cancel a job: it never starts, or its command is asked to end; needs a key."""
+        return await done(request, job, "cancel", Action.CANCEL, user)
+
+    @router.post("/api/jobs/{job}/retry", tags=["share"])
+    async def retry_job(request: Request, job: _Job, user: _User = "") -> Response:
+        """Queue a job that has ended again; needs a key."""
+        return await done(request, job, "retry", Action.RETRY, user)
+
+    @router.post("/api/jobs/{job}/requeue", tags=["share"])
+    async def requeue_job(request: Request, job: _Job, user: _User = "") -> Response:
+        """Stop a running job and queue it again; needs a key."""
+        return await done(request, job, "requeue", Action.REQUEUE, user)
+
+    @router.post("/api/jobs/{job}/move", tags=["share"])
+    async def move_job(
+        request: Request,
+        job: _Job,
+        to: Annotated[str, Query(pattern="^(first|last)$")] = "first",
+        user: _User = "",
+    ) -> Response:
+        """Move a waiting job to the front or the end of its user's own queue; needs a key."""
+        return await done(request, job, to, Action.MOVE, user)
 
     @router.post("/api/jobs", tags=["share"], status_code=201)
     async def submit_job(

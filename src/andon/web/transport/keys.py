@@ -138,6 +138,13 @@ class Keys:
             found = _valid(self._sessions, name, now)
             return None if found is None else (name, found.until - now)
 
+    def signed_in(self) -> set[int]:
+        """The uids of those who have a session now."""
+        now = self._clock()
+        with self._lock:
+            found = [one.who.uid for one in self._sessions.values() if one.until > now]
+        return {uid for uid in found if uid is not None}
+
     def listen(self, listener: Callable[[bytes], None]) -> None:
         """Call this with the name of each session that ends early, from any thread."""
         self._listeners.add(listener)

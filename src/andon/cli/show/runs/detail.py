@@ -83,7 +83,7 @@ def _ending(end: RunEnd) -> str:
 
 def _facts(shown: RunShown) -> Iterator[tuple[str, str]]:
     begin, row, facts = shown.begin, shown.row, shown.fold.facts
-    by = f" by {begin.user}" if begin.user else ""
+    by = f" by {row.user}" if row.user else ""
     known: dict[str, str | None] = {
         "began": f"{_local(begin.at)} on {begin.node}{by}",
         "command": begin.command,

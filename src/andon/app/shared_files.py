@@ -1,0 +1,86 @@
+"""The files of other users for a server of root: whose are looked at, and through which readers."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from andon.engine.user_readers import MOST_READERS, UserReaders
+from andon.errors import AndonError
+from andon.host.user_accounts import UserAccount, account_of
+from andon.web.user_files import UserFiles
+
+if TYPE_CHECKING:
+    from andon.model.lease_list import LeaseList
+
+ROOT = 0
+Accounts = Callable[[int | str], UserAccount | None]
+
+
+class UsersFiles:
+    """By uid. Only accounts that signed in, hold GPUs or wait for them are looked at."""
+
+    def __init__(
+        self,
+        readers: UserReaders,
+        signed_in: Callable[[], Iterable[int]],
+        book: "Callable[[], LeaseList | None]",
+        accounts: Accounts = account_of,
+    ) -> None:
+        self._readers, self._signed_in, self._book = readers, signed_in, book
+        self._accounts = accounts
+        self._files: dict[UserAccount, UserFiles] = {}
+        self._lock = threading.Lock()
+
+    def of(self, uid: int) -> UserFiles | None:
+        account = self._accounts(uid)
+        if account is None or uid in (ROOT, os.getuid()):
+            return None
+        with self._lock:
+            if account not in self._files:
+                reader = _Reader(self._readers, account)
+                self._files[account] = UserFiles(account.name, reader)
+            return self._files[account]
+
+    def known(self) -> Sequence[UserFiles]:
+        """At most as many as there may be readers, by uid."""
+        found = (self.of(uid) for uid in sorted(self._uids())[:MOST_READERS])
+        return [one for one in found if one is not None]
+
+    def named(self, user: str) -> UserFiles | None:
+        account = self._accounts(user)
+        return None if account is None or account.uid not in self._uids() else self.of(account.uid)
+
+    def close(self) -> None:
+        self._readers.close()
+
+    def _uids(self) -> set[int]:
+        found = set(self._signed_in())
+        with suppress(AndonError):
+            book = self._book()
+            if book is not None:
+                found |= {row.uid for row in book.leases}
+                waiting = (self._accounts(row.user) for row in book.waiting)
+                found |= {one.uid for one in waiting if one is not None}
+        return found - {ROOT, os.getuid()}
+
+
+class _Reader:
+    """The reader of one account, which is started when it is asked."""
+
+    def __init__(self, readers: UserReaders, account: UserAccount) -> None:
+        self._readers, self._account = readers, account
+
+    def ask(self, what: str, **given: object) -> dict[str, object]:
+        return self._readers.of(self._account).ask(what, **given)
+
+
+def open_shared_files(
+    signed_in: Callable[[], Iterable[int]], book: "Callable[[], LeaseList | None]"
+) -> UsersFiles | None:
+    """None unless root runs this process: nobody else can read as another user."""
+    if sys.platform == "win32" or os.getuid() != ROOT:
+        return None
+    return UsersFiles(UserReaders(), signed_in, book)

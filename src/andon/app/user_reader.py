@@ -1,0 +1,163 @@
+"""Reads one user's jobs and runs for root's server, as that user: see engine/user_readers.py.
+
+It imports what it needs as root, gives up root's rights for good, and then answers questions, one
+per line. It starts no process: the kernel forbids it. All that it writes are the marks in the
+user's own job folders that `andon cancel`, `retry`, `requeue` and `move` make, and the index of
+runs.
+"""
+
+import base64
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from andon.app.jobs import Queue
+from andon.app.runs import open_run_finder
+from andon.core.access.roles import ALL_SEEING
+from andon.core.runs.matching import RunQuery
+from andon.engine.jobs import acts as acts  # imported while it may read andon's own files
+from andon.engine.records.finder import RunFinder
+from andon.engine.user_readers import IDLE_SECONDS, MOST_ANSWER_BYTES
+from andon.errors import AndonError, Gone
+from andon.host.server.state_folder import node_path
+from andon.host.user_accounts import UserAccount, become
+from andon.model.job.wire import view_to_json
+from andon.model.run_wire import row_to_json
+from andon.model.shapes import to_json
+from andon.model.wire import dumps
+from andon.stores import sqlite_runs as sqlite_runs  # the same
+from andon.web.folder_jobs import FolderJobs
+from andon.web.run_records import opened
+from andon.web.server_runs import FoundRuns, ServerRuns
+from andon.web.user_files import MOST_ROWS, PIECE_BYTES
+
+MOST_QUESTION_BYTES = 64 * 1024
+TOO_LONG = {"kind": "unavailable", "reason": "the answer is too long", "hint": ""}
+Answer = dict[str, Any]
+
+
+class UserAnswers:
+    """The answers about one user, who this process runs as."""
+
+    def __init__(self, user: str) -> None:
+        self._user = user
+        self._folder = FolderJobs(Queue, user, None)
+        self._finder: RunFinder | None = None
+        self._records = ServerRuns(self._look, "")
+        self._told: dict[str, tuple[object, int]] = {}
+
+    def answer(self, question: dict[str, Any]) -> Answer:
+        """To one question; an error is an answer too."""
+        known: dict[str, Callable[..., Answer]] = {
+            "jobs": self.jobs, "job": self.job, "log": self.log, "act": self.act,
+            "runs": self.runs, "run": self.run, "marks": self.marks, "news": self.news,
+            "record": self.record, "piece": self.piece,
+        }  # fmt: skip
+        try:
+            return {"answer": known[question.pop("ask")](**question)}
+        except AndonError as error:
+            kind = type(error).__name__.lower()
+            return {"error": {"kind": kind, "reason": error.reason, "hint": error.hint}}
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            reason = str(getattr(error, "strerror", None) or error)
+            return {"error": {"kind": "unavailable", "reason": reason, "hint": ""}}
+
+    def jobs(self, seen: str) -> Answer:
+        found = self._folder.jobs()
+        views = list(found.views)[-MOST_ROWS:]
+
+        def told() -> Answer:
+            return {"views": [view_to_json(one) for one in views], "paused": found.paused}
+
+        return self._if_changed("jobs", (views, found.paused), seen, told)
+
+    def job(self, job: int) -> Answer:
+        return view_to_json(self._folder.job(job))
+
+    def log(self, job: int, attempt: int | None, start: int | None) -> Answer:
+        return asdict(self._folder.log(job, attempt, start))
+
+    def act(self, job: int, act: str) -> Answer:
+        return asdict(self._folder.act(job, act))
+
+    def runs(self, seen: str) -> Answer:
+        rows = list(self._records.rows().values())
+        return self._if_changed(
+            "runs", rows, seen, lambda: {"rows": [row_to_json(row) for row in rows]}
+        )
+
+    def run(self, run: str) -> Answer:
+        found: Answer = to_json(self._records.details(ALL_SEEING, run))
+        return found
+
+    def marks(self, run: str) -> Answer:
+        found: Answer = to_json(self._records.marks(ALL_SEEING, run))
+        return found
+
+    def news(self, run: str) -> Answer:
+        for news in self._records.news(run, [ALL_SEEING]):
+            found: Answer = to_json(news.updates[ALL_SEEING])
+            return found
+        raise Gone(f"there is no run {run!r} here")
+
+    def record(self, run: str) -> Answer:
+        found = self._records.download(ALL_SEEING, run)
+        found.file.close()
+        return {"size": found.size, "name": found.name}
+
+    def piece(self, run: str, start: int, size: int) -> Answer:
+        row, _ = self._records.find(run, ALL_SEEING)
+        with opened(row.path, row.id) as file:
+            file.seek(start)
+            return {"piece": base64.b64encode(file.read(min(size, PIECE_BYTES))).decode()}
+
+    def _look(self) -> FoundRuns:
+        """The user's own records: one of another user that was added is not shown here."""
+        if self._finder is None:
+            if not node_path().is_dir():
+                return FoundRuns(())
+            self._finder = open_run_finder()
+        left = self._finder.refresh()
+        rows = self._finder.index.find(RunQuery(limit=MOST_ROWS))
+        return FoundRuns([row for row in rows if row.user == self._user], left)
+
+    def _if_changed(
+        self, what: str, value: object, seen: str, told: Callable[[], Answer]
+    ) -> Answer:
+        """The answer, or only its name if it is the one that was seen last."""
+        before, number = self._told.get(what, (None, 0))
+        if not number or before != value:
+            number += 1
+            self._told[what] = value, number
+        name = f"{os.getpid()}-{number}"
+        return {"seen": name} if seen == name else {"seen": name, **told()}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Answer until the input ends or nobody asks any more."""
+    uid, gid, groups, name, home = arguments
+    numbers = tuple(int(one) for one in groups.split(",") if one)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    become(UserAccount(int(uid), int(gid), numbers, name, home))
+    os.umask(0o077)
+    answers, source = UserAnswers(name), sys.stdin.buffer
+    while select.select([source], [], [], IDLE_SECONDS)[0]:
+        line = source.readline(MOST_QUESTION_BYTES)
+        if not line:
+            break
+        body = dumps(answers.answer(json.loads(line))).encode("utf-8", "replace")
+        if len(body) > MOST_ANSWER_BYTES:
+            body = json.dumps({"error": TOO_LONG}).encode()
+        sys.stdout.buffer.write(b"%08d\n" % len(body) + body)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

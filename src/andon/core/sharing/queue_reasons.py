@@ -1,0 +1,35 @@
+"""Why each request in the queue waits, in words that everyone may read: no names of programs."""
+
+from collections.abc import Sequence
+
+from andon.model.lease_list import LeaseList, WaitingRow
+from andon.model.verdict import DeviceVerdict, VerdictKind
+
+MOST_USERS = 3
+
+
+def queue_reasons(found: LeaseList) -> list[str]:
+    """One for each place: the first waits for GPUs, the others for those before them too."""
+    return [_reason(found.waiting[:n], row, found.devices) for n, row in enumerate(found.waiting)]
+
+
+def _reason(ahead: Sequence[WaitingRow], row: WaitingRow, devices: Sequence[DeviceVerdict]) -> str:
+    free = sum(one.kind is VerdictKind.FREE for one in devices)
+    if ahead and free:
+        return f"behind {_users([one.user for one in ahead])}"
+    count = f"{row.gpus} GPU{'' if row.gpus == 1 else 's'} requested, {free} free"
+    holders = [one.by for one in devices if one.kind is not VerdictKind.FREE and one.by]
+    busy = f": {_users(holders)} {'has' if len(set(holders)) == 1 else 'have'} the others"
+    if not free and holders:
+        busy = f": {_users(holders)} {'has' if len(set(holders)) == 1 else 'have'} them"
+    behind = f"; behind {_users([one.user for one in ahead])}" if ahead else ""
+    return count + (busy if holders else "") + behind
+
+
+def _users(names: Sequence[str]) -> str:
+    """`alice, bob and 2 more`, each once."""
+    found = list(dict.fromkeys(names))
+    shown, more = found[:MOST_USERS], len(found) - MOST_USERS
+    if more > 0:
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

@@ -1,0 +1,173 @@
+"""The jobs and runs of other users, as their readers tell them to root's server."""
+
+import base64
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from andon.errors import AndonError, Unavailable
+from andon.model.job import JobView
+from andon.model.job.view_wire import view_from_json
+from andon.model.json_fields import Wrong
+from andon.model.run import RunRow
+from andon.model.run_wire import row_from_json
+from andon.model.shapes_in import read_as
+from andon.web.answers.job_schemas import JobDone, JobLog
+from andon.web.answers.run_schemas import RunDetails, RunMarks, RunUpdate
+
+MOST_ROWS = 2000
+"""Jobs and runs of one user, the newest; more are not asked for."""
+FRESH_SECONDS = 0.5
+PIECE_BYTES = 256 * 1024
+LOG_CHARACTERS = 128 * 1024
+T = TypeVar("T")
+
+
+class Asking(Protocol):
+    """The reader of one user."""
+
+    def ask(self, what: str, **given: object) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJobs:
+    """A user's jobs, and whether the queue is paused."""
+
+    views: Sequence[JobView]
+    paused: bool = False
+
+
+class Kept(Generic[T]):
+    """What a reader said last; it sends it again only when it has changed."""
+
+    def __init__(self, first: T) -> None:
+        self.value, self.seen, self.read = first, "", float("-inf")
+
+
+class UserFiles:
+    """One user's jobs and runs. Whatever their reader says is about this user and no other."""
+
+    def __init__(
+        self, user: str, reader: Asking, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.user, self._reader, self._monotonic = user, reader, monotonic
+        self._jobs: Kept[FoundJobs] = Kept(FoundJobs(()))
+        self._runs: Kept[Sequence[RunRow]] = Kept(())
+        self._lock = threading.Lock()
+
+    # Jobs.
+
+    def jobs(self) -> FoundJobs:
+        return self._fresh("jobs", self._jobs, self._found_jobs)
+
+    def job(self, number: int) -> JobView:
+        return self._told(lambda: self._own_view(self._reader.ask("job", job=number)))
+
+    def log(self, number: int, attempt: int | None, start: int | None) -> JobLog:
+        said = self._reader.ask("log", job=number, attempt=attempt, start=start)
+        found: JobLog = self._told(lambda: read_as(JobLog, said, LOG_CHARACTERS))
+        return found
+
+    def act(self, number: int, act: str) -> JobDone:
+        said = self._reader.ask("act", job=number, act=act)
+        self._jobs.read = float("-inf")
+        found: JobDone = self._told(lambda: read_as(JobDone, said))
+        return found
+
+    # Runs.
+
+    def runs(self) -> Sequence[RunRow]:
+        return self._fresh("runs", self._runs, self._found_runs)
+
+    def run(self, run: str) -> RunDetails:
+        said = self._reader.ask("run", run=run)
+        found: RunDetails = self._told(lambda: read_as(RunDetails, said))
+        return replace(found, user=self.user)
+
+    def marks(self, run: str) -> RunMarks:
+        said = self._reader.ask("marks", run=run)
+        found: RunMarks = self._told(lambda: read_as(RunMarks, said))
+        return found
+
+    def news(self, run: str) -> RunUpdate:
+        said = self._reader.ask("news", run=run)
+        found: RunUpdate = self._told(lambda: read_as(RunUpdate, said))
+        return found
+
+    def record(self, run: str) -> tuple["UserRecord", int, str]:
+        """The record to read in pieces, its size and its name."""
+        said = self._reader.ask("record", run=run)
+        size, name = self._told(lambda: (read_as(int, said.get("size")), said.get("name")))
+        return UserRecord(self._reader, run), max(0, size), str(name)[:255].replace("/", "_")
+
+    # Helpers.
+
+    def _fresh(self, what: str, kept: Kept[T], read: Callable[[dict[str, Any]], T]) -> T:
+        with self._lock:
+            now = self._monotonic()
+            if now - kept.read >= FRESH_SECONDS:
+                said = self._reader.ask(what, seen=kept.seen)
+                if str(said.get("seen")) != kept.seen or not kept.seen:
+                    kept.value = self._told(lambda: read(said))
+                    kept.seen = str(said.get("seen"))[:80]
+                kept.read = now
+            return kept.value
+
+    def _found_jobs(self, said: dict[str, Any]) -> FoundJobs:
+        views = [self._own_view(one) for one in _listed(said, "views")]
+        return FoundJobs(views, read_as(bool, said.get("paused", False)))
+
+    def _found_runs(self, said: dict[str, Any]) -> Sequence[RunRow]:
+        return [replace(row_from_json(one), user=self.user) for one in _listed(said, "rows")]
+
+    def _own_view(self, value: dict[str, Any]) -> JobView:
+        return replace(view_from_json(value), user=self.user)
+
+    def _told(self, read: Callable[[], T]) -> T:
+        """A reader that answers nonsense is one that cannot be read."""
+        try:
+            return read()
+        except (Wrong, TypeError, ValueError, KeyError, AttributeError) as exc:
+            raise Unavailable(f"the files of {self.user} cannot be read: {exc}"[:300]) from exc
+
+
+class UserRecord:
+    """A record in another user's folder, as a file to read from its beginning."""
+
+    def __init__(self, reader: Asking, run: str) -> None:
+        self._reader, self._run, self._place = reader, run, 0
+
+    def read(self, size: int) -> bytes:
+        """At most as much as was asked for; nothing at its end, or where it cannot be read."""
+        try:
+            said = self._reader.ask("piece", run=self._run, start=self._place, size=size)
+            piece = base64.b64decode(str(said.get("piece")), validate=True)[:size]
+        except (AndonError, ValueError):
+            return b""
+        self._place += len(piece)
+        return piece
+
+    def close(self) -> None:
+        """Nothing is open between two pieces."""
+
+
+class SharedFiles(Protocol):
+    """The users of this machine, for a server that may look at their files."""
+
+    def of(self, uid: int) -> UserFiles | None:
+        """Of an account; None where there is none, and for the server's own user."""
+
+    def known(self) -> Sequence[UserFiles]:
+        """Of everyone who signed in here, holds GPUs or waits for them."""
+
+    def named(self, user: str) -> UserFiles | None:
+        """One of those that are known."""
+
+
+def _listed(said: dict[str, Any], name: str) -> list[Any]:
+    found = said.get(name)
+    if not isinstance(found, list) or len(found) > MOST_ROWS:
+        raise Wrong(name, f"is not a list of at most {MOST_ROWS}")
+    return found
