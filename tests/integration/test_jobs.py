@@ -452,7 +452,7 @@ def test_a_short_job_passes_a_large_one_only_where_that_is_not_delayed(folder: J
     until_running(folder, 1)
     submit([shell("true", name="large", git=False, simulate=2, request=two)])
     submit([shell("true", name="short", git=False, simulate=2, for_seconds=1.0)])
-    wait_for(lambda: view_of(folder, 3).reason not in (None, "no dispatcher has examined it yet"))
+    wait_for(lambda: view_of(folder, 3).reason not in (None, "just queued"))
     assert view_of(folder, 3).state is JobState.WAITING  # the first has no limit
     assert "2 GPUs requested, 1 available" in (view_of(folder, 2).reason or "")
     assert andon("cancel", "1").code == 0

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from andon.core.jobs.dispatch import BlockedJob, DispatchPlan, QueuedJob, plan
-from andon.core.jobs.waiting import lasts_seconds, request_of
+from andon.core.jobs.waiting import lasts_seconds, request_of, who_has
 from andon.core.processes.redaction import redact
 from andon.core.sampling.masks import visibility
 from andon.core.sharing.choice import rank
 from andon.core.sharing.eligibility import need_of, no_gpu, obstacles_of, preferred
 from andon.core.sharing.group_value import Rank
+from andon.core.sharing.obstacles import ObstacleKind
 from andon.core.sharing.queueing import (
     Place,
     Turns,
@@ -24,20 +25,21 @@ from andon.core.sharing.queueing import (
 )
 from andon.engine.jobs.launching import Supervisor
 from andon.engine.sampling.sampler import Sampler
-from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages
+from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages, Candidates
 from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, Progress, Terms
 from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
 from andon.errors import AndonError, Denied
-from andon.host.kin import myself
+from andon.host.kin import myself, user_name
 from andon.leases.book import Book
 from andon.model.device import Device, DeviceStatus
 from andon.model.job import JobFacts, JobSpec
+from andon.model.naming import device_labels
 from andon.model.work import DeviceRequest, Need, Ticket
 
 MOST_TICKETS = 4
+TAKEN = frozenset((ObstacleKind.LEASED, ObstacleKind.ORPHANED, ObstacleKind.UNLEASED_PROCESS))
+"""What is in the way when someone has the device."""
 DRIVER_PERCENT = 2  # of its memory, where a driver does not say what it keeps
-MOST_REASONS = 50
-"""Jobs whose reason is determined in each round; for those behind them, only how many are ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +294,8 @@ def _words(
 ) -> HoldupWords:
     lines = tuple(device_lines(step.candidates))
     reason = refusal(step.candidates, request, None, step.note).reason
+    if held := who_has(_held(step.candidates), user_name(os.getuid())):
+        reason += f"; {held}"
     if is_hopeless(step.candidates):
         reason += f"; {hint_of(step.candidates)}"
     elif step.candidates.ahead:
@@ -300,6 +304,15 @@ def _words(
     elif blocked is not None and blocked.behind is not None:
         reason += f"; job {blocked.behind} is ahead"
     return HoldupWords(reason, lines)
+
+
+def _held(candidates: Candidates) -> Iterator[tuple[str, str]]:
+    """The label and the user of each device that someone has."""
+    labels = device_labels(candidates.snapshot.devices)
+    for one in candidates.choice.candidates:
+        bar = one.obstacle
+        if bar is not None and bar.by and bar.kind in TAKEN:
+            yield labels[one.uuid], bar.by
 
 
 def _sentence(error: AndonError) -> str:
