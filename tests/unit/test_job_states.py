@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from andon.core.jobs.naming import meant, one_meant, parse_array
 from andon.core.jobs.order import in_order, place_before, place_first, place_last
 from andon.core.jobs.retention import too_old
-from andon.core.jobs.states import Standing, has_work, lasting, standings
+from andon.core.jobs.states import (
+    Standing,
+    has_work,
+    lasting,
+    left_devices,
+    own_standing,
+    standings,
+)
+from andon.core.jobs.views import view_of
 from andon.core.jobs.waiting import insufficient, request_of, waited_seconds
 from andon.engine.jobs.found_jobs import KeptStandings
 from andon.errors import Gone, Invalid
@@ -21,6 +29,7 @@ from andon.model.job import (
     AttemptFacts,
     AttemptVerdict,
     EndReason,
+    Holdup,
     JobFacts,
     JobNote,
     JobSpec,
@@ -137,6 +146,23 @@ def test_every_folder_means_one_state() -> None:
 def after(state: JobFacts, **more: Any) -> str:
     found = standings([state, job(2, **more)], AT)[2]
     return f"{found.state} {'ready' if found.is_ready else found.reason}"
+
+
+def test_a_job_that_was_requeued_leaves_its_devices_and_says_where_it_could_not() -> None:
+    on = replace(CLAIM, devices=("GPU-a", "GPU-b"), labels=("0", "1"))
+    first = replace(ended(code=143, reason=EndReason.REQUEUED), claim=on)
+    assert left_devices(first) == {"GPU-a", "GPU-b"}
+    assert left_devices(ended(code=143)) == left_devices(None) == frozenset()
+    second = AttemptFacts(2, replace(CLAIM, devices=("GPU-b", "GPU-c")), locked=True)
+    second = replace(second, claim=replace(second.claim, labels=("1", "2")))
+    again = job(1, first, second, again=note(2))
+    assert own_standing(again, AT).reason == "again on GPU 1: no other can be used"
+    away = replace(second, claim=replace(second.claim, devices=("GPU-c",), labels=("2",)))
+    assert own_standing(job(1, first, away, again=note(2)), AT).reason is None
+    going = job(1, RUNNING, again=note(2))
+    assert own_standing(going, AT).reason == "being put back into the queue"
+    waits = view_of(job(1, first, again=note(2)), Standing(JobState.WAITING, 2), 1, Holdup("w", AT))
+    assert waits.reason == "w; not on GPU 0, 1, which it left"
 
 
 def test_a_job_waits_for_others_and_says_for_which() -> None:

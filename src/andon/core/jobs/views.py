@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from andon.core.jobs.order import OrderKey
-from andon.core.jobs.states import Standing, is_running
+from andon.core.jobs.states import Standing, is_running, left_devices
 from andon.core.processes.redaction import is_secret_name, redact
 from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.device_request import DeviceRequest
@@ -48,7 +48,7 @@ def view_of(
     seen = holdup if waits and standing.reason is None else None
     reason = standing.reason
     if waits and reason is None:
-        reason = _unexamined(position) if seen is None else seen.reason
+        reason = _unexamined(position) if seen is None else seen.reason + _not_on(facts.last)
     return JobView(
         number=spec.number,
         label=spec.label,
@@ -97,6 +97,13 @@ def _unexamined(position: int | None) -> str:
     if position is None or position <= MOST_REASONS:
         return JUST_QUEUED
     return f"{position - 1} jobs are ahead of it"
+
+
+def _not_on(last: AttemptFacts | None) -> str:
+    """Which devices a job that was put back into the queue does not want."""
+    if last is None or not left_devices(last):
+        return ""
+    return f"; not on GPU {', '.join(last.claim.labels)}, which it left"
 
 
 def _shown_attempt(facts: JobFacts, state: JobState) -> AttemptFacts | None:

@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from andon.core.jobs.dispatch import BlockedJob, DispatchPlan, QueuedJob, plan
+from andon.core.jobs.dispatch import BlockedJob, DispatchPlan, QueuedJob, leaving, plan
+from andon.core.jobs.states import left_devices
 from andon.core.jobs.waiting import lasts_seconds, request_of, who_has
 from andon.core.processes.redaction import redact
 from andon.core.sampling.masks import visibility
-from andon.core.sharing.choice import rank
+from andon.core.sharing.capacity import DeviceCapacity
+from andon.core.sharing.choice import can_come, rank
 from andon.core.sharing.eligibility import need_of, no_gpu, obstacles_of, preferred
 from andon.core.sharing.group_value import Rank
 from andon.core.sharing.obstacles import ObstacleKind
@@ -91,7 +93,7 @@ class Taker:
         )
         self._turns = kept.since
         found = TakingRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
-        queued = self._queued(jobs, view, found)
+        queued = self._queued(jobs, view, found, spaces)
         links = self.availability.weights.links
         found.plan = plan(queued, spaces, at, kept.kept.keys(), link_weight=links)
         return found
@@ -122,25 +124,47 @@ class Taker:
         return frozenset(one for one in ids if one is not None)
 
     def _queued(
-        self, jobs: Sequence[JobFacts], view: AvailabilityView, found: TakingRound
+        self,
+        jobs: Sequence[JobFacts],
+        view: AvailabilityView,
+        found: TakingRound,
+        spaces: Sequence[DeviceCapacity],
     ) -> Iterator[QueuedJob]:
         """One by one: of a long queue the plan looks only at the first where nothing is free."""
         self._needs = {}
         sizes = [_empty_bytes(status) for status in view.snapshot.devices]
         largest = max((size for size in sizes if size is not None), default=None)
-        orders: dict[DeviceRequest, Rank] = {}
+        orders: dict[tuple[DeviceRequest, frozenset[str]], Rank] = {}
         for facts in jobs:
+            left = left_devices(facts.last)
             request = request_of(facts, largest)
+            if left:
+                request = self._elsewhere(request, left, facts.spec, view, spaces)
             need = self._need(request, facts.spec, view)
             if isinstance(need, AndonError):
                 found.why[facts.spec.number] = HoldupWords(_sentence(need), need.mistakes)
                 continue
             found.requests[facts.spec.number] = request
-            if request not in orders:
+            if (request, left) not in orders:
                 liked = preferred(view.snapshot.devices, request, self.availability.labels)
-                orders[request] = rank(liked, request.layout)
+                orders[request, left] = leaving(left, rank(liked, request.layout))
             lasts = lasts_seconds(facts.spec)
-            yield QueuedJob(facts.spec.number, need, lasts, orders[request])
+            yield QueuedJob(facts.spec.number, need, lasts, orders[request, left])
+
+    def _elsewhere(
+        self,
+        request: DeviceRequest,
+        left: frozenset[str],
+        spec: JobSpec,
+        view: AvailabilityView,
+        spaces: Sequence[DeviceCapacity],
+    ) -> DeviceRequest:
+        """Without the devices that the job was to leave, if others can meet its request."""
+        if request.every:
+            return request
+        others = replace(request, exclude=(*request.exclude, *sorted(left)))
+        need = self._need(others, spec, view)
+        return others if isinstance(need, Need) and can_come(spaces, need) else request
 
     def _need(
         self, request: DeviceRequest, spec: JobSpec, view: AvailabilityView

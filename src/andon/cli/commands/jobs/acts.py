@@ -1,7 +1,7 @@
 """The commands of `andon jobs`: show, wait, retry, requeue, hold, resume, rm, move, pause, …"""
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,12 @@ from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, TimedOut
+from andon.units import human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from andon.model.job import JobFacts
 
 
 @click.command(epilog=JOB_FORMS)
@@ -62,7 +68,18 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
     return worst_code(queue, numbers, wait_settled(queue, numbers, each=late))
 
 
-def _acting(name: str, about: str, done: str) -> click.Command:
+def _requeued(facts: "JobFacts") -> str:
+    checkpoint, last = facts.spec.checkpoint, facts.last
+    labels = ", ".join(last.claim.labels) if last is not None else ""
+    saves = ""
+    if checkpoint is not None:
+        time_left = human_seconds(checkpoint.seconds)
+        saves = f"is sent SIG{checkpoint.signal}, has {time_left} to save its work, "
+    elsewhere = f", for another GPU than {labels} if there is one" if labels else ""
+    return f"{saves}is stopped and waits again{elsewhere}"
+
+
+def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.Command:
     """A command that does the same to each job; one that cannot does not stop the others."""
 
     @click.command(name, help=about, epilog=JOB_FORMS)
@@ -89,7 +106,7 @@ def _acting(name: str, about: str, done: str) -> click.Command:
                 report(error)
                 code = error.exit_code
             else:
-                notice(f"job {facts.spec.label} {done}", choices)
+                notice(f"job {facts.spec.label} {done(facts)}", choices)
         if name != "rm":
             wake(queue.folder)
         return code
@@ -97,14 +114,26 @@ def _acting(name: str, about: str, done: str) -> click.Command:
     return command
 
 
-retry = _acting("retry", "Run ended jobs again, as if they had just been submitted.", "waits again")
-requeue = _acting(
-    "requeue", "Stop running jobs and queue them again.", "is stopped and waits again"
+retry = _acting(
+    "retry",
+    "Run ended jobs again, as if they had just been submitted.",
+    lambda facts: "waits again",
 )
-hold = _acting("hold", "Keep jobs from starting until andon jobs resume.", "is held")
-resume = _acting("resume", "Let held jobs start.", "waits again")
+requeue = _acting(
+    "requeue",
+    """Stop running jobs and queue them again, for other GPUs if there are any.
+
+    A job with --checkpoint gets its signal and its time first. Then comes SIGTERM, and after the
+    job's --grace SIGKILL.
+    """,
+    _requeued,
+)
+hold = _acting("hold", "Keep jobs from starting until andon jobs resume.", lambda facts: "is held")
+resume = _acting("resume", "Let held jobs start.", lambda facts: "waits again")
 rm = _acting(
-    "rm", "Delete ended jobs with their output; the records of their runs stay.", "deleted"
+    "rm",
+    "Delete ended jobs with their output; the records of their runs stay.",
+    lambda facts: "deleted",
 )
 
 

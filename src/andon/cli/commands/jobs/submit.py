@@ -95,7 +95,7 @@ def checkpoint(text: str) -> "Checkpoint":
     "--checkpoint",
     type=checkpoint,
     metavar="SIG[@TIME]",
-    help="Signal before --for ends: USR1@60s.",
+    help="Signal before --for ends, and of requeue: USR1@60s.",
 )
 @click.option("--notify", type=click.Choice(["end", "fail"]), help="Send a message at the end.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the run.")
@@ -150,8 +150,6 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
     if choices.replay is not None:
         raise Invalid("the devices of a recorded file cannot be used by jobs")
     indices, limit = _array(asked["array"])
-    if asked["checkpoint"] is not None and asked["length"] is None:
-        raise Invalid("--checkpoint needs --for: the signal is sent before that time ends")
     after, after_any = _numbers(asked["after"]), _numbers(asked["after_any"])
     grace = asked["grace"]
     image = container_from(asked)
