@@ -55,7 +55,9 @@ LOCK_TRIES, LOCK_SECONDS = 100, 0.02  # whoever looks whether a claim is locked 
 CHECK_SECONDS = 1.0  # how often the lease's end and the size of the output are looked at
 GROUP_SECONDS = 0.1  # the same for processes that outlive the command that was asked to end
 END_BYTES = 4096  # reserved for the end, which must fit on a disk that has become full
-CLEAN_SECONDS = 60.0  # how long removing a container may take
+CLEAN_SECONDS = 60.0  # how long removing a container may take, before it is tried again
+CLEAN_PAUSE_SECONDS = 5.0
+KEPT = "andon: its container cannot be removed and may still run: its GPUs are kept until it can\n"
 RETRY_SECONDS = 600.0  # how long writing the end is tried, unless someone deleted the job
 MEANWHILE_BYTES = 1_000_000  # of the output, written while its end is read
 FIRST_BYTES = 8  # of a message: its length
@@ -367,13 +369,25 @@ class Supervision:
         self.start_dispatcher()
 
     def clean(self) -> None:
-        """Remove what a killed command left outside its session, such as a container."""
-        argv = self.task.get("clean")
-        if argv:
-            with suppress(OSError):
-                pid = os.posix_spawn(argv[0], argv, self.task["environment"], setsid=True)
-                select.select([os.pidfd_open(pid)], [], [], CLEAN_SECONDS)
-                os.waitpid(pid, os.WNOHANG)
+        """Remove what a killed command left outside its session: a container. While that may still
+        run, the lease is kept."""
+        argv, told = self.task.get("clean"), False
+        while argv and not self.is_clean(argv):
+            if not told:
+                told = True
+                with suppress(OSError):
+                    write_all(self.output, KEPT.encode())
+            time.sleep(CLEAN_PAUSE_SECONDS)
+
+    def is_clean(self, argv: list[str]) -> bool:
+        with suppress(OSError):
+            pid = os.posix_spawn(argv[0], argv, self.task["environment"], setsid=True)
+            descriptor = os.pidfd_open(pid)
+            if not select.select([descriptor], [], [], CLEAN_SECONDS)[0]:
+                os.killpg(pid, signal.SIGKILL)
+            os.close(descriptor)
+            return os.waitpid(pid, 0)[1] == 0
+        return False
 
     def write_end(self, data: bytes) -> bool:
         """Into the space that was reserved for it, then under its name."""
