@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.jobs.naming import meant, one_meant, parse_array
+from andon.core.jobs.naming import NameRule, meant, one_meant, parse_array
 from andon.core.jobs.order import in_order, place_before, place_first, place_last
 from andon.core.jobs.retention import too_old
 from andon.core.jobs.states import (
@@ -21,7 +21,7 @@ from andon.core.jobs.states import (
 from andon.core.jobs.views import view_of
 from andon.core.jobs.waiting import insufficient, request_of, waited_seconds
 from andon.engine.jobs.found_jobs import KeptStandings
-from andon.errors import Gone, Invalid
+from andon.errors import Conflict, Gone, Invalid
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,
@@ -280,7 +280,7 @@ def test_words_mean_jobs() -> None:
     for word, kind in {
         "9": Gone,
         "2_7": Gone,
-        "train": Invalid,
+        "nobody": Invalid,
         "-1": Invalid,
         "": Invalid,
     }.items():
@@ -290,16 +290,24 @@ def test_words_mean_jobs() -> None:
         one_meant("2", jobs)
 
 
-def test_a_name_is_not_a_job_but_leads_to_those_that_have_it() -> None:
-    jobs = {n: job(n) for n in range(1, 9)}
-    with pytest.raises(Invalid) as error:
-        meant("train", jobs)
-    assert error.value.hint == (
-        "jobs of that name, by their numbers, the newest first: 8, 7, 6, 5, 4"
-    )
-    with pytest.raises(Invalid) as error:
-        meant("trai", jobs)
-    assert str(error.value.hint).startswith("a number, @ for the last one")
+def test_a_name_means_its_job_the_newest_of_several_or_none_where_that_would_be_wrong() -> None:
+    jobs = {n: job(n) for n in (1, 2, 3)} | {
+        n: job(n, array=ArrayPlace(4, n - 4, 2)) for n in (4, 5)
+    }
+    names = {1: "once", 2: "twice", 3: "twice", 4: "both", 5: "both"}
+    jobs = {n: replace(one, spec=replace(one.spec, name=names[n])) for n, one in jobs.items()}
+    said: list[str] = []
+    rule = NameRule(said.append)
+    table = {"once": (1,), "twice": (3,), "both": (4, 5)}
+    assert {word: meant(word, jobs, rule) for word in table} == table
+    assert said == ["job 3 is the newest of 2 called twice: 3, 2"]
+    with pytest.raises(Conflict, match="2 jobs are called 'twice'") as refused:
+        meant("twice", jobs, NameRule(only_one=True))
+    assert refused.value.hint.endswith("the newest first: 3, 2")
+    assert meant("twice", jobs, NameRule(only_one=True, fits=lambda n: n == 2)) == (2,)
+    assert meant("both", jobs, NameRule(only_one=True)) == (4, 5)
+    numbered = {7: replace(jobs[1], spec=replace(jobs[1].spec, number=7, name="12"))}
+    assert meant("12", numbered) == (7,)  # where no job has that number
 
 
 def test_arrays_are_parsed() -> None:

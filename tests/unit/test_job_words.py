@@ -117,6 +117,29 @@ def test_the_list_has_waiting_jobs_by_their_places(
         assert places == ["n2", "n1", "n0"][: len(places)], words
 
 
+def test_a_word_that_means_no_job_keeps_no_other_from_being_cancelled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = JobsFolder(tmp_path)
+    folder.submit([replace(SPEC, name=name) for name in ("a", "b", "b", "c")])
+    folder.pause()
+    monkeypatch.setattr("andon.app.jobs.own_jobs_folder", lambda: folder)
+    monkeypatch.setattr("andon.app.jobs.start_dispatcher", lambda folder: None)
+    for words, code, out in (
+        (["cancel", "1", "9999"], 5, ["job 1 cancelled", "there is no job 9999"]),
+        (["jobs", "hold", "9999", "c"], 5, ["there is no job 9999", "job 4 is held"]),
+        (["cancel", "b"], 6, ["2 jobs are called 'b'", "the newest first: 3, 2"]),
+        (["jobs", "show", "9999", "b"], 5, ["job 3 is the newest of 2 called b: 3, 2"]),
+        (["logs", "a"], 0, ["job 1 has not started: it is cancelled"]),
+        (["cancel", "2"], 0, ["job 2 cancelled"]),
+        (["cancel", "b"], 0, ["job 3 cancelled"]),
+        (["jobs", "rm", "a", "nobody"], 2, ["job 1 deleted", "'nobody' is not a job"]),
+    ):
+        assert run(words) == code, words
+        said = capsys.readouterr()
+        assert [one for one in out if one not in said.err + said.out] == [], words
+
+
 def test_a_message_about_a_failure_is_a_warning() -> None:
     facts = JobFacts(SPEC, expired=JobNote(1, AT, "", "Insufficient GPUs after waiting 5 min"))
     view = view_of(facts, standings([facts], AT)[12])

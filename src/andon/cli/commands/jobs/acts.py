@@ -10,6 +10,7 @@ from andon.cli.commands.jobs.common import (
     JOB_FORMS,
     job_words,
     meant_jobs,
+    one_job,
     open_queue,
     wait_settled,
     worst_code,
@@ -18,6 +19,7 @@ from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, TimedOut
+from andon.model.job import JobState
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
@@ -34,19 +36,20 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
     """Show jobs: what they ask for, why they wait, on which GPUs they run, how they ended."""
     choices = chosen()
     queue = open_queue(choices)
-    views = [queue.view(facts.spec.number) for facts in meant_jobs(queue, jobs)]
+    found, code = meant_jobs(queue, jobs)
+    views = [queue.view(facts.spec.number) for facts in found]
     terminal = Terminal.of(choices)
     if as_json:
         from andon.model.job.wire import views_to_json
 
         terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
-        return 0
+        return code
     from andon.cli.show.jobs.listing import render_job
 
     for view in views:
         for line in render_job(view, time.time()):
             terminal.say(line)
-    return 0
+    return code
 
 
 @click.command(epilog=JOB_FORMS)
@@ -57,7 +60,8 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
     """Wait until jobs have ended; the exit code is that of the worst one."""
     choices = chosen()
     queue = open_queue(choices)
-    numbers = [facts.spec.number for facts in meant_jobs(queue, jobs)]
+    found, code = meant_jobs(queue, jobs)
+    numbers = [facts.spec.number for facts in found]
     until = None if timeout is None else time.monotonic() + timeout
 
     def late() -> None:
@@ -65,7 +69,25 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
             several = len(numbers) > 1
             raise TimedOut(f"{'not all jobs have' if several else 'the job has not'} ended in time")
 
-    return worst_code(queue, numbers, wait_settled(queue, numbers, each=late))
+    return max(code, worst_code(queue, numbers, wait_settled(queue, numbers, each=late)))
+
+
+def _is_settled(state: JobState) -> bool:
+    return state.is_settled
+
+
+def _is_running(state: JobState) -> bool:
+    return state is JobState.RUNNING
+
+
+FITTING: "dict[str, Callable[[JobState], bool]]" = {
+    "rm": _is_settled,
+    "retry": _is_settled,
+    "requeue": _is_running,
+    "hold": lambda state: state in (JobState.WAITING, JobState.LATER),
+    "resume": lambda state: state is JobState.HELD,
+}
+"""The jobs of a name that a command can act on; they come before others of that name."""
 
 
 def _requeued(facts: "JobFacts") -> str:
@@ -90,10 +112,11 @@ def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.C
         from andon.cli.terminal import report
         from andon.engine.jobs import acts
 
-        choices, code = chosen(), 0
+        choices = chosen()
         queue = open_queue(choices, wake=False)
         act: Any = getattr(acts, "remove" if name == "rm" else name)
-        for facts in meant_jobs(queue, jobs):
+        found, code = meant_jobs(queue, jobs, name in ("rm", "requeue"), FITTING.get(name))
+        for facts in found:
             standing = queue.standings[facts.spec.number]
             try:
                 if name == "rm":
@@ -146,15 +169,14 @@ rm = _acting(
 def move(job: str, first: bool, last: bool, before: str | None) -> int:
     """Change a job's position among your own of the same priority."""
     from andon.app.jobs import wake
-    from andon.core.jobs.naming import one_meant
     from andon.engine.jobs import acts
 
     if first + last + (before is not None) != 1:
         raise click.UsageError("use one of --first, --last and --before JOB")
     choices = chosen()
     queue = open_queue(choices, wake=False)
-    facts = queue.jobs[one_meant(job, queue.jobs)]
-    target = None if before is None else one_meant(before, queue.jobs)
+    facts = queue.jobs[one_job(queue, job)]
+    target = None if before is None else one_job(queue, before)
     acts.move(queue.folder, facts, queue.jobs, queue.standings, target, first)
     wake(queue.folder)
     notice(f"job {facts.spec.label} moved", choices)

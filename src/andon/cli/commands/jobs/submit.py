@@ -206,10 +206,10 @@ def _numbers(given: tuple[str, ...]) -> tuple[int, ...]:
     if not words:
         return ()
     from andon.app.jobs import Queue
-    from andon.core.jobs.naming import meant
+    from andon.core.jobs.naming import NameRule, meant
 
-    jobs = Queue().jobs
-    return tuple(dict.fromkeys(number for word in words for number in meant(word, jobs)))
+    jobs, rule = Queue().jobs, NameRule(lambda text: notice(text, chosen()))
+    return tuple(dict.fromkeys(number for word in words for number in meant(word, jobs, rule)))
 
 
 def say_same(choices: Choices, label: str) -> None:
@@ -300,7 +300,7 @@ def wait_for_end(choices: Choices, number: str) -> int:
     from andon.cli.commands.jobs.common import meant_jobs, open_queue, wait_settled, worst_code
 
     queue = open_queue(choices)
-    numbers = [facts.spec.number for facts in meant_jobs(queue, [number])]
+    numbers = [facts.spec.number for facts in meant_jobs(queue, [number])[0]]
     deleted = wait_settled(queue, numbers)
     for view in queue.views(numbers):
         if view.error:
