@@ -297,22 +297,24 @@ def test_the_commands_of_a_person(folder: JobsFolder) -> None:
     """One dispatcher for all of them: starting one takes longer than each."""
     sub = ("submit", "--simulate", "2")
     assert andon(*sub, "--wait", "--", "sh", "-c", "echo hello; exit 7").code == 7
-    number = andon(*sub, "--name", "sleeper", "--", "sh", "-c", "echo on; sleep 600").out
-    assert number == "2\n"
+    saves = "trap 'echo saved; exit 0' USR1; echo on; sleep 600 & wait"
+    sleeper = (*sub, "--name", "sleeper", "--checkpoint", "USR1", "--", "sh", "-c", saves)
+    assert andon(*sleeper).out == "2\n"
     until_running(folder, 2)
     assert andon("logs", "1").out == "hello\n"
     listed = andon("jobs", "--json").json()
     assert listed["schema"] == "andon.jobs/1"
     assert [one["state"] for one in listed["jobs"]] == ["failed", "running"]
     assert "SIMULATED sleeper" in andon("jobs").out
-    assert (
-        andon(*sub, "--unique", "--name", "sleeper", "--", "sh", "-c", "echo on; sleep 600").out
-        == "2\n"
-    )
+    assert andon(sleeper[0], "--unique", *sleeper[1:]).out == "2\n"
     assert andon("jobs", "hold", "2").code == 6
-    assert andon("jobs", "requeue", "2").code == 0
+    wait_for(lambda: folder.output(2, 1).read_text() == "on\n", LONG)
+    assert "is sent SIGUSR1, has 1 min to save its work" in andon("jobs", "requeue", "2").err
     wait_for(lambda: view_of(folder, 2).attempts == 2, LONG)
     until_running(folder, 2)
+    assert folder.output(2, 1).read_text() == "on\nsaved\n"
+    first, second = Queue(folder).jobs[2].attempts
+    assert first.claim.devices != second.claim.devices  # it has left
     claim = Queue(folder).jobs[2].attempts[-1].claim
     cancelled = andon("cancel", "@")
     assert (cancelled.code, "job 2 cancelled" in cancelled.err) == (0, True)
@@ -337,7 +339,6 @@ def test_the_commands_of_a_person(folder: JobsFolder) -> None:
         (("--gpus", "0", "--", "true"), 2),
         (("--array", "3-1", "--", "true"), 2),
         (("--checkpoint", "KILL", "--for", "1h", "--", "true"), 2),
-        (("--checkpoint", "USR1", "--", "true"), 2),
         (("--begin", "soon", "--", "true"), 2),
         ((), 2),
     ):
@@ -452,7 +453,7 @@ def test_a_short_job_passes_a_large_one_only_where_that_is_not_delayed(folder: J
     until_running(folder, 1)
     submit([shell("true", name="large", git=False, simulate=2, request=two)])
     submit([shell("true", name="short", git=False, simulate=2, for_seconds=1.0)])
-    wait_for(lambda: view_of(folder, 3).reason not in (None, "no dispatcher has examined it yet"))
+    wait_for(lambda: view_of(folder, 3).reason not in (None, "just queued"))
     assert view_of(folder, 3).state is JobState.WAITING  # the first has no limit
     assert "2 GPUs requested, 1 available" in (view_of(folder, 2).reason or "")
     assert andon("cancel", "1").code == 0

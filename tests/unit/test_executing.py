@@ -13,7 +13,6 @@ from andon.core.executing.container_arguments import (
     without_files,
 )
 from andon.core.executing.engine_answers import (
-    created_work,
     ended,
     engine_error,
     engine_facts,
@@ -118,7 +117,6 @@ def test_the_folder_home_and_shared_memory_are_given() -> None:
     assert made == [
         "--label=andon.lease=k7qm2",
         "--label=andon.uid=1000",
-        "--label=andon.home=/tmp/andon-home-1",
         "--user=1000:1001",
         "--env=HOME=/tmp/andon-home",
         '--mount=type=bind,"source=/home/alice/a, b","target=/home/alice/a, b"',
@@ -256,13 +254,6 @@ def test_how_a_container_ended() -> None:
         None,
         None,
     )
-
-
-def test_a_container_that_is_found_again_has_its_lease_and_home() -> None:
-    labels = {"andon.lease": "k7qm2", "andon.home": "/tmp/andon-home-1"}
-    found = created_work("abc", json.dumps(labels))
-    assert (found.id, found.label, found.home) == ("abc", "k7qm2", "/tmp/andon-home-1")
-    assert created_work("abc", "null").label == ""
 
 
 def test_the_first_process_of_a_container_ends_as_another_process_would() -> None:

@@ -1,6 +1,7 @@
 """Which jobs start now: examples, and the property that no job is delayed by one behind it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -13,11 +14,13 @@ from andon.core.jobs.dispatch import (
     PlannedStart,
     QueuedJob,
     could_start,
+    leaving,
     plan,
     validate,
 )
 from andon.core.jobs.expected import DeviceBusy, Learned, expected_starts
 from andon.core.sharing.capacity import DeviceCapacity
+from andon.core.sharing.choice import rank
 from andon.model.job import JobFacts, JobSpec
 from andon.model.work import DeviceRequest
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need
@@ -48,6 +51,13 @@ def started(found: DispatchPlan) -> list[tuple[int, tuple[str, ...]]]:
 def test_jobs_start_in_their_order_on_different_devices() -> None:
     found = plan([queued(1), queued(2, 2), queued(3)], node("free", "free", "free"), AT)
     assert started(found) == [(1, ("GPU-0",)), (2, ("GPU-1", "GPU-2"))]
+
+
+def test_a_device_that_a_job_is_to_leave_comes_last() -> None:
+    order = leaving({"GPU-0"}, rank({"GPU-0"}))
+    for free, uuids in ((("free", "free"), "GPU-1"), (("free", None), "GPU-0")):
+        found = plan([replace(queued(1), order=order)], node(*free), AT)
+        assert started(found) == [(1, (uuids,))]
 
 
 def test_nothing_passes_a_job_whose_moment_is_not_known() -> None:

@@ -7,13 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.jobs.naming import meant, one_meant, parse_array
+from andon.core.jobs.naming import NameRule, meant, one_meant, parse_array
 from andon.core.jobs.order import in_order, place_before, place_first, place_last
 from andon.core.jobs.retention import too_old
-from andon.core.jobs.states import Standing, has_work, lasting, standings
+from andon.core.jobs.states import (
+    Standing,
+    has_work,
+    lasting,
+    left_devices,
+    own_standing,
+    standings,
+)
+from andon.core.jobs.views import view_of
 from andon.core.jobs.waiting import insufficient, request_of, waited_seconds
 from andon.engine.jobs.found_jobs import KeptStandings
-from andon.errors import Gone, Invalid, Unavailable
+from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,
@@ -21,6 +29,7 @@ from andon.model.job import (
     AttemptFacts,
     AttemptVerdict,
     EndReason,
+    Holdup,
     JobFacts,
     JobNote,
     JobSpec,
@@ -140,6 +149,23 @@ def after(state: JobFacts, **more: Any) -> str:
     return f"{found.state} {'ready' if found.is_ready else found.reason}"
 
 
+def test_a_job_that_was_requeued_leaves_its_devices_and_says_where_it_could_not() -> None:
+    on = replace(CLAIM, devices=("GPU-a", "GPU-b"), labels=("0", "1"))
+    first = replace(ended(code=143, reason=EndReason.REQUEUED), claim=on)
+    assert left_devices(first) == {"GPU-a", "GPU-b"}
+    assert left_devices(ended(code=143)) == left_devices(None) == frozenset()
+    second = AttemptFacts(2, replace(CLAIM, devices=("GPU-b", "GPU-c")), locked=True)
+    second = replace(second, claim=replace(second.claim, labels=("1", "2")))
+    again = job(1, first, second, again=note(2))
+    assert own_standing(again, AT).reason == "again on GPU 1: no other can be used"
+    away = replace(second, claim=replace(second.claim, devices=("GPU-c",), labels=("2",)))
+    assert own_standing(job(1, first, away, again=note(2)), AT).reason is None
+    going = job(1, RUNNING, again=note(2))
+    assert own_standing(going, AT).reason == "being put back into the queue"
+    waits = view_of(job(1, first, again=note(2)), Standing(JobState.WAITING, 2), 1, Holdup("w", AT))
+    assert waits.reason == "w; not on GPU 0, 1, which it left"
+
+
 def test_a_job_waits_for_others_and_says_for_which() -> None:
     assert after(job(1, RUNNING), after=(1,)) == "waiting after job 1 (running)"
     assert after(job(1, ended()), after=(1,)) == "waiting ready"
@@ -255,7 +281,7 @@ def test_words_mean_jobs() -> None:
     for word, kind in {
         "9": Gone,
         "2_7": Gone,
-        "train": Invalid,
+        "nobody": Invalid,
         "-1": Invalid,
         "": Invalid,
     }.items():
@@ -265,16 +291,24 @@ def test_words_mean_jobs() -> None:
         one_meant("2", jobs)
 
 
-def test_a_name_is_not_a_job_but_leads_to_those_that_have_it() -> None:
-    jobs = {n: job(n) for n in range(1, 9)}
-    with pytest.raises(Invalid) as error:
-        meant("train", jobs)
-    assert error.value.hint == (
-        "jobs of that name, by their numbers, the newest first: 8, 7, 6, 5, 4"
-    )
-    with pytest.raises(Invalid) as error:
-        meant("trai", jobs)
-    assert str(error.value.hint).startswith("a number, @ for the last one")
+def test_a_name_means_its_job_the_newest_of_several_or_none_where_that_would_be_wrong() -> None:
+    jobs = {n: job(n) for n in (1, 2, 3)} | {
+        n: job(n, array=ArrayPlace(4, n - 4, 2)) for n in (4, 5)
+    }
+    names = {1: "once", 2: "twice", 3: "twice", 4: "both", 5: "both"}
+    jobs = {n: replace(one, spec=replace(one.spec, name=names[n])) for n, one in jobs.items()}
+    said: list[str] = []
+    rule = NameRule(said.append)
+    table = {"once": (1,), "twice": (3,), "both": (4, 5)}
+    assert {word: meant(word, jobs, rule) for word in table} == table
+    assert said == ["job 3 is the newest of 2 called twice: 3, 2"]
+    with pytest.raises(Conflict, match="2 jobs are called 'twice'") as refused:
+        meant("twice", jobs, NameRule(only_one=True))
+    assert refused.value.hint.endswith("the newest first: 3, 2")
+    assert meant("twice", jobs, NameRule(only_one=True, fits=lambda n: n == 2)) == (2,)
+    assert meant("both", jobs, NameRule(only_one=True)) == (4, 5)
+    numbered = {7: replace(jobs[1], spec=replace(jobs[1].spec, number=7, name="12"))}
+    assert meant("12", numbered) == (7,)  # where no job has that number
 
 
 def test_arrays_are_parsed() -> None:

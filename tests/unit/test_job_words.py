@@ -10,16 +10,20 @@ from andon.app.job_messages import job_notice
 from andon.cli.commands.jobs import logs
 from andon.cli.commands.jobs.common import going_on
 from andon.cli.main import run
-from andon.cli.show.jobs.listing import expected_words, why
+from andon.cli.show.jobs.listing import expected_words, render_jobs, why
 from andon.cli.terminal import Choices
 from andon.core.jobs.retention import too_old
-from andon.core.jobs.states import standings
+from andon.core.jobs.states import Standing, standings
 from andon.core.jobs.views import view_of
+from andon.core.jobs.waiting import who_has
+from andon.engine.jobs import acts
+from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.submitting import name_of
 from andon.engine.running.variables import defaults, free_port
 from andon.model.alert import Level
 from andon.model.job import Holdup, JobFacts, JobNote, JobSpec, JobState
 from andon.model.work import DeviceRequest
+from tests.support.rows import rows
 
 AT = 1_790_000_000.0
 SPEC = JobSpec(
@@ -56,6 +60,84 @@ def test_a_job_that_waits_says_why_and_when_it_will_probably_start() -> None:
     assert expected_words(view, AT).endswith(", from 6 runs")
     assert view.environment == {"A": "1", "API_KEY": "…"}
     assert "abc" not in view.command
+
+
+def test_the_time_of_a_job_that_ended_without_starting_does_not_grow() -> None:
+    never = JobFacts(SPEC, cancelled=JobNote(1, AT + 5, "ada"))
+    view = view_of(never, standings([never], AT + 9)[12])
+    assert view.state is JobState.CANCELLED
+    shown = [
+        [line.plain for line in render_jobs([view], AT + after, 100)] for after in (10, 86_400)
+    ]
+    assert shown[0] == shown[1]
+    waits = view_of(JobFacts(SPEC), standings([JobFacts(SPEC)], AT)[12])
+    assert "4 min" in render_jobs([waits], AT + 240, 100)[1].plain
+
+
+def test_a_job_of_which_nothing_was_said_is_just_queued_or_far_behind() -> None:
+    facts = JobFacts(SPEC)
+    standing = standings([facts], AT)[12]
+    assert why(view_of(facts, standing, 1), AT) == "no. 1: just queued"
+    assert why(view_of(facts, standing, 51), AT) == "no. 51: 50 jobs are ahead of it"
+
+
+@rows(
+    ("held", "words"),
+    [
+        ([], ""),
+        ([("0", "bob"), ("1", "ada"), ("2", "bob")], "bob has GPU 0, 2; you have GPU 1"),
+        ([(str(n), "bob") for n in range(9)], "bob has 9 GPUs"),
+        (
+            [(str(n), f"u{n}") for n in range(5)],
+            "u0 has GPU 0; u1 has GPU 1; u2 has GPU 2; 2 more users",
+        ),
+    ],
+)
+def test_who_has_what_a_job_waits_for(held: list[tuple[str, str]], words: str) -> None:
+    assert who_has(held, "ada") == words
+
+
+def test_the_list_has_waiting_jobs_by_their_places(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = JobsFolder(tmp_path)
+    made = folder.submit(
+        [
+            replace(SPEC, name=f"n{at}", request=replace(SPEC.request, priority=at))
+            for at in range(3)
+        ]
+    )
+    acts.hold(folder, JobFacts(made[0]), Standing(JobState.WAITING))
+    folder.pause()
+    monkeypatch.setattr("andon.app.jobs.own_jobs_folder", lambda: folder)
+    for words in (["jobs"], ["jobs", "--all"], ["jobs", "--state", "waiting"]):
+        assert run(words) == 0
+        lines = capsys.readouterr().out.splitlines()[1:]
+        places = [line.split()[1] for line in lines if line.split()[0].isdecimal()]
+        assert places == ["n2", "n1", "n0"][: len(places)], words
+
+
+def test_a_word_that_means_no_job_keeps_no_other_from_being_cancelled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = JobsFolder(tmp_path)
+    folder.submit([replace(SPEC, name=name) for name in ("a", "b", "b", "c")])
+    folder.pause()
+    monkeypatch.setattr("andon.app.jobs.own_jobs_folder", lambda: folder)
+    monkeypatch.setattr("andon.app.jobs.start_dispatcher", lambda folder: None)
+    for words, code, out in (
+        (["cancel", "1", "9999"], 5, ["job 1 cancelled", "there is no job 9999"]),
+        (["jobs", "hold", "9999", "c"], 5, ["there is no job 9999", "job 4 is held"]),
+        (["cancel", "b"], 6, ["2 jobs are called 'b'", "the newest first: 3, 2"]),
+        (["jobs", "show", "9999", "b"], 5, ["job 3 is the newest of 2 called b: 3, 2"]),
+        (["logs", "a"], 0, ["job 1 has not started: it is cancelled"]),
+        (["cancel", "2"], 0, ["job 2 cancelled"]),
+        (["cancel", "b"], 0, ["job 3 cancelled"]),
+        (["jobs", "rm", "a", "nobody"], 2, ["job 1 deleted", "'nobody' is not a job"]),
+    ):
+        assert run(words) == code, words
+        said = capsys.readouterr()
+        assert [one for one in out if one not in said.err + said.out] == [], words
 
 
 def test_a_message_about_a_failure_is_a_warning() -> None:

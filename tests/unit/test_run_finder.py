@@ -186,15 +186,22 @@ def test_an_ambiguous_beginning_is_refused_with_the_candidates(
     assert {line.split()[0] for line in error.value.mistakes} == {"aabb", "aacc"}
 
 
-def test_a_name_is_not_an_id_but_leads_to_the_runs_that_have_it(
+def test_a_name_means_its_run_the_newest_of_several_or_none_where_that_would_be_wrong(
     finder: RunFinder, folder: Path
 ) -> None:
-    for n, name in enumerate(("qqbb", "rrcc")):
-        write_record(folder / f"{n}.jsonl", begin(id=name, name="train", at=BEGAN + n), end())
-    with pytest.raises(Gone) as error:
-        finder.resolve("train")
-    assert error.value.hint == "runs of that name, by their ids, the newest first: rrcc, qqbb"
-    for word in ("tr*", "trai"):
+    said: list[str] = []
+    finder = RunFinder(finder.index, folder, tell=said.append)
+    for n, (name, called) in enumerate(
+        (("qqbb", "train"), ("rrcc", "train"), ("sstt", "once"), ("uuvv", "qqb"))
+    ):
+        write_record(folder / f"{n}.jsonl", begin(id=name, name=called, at=BEGAN + n), end())
+    table = {"once": "sstt", "train": "rrcc", "qqb": "uuvv", "qqbb": "qqbb", "qq": "qqbb"}
+    assert {word: finder.resolve(word).id for word in table} == table
+    assert said == ["run rrcc is the newest of 2 called train: rrcc, qqbb"]
+    with pytest.raises(Conflict, match="2 runs are called 'train'") as refused:
+        finder.resolve("train", only_one=True)
+    assert refused.value.hint == "name one by its id, the newest first: rrcc, qqbb"
+    for word in ("tr*", "trai", "a\x00b"):
         with pytest.raises(Gone) as error:
             finder.resolve(word)
         assert error.value.hint == "andon runs lists them; name a file by its path"

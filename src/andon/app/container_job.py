@@ -24,6 +24,8 @@ from andon.engine.running.contained import ContainedCommand, follow_container
 from andon.engine.running.launcher import Launcher
 from andon.engine.running.programs import CannotStart
 from andon.errors import AndonError, Gone
+from andon.executors.work_notes import noted
+from andon.host.kin import container_lives
 from andon.leases.book import Book
 from andon.leases.hold import name_container_in
 from andon.leases.places import LEASES
@@ -97,10 +99,15 @@ def _followed(
 
 
 def clean(lease: str) -> int:
-    """Kill and remove what is left of a job's containers."""
+    """Kill and remove what is left of a job's containers; what cannot be removed but has no living
+    process is left to a later sweep."""
     engine = open_engine()
-    for work in engine.find(lease):
-        engine.clean(work)
+    try:
+        for work in engine.find(lease):
+            engine.clean(work)
+    except AndonError as error:
+        _say(error.reason)
+        return OURS if container_lives(w.id for w in noted(engine.name) if w.label == lease) else 0
     return 0
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.app.sharing import open_availability
+from andon.core.jobs.views import MOST_REASONS
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.sampling.masks import VARIABLES
 from andon.core.settings.resolution import Settings
@@ -22,7 +23,7 @@ from andon.engine.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
 from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.scanning import Scanner
 from andon.engine.jobs.starting import lock_dispatcher
-from andon.engine.jobs.taking import MOST_REASONS, Taker
+from andon.engine.jobs.taking import Taker
 from andon.errors import AndonError
 from andon.host.kin import here, myself
 from andon.model.job import Holdup

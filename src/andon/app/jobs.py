@@ -42,7 +42,7 @@ class Queue:
         return sorted(numbers, key=self.jobs.order_keys().__getitem__)
 
     def views(self, only: Iterable[int] | None = None) -> "list[JobView]":
-        """As they are shown, in the order of their numbers."""
+        """As they are shown: all by their numbers, or those named, in that order."""
         from andon.core.jobs.views import positions, views
 
         places = positions(self.jobs.order_keys(), self.standings)

@@ -10,6 +10,8 @@ from andon.host.interpreter import module_command, module_environment
 from andon.host.server.state_folder import runs_folder as runs_folder
 
 if TYPE_CHECKING:  # whoever makes a run needs none of it
+    from collections.abc import Callable
+
     from andon.core.runs.records.retention import RunsKept
     from andon.core.settings.resolution import Settings
     from andon.engine.records.finder import RunFinder
@@ -51,11 +53,12 @@ def open_run_index() -> "RunIndex":
     return found
 
 
-def open_run_finder() -> "RunFinder":
-    """Finds runs by the index and in the folder of records; `close` its index afterwards."""
+def open_run_finder(tell: "Callable[[str], None]" = lambda words: None) -> "RunFinder":
+    """Finds runs by the index and in the folder of records; `close` its index afterwards. `tell` is
+    called when a word means the newest of several runs."""
     from andon.engine.records.finder import RunFinder
 
-    return RunFinder(open_run_index(), runs_folder())
+    return RunFinder(open_run_index(), runs_folder(), tell=tell)
 
 
 def runs_kept(settings: "Settings") -> "RunsKept":

@@ -118,7 +118,8 @@ class Running:
         self.words = redact(tuple(command))
 
     def on_grant(self, grant: Grant) -> tuple[int, Verdict]:
-        """Run it on the granted devices, and release them whatever happens."""
+        """Run it on the granted devices, and release them whatever happens; those of a container
+        that its engine does not remove are kept."""
         chosen = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
         choice = {
             "waited_seconds": round(grant.waited_seconds, 3),
@@ -126,12 +127,19 @@ class Running:
             "candidates": _candidates(grant),
             "world_size": len(chosen),
         }
+        lease, snapshot = grant.held.lease, grant.candidates.snapshot
         try:
-            lease, snapshot = grant.held.lease, grant.candidates.snapshot
             name = grant.held.hold.name_container
             return self._run(lease, chosen, snapshot, choice, grant.held, name)
         finally:
-            grant.held.release()
+            if self._contained is not None and self._contained.lives():
+                grant.held.hold.close()
+                self._notify(
+                    f"its container still runs: lease {lease.id} is kept; "
+                    f"to end both: andon release {lease.id}"
+                )
+            else:
+                grant.held.release()
 
     def on_lease(self, found: Attached) -> tuple[int, Verdict]:
         """Run it on a lease held elsewhere, without ending that lease."""

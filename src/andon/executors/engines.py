@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -18,8 +18,6 @@ from pathlib import Path
 
 from andon.core.executing import engine_answers as answers
 from andon.core.executing.container_arguments import (
-    LEASE_LABEL,
-    UID_LABEL,
     EngineFacts,
     create_arguments,
     without_files,
@@ -34,6 +32,7 @@ from andon.core.executing.order import (
 )
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.executors.asking import ask_command
+from andon.executors.work_notes import drop_note, is_recent, noted, write_note
 from andon.kernel_files import read
 
 ANSWER_SECONDS = 30.0
@@ -128,19 +127,27 @@ class DockerExecutor:
                 Path(home).chmod(0o1777)  # that user is not the one who owns it
             order = replace(order, home=home)
             arguments = create_arguments(order, options, self.engine)
-            name = f"--name=andon-{order.label}-{os.urandom(3).hex()}"
-            code, out, said = self._ask("create", name, *arguments, seconds=CREATE_SECONDS)
-            if code:
-                raise answers.engine_error(self.name, said)
-            found = answers.created_id(out)
-            if found is None:
-                raise self._not_understood()
+            name = f"andon-{order.label}-{os.urandom(8).hex()}"
+            work = CreatedWork(name, order.label, order.command[0], options.image, home, name)
+            write_note(self.name, work)
+            found = self._created(name, arguments)
         except BaseException:
             _remove_home(home)
             raise
         if order.stdin or order.terminal:
             self._attached.add(found)
-        return CreatedWork(found, order.label, order.command[0], options.image, home)
+        work = replace(work, id=found)
+        write_note(self.name, work)
+        return work
+
+    def _created(self, name: str, arguments: Sequence[str]) -> str:
+        """The id; without an answer in time its note stays, since it may be made all the same."""
+        code, out, said = self._ask("create", f"--name={name}", *arguments, seconds=CREATE_SECONDS)
+        found = None if code else answers.created_id(out)
+        if found is None:
+            drop_note(CreatedWork(name, "", note=name))
+            raise answers.engine_error(self.name, said) if code else self._not_understood()
+        return found
 
     def client(self, work: CreatedWork) -> Sequence[str]:
         """Started here, so that a failure can be explained; the client then passes on the output.
@@ -165,9 +172,8 @@ class DockerExecutor:
         return [self.name, "logs", "--follow", *moment, work.id]
 
     def find(self, label: str) -> Sequence[CreatedWork]:
-        """Only of this user: a label is not a secret."""
-        filters = (f"label={LEASE_LABEL}={label}", f"label={UID_LABEL}={os.getuid()}")
-        return self._listed(*filters)
+        """By our own notes: anyone who may use the engine can write a label."""
+        return self._existing(work for work in noted(self.name) if work.label == label)
 
     def send(self, work: CreatedWork, number: int) -> None:
         """To its first process, to which every other one belongs."""
@@ -189,29 +195,29 @@ class DockerExecutor:
         if code and not _is_over(said):
             raise answers.engine_error(self.name, said)
         _remove_home(work.home)
+        drop_note(work)
         self._attached.discard(work.id)
 
     def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:
         """Ended containers of this user whose lease is not in the book: a killed supervisor's."""
-        filters = (f"label={UID_LABEL}={os.getuid()}", "status=exited", "status=created")
-        found = self._listed(*filters)
-        return [w for w in found if w.label not in living and not w.label.startswith(UNLEASED)]
+        found = [w for w in noted(self.name) if w.label not in living]
+        existing = self._existing(w for w in found if not w.label.startswith(UNLEASED))
+        return [work for work in existing if answers.ended(self._state(work)) is not None]
 
     # Asking the engine.
 
-    def _listed(self, *filters: str) -> list[CreatedWork]:
-        chosen = [f"--filter={one}" for one in filters]
-        code, out, said = self._ask("ps", "--all", "--no-trunc", "--quiet", *chosen)
-        if code:
-            raise answers.engine_error(self.name, said)
+    def _existing(self, works: Iterable[CreatedWork]) -> list[CreatedWork]:
+        """Those that the engine still has; of others what is left here is removed."""
         found: list[CreatedWork] = []
-        for identity in out.split():
-            shown = "{{json .Config.Labels}}"
-            code, labels, _ = self._ask(
-                "inspect", "--type=container", f"--format={shown}", identity
-            )
-            if not code:
-                found.append(answers.created_work(identity, labels))
+        for work in works:
+            try:
+                self._state(work)
+            except Gone:
+                if not is_recent(work):
+                    _remove_home(work.home)
+                    drop_note(work)
+            else:
+                found.append(work)
         return found
 
     def _state(self, work: CreatedWork) -> str:
@@ -271,7 +277,7 @@ def _is_over(said: str) -> bool:
 
 
 def _remove_home(home: str | None) -> None:
-    """Only a folder of ours: the path comes back from a label."""
+    """Only a folder that we made, and that is still this user's."""
     if home is None or not Path(home).name.startswith(_HOMES):
         return
     with suppress(OSError):

@@ -79,6 +79,12 @@ def container_members(containers: AbstractSet[str]) -> dict[str, tuple[Kin, ...]
     return {container: tuple(members) for container, members in found.items()}
 
 
+def container_lives(containers: Iterable[str]) -> bool:
+    """Whether a process of one of these containers lives, by the kernel's word."""
+    found = container_members(frozenset(containers))
+    return any(not one.ended for members in found.values() for one in members)
+
+
 def _pids() -> Iterator[int]:
     for name in os.listdir("/proc"):  # noqa: PTH208 - only names
         if name.isdecimal():

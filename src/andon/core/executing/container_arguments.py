@@ -11,7 +11,7 @@ from andon.core.executing.order import ContainerMount, ContainerOptions, WorkOrd
 from andon.model.device import Device
 from andon.model.vendors import AMD, INTEL, NVIDIA
 
-LEASE_LABEL, UID_LABEL, HOME_LABEL = "andon.lease", "andon.uid", "andon.home"
+LEASE_LABEL, UID_LABEL = "andon.lease", "andon.uid"  # for people: we go by our own notes
 HOME = "/tmp/andon-home"  # noqa: S108 - a path in the container
 DOCKER, PODMAN = "docker", "podman"
 WITH_FILES = frozenset({AMD.name, INTEL.name})
@@ -44,8 +44,6 @@ def create_arguments(order: WorkOrder, options: ContainerOptions, engine: Engine
 def _labels(order: WorkOrder) -> Iterable[tuple[str, str]]:
     yield LEASE_LABEL, order.label
     yield UID_LABEL, str(order.submitter.uid)
-    if order.home is not None:
-        yield HOME_LABEL, order.home
 
 
 def _device_arguments(order: WorkOrder, engine: EngineFacts) -> Iterable[str]:

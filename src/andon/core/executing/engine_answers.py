@@ -7,15 +7,13 @@ from typing import Any
 
 from andon.core.executing.container_arguments import (
     DOCKER,
-    HOME_LABEL,
-    LEASE_LABEL,
     PODMAN,
     EngineFacts,
 )
-from andon.core.executing.order import CreatedWork, WorkEnd
+from andon.core.executing.order import WorkEnd
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 
-NOT_EXECUTABLE, NOT_FOUND = 126, 127
+NOT_EXECUTABLE, NOT_FOUND, LARGEST_CODE = 126, 127, 255
 _LONGEST = 300
 
 Make = Callable[[str, str], AndonError]
@@ -132,26 +130,14 @@ def ended(text: str) -> WorkEnd | None:
     error = str(state.get("Error") or "")
     if status in ("created", "configured", "initialized") and not error:
         error = "it was never started"
-    return WorkEnd(code if isinstance(code, int) else None, state.get("OOMKilled") is True, error)
+    known = code if isinstance(code, int) and 0 <= code <= LARGEST_CODE else None
+    return WorkEnd(known, state.get("OOMKilled") is True, error)
 
 
 def first_pid(text: str) -> int | None:
     """The host's pid of a container's first process, while it runs."""
     pid = _object(text).get("Pid")
     return pid if isinstance(pid, int) and pid > 1 else None
-
-
-def created_work(identity: str, labels: str, image: str = "") -> CreatedWork:
-    """A container that was found again, from its labels as JSON."""
-    found = _object(labels)
-    home = found.get(HOME_LABEL)
-    return CreatedWork(
-        identity,
-        str(found.get(LEASE_LABEL, "")),
-        "",
-        image,
-        home if isinstance(home, str) else None,
-    )
 
 
 def signal_to_send(number: int, kill: int, handled: int | None) -> int:

@@ -87,6 +87,7 @@ class CreatedWork:
     program: str = ""
     image: str = ""
     home: str | None = None
+    note: str = ""  # the name of the note that says that we made it
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,16 @@ class QueuedJob:
     order: Rank | None = None
 
 
+def leaving(left: AbstractSet[str], order: Rank) -> Rank:
+    """The same order with the devices last that a job is to leave."""
+
+    def key(capacity: DeviceCapacity) -> tuple[float, ...]:
+        first, *rest = order(capacity)
+        return (first + 2 * (capacity.uuid in left), *rest)
+
+    return key if left else order
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedStart:
     """A job that starts now; `passes` are those ahead of it that still wait."""

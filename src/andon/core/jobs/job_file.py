@@ -106,9 +106,6 @@ def _job(
         values[KEYS[key][0]] = read
     if "command" not in own and "command" not in common:
         mistakes.add(place, 'there is no command: write command = ["python", "train.py"]')
-    if values.get("checkpoint") is not None and values.get("for_seconds") is None:
-        where = (*place, "checkpoint") if "checkpoint" in own else ("checkpoint",)
-        mistakes.add(where, "needs for: the signal is sent before that time ends")
     if values.get("bind") and values.get("image"):
         where = (*place, "bind") if "bind" in own else ("bind",)
         mistakes.add(where, "is for commands outside of a container")

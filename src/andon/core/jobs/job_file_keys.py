@@ -178,7 +178,11 @@ KEYS: Mapping[str, tuple[str, Reader, str]] = {
     "retries": ("retries", _whole(0, MOST_RETRIES), "after a failure"),
     "retry_lost": ("retry_lost", flag_of, "again after a restart of the machine"),
     "retry_oom": ("retry_oom", _whole(0, MOST_RETRIES), "with more memory, when it ran out"),
-    "checkpoint": ("checkpoint", _checkpoint, "a signal before its end: USR1@60s"),
+    "checkpoint": (
+        "checkpoint",
+        _checkpoint,
+        "a signal before `for` ends and when it is requeued: USR1@60s",
+    ),
     "notify": ("notify", _notify, "end or fail"),
     "unique": (
         "unique",

@@ -1,9 +1,10 @@
-"""Which jobs a word means: a number, `@` for the last, `12_3` for an element of an array."""
+"""Which jobs a word means: a number, a name, `@` for the last, `12_3` in an array."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from andon.errors import Gone, Invalid
+from andon.errors import Conflict, Gone, Invalid
 from andon.model.job import MOST_ARRAY, ArrayPlace, JobFacts, JobSpec
 from andon.model.job.spec_wire import MOST_JOBS
 
@@ -11,29 +12,50 @@ LAST = "@"
 MOST_NAMED = 5
 _WORD = re.compile(r"(\d{1,8})(?:_(\d{1,8}))?", re.ASCII)
 _ARRAY = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?(?:%(\d{1,5}))?", re.ASCII)
-_HINT = "a number, @ for the last one, or 12_3 for an element of an array"
+_HINT = "a number, @ for the last one, 12_3 for an element of an array, or a job's name"
 
 
-def meant(word: str, jobs: Mapping[int, JobFacts]) -> tuple[int, ...]:
+def _silent(words: str) -> None:
+    """Nobody is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameRule:
+    """What a name means that several jobs have: the newest, and `tell` says so; with `only_one`
+    none of them. Those that a command can act on (`fits`) come before others."""
+
+    tell: Callable[[str], None] = _silent
+    only_one: bool = False
+    fits: Callable[[int], bool] | None = None
+
+
+NEWEST = NameRule()
+
+
+def meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) -> tuple[int, ...]:
     """The numbers of the jobs; the number of an array means all its elements."""
     if word == LAST:
         if not jobs:
             raise Gone("there are no jobs", hint="andon submit -- COMMAND")
         last = jobs[max(jobs)]
         return (last.spec.number,) if last.spec.array is None else _all_of(last.spec.array, jobs)
-    number, index = _parsed(word, jobs)
-    if index is not None:
-        return (_element(number, index, word, jobs),)
-    found = jobs.get(number)
-    if found is None:
+    match = _WORD.fullmatch(word)
+    number = int(match[1]) if match is not None else 0
+    if match is not None and match[2] is not None and 1 <= number <= MOST_JOBS:
+        return (_element(number, int(match[2]), word, jobs),)
+    if number in jobs:
+        array = jobs[number].spec.array
+        return (number,) if array is None or array.id != number else _all_of(array, jobs)
+    if found := _named(word, jobs, rule):
+        return found
+    if match is not None and 1 <= number <= MOST_JOBS:
         raise Gone(f"there is no job {word}", hint="andon jobs --all lists them")
-    array = found.spec.array
-    return (number,) if array is None or array.id != number else _all_of(array, jobs)
+    raise Invalid(f"{word[:40]!r} is not a job", hint=_HINT)
 
 
-def one_meant(word: str, jobs: Mapping[int, JobFacts]) -> int:
+def one_meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) -> int:
     """The same where only one job makes sense."""
-    numbers = meant(word, jobs)
+    numbers = meant(word, jobs, rule)
     if len(numbers) > 1:
         raise Invalid(
             f"{word} is an array of {len(numbers)} jobs",
@@ -42,18 +64,24 @@ def one_meant(word: str, jobs: Mapping[int, JobFacts]) -> int:
     return numbers[0]
 
 
-def _parsed(word: str, jobs: Mapping[int, JobFacts]) -> tuple[int, int | None]:
-    match = _WORD.fullmatch(word)
-    if match is None or not 1 <= int(match[1]) <= MOST_JOBS:
-        raise Invalid(f"{word[:40]!r} is not a job", hint=_named(word, jobs) or _HINT)
-    return int(match[1]), None if match[2] is None else int(match[2])
-
-
-def _named(word: str, jobs: Mapping[int, JobFacts]) -> str | None:
-    """The jobs of that name, the newest first: a name may mean many, so none is taken."""
-    found = [facts.spec.label for _, facts in sorted(jobs.items()) if facts.spec.name == word]
-    shown = ", ".join(found[: -MOST_NAMED - 1 : -1])
-    return f"jobs of that name, by their numbers, the newest first: {shown}" if found else None
+def _named(word: str, jobs: Mapping[int, JobFacts], rule: NameRule) -> tuple[int, ...]:
+    """The job or the array of that name; nothing where there is none."""
+    found = [number for number, facts in sorted(jobs.items()) if facts.spec.name == word]
+    if rule.fits is not None:
+        found = [number for number in found if rule.fits(number)] or found
+    arrays = ((n, jobs[n].spec.array) for n in found)
+    groups = {n if array is None else array.id: n for n, array in arrays}
+    if not groups:
+        return ()
+    newest = groups[max(groups)]
+    labels = ", ".join(str(one) for one in sorted(groups)[: -MOST_NAMED - 1 : -1])
+    if len(groups) > 1 and rule.only_one:
+        hint = f"name one by its number, the newest first: {labels}"
+        raise Conflict(f"{len(groups)} jobs are called {word[:40]!r}", hint=hint)
+    if len(groups) > 1:
+        rule.tell(f"job {max(groups)} is the newest of {len(groups)} called {word[:40]}: {labels}")
+    array = jobs[newest].spec.array
+    return (newest,) if array is None else _all_of(array, jobs)
 
 
 def _element(array: int, index: int, word: str, jobs: Mapping[int, JobFacts]) -> int:

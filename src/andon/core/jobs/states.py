@@ -112,11 +112,32 @@ def own_standing(facts: JobFacts, at: float) -> Standing:
     if last is None:
         return _pending(facts, wanted, at)
     if is_running(last):
-        stopping = _is_cancelled(facts, last.number)
-        return Standing(JobState.RUNNING, last.number, "being cancelled" if stopping else None)
+        return Standing(JobState.RUNNING, last.number, _running_words(facts, last))
     if last.number < wanted:
         return _pending(facts, wanted, at)
     return _ended(facts, last, wanted, at)
+
+
+def _running_words(facts: JobFacts, last: AttemptFacts) -> str | None:
+    """What becomes of it, or that it is where someone wanted it to leave."""
+    if _is_cancelled(facts, last.number):
+        return "being cancelled"
+    if facts.again is not None and facts.again.attempt > last.number:
+        return "being put back into the queue"
+    before = [one for one in facts.attempts if one.number < last.number][-1:]
+    same = left_devices(before[0] if before else None) & set(last.claim.devices)
+    if not same:
+        return None
+    labels = zip(last.claim.devices, last.claim.labels, strict=False)
+    shown = ", ".join(label for uuid, label in labels if uuid in same)
+    return f"again on GPU {shown}: no other can be used"
+
+
+def left_devices(attempt: AttemptFacts | None) -> frozenset[str]:
+    """The devices that a job was to leave: those of an attempt that `jobs requeue` stopped."""
+    if attempt is None or attempt.end is None or attempt.end.reason is not EndReason.REQUEUED:
+        return frozenset()
+    return frozenset(attempt.claim.devices)
 
 
 def is_running(attempt: AttemptFacts) -> bool:

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping
 
 from andon.core.jobs.order import OrderKey
-from andon.core.jobs.states import Standing, is_running
+from andon.core.jobs.states import Standing, is_running, left_devices
 from andon.core.processes.redaction import is_secret_name, redact
 from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.device_request import DeviceRequest
 
-NO_DISPATCHER = "no dispatcher has examined it yet"
+JUST_QUEUED = "just queued"
+MOST_REASONS = 50
+"""Jobs whose reason a dispatcher determines; for those behind them, only how many are ahead."""
 
 
 def views(
@@ -18,8 +20,8 @@ def views(
     holdups: Mapping[int, Holdup],
     only: Iterable[int] | None = None,
 ) -> list[JobView]:
-    """All of them, or `only` these numbers, in the order of their numbers."""
-    wanted = jobs if only is None else sorted(set(only) & jobs.keys())
+    """All of them by their numbers, or `only` these, in the order in which they are named."""
+    wanted = jobs if only is None else [n for n in dict.fromkeys(only) if n in jobs]
     return [view_of(jobs[n], known[n], places.get(n), holdups.get(n)) for n in wanted]
 
 
@@ -46,7 +48,7 @@ def view_of(
     seen = holdup if waits and standing.reason is None else None
     reason = standing.reason
     if waits and reason is None:
-        reason = NO_DISPATCHER if seen is None else seen.reason
+        reason = _unexamined(position) if seen is None else seen.reason + _not_on(facts.last)
     return JobView(
         number=spec.number,
         label=spec.label,
@@ -88,6 +90,20 @@ def view_of(
         environment=shown_environment(facts, environment or {}),
         tags=spec.tags,
     )
+
+
+def _unexamined(position: int | None) -> str:
+    """Why a job waits of which the dispatcher has said nothing."""
+    if position is None or position <= MOST_REASONS:
+        return JUST_QUEUED
+    return f"{position - 1} jobs are ahead of it"
+
+
+def _not_on(last: AttemptFacts | None) -> str:
+    """Which devices a job that was put back into the queue does not want."""
+    if last is None or not left_devices(last):
+        return ""
+    return f"; not on GPU {', '.join(last.claim.labels)}, which it left"
 
 
 def _shown_attempt(facts: JobFacts, state: JobState) -> AttemptFacts | None:

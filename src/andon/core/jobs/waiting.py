@@ -1,6 +1,6 @@
 """How long a job has waited, when it has waited too long, and which request its retry makes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from andon.core.jobs.states import ran_out_of_memory
 from andon.core.sharing.eligibility import Labels
@@ -10,6 +10,9 @@ from andon.model.device import DeviceStatus
 from andon.model.job import JobFacts, JobSpec
 from andon.model.work import DeviceRequest
 from andon.units import human_seconds
+
+MOST_USERS, MOST_LABELS = 3, 8
+"""Of those who have what a job waits for, as far as they are named."""
 
 
 def waited_seconds(
@@ -37,6 +40,21 @@ def insufficient(waited: float, why: str = "") -> str:
     """The error of a job that waited longer than --timeout."""
     more = f": {why}" if why else ""
     return f"Insufficient GPUs after waiting {human_seconds(waited)}{more}"
+
+
+def who_has(held: Iterable[tuple[str, str]], me: str) -> str:
+    """`alice has GPU 0, 1; you have GPU 3`: of pairs of a device's label and its user."""
+    by_user: dict[str, list[str]] = {}
+    for label, user in held:
+        by_user.setdefault(user, []).append(label)
+    parts = []
+    for user, labels in by_user.items():
+        many = len(labels) > MOST_LABELS
+        what = f"{len(labels)} GPUs" if many else f"GPU {', '.join(labels)}"
+        parts.append(f"you have {what}" if user == me else f"{user} has {what}")
+    shown = "; ".join(parts[:MOST_USERS])
+    others = len(parts) - MOST_USERS
+    return f"{shown}; {others} more user{'s' * (others > 1)}" if others > 0 else shown
 
 
 def request_of(facts: JobFacts, statuses: Sequence[DeviceStatus], labels: Labels) -> DeviceRequest:

@@ -1,11 +1,14 @@
 """Which runs match a search: the same for every index, the command line and the server."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from andon.errors import Conflict
 from andon.model.model_names import models_in_words
 from andon.model.run import RunRow, RunState
+
+MOST_CALLED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +66,21 @@ def models_of(row: RunRow) -> str:
 def devices_words(row: RunRow) -> str:
     """`2 × H200`; empty without devices."""
     return models_in_words(device.name for device in row.devices)
+
+
+def called(
+    word: str, rows: Sequence[RunRow], only_one: bool = False
+) -> tuple[RunRow, str | None] | None:
+    """The run that has this name, of several the newest with a sentence that says so; with
+    `only_one` several are refused. None where no run has it. `rows` come with the newest first."""
+    found = [row for row in rows if row.name == word]
+    if not found:
+        return None
+    if len(found) == 1:
+        return found[0], None
+    ids = ", ".join(row.id for row in found[:MOST_CALLED])
+    if only_one:
+        hint = f"name one by its id, the newest first: {ids}"
+        raise Conflict(f"{len(found)} runs are called {word[:40]!r}", hint=hint)
+    note = f"run {found[0].id} is the newest of {len(found)} called {word[:40]}: {ids}"
+    return found[0], note

@@ -22,11 +22,9 @@ def container_of(attempt: Path) -> str | None:
 
 def container_lives(attempt: Path, claim: AttemptClaim) -> bool:
     """Whether a process of its container lives; asks every process of the machine."""
-    from andon.host.kin import container_members, here  # few jobs have a container
+    from andon.host import kin  # few jobs have a container
 
-    if claim.boot != here().boot:
-        return False
     identity = container_of(attempt)
-    if identity is None:
-        return False
-    return any(not one.ended for one in container_members({identity}).get(identity, ()))
+    return (
+        identity is not None and claim.boot == kin.here().boot and kin.container_lives([identity])
+    )

@@ -14,8 +14,9 @@ from andon.core.jobs.expected import (
 )
 from andon.core.jobs.order import in_order
 from andon.core.jobs.states import Standing
+from andon.core.jobs.views import MOST_REASONS
 from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.taking import MOST_REASONS, HoldupWords, TakingRound
+from andon.engine.jobs.taking import HoldupWords, TakingRound
 from andon.model.job import Holdup, JobFacts, JobState
 
 PUBLISH_SECONDS = 0.5

@@ -55,7 +55,9 @@ LOCK_TRIES, LOCK_SECONDS = 100, 0.02  # whoever looks whether a claim is locked 
 CHECK_SECONDS = 1.0  # how often the lease's end and the size of the output are looked at
 GROUP_SECONDS = 0.1  # the same for processes that outlive the command that was asked to end
 END_BYTES = 4096  # reserved for the end, which must fit on a disk that has become full
-CLEAN_SECONDS = 60.0  # how long removing a container may take
+CLEAN_SECONDS = 60.0  # how long removing a container may take, before it is tried again
+CLEAN_PAUSE_SECONDS = 5.0
+KEPT = "andon: its container cannot be removed and may still run: its GPUs are kept until it can\n"
 RETRY_SECONDS = 600.0  # how long writing the end is tried, unless someone deleted the job
 MEANWHILE_BYTES = 1_000_000  # of the output, written while its end is read
 FIRST_BYTES = 8  # of a message: its length
@@ -115,10 +117,11 @@ class Supervision:
         self.lease = HeldLease(task, descriptors)
         self.reason = "exited"
         self.by: str | None = None
+        self.save_until: float | None = None  # what a command has to write its checkpoint
         self.kill_at: float | None = None
         self.started = self.began = 0.0
         self.output = -1
-        self.asked = 0
+        self.asked = self.heard = 0  # how often it was asked to end, and acted on that
         self.claimed = -1
         self.end_draft = os.path.join(self.attempt, f".end.{os.getpid()}")
         self.log_bytes = task.get("log_bytes") or 0
@@ -256,6 +259,8 @@ class Supervision:
                 break
             self.look()
         status = os.waitpid(self.command.pid, 0)[1]
+        if self.save_until is not None and self.kill_at is None:
+            self.stop(self.reason)  # what the command left in its group
         while self.kill_at is not None and self.command.has_group():
             if boot_seconds() >= self.kill_at:
                 self.command.send(signal.SIGKILL)
@@ -269,6 +274,8 @@ class Supervision:
         due = [now + CHECK_SECONDS]
         if self.kill_at is not None:
             due.append(self.kill_at)
+        elif self.save_until is not None:
+            due.append(self.save_until)
         elif self.lease.deadline is not None:
             due.append(self.lease.deadline)
             if self.checkpoint is not None:
@@ -277,11 +284,15 @@ class Supervision:
 
     def look(self) -> None:
         now = boot_seconds()
-        if self.kill_at is not None and (now >= self.kill_at or self.asked > 1):
+        if self.kill_at is not None and (now >= self.kill_at or self.asked > self.heard):
             self.command.send(signal.SIGKILL)
-            self.kill_at = now + CHECK_SECONDS
-        elif self.asked and self.kill_at is None:
-            self.stop(self.why_asked())
+            self.heard, self.kill_at = self.asked, now + CHECK_SECONDS
+        elif self.asked > self.heard and self.kill_at is None:
+            self.heard = self.asked
+            self.end_as_asked(self.why_asked())
+        elif self.save_until is not None and self.kill_at is None:
+            if now >= self.save_until:
+                self.stop(self.reason)
         elif self.kill_at is None:
             self.lease.follow()
             self.keep_time(now)
@@ -305,6 +316,20 @@ class Supervision:
             return "released"
         self.by = again.get("by") or None
         return "requeued"
+
+    def end_as_asked(self, reason: str) -> None:
+        """A job that goes back into the queue is sent its checkpoint's signal first, and has the
+        checkpoint's time to write one. Whoever asks once more ends it at once."""
+        if reason != "requeued" or self.checkpoint is None:
+            self.stop(reason)
+            return
+        (number, seconds), self.checkpoint = self.checkpoint, None
+        self.reason = reason
+        self.save_until = boot_seconds() + seconds
+        if self.lease.deadline is not None:
+            self.save_until = min(self.save_until, self.lease.deadline)
+        self.command.send(int(number))
+        self.command.send(signal.SIGCONT)
 
     def stop(self, reason: str) -> None:
         """TERM to the group, then KILL; a stopped command handles the signal once it is resumed."""
@@ -344,13 +369,25 @@ class Supervision:
         self.start_dispatcher()
 
     def clean(self) -> None:
-        """Remove what a killed command left outside its session, such as a container."""
-        argv = self.task.get("clean")
-        if argv:
-            with suppress(OSError):
-                pid = os.posix_spawn(argv[0], argv, self.task["environment"], setsid=True)
-                select.select([os.pidfd_open(pid)], [], [], CLEAN_SECONDS)
-                os.waitpid(pid, os.WNOHANG)
+        """Remove what a killed command left outside its session: a container. While that may still
+        run, the lease is kept."""
+        argv, told = self.task.get("clean"), False
+        while argv and not self.is_clean(argv):
+            if not told:
+                told = True
+                with suppress(OSError):
+                    write_all(self.output, KEPT.encode())
+            time.sleep(CLEAN_PAUSE_SECONDS)
+
+    def is_clean(self, argv: list[str]) -> bool:
+        with suppress(OSError):
+            pid = os.posix_spawn(argv[0], argv, self.task["environment"], setsid=True)
+            descriptor = os.pidfd_open(pid)
+            if not select.select([descriptor], [], [], CLEAN_SECONDS)[0]:
+                os.killpg(pid, signal.SIGKILL)
+            os.close(descriptor)
+            return os.waitpid(pid, 0)[1] == 0
+        return False
 
     def write_end(self, data: bytes) -> bool:
         """Into the space that was reserved for it, then under its name."""

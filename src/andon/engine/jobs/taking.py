@@ -8,13 +8,16 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from andon.core.jobs.dispatch import BlockedJob, DispatchPlan, QueuedJob, plan
-from andon.core.jobs.waiting import lasts_seconds, request_of
+from andon.core.jobs.dispatch import BlockedJob, DispatchPlan, QueuedJob, leaving, plan
+from andon.core.jobs.states import left_devices
+from andon.core.jobs.waiting import lasts_seconds, request_of, who_has
 from andon.core.processes.redaction import redact
 from andon.core.sampling.masks import visibility
-from andon.core.sharing.choice import rank
+from andon.core.sharing.capacity import DeviceCapacity
+from andon.core.sharing.choice import can_come, rank
 from andon.core.sharing.eligibility import need_of, no_gpu, obstacles_of, preferred
 from andon.core.sharing.group_value import Rank
+from andon.core.sharing.obstacles import ObstacleKind
 from andon.core.sharing.queueing import (
     Place,
     Turns,
@@ -24,19 +27,20 @@ from andon.core.sharing.queueing import (
 )
 from andon.engine.jobs.launching import Supervisor
 from andon.engine.sampling.sampler import Sampler
-from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages
+from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages, Candidates
 from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, Progress, Terms
 from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
 from andon.errors import AndonError, Denied, Unavailable
-from andon.host.kin import myself
+from andon.host.kin import myself, user_name
 from andon.leases.book import Book
 from andon.model.device import Device
 from andon.model.job import JobFacts, JobSpec
+from andon.model.naming import device_labels
 from andon.model.work import DeviceRequest, Need, Ticket
 
 MOST_TICKETS = 4
-MOST_REASONS = 50
-"""Jobs whose reason is determined in each round; for those behind them, only how many are ahead."""
+TAKEN = frozenset((ObstacleKind.LEASED, ObstacleKind.ORPHANED, ObstacleKind.UNLEASED_PROCESS))
+"""What is in the way when someone has the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ class Taker:
         )
         self._turns = kept.since
         found = TakingRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
-        queued = self._queued(jobs, view, found)
+        queued = self._queued(jobs, view, found, spaces)
         links = self.availability.weights.links
         found.plan = plan(queued, spaces, at, kept.kept.keys(), link_weight=links)
         return found
@@ -120,27 +124,49 @@ class Taker:
         return frozenset(one for one in ids if one is not None)
 
     def _queued(
-        self, jobs: Sequence[JobFacts], view: AvailabilityView, found: TakingRound
+        self,
+        jobs: Sequence[JobFacts],
+        view: AvailabilityView,
+        found: TakingRound,
+        spaces: Sequence[DeviceCapacity],
     ) -> Iterator[QueuedJob]:
         """One by one: of a long queue the plan looks only at the first where nothing is free."""
         self._needs = {}
-        orders: dict[DeviceRequest, Rank] = {}
+        orders: dict[tuple[DeviceRequest, frozenset[str]], Rank] = {}
         for facts in jobs:
+            left = left_devices(facts.last)
             try:
                 request = request_of(facts, view.snapshot.devices, self.availability.labels)
             except Unavailable as error:
                 found.vain[facts.spec.number] = _sentence(error)
                 continue
+            if left:
+                request = self._elsewhere(request, left, facts.spec, view, spaces)
             need = self._need(request, facts.spec, view)
             if isinstance(need, AndonError):
                 found.why[facts.spec.number] = HoldupWords(_sentence(need), need.mistakes)
                 continue
             found.requests[facts.spec.number] = request
-            if request not in orders:
+            if (request, left) not in orders:
                 liked = preferred(view.snapshot.devices, request, self.availability.labels)
-                orders[request] = rank(liked, request.layout)
+                orders[request, left] = leaving(left, rank(liked, request.layout))
             lasts = lasts_seconds(facts.spec)
-            yield QueuedJob(facts.spec.number, need, lasts, orders[request])
+            yield QueuedJob(facts.spec.number, need, lasts, orders[request, left])
+
+    def _elsewhere(
+        self,
+        request: DeviceRequest,
+        left: frozenset[str],
+        spec: JobSpec,
+        view: AvailabilityView,
+        spaces: Sequence[DeviceCapacity],
+    ) -> DeviceRequest:
+        """Without the devices that the job was to leave, if others can meet its request."""
+        if request.every:
+            return request
+        others = replace(request, exclude=(*request.exclude, *sorted(left)))
+        need = self._need(others, spec, view)
+        return others if isinstance(need, Need) and can_come(spaces, need) else request
 
     def _need(
         self, request: DeviceRequest, spec: JobSpec, view: AvailabilityView
@@ -290,6 +316,8 @@ def _words(
 ) -> HoldupWords:
     lines = tuple(device_lines(step.candidates))
     reason = refusal(step.candidates, request, None, step.note).reason
+    if held := who_has(_held(step.candidates), user_name(os.getuid())):
+        reason += f"; {held}"
     if is_hopeless(step.candidates):
         reason += f"; {hint_of(step.candidates)}"
     elif step.candidates.ahead:
@@ -298,6 +326,15 @@ def _words(
     elif blocked is not None and blocked.behind is not None:
         reason += f"; job {blocked.behind} is ahead"
     return HoldupWords(reason, lines)
+
+
+def _held(candidates: Candidates) -> Iterator[tuple[str, str]]:
+    """The label and the user of each device that someone has."""
+    labels = device_labels(candidates.snapshot.devices)
+    for one in candidates.choice.candidates:
+        bar = one.obstacle
+        if bar is not None and bar.by and bar.kind in TAKEN:
+            yield labels[one.uuid], bar.by
 
 
 def _sentence(error: AndonError) -> str:

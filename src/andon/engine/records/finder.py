@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from andon.core.runs.fold import row_of
-from andon.core.runs.matching import RunQuery
+from andon.core.runs.matching import RunQuery, called
 from andon.core.runs.records.retention import KeptRecord, RunsKept, overdue
 from andon.engine.records.files import RecordRead, delete_record, read_ends, size_of
 from andon.errors import AndonError, Conflict, Gone, Invalid
@@ -23,7 +23,6 @@ BUDGET_SECONDS = 1.0
 FOREVER = float("inf")
 BATCH = 100
 MOST_CANDIDATES = 10
-MOST_NAMED = 5
 
 
 @dataclass(slots=True)
@@ -50,9 +49,14 @@ class RunFinder:
     """One index, and the default folder of records."""
 
     def __init__(
-        self, index: RunIndex, folder: Path, clock: Callable[[], float] = time.time
+        self,
+        index: RunIndex,
+        folder: Path,
+        clock: Callable[[], float] = time.time,
+        tell: Callable[[str], None] = lambda words: None,
     ) -> None:
-        self.index, self.folder, self._clock = index, folder, clock
+        """`tell` is called when a word means the newest of several runs."""
+        self.index, self.folder, self._clock, self._tell = index, folder, clock, tell
 
     def refresh(self, budget_seconds: float = BUDGET_SECONDS) -> int:
         """Bring the index up to date: runs that went on, then new records of the folder, the
@@ -103,8 +107,9 @@ class RunFinder:
         done.left_bytes = sum(record.size_bytes for record in records) - done.freed_bytes
         return done
 
-    def resolve(self, word: str) -> RunRow:
-        """The run that `last` or `@`, a file, an id or its beginning means."""
+    def resolve(self, word: str, only_one: bool = False) -> RunRow:
+        """The run that `last` or `@`, a file, an id, a name or the beginning of an id means; of
+        several with that name the newest, or with `only_one` none."""
         if word in LAST:
             self.refresh()
             for row in self.index.find(RunQuery(limit=1)):
@@ -112,7 +117,7 @@ class RunFinder:
             raise Gone("there are no runs yet", hint="andon run records one")
         if os.sep in word or word.endswith(SUFFIX) or Path(word).is_file():
             return self.at(Path(word))
-        found = self._by_id(word)
+        found = self._called(word, only_one) or self._by_id(word)
         return self._settle([found])[0] if found.state is RunState.RUNNING else found
 
     def at(self, path: Path) -> RunRow:
@@ -132,19 +137,24 @@ class RunFinder:
             self.refresh()
             found = self.index.beginning(word, MOST_CANDIDATES + 1)
         if not found:
-            raise Gone(f"there is no run {word[:40]!r}", hint=self._hint(word))
+            raise Gone(
+                f"there is no run {word[:40]!r}",
+                hint="andon runs lists them; name a file by its path",
+            )
         if len(found) > 1 and found[0].id != word:
             raise _ambiguous(word, found)
         return found[0]
 
-    def _hint(self, word: str) -> str:
-        """What to type instead of a name, which may mean many runs: none of them is taken."""
-        named = self.index.find(RunQuery(name=word, limit=MOST_NAMED)) if word.isprintable() else ()
-        if not named or any(row.name != word for row in named):
-            return "andon runs lists them; name a file by its path"
-        return (
-            f"runs of that name, by their ids, the newest first: {', '.join(r.id for r in named)}"
-        )
+    def _called(self, word: str, only_one: bool) -> RunRow | None:
+        """By its name, unless a run has exactly this id. A name takes precedence over the
+        beginning of an id, as a longer beginning can be given."""
+        if not word.isprintable() or any(row.id == word for row in self.index.beginning(word, 1)):
+            return None
+        self.refresh()
+        found = called(word, self.index.find(RunQuery(name=word)), only_one)
+        if found is not None and found[1] is not None:
+            self._tell(found[1])
+        return None if found is None else found[0]
 
     def _settle(self, rows: Sequence[RunRow]) -> list[RunRow]:
         """Runs that were in progress, as their records are now."""

@@ -18,6 +18,7 @@ from andon.core.executing.order import (
 from andon.engine.running.launcher import CommandEnd
 from andon.engine.running.programs import CannotStart
 from andon.errors import AndonError, Conflict
+from andon.host.kin import container_lives
 from andon.leases.book import Book
 from andon.model.device import Device
 from andon.ports import Executor, Explaining, Sweeping
@@ -53,6 +54,7 @@ class ContainedCommand:
             shm_bytes=half_of_memory(),
         )
         self._work: CreatedWork | None = None
+        self._made = ""  # the id of the last container
 
     def check(self) -> None:
         """Raise what is missing before a device is claimed: the engine, the image, a folder."""
@@ -76,6 +78,7 @@ class ContainedCommand:
         )
         self.executor.check(order)
         self._work = self.executor.create(order)
+        self._made = self._work.id
         try:
             name(self._work.id)
         except BaseException:
@@ -123,6 +126,10 @@ class ContainedCommand:
             self.executor.clean(work)
         if self._sweeps:
             sweep(self.executor)
+
+    def lives(self) -> bool:
+        """Whether a process of the container lives although it was to be removed."""
+        return bool(self._made) and container_lives([self._made])
 
     def _created(self) -> CreatedWork:
         if self._work is None:

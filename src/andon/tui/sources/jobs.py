@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from andon.model.job import JobView
+from andon.model.job import JobState, JobView
+from andon.model.job.spec_wire import MOST_JOBS
 
 if TYPE_CHECKING:
     from andon.app.jobs import Queue
@@ -40,6 +41,9 @@ def jobs_there(server: "Server") -> tuple[JobView, ...]:
         raise server.of_another_version(f"a job is not as expected: {exc}") from exc
 
 
-def _order(view: JobView) -> tuple[bool, int]:
-    settled = view.state.is_settled
-    return settled, -view.number if settled else view.number
+def _order(view: JobView) -> tuple[bool, int, int]:
+    """Running ones, those that wait by their places, held ones, then the latest that ended."""
+    if view.state.is_settled:
+        return True, 0, -view.number
+    waits = 0 if view.state is JobState.RUNNING else (view.position or view.number + MOST_JOBS)
+    return False, waits, view.number

@@ -19,11 +19,11 @@ MOST_AHEAD = 5
 def why_job(choices: Choices, word: str, as_json: bool) -> int:
     """The dispatcher's own reason, device by device; the jobs and users in front."""
     from andon.app.jobs import Queue
-    from andon.core.jobs.naming import one_meant
+    from andon.cli.commands.jobs.common import one_job
     from andon.model.shapes import to_json
 
     queue, terminal = Queue(), Terminal.of(choices)
-    view = queue.views([one_meant(word, queue.jobs)])[0]
+    view = queue.views([one_job(queue, word)])[0]
     ahead, others = _ahead(queue, view), _others(view)
     if as_json:
         value = {

@@ -1,7 +1,7 @@
 """The commands of `andon jobs`: show, wait, retry, requeue, hold, resume, rm, move, pause, …"""
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,7 @@ from andon.cli.commands.jobs.common import (
     JOB_FORMS,
     job_words,
     meant_jobs,
+    one_job,
     open_queue,
     wait_settled,
     worst_code,
@@ -18,6 +19,13 @@ from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, TimedOut
+from andon.model.job import JobState
+from andon.units import human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from andon.model.job import JobFacts
 
 
 @click.command(epilog=JOB_FORMS)
@@ -28,19 +36,20 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
     """Show jobs: what they ask for, why they wait, on which GPUs they run, how they ended."""
     choices = chosen()
     queue = open_queue(choices)
-    views = [queue.view(facts.spec.number) for facts in meant_jobs(queue, jobs)]
+    found, code = meant_jobs(queue, jobs)
+    views = [queue.view(facts.spec.number) for facts in found]
     terminal = Terminal.of(choices)
     if as_json:
         from andon.model.job.wire import views_to_json
 
         terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
-        return 0
+        return code
     from andon.cli.show.jobs.listing import render_job
 
     for view in views:
         for line in render_job(view, time.time()):
             terminal.say(line)
-    return 0
+    return code
 
 
 @click.command(epilog=JOB_FORMS)
@@ -51,7 +60,8 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
     """Wait until jobs have ended; the exit code is that of the worst one."""
     choices = chosen()
     queue = open_queue(choices)
-    numbers = [facts.spec.number for facts in meant_jobs(queue, jobs)]
+    found, code = meant_jobs(queue, jobs)
+    numbers = [facts.spec.number for facts in found]
     until = None if timeout is None else time.monotonic() + timeout
 
     def late() -> None:
@@ -59,10 +69,39 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
             several = len(numbers) > 1
             raise TimedOut(f"{'not all jobs have' if several else 'the job has not'} ended in time")
 
-    return worst_code(queue, numbers, wait_settled(queue, numbers, each=late))
+    return max(code, worst_code(queue, numbers, wait_settled(queue, numbers, each=late)))
 
 
-def _acting(name: str, about: str, done: str) -> click.Command:
+def _is_settled(state: JobState) -> bool:
+    return state.is_settled
+
+
+def _is_running(state: JobState) -> bool:
+    return state is JobState.RUNNING
+
+
+FITTING: "dict[str, Callable[[JobState], bool]]" = {
+    "rm": _is_settled,
+    "retry": _is_settled,
+    "requeue": _is_running,
+    "hold": lambda state: state in (JobState.WAITING, JobState.LATER),
+    "resume": lambda state: state is JobState.HELD,
+}
+"""The jobs of a name that a command can act on; they come before others of that name."""
+
+
+def _requeued(facts: "JobFacts") -> str:
+    checkpoint, last = facts.spec.checkpoint, facts.last
+    labels = ", ".join(last.claim.labels) if last is not None else ""
+    saves = ""
+    if checkpoint is not None:
+        time_left = human_seconds(checkpoint.seconds)
+        saves = f"is sent SIG{checkpoint.signal}, has {time_left} to save its work, "
+    elsewhere = f", for another GPU than {labels} if there is one" if labels else ""
+    return f"{saves}is stopped and waits again{elsewhere}"
+
+
+def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.Command:
     """A command that does the same to each job; one that cannot does not stop the others."""
 
     @click.command(name, help=about, epilog=JOB_FORMS)
@@ -73,10 +112,11 @@ def _acting(name: str, about: str, done: str) -> click.Command:
         from andon.cli.terminal import report
         from andon.engine.jobs import acts
 
-        choices, code = chosen(), 0
+        choices = chosen()
         queue = open_queue(choices, wake=False)
         act: Any = getattr(acts, "remove" if name == "rm" else name)
-        for facts in meant_jobs(queue, jobs):
+        found, code = meant_jobs(queue, jobs, name in ("rm", "requeue"), FITTING.get(name))
+        for facts in found:
             standing = queue.standings[facts.spec.number]
             try:
                 if name == "rm":
@@ -89,7 +129,7 @@ def _acting(name: str, about: str, done: str) -> click.Command:
                 report(error)
                 code = error.exit_code
             else:
-                notice(f"job {facts.spec.label} {done}", choices)
+                notice(f"job {facts.spec.label} {done(facts)}", choices)
         if name != "rm":
             wake(queue.folder)
         return code
@@ -97,14 +137,26 @@ def _acting(name: str, about: str, done: str) -> click.Command:
     return command
 
 
-retry = _acting("retry", "Run ended jobs again, as if they had just been submitted.", "waits again")
-requeue = _acting(
-    "requeue", "Stop running jobs and queue them again.", "is stopped and waits again"
+retry = _acting(
+    "retry",
+    "Run ended jobs again, as if they had just been submitted.",
+    lambda facts: "waits again",
 )
-hold = _acting("hold", "Keep jobs from starting until andon jobs resume.", "is held")
-resume = _acting("resume", "Let held jobs start.", "waits again")
+requeue = _acting(
+    "requeue",
+    """Stop running jobs and queue them again, for other GPUs if there are any.
+
+    A job with --checkpoint gets its signal and its time first. Then comes SIGTERM, and after the
+    job's --grace SIGKILL.
+    """,
+    _requeued,
+)
+hold = _acting("hold", "Keep jobs from starting until andon jobs resume.", lambda facts: "is held")
+resume = _acting("resume", "Let held jobs start.", lambda facts: "waits again")
 rm = _acting(
-    "rm", "Delete ended jobs with their output; the records of their runs stay.", "deleted"
+    "rm",
+    "Delete ended jobs with their output; the records of their runs stay.",
+    lambda facts: "deleted",
 )
 
 
@@ -117,15 +169,14 @@ rm = _acting(
 def move(job: str, first: bool, last: bool, before: str | None) -> int:
     """Change a job's position among your own of the same priority."""
     from andon.app.jobs import wake
-    from andon.core.jobs.naming import one_meant
     from andon.engine.jobs import acts
 
     if first + last + (before is not None) != 1:
         raise click.UsageError("use one of --first, --last and --before JOB")
     choices = chosen()
     queue = open_queue(choices, wake=False)
-    facts = queue.jobs[one_meant(job, queue.jobs)]
-    target = None if before is None else one_meant(before, queue.jobs)
+    facts = queue.jobs[one_job(queue, job)]
+    target = None if before is None else one_job(queue, before)
     acts.move(queue.folder, facts, queue.jobs, queue.standings, target, first)
     wake(queue.folder)
     notice(f"job {facts.spec.label} moved", choices)

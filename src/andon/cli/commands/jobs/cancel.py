@@ -32,8 +32,9 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
 
     choices = chosen()
     queue = open_queue(choices, wake=False)
-    outcomes, code = [], 0
-    for facts in meant_jobs(queue, jobs):
+    found, code = meant_jobs(queue, jobs, True, lambda state: not state.is_settled)
+    outcomes = []
+    for facts in found:
         standing = queue.standings[facts.spec.number]
         try:
             outcomes.append((facts, acts.cancel(queue.folder, facts, standing, settle=False)))

@@ -9,13 +9,13 @@ import click
 
 from andon.cli.commands.completing import complete_job
 from andon.cli.terminal import Choices, notice, report
-from andon.errors import Gone
+from andon.errors import AndonError, Gone
 
 if TYPE_CHECKING:
     from andon.app.jobs import Queue
-    from andon.model.job import JobFacts, JobView
+    from andon.model.job import JobFacts, JobState, JobView
 
-JOB_FORMS = "JOB is a number, @ for the last one, or 12_3 for an element of an array."
+JOB_FORMS = "JOB is a number, a name, @ for the last one, or 12_3 for an element of an array."
 POLL_SECONDS = 0.2
 SLOW_POLL_SECONDS = 2.0
 
@@ -52,12 +52,40 @@ def _passed_over(path: str, why: str) -> str:
     return f"{path} is passed over: {why}"
 
 
-def meant_jobs(queue: "Queue", words: Sequence[str]) -> "list[JobFacts]":
-    """Every job that the words mean, once; raises before anything is done."""
-    from andon.core.jobs.naming import meant
+def meant_jobs(
+    queue: "Queue",
+    words: Sequence[str],
+    only_one: bool = False,
+    fits: Callable[["JobState"], bool] | None = None,
+) -> "tuple[list[JobFacts], int]":
+    """Every job that the words mean, once. A word that means none is reported and keeps none of
+    the others: the exit code is for those. `only_one` and `fits` are for a name that several have.
+    """
+    from andon.core.jobs.naming import NameRule, meant
 
-    numbers = dict.fromkeys(number for word in words for number in meant(word, queue.jobs))
-    return [queue.jobs[number] for number in numbers]
+    known = queue.standings
+    rule = NameRule(_tell, only_one, None if fits is None else lambda n: fits(known[n].state))
+    numbers, code = dict[int, None](), 0
+    for word in words:
+        try:
+            numbers |= dict.fromkeys(meant(word, queue.jobs, rule))
+        except AndonError as error:
+            report(error)
+            code = error.exit_code
+    return [queue.jobs[number] for number in numbers], code
+
+
+def one_job(queue: "Queue", word: str) -> int:
+    """The number of the one job that a word means."""
+    from andon.core.jobs.naming import NameRule, one_meant
+
+    return one_meant(word, queue.jobs, NameRule(_tell))
+
+
+def _tell(words: str) -> None:
+    from andon.cli.options import chosen
+
+    notice(words, chosen())
 
 
 def wait_settled(

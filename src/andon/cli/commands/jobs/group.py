@@ -78,18 +78,18 @@ def jobs(
 
 
 def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[int], int]:
-    """The numbers to list, and how many more wait."""
+    """The numbers to list, and how many are left out: ended ones, running ones, then those that
+    wait by their places."""
     known = queue.standings
-    if state is not None:
-        found = [n for n, one in known.items() if one.state == state]
-        return (found, 0) if everything else (found[-MOST_WAITING:], len(found[:-MOST_WAITING]))
+    wanted = [n for n, one in known.items() if state is None or one.state == state]
+    ended = [n for n in wanted if known[n].state.is_settled]
+    running = [n for n in wanted if known[n].state is JobState.RUNNING]
+    waiting = queue.in_order(set(wanted) - {*ended, *running})
     if everything:
-        return list(known), 0
-    active = [n for n, one in known.items() if not one.state.is_settled]
-    running = [n for n in active if known[n].state is JobState.RUNNING]
-    waiting = queue.in_order(n for n in active if known[n].state is not JobState.RUNNING)
-    ended = [n for n, one in known.items() if one.state.is_settled][-MOST_ENDED:]
-    return [*ended, *running, *waiting[:MOST_WAITING]], max(0, len(waiting) - MOST_WAITING)
+        return [*ended, *running, *waiting], 0
+    last = ended[-(MOST_ENDED if state is None else MOST_WAITING) :]
+    shown = [*last, *running, *waiting[:MOST_WAITING]]
+    return shown, len(wanted) - len(shown) - (len(ended) - len(last) if state is None else 0)
 
 
 def _show(queue: "Queue", views: "list[JobView]", left: int, terminal: Terminal) -> None:
@@ -103,7 +103,7 @@ def _show(queue: "Queue", views: "list[JobView]", left: int, terminal: Terminal)
     if terminal.quiet:
         return
     if left:
-        terminal.say(say(f"{left} more wait: andon jobs --all", "dim"))
+        terminal.say(say(f"{left} more: andon jobs --all", "dim"))
     if queue.paused:
         terminal.say(say("paused: nothing starts until andon jobs start", "yellow"))
 

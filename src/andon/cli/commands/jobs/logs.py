@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.completing import complete_job
-from andon.cli.commands.jobs.common import JOB_FORMS, open_queue
+from andon.cli.commands.jobs.common import JOB_FORMS, one_job, open_queue
 from andon.cli.options import MOST, chosen, shared
 from andon.cli.terminal import notice, write
 from andon.errors import Gone
@@ -45,11 +45,9 @@ def count(text: str | int) -> int:
 @shared
 def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
     """Print the output of a job, standard output and standard error together."""
-    from andon.core.jobs.naming import one_meant
-
     choices = chosen()
     queue = open_queue(choices)
-    number = one_meant(job, queue.jobs)
+    number = one_job(queue, job)
     begun = [one.number for one in queue.jobs[number].attempts]
     if attempt is not None and attempt not in begun:
         raise Gone(f"job {job} has no attempt {attempt}", hint=f"it has {len(begun)}")

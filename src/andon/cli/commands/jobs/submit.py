@@ -94,7 +94,7 @@ def checkpoint(text: str) -> "Checkpoint":
     "--checkpoint",
     type=checkpoint,
     metavar="SIG[@TIME]",
-    help="Signal before --for ends: USR1@60s.",
+    help="Signal before --for ends, and of requeue: USR1@60s.",
 )
 @click.option("--notify", type=click.Choice(["end", "fail"]), help="Send a message at the end.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the run.")
@@ -149,8 +149,6 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
     if choices.replay is not None:
         raise Invalid("the devices of a recorded file cannot be used by jobs")
     indices, limit = _array(asked["array"])
-    if asked["checkpoint"] is not None and asked["length"] is None:
-        raise Invalid("--checkpoint needs --for: the signal is sent before that time ends")
     after, after_any = _numbers(asked["after"]), _numbers(asked["after_any"])
     grace = asked["grace"]
     image = container_from(asked)
@@ -207,10 +205,10 @@ def _numbers(given: tuple[str, ...]) -> tuple[int, ...]:
     if not words:
         return ()
     from andon.app.jobs import Queue
-    from andon.core.jobs.naming import meant
+    from andon.core.jobs.naming import NameRule, meant
 
-    jobs = Queue().jobs
-    return tuple(dict.fromkeys(number for word in words for number in meant(word, jobs)))
+    jobs, rule = Queue().jobs, NameRule(lambda text: notice(text, chosen()))
+    return tuple(dict.fromkeys(number for word in words for number in meant(word, jobs, rule)))
 
 
 def say_same(choices: Choices, label: str) -> None:
@@ -301,7 +299,7 @@ def wait_for_end(choices: Choices, number: str) -> int:
     from andon.cli.commands.jobs.common import meant_jobs, open_queue, wait_settled, worst_code
 
     queue = open_queue(choices)
-    numbers = [facts.spec.number for facts in meant_jobs(queue, [number])]
+    numbers = [facts.spec.number for facts in meant_jobs(queue, [number])[0]]
     deleted = wait_settled(queue, numbers)
     for view in queue.views(numbers):
         if view.error:

@@ -9,8 +9,8 @@ import click
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
-from andon.cli.terminal import Terminal
-from andon.errors import Conflict, Invalid
+from andon.cli.terminal import Terminal, report
+from andon.errors import AndonError, Conflict, Invalid
 from andon.model.run import RunState
 
 if TYPE_CHECKING:
@@ -72,13 +72,18 @@ def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
     """
     from andon.engine.records.files import delete_record
 
+    code = 0
     with finding() as finder:
-        rows = {row.id: row for row in (finder.resolve(word) for word in runs)}
         held = {one.id: base.name for base in finder.index.baselines() for one in base.runs}
-        for row in rows.values():
-            if not keep_file:
-                _refuse_kept(row, None if force else held.get(row.id), force)
-        for row in rows.values():
+        for word in runs:
+            try:
+                row = finder.resolve(word, only_one=True)
+                if not keep_file:
+                    _refuse_kept(row, None if force else held.get(row.id), force)
+            except AndonError as error:  # the others are deleted all the same
+                report(error)
+                code = error.exit_code
+                continue
             path = Path(row.path)
             stays = keep_file or not (force or path.parent == finder.folder)
             if not stays:
@@ -86,7 +91,7 @@ def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
             finder.index.drop([row.id])
             where = f"; its record stays at {path}" if stays else ""
             _say(f"{'forgot' if stays else 'deleted'} {row.id} ({row.name}){where}")
-    return 0
+    return code
 
 
 def _refuse_kept(row: "RunRow", baseline: str | None, force: bool) -> None:

@@ -10,7 +10,9 @@ from urllib.parse import quote
 import click
 
 from andon.cli.commands.runs.opened import RunListing
-from andon.core.runs.matching import RunQuery, matches
+from andon.cli.options import chosen
+from andon.cli.terminal import notice
+from andon.core.runs.matching import RunQuery, called, matches
 from andon.engine.records.finder import LAST
 from andon.errors import Gone, Invalid
 from andon.model.json_fields import Wrong
@@ -60,10 +62,19 @@ class RemoteRuns:
 
     def resolve(self, word: str) -> RunRow:
         if word not in LAST:
-            return self._one(word)
+            return self._called(word) or self._one(word)
         for row in self._each(RunQuery(limit=1)):
             return row
         raise Gone("there are no runs yet", hint="andon run records one")
+
+    def _called(self, word: str) -> RunRow | None:
+        """By its name, unless a run has exactly this id."""
+        if not word.isprintable() or "/" in word or self.is_id(word):
+            return None
+        found = called(word, self.find(RunQuery(name=word)))
+        if found is not None and found[1] is not None:
+            notice(found[1], chosen())
+        return None if found is None else found[0]
 
     def with_record(self, row: RunRow) -> RunRow:
         """Its record in a temporary file, until the command ends."""

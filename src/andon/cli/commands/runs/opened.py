@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
 
-RUN_FORMS = "RUN is an id or its prefix, the file of a record, or last."
+RUN_FORMS = "RUN is an id or its prefix, a name, the file of a record, or last."
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def finding() -> "Iterator[RunFinder]":
     """The index of this machine, closed afterwards."""
     from andon.app.runs import open_run_finder
 
-    finder = open_run_finder()
+    finder = open_run_finder(lambda words: notice(words, chosen()))
     try:
         yield finder
     finally:

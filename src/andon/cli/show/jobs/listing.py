@@ -51,10 +51,10 @@ def _devices(view: JobView) -> Text:
 
 
 def _took(view: JobView, now: float) -> Text:
-    """How long it runs, ran, or has waited."""
+    """How long it runs, ran, or has waited; of one that ended without starting, nothing."""
     if view.state is JobState.RUNNING and view.started is not None:
         return length(max(0.0, now - view.started))
-    if view.seconds is not None:
+    if view.seconds is not None or view.state.is_settled:
         return length(view.seconds)
     return say(human_seconds(max(0.0, now - view.submitted_at)), "dim")
 

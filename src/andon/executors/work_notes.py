@@ -1,0 +1,70 @@
+"""Notes about the containers that andon made: only what a note of ours names is ever removed.
+
+An engine's labels are not enough for that: whoever may use the engine can write them, and an engine
+may lie.
+"""
+
+import json
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from andon.core.executing.order import CreatedWork
+from andon.errors import AndonError
+from andon.host.folders import make_private
+from andon.host.private_files import read_regular, replace_file
+from andon.host.server.node_folder import node_path, open_node_folder
+from andon.model.json_fields import NAME, Json, Wrong, some_text_in, text_in
+
+FOLDER = "containers"
+LARGEST_BYTES = 65_536
+RECENT_SECONDS = 600.0
+
+
+def write_note(engine: str, work: CreatedWork) -> None:
+    """Before the container exists, and again with its id. Without a note it is removed by the
+    process that made it, and by no other."""
+    said = {"engine": engine, "id": work.id, "label": work.label, "home": work.home}
+    with suppress(AndonError, OSError):
+        folder = open_node_folder() / FOLDER
+        make_private(folder)
+        replace_file(folder / work.note, json.dumps(said).encode())
+
+
+def drop_note(work: CreatedWork) -> None:
+    if work.note:
+        with suppress(OSError):
+            (node_path() / FOLDER / work.note).unlink(missing_ok=True)
+
+
+def is_recent(work: CreatedWork) -> bool:
+    """Whether it may be about to be made: its note is written before it."""
+    with suppress(OSError):
+        return time.time() - (node_path() / FOLDER / work.note).stat().st_mtime < RECENT_SECONDS
+    return False
+
+
+def noted(engine: str) -> list[CreatedWork]:
+    """What this user made with this engine on this machine, and did not remove."""
+    try:
+        names = sorted(os.listdir(node_path() / FOLDER))  # noqa: PTH208 - names alone
+    except OSError:
+        return []
+    found: list[CreatedWork] = []
+    for name in names:
+        with suppress(OSError, ValueError, RecursionError, Wrong):
+            said = json.loads(read_regular(node_path() / FOLDER / name, LARGEST_BYTES))
+            if isinstance(said, dict) and said.get("engine") == engine:
+                found.append(_work(name, said))
+    return found
+
+
+def _work(name: str, said: Json) -> CreatedWork:
+    home = some_text_in(said, "home")
+    return CreatedWork(
+        text_in(said, "id", NAME),
+        text_in(said, "label", NAME),
+        home=home if home is None or Path(home).is_absolute() else None,
+        note=name,
+    )
