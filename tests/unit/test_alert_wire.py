@@ -69,7 +69,8 @@ TIMES = st.floats(0, LATEST)
 PARTIES = st.builds(Party, st.integers(1, 2**22), *[st.none() | st.text()] * 3, st.none() | TIMES)
 ALERTS = st.builds(
     Alert,
-    **{name: st.text() for name in ("id", "rule", "subject", "where", "unit", "message", "advice")},
+    id=st.text(min_size=1).filter(str.isprintable),
+    **{name: st.text() for name in ("rule", "subject", "where", "unit", "message", "advice")},
     level=st.sampled_from(Level),
     state=st.sampled_from(Phase),
     since=TIMES,
@@ -106,7 +107,10 @@ def test_any_notice_comes_back_as_it_went(
     assert notice_from_json(over_the_wire(notice_to_json(notice))) == notice
 
 
-@given(st.builds(Silence, st.text(), TIMES, *[st.none() | st.text()] * 2, st.text(), st.text(),
+IDS = st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True)
+
+
+@given(st.builds(Silence, IDS, TIMES, *[st.none() | st.text()] * 2, st.text(), st.text(),
                  TIMES))  # fmt: skip
 def test_any_silence_comes_back_as_it_went(silence: Silence) -> None:
     assert silence_from_json(over_the_wire(silence_to_json(silence))) == silence

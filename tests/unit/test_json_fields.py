@@ -17,8 +17,10 @@ from andon.model.json_fields import (
     LONGEST,
     MOST,
     Wrong,
+    alert_id_in,
     each_in,
     flag_in,
+    id_in,
     inside,
     number_in,
     some_whole_in,
@@ -135,3 +137,23 @@ def test_what_is_right_is_read() -> None:
 def test_a_whole_number_is_whole_and_not_negative(wrong: object) -> None:
     with pytest.raises(Wrong):
         some_whole_in({"a": wrong}, "a")
+
+
+@rows(
+    "name",
+    ["", ".", "..", "../x", "/etc/x", "a/b", "-rf", "a b", "a\n", "a\0", "é", "x" * 65, 7, None],
+)
+def test_what_could_be_more_than_an_id_is_none(name: object) -> None:
+    with pytest.raises(Wrong):
+        id_in({"id": name}, "id")
+
+
+@rows("name", ["", "a\nb", "\x1b[31m", "\u202e", "x" * 513, 7, None])
+def test_an_alerts_id_is_one_line(name: object) -> None:
+    with pytest.raises(Wrong):
+        alert_id_in({"id": name}, "id")
+
+
+@rows("name", ["k7qm2", "bcdfghjk", "run-3", "5f3a91c2", "12_3", "a.b"])
+def test_an_id_is_read(name: str) -> None:
+    assert id_in({"id": name}, "id") == name

@@ -227,3 +227,10 @@ def test_a_share_of_almost_nothing_is_unknown() -> None:
     sample = Sample(1.0, power_watts=300.0, power_limit_watts=5e-324)
     status = DeviceStatus(Device("GPU-1", 0, "nvidia", "H200"), State.OK, 0.0, sample=sample)
     assert status.power_percent is None
+
+
+def test_a_text_with_too_many_values_is_refused_before_it_takes_the_memory() -> None:
+    assert wire.loads('{"a": [1, 2]}', most_values=4) == {"a": [1, 2]}
+    for text in ('{"a": [1, 2, 3]}', b'{"a": [[], []]}', '{"a": {"b": {"c": {}}}}'):
+        with pytest.raises(Invalid, match="more than 3 values"):
+            wire.loads(text, most_values=3)

@@ -15,7 +15,7 @@ from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.server.usual_server import usual_url
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import alert_from_json, alerts_from_json
-from andon.model.json_fields import NAME, Wrong, flag_in, some_text_in, text_in, time_in
+from andon.model.json_fields import NAME, Wrong, flag_in, id_in, some_text_in, text_in, time_in
 from andon.model.wire import Json
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class FromServer:
     def silence(self, body: Json) -> str:
         """Returns its id."""
         payload = self.server.post("/api/silences", body)
-        return self._read(lambda made: text_in(made, "id", NAME), payload)
+        return self._read(lambda made: id_in(made, "id"), payload)
 
     def unsilence(self, number: str) -> None:
         self.server.delete(f"/api/silences/{quote(number, safe='')}")

@@ -31,7 +31,14 @@ from andon.model import wire, wire_in
 from andon.model.device import Snapshot
 from andon.version import __version__
 
-LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=64 * 1024 * 1024)
+LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=32 << 20)
+MOST_VALUES = 1_000_000  # in one answer: an empty list takes two bytes there and sixty here
+MINUTES_LIMITS = LIMITS._replace(most_bytes=64 << 20)  # two minutes of 256 GPUs
+MOST_VALUES_OF_MINUTES = 4_000_000
+FILE_SECONDS = 120.0
+LONGEST_REASON, MOST_DETAILS = 2000, 100  # of a refusal
+END_LIMITS = CallLimits(timeout_seconds=1.0, most_bytes=1 << 20)  # of a session that ends anyway
+MINUTES = "/api/snapshots"
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
 PASS_TOKEN = "pass its token with --token-file FILE or ANDON_TOKEN"  # noqa: S105 (a hint)
 CLEAR_TEXT = "the token is sent over the network in clear text: use https or an SSH tunnel"
@@ -55,8 +62,12 @@ class Server:
     def get(self, path: str, **asked: object) -> wire.Json:
         """GET a path that every server of this version has."""
         given = {name: value for name, value in asked.items() if value is not None}
+        large = path == MINUTES
+        limits = MINUTES_LIMITS if large else LIMITS
+        most = MOST_VALUES_OF_MINUTES if large else MOST_VALUES
+        asking = Asked("GET", f"{path}?{urlencode(given)}" if given else path)
         try:
-            return self._ask("GET", f"{path}?{urlencode(given)}" if given else path)
+            return self._parsed(self._answer(asking, limits), most)
         except Gone as exc:
             if f"not found: {path}" not in exc.reason:
                 raise
@@ -80,26 +91,29 @@ class Server:
     def delete(self, path: str) -> wire.Json:
         return self._ask("DELETE", path)
 
-    def fetch(self, path: str, most_bytes: int) -> bytes:
-        """A file; what is only for those who signed in is asked for as this user."""
-        limits = LIMITS._replace(most_bytes=most_bytes)
-        return self._answer(Asked("GET", path), limits, signing_in=(401, 403)).body
+    def fetch(self, path: str, most_bytes: int, sink: Callable[[bytes], object]) -> None:
+        """A file, in pieces; what is only for those who signed in is asked for as this user."""
+        limits = CallLimits(FILE_SECONDS, most_bytes)
+        self._answer(Asked("GET", path, sink=sink), limits, signing_in=(401, 403))
 
     def _ask(self, method: str, path: str, body: wire.Json | None = None) -> wire.Json:
         data = None if body is None else wire.dumps(body).encode()
-        answer = self._answer(Asked(method, path, data), LIMITS)
+        return self._parsed(self._answer(Asked(method, path, data), LIMITS), MOST_VALUES)
+
+    def _parsed(self, answer: Answer, most_values: int) -> wire.Json:
         try:
-            return wire.loads(answer.body)
+            return wire.loads(answer.body, most_values)
         except Invalid as exc:
             raise self._stranger() from exc
 
     def _answer(
         self, asked: Asked, limits: CallLimits, signing_in: tuple[int, ...] = (401,)
     ) -> Answer:
+        deadline = limits.deadline
         try:
             answer = call(self._target, asked, limits)
             if answer.status in signing_in and self._signs_in:
-                answer = self._call_as_user(asked, limits) or answer
+                answer = self._call_as_user(asked, limits.until(deadline)) or answer
         except FAILURES as exc:
             raise Unavailable(
                 f"{self.url} cannot be reached: {plain_words(exc)}",
@@ -113,22 +127,24 @@ class Server:
         """The request as this user, whom the kernel knows; None where the server is elsewhere."""
         from andon.host.server.sign_in import NoLocalSignIn, open_session
 
+        deadline = limits.deadline
         try:
-            session = open_session(self.url, LIMITS)
+            session = open_session(self.url, limits)
         except NoLocalSignIn:
             return None
         try:
-            return session.call(asked, limits)
+            return session.call(asked, limits.until(deadline))
         finally:
-            session.end(LIMITS)
+            session.end(END_LIMITS)
 
     def _refused(self, answer: Answer) -> AndonError:
         """The server's own error, if it is an andon server."""
         try:
-            payload = wire.loads(answer.body)["error"]
-            reason, hint = str(payload["reason"]), str(payload["hint"])
+            payload = wire.loads(answer.body, MOST_VALUES)["error"]
+            reason, hint = (str(payload[name])[:LONGEST_REASON] for name in ("reason", "hint"))
             details = payload.get("details") or ()
-            lines = tuple(str(line) for line in details) if isinstance(details, list) else ()
+            found = details[:MOST_DETAILS] if isinstance(details, list) else ()
+            lines = tuple(str(line)[:LONGEST_REASON] for line in found)
         except (AndonError, KeyError, TypeError, AttributeError):
             return self._stranger()
         kind = _STATUSES.get(answer.status, Unavailable)
@@ -149,6 +165,8 @@ def plain_words(exc: BaseException) -> str:
     """`Connection refused` and not `[Errno 111] Connection refused`."""
     if certificate := getattr(exc, "verify_message", ""):
         return f"its certificate is refused: {certificate}"
+    if isinstance(exc, TimeoutError):
+        return "it did not answer in time"
     plain = isinstance(exc, OSError) and type(exc).__module__ == "builtins" and exc.strerror
     return str(plain or str(exc) or type(exc).__name__)
 
@@ -174,7 +192,7 @@ class Remote:
 
     def past(self) -> list[Snapshot]:
         """The server's snapshots of the last minutes, oldest first; at least one."""
-        items = self.server.get("/api/snapshots").get("items")
+        items = self.server.get(MINUTES).get("items")
         found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
         return [self._snapshot(one) for one in found] or [self.once()]
 

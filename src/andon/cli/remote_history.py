@@ -14,11 +14,13 @@ from andon.model.json_fields import (
     NAME,
     Wrong,
     each_in,
+    inside,
     number_in,
     some_text_in,
     some_time_in,
     some_whole_in,
     text_in,
+    text_of,
     time_in,
     whole_in,
 )
@@ -52,13 +54,16 @@ class RemoteHistory:
         asked = {"since": since, "until": until, "points": min(points, MOST_CHART_POINTS)}
         payload = self._server.get(path, metrics="utilization_percent", **asked)
         try:
-            counts, found = payload["readings"], payload["throttle"]
-            return list(map(int, counts)), {
-                str(name): [None if one is None else float(one) for one in column]
-                for name, column in found.items()
+            counts = [whole_in({"": one}, "") for one in _column(payload, "readings")]
+            found = inside(payload, "throttle", lambda table: table) or {}
+            return counts, {
+                text_of(name, "throttle", NAME): [
+                    number_in({"": one}, "", 0, 1) for one in _column(found, name)
+                ]
+                for name in found
             }
-        except (KeyError, TypeError, ValueError, AttributeError) as exc:
-            raise self._server.of_another_version("throttle shares are missing") from exc
+        except Wrong as exc:
+            raise self._server.of_another_version(f"throttle shares: {exc}") from exc
 
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         payload = self._server.get("/api/usage", device=device, since=since, until=until)
@@ -75,6 +80,13 @@ class RemoteHistory:
             return each_in(payload, place, read, MOST_ROWS)
         except Wrong as wrong:
             raise self._server.of_another_version(str(wrong)) from wrong
+
+
+def _column(value: wire.Json, name: str) -> list[object]:
+    found = value.get(name)
+    if not isinstance(found, list) or len(found) > MOST_ROWS:
+        raise Wrong(name, "is not a list of numbers")
+    return found
 
 
 def _device(value: wire.Json) -> Device:

@@ -20,9 +20,11 @@ from andon.model.json_fields import (
     MOST_PID,
     NAME,
     Wrong,
+    alert_id_in,
     choice_in,
     each_in,
     flag_in,
+    id_in,
     inside,
     key_shown,
     number_in,
@@ -150,7 +152,7 @@ def _alert(value: Json) -> Alert:
     numbers = {name: number_in(value, name) for name in _NUMBERS}
     spans = {name: number_in(value, name, 0) for name in _SPANS}
     return Alert(
-        id=text_in(value, "id"),
+        id=alert_id_in(value, "id"),
         rule=text_in(value, "rule", NAME),
         subject=text_in(value, "subject", NAME),
         level=choice_in(value, "level", Level),
@@ -175,7 +177,7 @@ def _alert(value: Json) -> Alert:
 
 def _silence(value: Json) -> Silence:
     return Silence(
-        id=text_in(value, "id", NAME),
+        id=id_in(value, "id"),
         until=time_in(value, "until"),
         rule=some_text_in(value, "rule", NAME),
         subject=some_text_in(value, "subject", NAME),
@@ -190,7 +192,7 @@ def _notice(value: Json) -> Notice:
     if alert is None:
         raise Wrong("alert", "is missing")
     return Notice(
-        id=text_in(value, "id"),
+        id=alert_id_in(value, "id"),
         kind=choice_in(value, "kind", NoticeKind),
         alert=alert,
         at=time_in(value, "at"),

@@ -5,6 +5,7 @@ or a server is as untrusted as the network, and an invalid number would spread.
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -21,9 +22,12 @@ LONGEST = 16_384
 """Characters of a string; a redacted command line has a quarter of that."""
 NAME = 512
 """Characters of a name: of a device, a user, a container."""
+LONGEST_ID = 64
+"""Characters of an id: of a run, a lease, a silence."""
 MOST_ITEMS = 65_536
 MOST_PID = 2**32 - 1
 _SHOWN = 40
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class Wrong(ValueError):
@@ -112,6 +116,27 @@ def text_of(found: object, name: str, longest: int = LONGEST) -> str:
             found.encode()
         except UnicodeEncodeError:
             raise Wrong(name, f"is {shown(found)}, not a string") from None
+    return found
+
+
+def id_in(value: Json, name: str) -> str:
+    """A required id, which may be a part of a path, of a command line and of a log's line."""
+    found = text_in(value, name, LONGEST_ID)
+    if not _ID.fullmatch(found):
+        raise Wrong(name, f"is {shown(found)}, not an id")
+    return found
+
+
+def some_id_in(value: Json, name: str) -> str | None:
+    """The same, or None."""
+    return None if value.get(name) is None else id_in(value, name)
+
+
+def alert_id_in(value: Json, name: str) -> str:
+    """`thermal@GPU-3#1767614000`: it contains the name of what the alert is about, on one line."""
+    found = text_in(value, name, NAME)
+    if not found or not found.isprintable():
+        raise Wrong(name, f"is {shown(found)}, not an id")
     return found
 
 

@@ -13,6 +13,7 @@ from andon.model.json_fields import (
     inside,
     number_in,
     shown,
+    some_id_in,
     some_text_in,
     some_time_in,
     some_whole_in,
@@ -148,7 +149,7 @@ def list_from_json(value: Json) -> LeaseList:
 
 def _row(value: Json) -> LeaseRow:
     return LeaseRow(
-        id=some_text_in(value, "id", NAME),
+        id=some_id_in(value, "id"),
         user=text_in(value, "user", NAME),
         whom=some_text_in(value, "whom", NAME),
         uid=whole_in(value, "uid", MOST_PID),

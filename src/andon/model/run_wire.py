@@ -13,6 +13,7 @@ from andon.model.json_fields import (
     choice_in,
     each_in,
     flag_in,
+    id_in,
     inside,
     names_in,
     number_in,
@@ -87,7 +88,7 @@ def _begin(value: Json) -> RunBegin:
         raise Wrong("schema", f"is {value.get('schema')!r}, not {RUN_SCHEMA!r}")
     return RunBegin(
         at=time_in(value, "at"),
-        id=text_in(value, "id", NAME),
+        id=id_in(value, "id"),
         name=text_in(value, "name", NAME),
         kind=choice_in(value, "kind", RunKind),
         node=text_in(value, "node", NAME),
@@ -326,7 +327,7 @@ def _known_device(items: tuple[tuple[str, Any], ...]) -> RunDevice:
 def row_from_json(value: Json) -> RunRow:
     """Raises Wrong if it is not a run's row."""
     return RunRow(
-        id=text_in(value, "id", NAME),
+        id=id_in(value, "id"),
         name=text_in(value, "name", NAME),
         kind=choice_in(value, "kind", RunKind),
         state=choice_in(value, "state", RunState),

@@ -124,8 +124,11 @@ def dumps(value: object, indented: bool = False) -> str:
     return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
-def loads(text: str | bytes) -> Json:
-    """Parse one JSON object; raises Invalid otherwise."""
+def loads(text: str | bytes, most_values: int | None = None) -> Json:
+    """Parse one JSON object; raises Invalid otherwise, and before it takes the memory if it has
+    more values: a foreign text of a megabyte can become fifty."""
+    if most_values is not None and _values_at_most(text) > most_values:
+        raise Invalid(f"more than {most_values} values")
     value = _parsed(text)
     if not isinstance(value, dict):
         raise Invalid("a JSON object was expected")
@@ -139,6 +142,12 @@ def loads_each(text: str | bytes) -> list[Json]:
     if not all(isinstance(one, dict) for one in found):
         raise Invalid("a JSON object was expected")
     return found
+
+
+def _values_at_most(text: str | bytes) -> int:
+    if isinstance(text, str):
+        return text.count(",") + text.count("[") + text.count("{") + 1
+    return text.count(b",") + text.count(b"[") + text.count(b"{") + 1
 
 
 def _parsed(text: str | bytes) -> Any:

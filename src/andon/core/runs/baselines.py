@@ -14,7 +14,7 @@ from andon.core.runs.spread import (
     spread_of,
 )
 from andon.errors import Conflict
-from andon.model.json_fields import NAME, each_in, text_in, time_in
+from andon.model.json_fields import NAME, each_in, id_in, text_in, time_in
 from andon.model.run import RunRow, RunState
 from andon.model.run_wire import named_numbers
 from andon.model.shapes import to_json
@@ -205,7 +205,7 @@ def _line_to_json(line: DriftLine) -> dict[str, Any]:
 
 def _run_from_json(value: Json) -> BaselineRun:
     return BaselineRun(
-        id=text_in(value, "id", NAME),
+        id=id_in(value, "id"),
         name=text_in(value, "name", NAME),
         began=time_in(value, "began"),
         devices=text_in(value, "devices"),

@@ -1,18 +1,20 @@
 """Requests to an andon server: the only module that sends a token, and only after a proof.
 
 A server proves that it knows the token (`core/access/server_proof`), and the token is then sent
-on that same connection. No redirect is followed, and no proxy is used.
+on that same connection. No redirect is followed, no proxy is used and nothing is unpacked; one time
+limit holds for the whole exchange, and one size limit for the answer.
 """
 
 import json
 import os
 import secrets
 import socket
-from collections.abc import Mapping, Set
+import time
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException, HTTPResponse
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,8 +23,10 @@ from andon.core.access.server_proof import Peer
 from andon.errors import Denied, Unavailable
 from andon.host.kin import user_name
 from andon.host.server.listeners import listeners, trusted_listener
+from andon.host.server.timed_connection import TimedConnection, left
 
 PROOF_BYTES = 4096
+PIECE_BYTES = 1 << 16
 FAILURES = (OSError, HTTPException, ValueError)
 """What a request can raise besides andon's errors, when no answer arrived."""
 
@@ -53,10 +57,19 @@ class Target:
 
 
 class CallLimits(NamedTuple):
-    """Time and size limits of an answer."""
+    """Time and size limits of an answer; the time includes the proof and the connection."""
 
     timeout_seconds: float
     most_bytes: int
+
+    @property
+    def deadline(self) -> float:
+        """When it is over, of the monotonic clock, if it begins now."""
+        return time.monotonic() + self.timeout_seconds
+
+    def until(self, deadline: float) -> "CallLimits":
+        """For what follows in the same exchange: the time that is left."""
+        return self._replace(timeout_seconds=left(deadline))
 
 
 class Asked(NamedTuple):
@@ -65,6 +78,11 @@ class Asked(NamedTuple):
     method: str
     path: str
     body: bytes | None = None
+    sink: Callable[[bytes], object] | None = None  # takes the body of a good answer in pieces
+
+
+class TooLarge(ValueError):
+    """An answer beyond its size limit."""
 
 
 class Answer(NamedTuple):
@@ -83,9 +101,9 @@ def call(target: Target, asked: Asked, limits: CallLimits) -> Answer:
     Raises Denied if a required proof fails, or one for a server whose token was given explicitly;
     Unavailable if it should be the system's server and another user listens there.
     """
-    doubt = None
+    doubt, deadline = None, limits.deadline
     if target.token is not None:
-        with closing(_connect(target, limits)) as connection:
+        with closing(_connect(target, deadline)) as connection:
             doubt = _doubt(connection, target, target.token)
             if doubt is None:
                 headers = {"Authorization": f"Bearer {target.token.text}"}
@@ -96,13 +114,13 @@ def call(target: Target, asked: Asked, limits: CallLimits) -> Answer:
             f"the token was not sent to {target.url}: {doubt or 'no token is available'}",
             hint="check the token and the server address",
         )
-    with closing(_connect(target, limits)) as connection:
+    with closing(_connect(target, deadline)) as connection:
         return _exchange(connection, target, asked, limits)._replace(doubt=doubt)
 
 
 def call_and_peer(target: Target, asked: Asked, limits: CallLimits) -> tuple[Answer, Peer]:
     """One request without a key, and who listens there as far as this machine knows."""
-    with closing(_connect(target, limits)) as connection:
+    with closing(_connect(target, limits.deadline)) as connection:
         peer = _peer(connection.sock, False)
         return _exchange(connection, target, asked, limits), peer
 
@@ -110,7 +128,7 @@ def call_and_peer(target: Target, asked: Asked, limits: CallLimits) -> tuple[Ans
 def call_as(url: str, secret: str | None, uid: int, asked: Asked, limits: CallLimits) -> Answer:
     """A request with a session's secret, or with a code in its body, to a server of this user."""
     target = Target(url)
-    with closing(_connect(target, limits)) as connection:
+    with closing(_connect(target, limits.deadline)) as connection:
         if set(_peer(connection.sock, False).listeners) != {uid}:
             raise Denied(f"{url} now belongs to another user", hint="check the server's address")
         headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
@@ -131,14 +149,14 @@ def names_of(users: Set[int]) -> str:
     return ", ".join(f"{user_name(uid)} (uid {uid})" for uid in sorted(users))
 
 
-def _connect(target: Target, limits: CallLimits) -> HTTPConnection:
+def _connect(target: Target, deadline: float) -> TimedConnection:
     """Connects first, so that what is looked up belongs to the listener that answers."""
     place = urlsplit(target.url)
-    kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
-    connection = kind(place.hostname or "", _port(place), timeout=limits.timeout_seconds)
+    encrypted = place.scheme == "https"
+    connection = TimedConnection(place.hostname or "", _port(place), deadline, encrypted)
     connection.connect()
     # The proof is valid for this connection: only with TLS, which verifies again, may it reconnect.
-    connection.auto_open = int(place.scheme == "https")
+    connection.auto_open = int(encrypted)
     if target.trust is Trust.SERVICE:
         peer = _peer(connection.sock, False)
         if not trusted_listener(peer.address, peer.port, _uid()):
@@ -147,9 +165,9 @@ def _connect(target: Target, limits: CallLimits) -> HTTPConnection:
     return connection
 
 
-def _doubt(connection: HTTPConnection, target: Target, token: Token) -> str | None:
+def _doubt(connection: TimedConnection, target: Target, token: Token) -> str | None:
     """Why the token must not be sent on this connection; None if it may be."""
-    peer = _peer(connection.sock, isinstance(connection, HTTPSConnection))
+    peer = _peer(connection.sock, connection.encrypted)
     if token.own and server_proof.is_foreign(peer.listeners, _uid()):
         return f"{names_of(peer.listeners)} owns that port"
     nonce = secrets.token_bytes(server_proof.NONCE_BYTES)
@@ -168,7 +186,7 @@ def _doubt(connection: HTTPConnection, target: Target, token: Token) -> str | No
 
 
 def _exchange(
-    connection: HTTPConnection,
+    connection: TimedConnection,
     target: Target,
     asked: Asked,
     limits: CallLimits,
@@ -179,7 +197,22 @@ def _exchange(
     connection.request(asked.method, path, asked.body, {**_ACCEPT, **typed, **headers})
     answer = connection.getresponse()
     said = {name.lower(): value for name, value in answer.getheaders()}
-    return Answer(answer.status, answer.read(limits.most_bytes), headers=said)
+    pieces = _pieces(answer, limits.most_bytes)
+    if asked.sink is None or answer.status != 200:
+        return Answer(answer.status, b"".join(pieces), headers=said)
+    for piece in pieces:
+        asked.sink(piece)
+    return Answer(answer.status, b"", headers=said)
+
+
+def _pieces(answer: HTTPResponse, most_bytes: int) -> Iterator[bytes]:
+    """The body; raises TooLarge beyond a number of bytes, and TimeoutError when time is over."""
+    size = 0
+    while piece := answer.read1(PIECE_BYTES):
+        size += len(piece)
+        if size > most_bytes:
+            raise TooLarge(f"its answer is larger than {most_bytes} bytes")
+        yield piece
 
 
 def _peer(connection: socket.socket, encrypted: bool) -> Peer:

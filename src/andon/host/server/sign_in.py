@@ -37,6 +37,7 @@ from andon.host.server.calls import (
 )
 from andon.host.server.listeners import SYSTEM_UIDS, listeners
 from andon.host.server.peer_credentials import connect, is_known, peer_uid
+from andon.host.server.timed_connection import left
 
 MOST_NAMED = 5
 UNIX_SOCKETS = Path("/proc/net/unix")
@@ -74,16 +75,17 @@ def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
     )
     if not is_known() or not _is_this_machine(url):
         raise nowhere
+    deadline = limits.deadline
     answer, peer = call_and_peer(Target(url), Asked("GET", SESSION), limits)
     name = _socket_name(answer)
     if name is None or not peer.listeners:
         raise nowhere
-    with connect(name, limits.timeout_seconds) as connection:
+    with connect(name, left(deadline)) as connection:
         uid = peer_uid(connection)
         doubt = socket_doubt(-1 if uid is None else uid, peer.listeners)
         if uid is None or doubt is not None:
             raise Denied(f"{url} is not trusted: {doubt}", hint="check the server's address")
-        found = parse_answer(_read_all(connection))
+        found = parse_answer(_read_all(connection, deadline))
     if found is None:
         raise Unavailable(f"{url} did not answer the sign-in", hint="upgrade the older andon")
     if (doubt := answer_doubt(found, peer.port)) is not None:
@@ -95,9 +97,10 @@ def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
 
 def open_session(url: str, limits: CallLimits) -> LocalSession:
     """Sign in for one command."""
+    deadline = limits.deadline
     found, uid = request_code(url, limits)
     body = json.dumps({"code": found.code, "brief": True}).encode()
-    answer = call_as(found.url, None, uid, Asked("POST", SESSION, body), limits)
+    answer = call_as(found.url, None, uid, Asked("POST", SESSION, body), limits.until(deadline))
     said = _parsed(answer)
     secret = said.get("secret")
     if answer.status != 200 or not isinstance(secret, str):
@@ -149,9 +152,10 @@ def _parsed(answer: Answer) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _read_all(connection: socket.socket) -> bytes:
+def _read_all(connection: socket.socket, deadline: float) -> bytes:
     content = b""
     while len(content) <= LARGEST_BYTES:
+        connection.settimeout(left(deadline))
         part = connection.recv(LARGEST_BYTES)
         if not part:
             return content

@@ -12,8 +12,10 @@ from andon.model.json_fields import (
     Wrong,
     choice_in,
     flag_in,
+    id_in,
     names_in,
     number_in,
+    some_id_in,
     some_text_in,
     some_time_in,
     some_whole_in,
@@ -31,7 +33,7 @@ def view_from_json(value: Json) -> JobView:
     """Wrong names the field that is not as it should be."""
     return JobView(
         number=whole_in(value, "number", MOST_JOBS),
-        label=text_in(value, "label", NAME),
+        label=id_in(value, "label"),
         name=text_in(value, "name"),
         state=choice_in(value, "state", JobState),
         command=text_in(value, "command"),
@@ -72,8 +74,8 @@ def _times(value: Json) -> dict[str, Any]:
 
 def _outcome(value: Json) -> dict[str, Any]:
     return {
-        "lease": some_text_in(value, "lease", NAME),
-        "run": some_text_in(value, "run", NAME),
+        "lease": some_id_in(value, "lease"),
+        "run": some_id_in(value, "run"),
         "record": some_text_in(value, "record"),
         "pid": some_whole_in(value, "pid", MOST_PID),
         "exit_code": some_whole_in(value, "exit_code", 2**31),

@@ -1,9 +1,11 @@
 """The runs of a server instead of this machine's, for `andon runs --url`."""
 
+import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -14,8 +16,8 @@ from andon.cli.options import chosen
 from andon.cli.terminal import notice
 from andon.core.runs.matching import RunQuery, called, matches
 from andon.engine.records.finder import LAST
-from andon.errors import Gone, Invalid
-from andon.model.json_fields import Wrong
+from andon.errors import Gone, Invalid, Unavailable
+from andon.model.json_fields import Wrong, whole_in
 from andon.model.run import RunRow
 from andon.model.run_wire import row_from_json
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from andon.model.wire import Json
 
 PAGE = 100
+MOST_RUNS = 100_000
+PAGES_SECONDS = 60.0  # for all pages of a list together
 MOST_BYTES = 512 * 1024 * 1024
 
 
@@ -33,14 +37,14 @@ class RemoteRuns:
     def __init__(self, server: "Server", context: click.Context | None = None) -> None:
         """`context` is that of a command which reads records: with it they are deleted."""
         self._server, self._context = server, context
-        self._folder: Path | None = None
+        self._folder: str | None = None
 
     def listed(self, query: RunQuery) -> RunListing:
         page = self._page(query, 0, 1)
         rows = list(self.find(query))
         ours = query.name is not None or query.since is not None or query.text is not None
         note = page.get("note")
-        total = len(rows) if ours else int(page["total"])
+        total = len(rows) if ours else max(self._total(page), len(rows))
         return RunListing(rows, total, note if isinstance(note, str) else None)
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
@@ -77,26 +81,47 @@ class RemoteRuns:
         return None if found is None else found[0]
 
     def with_record(self, row: RunRow) -> RunRow:
-        """Its record in a temporary file, until the command ends."""
-        if self._folder is None:
-            made = tempfile.TemporaryDirectory(prefix="andon-")
-            assert self._context is not None
-            self._context.call_on_close(made.cleanup)
-            self._folder = Path(made.name)
-        path = self._folder / f"{row.id}.jsonl"
-        path.write_bytes(self._server.fetch(f"/api/runs/{quote(row.id)}/record", MOST_BYTES))
-        return replace(row, path=str(path))
+        """Its record in a private folder, until the command ends; its name is not the server's."""
+        with _keeping():
+            if self._folder is None:
+                made = tempfile.TemporaryDirectory(prefix="andon-")
+                assert self._context is not None
+                self._context.call_on_close(made.cleanup)
+                self._folder = made.name
+            descriptor, path = tempfile.mkstemp(".jsonl", dir=self._folder)
+
+        def keep(piece: bytes) -> None:
+            with _keeping():
+                file.write(piece)
+
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            self._server.fetch(f"/api/runs/{quote(row.id)}/record", MOST_BYTES, keep)
+        return replace(row, path=path)
 
     def _each(self, query: RunQuery) -> Iterator[RunRow]:
+        """Each run once: a run that begins meanwhile moves the others to a later page."""
         size, offset = min(PAGE, query.limit or PAGE), 0
+        seen: set[str] = set()
+        until = time.monotonic() + PAGES_SECONDS
         while True:
             page = self._page(query, offset, size)
             items = page.get("items")
-            found = items if isinstance(items, list) else []
-            yield from map(self._row, found)
-            offset += len(found)
-            if len(found) < size:
+            rows = [self._row(one) for one in items[:size]] if isinstance(items, list) else []
+            fresh = [row for row in rows if row.id not in seen]
+            seen |= {row.id for row in fresh}
+            yield from fresh
+            offset += len(rows)
+            if len(rows) < size or not fresh or offset >= self._total(page):
                 return
+            if time.monotonic() > until:
+                reason = f"{self._server.url} has sent {offset} runs in {PAGES_SECONDS:g} s"
+                raise Unavailable(reason, hint="ask for fewer: -n N")
+
+    def _total(self, page: "Json") -> int:
+        try:
+            return whole_in(page, "total", MOST_RUNS)
+        except Wrong as exc:
+            raise self._server.of_another_version(f"the list of runs: {exc}") from exc
 
     def _page(self, query: RunQuery, offset: int, limit: int) -> "Json":
         state = None if query.state is None else str(query.state)
@@ -121,3 +146,15 @@ class RemoteRuns:
             return row_from_json(whole)
         except (Wrong, KeyError, TypeError) as exc:
             raise self._server.of_another_version(f"a run is not as expected: {exc}") from exc
+
+
+@contextmanager
+def _keeping() -> Iterator[None]:
+    """A full disk here is not a server that cannot be reached."""
+    try:
+        yield
+    except OSError as exc:
+        raise Unavailable(
+            f"the record cannot be kept in a temporary file: {exc.strerror or exc}",
+            hint="set TMPDIR to a folder with enough space",
+        ) from exc

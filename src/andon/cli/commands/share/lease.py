@@ -182,7 +182,7 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
 
     from andon.cli.commands.share.leases import row_of, there
     from andon.cli.snapshot_source import connected
-    from andon.model.json_fields import NAME, Wrong, text_in, time_in
+    from andon.model.json_fields import Wrong, id_in, time_in
     from andon.model.work_wire import FURTHEST
 
     server = connected(chosen(), chosen().url or "")
@@ -190,7 +190,7 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
     body = {"seconds": seconds, "fence": row.fence}
     payload = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
     try:
-        return text_in(payload, "id", NAME), min(time_in(payload, "until"), FURTHEST)
+        return id_in(payload, "id"), min(time_in(payload, "until"), FURTHEST)
     except Wrong as wrong:
         raise server.of_another_version(str(wrong)) from wrong
 
