@@ -29,7 +29,10 @@ for folder in $HIDDEN; do
     mount --bind $folder /mnt/root$folder
     mount -o remount,bind,ro /mnt/root$folder
 done
-exec chroot /mnt/root bash -c "$SCRIPT"
+cd /mnt/root
+pivot_root . mnt
+umount --lazy /mnt
+exec bash -c "$SCRIPT"
 """
 PREPARE = r"""
 set -e
@@ -99,7 +102,7 @@ def on_a_machine(script: str, network: bool = False, **programs: str) -> str:
     network of its own every port is free."""
     if os.geteuid() != 0:
         pytest.skip("other users and mounts need root")
-    need("unshare", "setpriv", "mount")
+    need("unshare", "setpriv", "mount", "pivot_root")
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", *(["--net"] * network)]
     variables = {name: text for name, text in os.environ.items() if not name.startswith("ANDON_")}
     done = subprocess.run(

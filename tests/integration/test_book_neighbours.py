@@ -328,3 +328,37 @@ def test_a_ticket_that_takes_nothing_does_not_keep_who_does_not_wait_from_a_gpu(
     assert "refused 125" in said, said
     assert any("reserved for" in line for line in said), said
     assert said[-2:] == ["free", "taken"], said
+
+
+# A user namespace shows root's files as nobody's, and its own user as root.
+
+
+def test_a_user_namespace_neither_hides_roots_book_nor_passes_roots_limits() -> None:
+    said = on_a_machine(
+        r"""
+andon setup >/dev/null
+mkdir -p /etc/andon
+printf 'max_gpus_per_user = 1\n[users.root]\nmax_gpus_per_user = 8\n' > /etc/andon/policy.toml
+hold 0 /run/andon
+inside() { echo "$1"; shift; user 1000 "$@" 2>&1 || echo "code $?"; }
+run() { echo "$PYTHON -P -m andon.cli run -q --simulate 3 --no-wait $1 -- true"; }
+inside "held by root:" unshare -Ur $(run "--devices 0")
+inside "over the limit:" unshare -Ur $(run "--gpus 2")
+inside "as another user:" unshare -U --map-user=1001 $(run "--gpus 2")
+inside "in one within another:" unshare -Ur unshare -U --map-user=0 $(run "--gpus 2")
+inside "priority:" unshare -Ur $(run "--priority 5")
+inside "one is free:" unshare -Ur $(run "")
+chmod 700 /run/andon
+inside "unreadable:" unshare -Ur env ANDON_LEASE_DIR=/tmp/own $(run "")
+"""
+    )
+    if "unshare failed" in said:
+        pytest.skip("this system lets no user make a user namespace")
+    after = {title: said.partition(f"{title}:\n")[2] for title in ("held by root", "one is free")}
+    assert "held by lease" in after["held by root"].partition("over the limit:")[0], said
+    limit = "/etc/andon/policy.toml allows {} 1 GPU at a time; 2 GPUs requested"
+    assert said.count(limit.format(user_name(1000))) == 2, said
+    assert said.count(limit.format(user_name(65534))) == 1, said
+    assert "only root and the owner of the lease book may use a priority above 0" in said, said
+    assert after["one is free"].startswith("unreadable:\n"), said
+    assert "no device is leased while the machine's book cannot be read" in said, said

@@ -87,23 +87,22 @@ def same_as(spec: JobSpec) -> JobSpec | None:
 
 def refuse_too_many(folder: JobsFolder, more: int) -> None:
     """Denied where root's policy lets no more of this user's jobs wait."""
-    from andon.host.policy_file import PATH, read_policy
+    from andon.host.policy_file import PATH, limits_for, read_policy
 
     if not PATH.exists():
         return  # `submit` must be quick
     import os
 
     from andon.core.sharing.policy import check_queued
-    from andon.host.kin import user_name
     from andon.model.job import JobState
 
-    policy, uid = read_policy(), os.getuid()
-    limits = policy.limits_of(user_name(uid), uid)
+    policy = read_policy()
+    user, limits = limits_for(policy, os.getuid())
     if limits.max_queued is not None:
         standings = Queue(folder).standings.values()
         waits = (JobState.WAITING, JobState.HELD, JobState.LATER)
         waiting = sum(one.state in waits for one in standings)
-        check_queued(policy, limits, user_name(uid), waiting, more)
+        check_queued(policy, limits, user, waiting, more)
 
 
 def wake(folder: JobsFolder | None = None) -> None:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from andon.core.sharing.policy_path import POLICY_PATH
 from andon.errors import AndonError, Invalid, Unavailable
+from andon.host.inspection.account_names import user_name
 from andon.host.private_files import read_regular
+from andon.host.user_namespace import is_unknown, machine_uid
 
 if TYPE_CHECKING:
-    from andon.core.sharing.policy import Policy
+    from andon.core.sharing.policy import Policy, UserLimits
 
 PATH = Path(POLICY_PATH)
 ROOT = 0
 LARGEST_BYTES = 1 << 20
-OVERFLOW_UID = 65534  # root's files in a user namespace that does not include root
 
 
 def read_policy() -> "Policy":
@@ -65,14 +66,13 @@ def _content(path: Path) -> bytes:
     return read_regular(path, LARGEST_BYTES)
 
 
+def limits_for(policy: "Policy", uid: int) -> "tuple[str, UserLimits]":
+    """The name and the limits of a user, by the machine's number and not by a namespace's."""
+    machines = machine_uid(uid)
+    user = user_name(machines)
+    return user, policy.limits_of(user, machines)
+
+
 def _is_roots(facts: os.stat_result) -> bool:
-    owner = facts.st_uid == ROOT or (facts.st_uid == OVERFLOW_UID and not _sees_root())
+    owner = facts.st_uid == ROOT or is_unknown(facts.st_uid)
     return owner and not stat.S_IMODE(facts.st_mode) & 0o022
-
-
-def _sees_root() -> bool:
-    """Whether uid 0 here is the machine's root: a user namespace shows root's files as nobody's."""
-    try:
-        return Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
-    except OSError:
-        return True

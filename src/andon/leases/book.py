@@ -14,6 +14,7 @@ from andon.core.sharing.queueing import Waiting
 from andon.core.sharing.usage import RecentUsage
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.kin import here, user_name
+from andon.host.user_namespace import is_root
 from andon.leases import contents, files, places, tickets
 from andon.leases.files import BookFile
 from andon.leases.hold import Hold, LeaseHold
@@ -64,6 +65,7 @@ class Book:
         if make:
             places.prepare(self.path)
         self.unread: dict[Path, str] = {}  # other books that cannot be read, and why
+        self._lends = make
         self.paths = tuple(p for p in places.books(env) if self._is_there(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._counted: dict[str, int] = {}  # the files of a part when it was last listed
@@ -94,7 +96,7 @@ class Book:
         may raise their priority."""
         out: list[Waiting] = []
         bad: Counts = {}
-        pushing = (0, self._owner(self.path))
+        pushing = {self._owner(self.path)} | ({0} if is_root(0) else set())
         for path, folder, found in self._files(TICKETS, self._known):
             ticket = self._parsed(path, TICKETS, found, contents.ticket_in)
             last_awake = tickets.last_awake(folder, found) if found.locked else None
@@ -240,9 +242,19 @@ class Book:
                 os.close(files.open_folder(path, part))
         except AndonError as exc:
             if places.is_folder(path):
-                self.unread[path] = exc.reason
+                self._pass_over(path, exc)
             return False
         return True
+
+    def _pass_over(self, path: Path, error: AndonError) -> None:
+        """One that cannot be read does not affect the others; but the machine's own is never empty
+        for someone who takes devices."""
+        self.unread[path] = error.reason
+        if self._lends and path == places.SYSTEM_BOOK:
+            raise Unavailable(
+                f"no device is leased while the machine's book cannot be read: {error.reason}",
+                hint=f"sudo chmod 755 {path}",
+            ) from error
 
     def _files(
         self, part: str, known: Callable[[Path, str], files.Known] | None = None
@@ -259,7 +271,7 @@ class Book:
             except AndonError as exc:
                 if path == self.path:
                     raise
-                self.unread[path] = exc.reason
+                self._pass_over(path, exc)
             beyond.update({(path, uid): count for uid, count in many.items()})
         self._ignore(part, "too many from one user", beyond)
 

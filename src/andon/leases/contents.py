@@ -11,11 +11,13 @@ from typing import TypeVar
 from andon.core.sharing.holdings import Here, believed, believed_in_containers
 from andon.errors import Invalid
 from andon.host.kin import container_members, group_members, user_name
+from andon.host.user_namespace import is_unknown
 from andon.leases.files import BookFile
 from andon.model import wire, work_wire
 from andon.model.work import BookEntry, Cordon, Kin, Lease, Owner, Ticket
 
 T = TypeVar("T")
+NOT_HERE = -2  # no uid here is below 0
 COARSE_SECONDS = 1.0  # a file's time comes from a coarse clock, and may lag behind
 
 
@@ -53,7 +55,10 @@ def ticket_in(found: BookFile) -> Ticket | None:
     # Only the kernel's time counts; what the ticket says could be any.
     moved = found.changed - found.modified > COARSE_SECONDS
     asked = max(0.0, found.modified) if moved else None
-    return replace(ticket, owner=_owned(ticket.owner, found.uid), since=found.changed, asked=asked)
+    owner = _owned(ticket.owner, found.uid)
+    if is_unknown(found.uid):  # users whom this namespace cannot tell apart do not count as one
+        owner = replace(owner, uid=NOT_HERE - ticket.owner.uid)
+    return replace(ticket, owner=owner, since=found.changed, asked=asked)
 
 
 def cordon_in(found: BookFile, owner: int) -> Cordon | None:

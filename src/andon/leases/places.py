@@ -9,6 +9,7 @@ from pathlib import Path
 
 from andon.errors import Denied, Invalid, Unavailable
 from andon.host import file_systems
+from andon.host.user_namespace import is_unknown
 
 SYSTEM_BOOK = Path("/run/andon")
 COMMON_BOOK = Path("/tmp/andon")  # noqa: S108 - every user must find the same one
@@ -42,22 +43,25 @@ def is_set_up() -> bool:
 
 
 def _decides(path: Path) -> bool:
-    if _owner(path) is None:
+    """In a user namespace a book may be root's or another user's: it is read, since a book that
+    exists does not count as empty."""
+    owner = _owner(path)
+    if owner is None:
         return False
-    return _is_trusted(path) or (path == COMMON_BOOK and not is_set_up())
+    return _is_trusted(path) or is_unknown(owner) or (path == COMMON_BOOK and not is_set_up())
 
 
 def _is_trusted(path: Path) -> bool:
     """Whether root or this user created it, or its parent is writable only by them: in a user
-    namespace root's directories belong to `nobody`."""
-    safe = (0, os.getuid())
-    if _owner(path) in safe:
+    namespace root's directories belong to `nobody`, and only root can write to `/run`."""
+    if _owner(path) in (0, os.getuid()):
         return True
     try:
         above = path.parent.lstat()
     except OSError:
         return False
-    return above.st_uid in safe and not above.st_mode & 0o022
+    safe = above.st_uid in (0, os.getuid()) or is_unknown(above.st_uid)
+    return safe and not above.st_mode & 0o022
 
 
 def _owner(path: Path) -> int | None:
@@ -98,6 +102,11 @@ def may_hold_leases(env: Mapping[str, str]) -> bool:
 def prepare(path: Path, mounts: str | None = None) -> None:
     """Create the book if it is missing, and refuse a directory that cannot be one."""
     refuse_bad_place(path, mounts)
+    if path != SYSTEM_BOOK and os.path.lexists(SYSTEM_BOOK) and not is_set_up():
+        raise Unavailable(
+            f"{SYSTEM_BOOK} exists, but other users than root could have made it",
+            hint=f"check {SYSTEM_BOOK} and the mode of {SYSTEM_BOOK.parent}: sudo andon setup",
+        )
     try:
         found = path.lstat()
     except FileNotFoundError:

@@ -9,6 +9,7 @@ from pathlib import Path
 from andon.core.sharing.usage import NO_USAGE, RecentUsage, usage_from_json, usage_to_json
 from andon.errors import Invalid
 from andon.host.private_files import open_regular, read_regular, replace_file
+from andon.host.user_namespace import is_root
 from andon.model.wire import dumps, loads
 
 NAME, LOCK = "usage.json", "usage.lock"
@@ -29,7 +30,7 @@ def read_usage(book: Path) -> RecentUsage:
 
 def may_write(book: Path) -> bool:
     try:
-        return os.getuid() in (0, book.stat().st_uid)
+        return is_root(os.getuid()) or os.getuid() == book.stat().st_uid
     except OSError:
         return False
 

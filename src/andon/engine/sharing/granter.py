@@ -21,8 +21,9 @@ from andon.core.sharing.rights import next_fence
 from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages, Candidates
 from andon.engine.sharing.refusal import is_hopeless, refusal
 from andon.errors import AndonError, Conflict, Denied
-from andon.host.kin import here, myself, ticks_now, user_name
-from andon.host.policy_file import read_policy
+from andon.host.kin import here, myself, ticks_now
+from andon.host.policy_file import limits_for, read_policy
+from andon.host.user_namespace import is_root
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.tickets import TicketHold
@@ -180,8 +181,8 @@ class Granter:
         """Under root's limits for the user whose lease it will be."""
         attempt.policy, terms = self._policy(), attempt.terms
         uid = os.getuid() if terms.uid is None else terms.uid
-        user = user_name(uid)
-        limits = attempt.limits = attempt.policy.limits_of(user, uid)
+        user, limits = limits_for(attempt.policy, uid)
+        attempt.limits = limits
         if limits.max_time is not None and (terms.seconds is None or terms.usual):
             shortest = min(limits.max_time, terms.seconds or limits.max_time)
             attempt.terms = terms = replace(terms, seconds=shortest)
@@ -300,7 +301,8 @@ class Granter:
         """No more devices than root's limit leaves this user now."""
         uid = os.getuid() if attempt.terms.uid is None else attempt.terms.uid
         policy, limits, least = attempt.policy, attempt.limits, found.need.least
-        check_terms(policy, limits, user_name(uid), least, None)  # "all" may be too many
+        user, _ = limits_for(policy, uid)
+        check_terms(policy, limits, user, least, None)  # "all" may be too many
         own = (e.lease for e in pages.entries if e.locked and e.uid == uid and e.lease is not None)
         alike = (lease for lease in own if lease.simulated == found.snapshot.simulated)
         held = len({share.uuid for lease in alike for share in lease.shares})
@@ -386,7 +388,8 @@ class Granter:
         return attempt.looked - attempt.lacking >= LOOK_SECONDS
 
     def _refuse_pushing(self, request: DeviceRequest) -> None:
-        if request.priority > 0 and os.getuid() not in (0, self._book.path.stat().st_uid):
+        uid = os.getuid()
+        if request.priority > 0 and not is_root(uid) and uid != self._book.path.stat().st_uid:
             raise Denied(
                 "only root and the owner of the lease book may use a priority above 0",
                 hint="use 0 or less; below 0 lets others go first",

@@ -13,7 +13,7 @@ from andon.core.sharing.rights import Asker, barred
 from andon.errors import Conflict, Denied, Gone
 from andon.host.ending.handles import is_stopped
 from andon.host.kin import here, user_name
-from andon.host.policy_file import read_policy
+from andon.host.policy_file import limits_for, read_policy
 from andon.leases.book import Book
 from andon.leases.holders import LockTable, described, open_holder, strangers
 from andon.leases.places import LEASES
@@ -90,9 +90,10 @@ def extend(
 
 def refuse_extension(lease: Lease, uid: int, seconds: float) -> None:
     """Denied where root's policy allows its user no lease that long, counted from its start."""
-    policy, user = read_policy(), user_name(uid)
+    policy = read_policy()
+    user, limits = limits_for(policy, uid)
     held_seconds = max(0.0, time.time() - lease.since)
-    check_extension(policy, policy.limits_of(user, uid), user, held_seconds, seconds)
+    check_extension(policy, limits, user, held_seconds, seconds)
 
 
 def ask(lease: Lease, file: Path, uid: int) -> None:

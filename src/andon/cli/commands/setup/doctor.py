@@ -108,7 +108,7 @@ def policy_of() -> "PolicyFacts":
     from andon.core.doctor.facts import PolicyFacts
     from andon.core.sharing.lease_rows import usage_rows
     from andon.host.kin import user_name
-    from andon.host.policy_file import PATH, policy_state
+    from andon.host.policy_file import PATH, limits_for, policy_state
     from andon.leases.places import book_path
     from andon.leases.usage_file import read_usage
 
@@ -118,7 +118,7 @@ def policy_of() -> "PolicyFacts":
     if wrong is not None:
         fix = wrong.hint if wrong.hint.startswith("sudo ") else ""
         return PolicyFacts(str(PATH), True, mistake=wrong.reason, fix=fix, usage=usage)
-    own = policy.limits_of(user_name(os.getuid()), os.getuid())
+    _, own = limits_for(policy, os.getuid())
     return PolicyFacts(
         str(PATH), PATH.exists(), policy.everyone.words, own.words, tuple(policy.users), usage
     )
