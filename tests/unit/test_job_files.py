@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,22 +19,30 @@ from andon.app.jobs import Queue, same_as
 from andon.cli.commands.jobs.submit import is_job_file, submit
 from andon.cli.commands.share import container_options
 from andon.cli.main import cli
+from andon.cli.show.jobs.dry_run import render_dry
 from andon.compat.estimates import estimate_gpu_requirements
+from andon.core.estimate.options import ServingEngine
 from andon.core.executing.options_wire import options_from_json
 from andon.core.executing.order import ContainerOptions
+from andon.core.jobs.engine_commands import ENGINES
 from andon.core.jobs.file_lines import json_lines, shown_path, toml_lines
 from andon.core.jobs.job_file import jobs_in
 from andon.core.jobs.job_file_keys import KEYS, REQUEST_KEYS, FileJob
 from andon.core.jobs.older_file import is_older, older_jobs_in
-from andon.core.sharing.requests import RequestOptions, rows
+from andon.core.jobs.states import FIRST
+from andon.core.jobs.views import view_of
+from andon.core.sharing import requests
+from andon.core.sharing.requests import RequestOptions
 from andon.engine.jobs.commit_question import CommitQuestion
 from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
 from andon.engine.jobs.folder import open_jobs_folder
 from andon.engine.jobs.job_files import read_job_file
 from andon.errors import Invalid, Unavailable
-from andon.model.job import Checkpoint, JobNote, NotifyWhen
+from andon.model.job import Checkpoint, JobFacts, JobNote, NotifyWhen
+from andon.model.job.spec_wire import spec_from_json, spec_to_json
 from andon.units import GIB, MIB
 from tests.conftest import REPOSITORY
+from tests.support.rows import rows
 
 PAGE = (REPOSITORY / "docs" / "job-files.md").read_text(encoding="utf-8")
 
@@ -60,6 +69,10 @@ unique = true
 bind = true
 simulate = 2
 tags = ["a", "b"]
+group = "sweep"
+
+[params]
+lr = 0.1
 
 [environment]
 SEED = 7
@@ -307,8 +320,90 @@ def test_the_older_form_is_one_job_per_combination() -> None:
     assert {job.name for job in jobs} == {"sweep"}
 
 
+@rows(
+    ("engine", "given", "words"),
+    [
+        ("sglang", {"tp-size": 2, "tensor_parallel_size": 2}, ["--tp-size", "2"] * 2),
+        ("sglang", {"dp": 2, "pp-size": 3}, ["--dp-size", "2", "--pp-size", "3"]),
+        ("sglang", {"max-model-len": 9, "enforce-eager": True},
+         ["--context-length", "9", "--disable-cuda-graph"]),
+        ("sglang", {"mem-fraction-static": 0.8}, ["--mem-fraction-static", "0.8"]),
+        ("vllm", {"tp-size": 2}, ["--tensor-parallel-size", "2"]),
+        ("vllm", {"tp": 2, "pp_size": 3, "dp-size": 4, "dcp": 5},
+         ["--tensor-parallel-size", "2", "--pipeline-parallel-size", "3",
+          "--data-parallel-size", "4", "--decode-context-parallel-size", "5"]),
+        ("vllm", {"context-length": 9, "max-running-requests": 8},
+         ["--max-model-len", "9", "--max-num-seqs", "8"]),
+        ("vllm", {"gpu_memory_utilization": 0.8, "max-num-batched-tokens": 7},
+         ["--gpu-memory-utilization", "0.8", "--max-num-batched-tokens", "7"]),
+        ("vllm", {"kv-cache-dtype": "fp8", "quantize": "awq", "made-up": 1},
+         ["--kv-cache-dtype", "fp8", "--quantization", "awq", "--made-up", "1"]),
+        ("trtllm", {"tp-size": 2, "pipeline-parallel-size": 3},
+         ["--tp_size", "2", "--pp_size", "3"]),
+        ("trtllm", {"max-model-len": 9, "max-num-seqs": 8},
+         ["--max_seq_len", "9", "--max_batch_size", "8"]),
+    ],
+)  # fmt: skip
+def test_each_engine_gets_its_own_spelling(
+    engine: str, given: dict[str, object], words: list[str]
+) -> None:
+    document = {"model": {"id_or_path": "m"}, "base_runtime": engine, "parameters": given}
+    (job,) = older_jobs_in(document, "old.json", {})
+    start = ENGINES[ServingEngine(engine)].start
+    assert job.command == (*start, "m", *words)
+
+
+@rows(
+    ("engine", "name", "says"),
+    [
+        ("vllm", "mem-fraction-static",
+         "vLLM has --gpu-memory-utilization, which means something else"),
+        ("sglang", "max-num-batched-tokens", "SGLang has --chunked-prefill-size, which means"),
+        ("sglang", "decode-context-parallel-size", "SGLang has no such option"),
+        ("trtllm", "dp-size", "TensorRT-LLM has no such option"),
+    ],
+)  # fmt: skip
+def test_what_an_engine_does_not_have_is_a_mistake(engine: str, name: str, says: str) -> None:
+    document = {"model": {"id_or_path": "m"}, "base_runtime": engine, "parameters": {name: 1}}
+    with pytest.raises(Invalid, match=f"parameters.{name}: {says}"):
+        older_jobs_in(document, "old.json", {})
+
+
+def test_a_command_of_ones_own_gets_the_parameters_as_they_are() -> None:
+    document = {"model": {"id_or_path": "m"}, "command": ["serve"], "parameters": {"tp_size": 2}}
+    (job,) = older_jobs_in(document, "old.json", {})
+    assert job.command == ("serve", "--model", "m", "--tp_size", "2")
+
+
+@pytest.mark.process  # git is asked for the commit
+def test_jobs_of_a_parameter_list_carry_their_parameters_and_a_group(tmp_path: Path) -> None:
+    jobs = older_jobs_in(OLDER, "old.json", {})
+    assert {job.group for job in jobs} == {"sweep"}
+    assert jobs[1].params == {
+        "tp-size": 1, "mem-fraction-static": 0.9, "trust": True, "no": False,
+    }  # fmt: skip
+    specs = [specs_of(job, tmp_path, {}, dict) for job in jobs]
+    (first,) = specs[0]
+    wired = spec_from_json(json.loads(json.dumps(spec_to_json(replace(first, number=1)))))
+    assert (wired.group, wired.params) == (first.group, first.params)
+    view = view_of(JobFacts(first), FIRST)
+    assert (view.group, view.params["tp-size"], view.params["no"]) == ("sweep", "1", "False")
+    lines = [line.plain for line in render_dry(specs, 100)]
+    assert lines[0] == "would queue 4 jobs"
+    assert lines[1].split() == [
+        "NAME",
+        "GPUS",
+        "MEMORY",
+        "tp-size",
+        "mem-fraction-static",
+        "COMMAND",
+    ]
+    assert lines[4].split()[:6] == ["sweep", "4", "19.5", "GiB", "4", "0.8"]
+
+
 def test_the_older_form_with_more() -> None:
-    served = {**OLDER, "base_runtime": "vllm", "for": "1h", "gpus": 2}
+    sizes = {"parameters": {"tp-size": [1, 4]}, "for": "1h", "gpus": 2}
+    served = {**OLDER, "base_runtime": "vllm", **sizes}
     jobs = older_jobs_in(served, "old.json", {})
     assert jobs[0].command[:3] == ("vllm", "serve", "meta/llama-3-70b")
     assert {(job.for_seconds, job.request.least) for job in jobs} == {(3600.0, 2)}
@@ -325,7 +420,7 @@ def test_the_older_form_with_more() -> None:
         ({"parameters": {str(n): list(range(10)) for n in range(5)}}, "100,000 combinations"),
         ({"deployment_mode": "docker"}, "docker needs an image"),
         ({"deployment_mode": "ome"}, "neither docker nor local"),
-        ({"base_runtime": "x"}, "not one of sglang, vllm"),
+        ({"base_runtime": "x"}, "not one of sglang, vllm, trtllm"),
         ({"gpu": 3}, "there is no such key"),
     ],
 )
@@ -418,7 +513,7 @@ def test_the_examples_of_the_page_are_job_files(tmp_path: Path) -> None:
 def test_the_page_about_jobs_documents_every_option_of_submit() -> None:
     """Those of `andon run` and of containers are explained on other pages."""
     page = (REPOSITORY / "docs" / "jobs.md").read_text(encoding="utf-8")
-    elsewhere = {*(row.name for row in rows(RequestOptions)), *container_options._NAMES}
+    elsewhere = {*(row.name for row in requests.rows(RequestOptions)), *container_options._NAMES}
     own = {one for one in submit.params if one.name not in elsewhere - {"priority"}}
     shared = {name for one in cli.params for name in one.opts}
     named = {name for one in own for name in one.opts if name.startswith("--")} - shared

@@ -163,7 +163,8 @@ def shown_to(sight: Sight, view: JobView) -> JobView:
         return view
     return replace(
         view, name=HIDDEN_NAME, command=HIDDEN_NAME, folder="", reason=None, error=None,
-        record=None, tags=(), waiting_details=(), environment={}, run=None, pid=None,
+        record=None, tags=(), waiting_details=(), environment={}, run=None, pid=None, group=None,
+        params={},
     )  # fmt: skip
 
 

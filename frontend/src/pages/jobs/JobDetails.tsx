@@ -53,6 +53,8 @@ function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
   if (job.run) rows.push(["run", <a href={runLink(job.run)}>{job.run}</a>]);
   if (!hidden) rows.push(["command", <code>{job.command}</code>], ["folder", <code>{job.folder}</code>]);
   if (job.tags.length) rows.push(["tags", job.tags.join(", ")]);
+  if (job.group !== null) rows.push(["group", job.group]);
+  if (Object.keys(job.params).length) rows.push(["parameters", Object.entries(job.params).map(([name, value]) => `${name}=${value}`).join(", ")]);
   return <dl className="facts">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
 }
 

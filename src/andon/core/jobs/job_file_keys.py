@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from andon.core.jobs.naming import parse_array
@@ -20,6 +21,7 @@ from andon.units import has_unit, parse_seconds
 LONGEST_NAME = 200
 LONGEST_WORD = 131_072  # bytes of one argument; the kernel takes no more
 MOST_WORDS = 4096
+MOST_PARAMS = 100
 SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP")
 
 
@@ -48,6 +50,8 @@ class FileJob:
     simulate: int | None = None
     image: str = ""
     tags: tuple[str, ...] = ()
+    group: str = ""
+    params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -150,6 +154,18 @@ def _notify(value: Any) -> NotifyWhen:
         raise ValueError(f"not one of {', '.join(NotifyWhen)}") from None
 
 
+def _params(value: Any) -> dict[str, str | int | float | bool]:
+    if not isinstance(value, Mapping) or len(value) > MOST_PARAMS:
+        raise ValueError(f"not a table of at most {MOST_PARAMS} parameters")
+    for name, given in value.items():
+        _text(name)
+        if not isinstance(given, str | int | float) or len(str(given)) > LONGEST_NAME:
+            raise ValueError(f"{name} is neither a short text nor a number nor true or false")
+        if isinstance(given, float) and not isfinite(given):
+            raise ValueError(f"{name} is not a finite number")
+    return dict(value)
+
+
 def _environment(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > 1000:
         raise ValueError("not a table of variables")
@@ -192,6 +208,8 @@ KEYS: Mapping[str, tuple[str, Reader, str]] = {
     "simulate": ("simulate", _whole(1, 64), "this many simulated devices instead of real ones"),
     "image": ("image", _text, "a container image to run it in"),
     "tags": ("tags", words_of, "of its run"),
+    "group": ("group", _text, "the group of its run: andon runs compare --group"),
+    "params": ("params", _params, "parameters that its run is recorded with"),
     "environment": ("environment", _environment, "variables on top of those at submission"),
 }
 """Each key of a job, except those of a request: the field it sets, how it is read, its meaning."""

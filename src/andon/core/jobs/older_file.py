@@ -1,21 +1,18 @@
 """Job files in the older form: a model and its parameters; one job for each combination."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
 
+from andon.core.estimate.options import ServingEngine
 from andon.core.estimate.task_need import task_need
+from andon.core.jobs.engine_commands import ENGINES, option_name
 from andon.core.jobs.file_lines import KeyPath, Lines
 from andon.core.jobs.job_file import Mistakes, jobs_in
 from andon.core.jobs.job_file_keys import FileJob
 
 MOST_COMBINATIONS = 10_000
-RUNTIMES: Mapping[str, Callable[[str], tuple[str, ...]]] = {
-    "sglang": lambda model: ("python", "-m", "sglang.launch_server", "--model-path", model),
-    "vllm": lambda model: ("vllm", "serve", model),
-}
-"""The command of each engine that serves a model; the parameters follow it."""
 UNUSED = frozenset({"description", "benchmark", "optimization", "slo", "runtime_image_tag"})
 """Keys of the older form that say nothing about how a job runs."""
 OWN = frozenset({"model", "parameters", "deployment_mode", "base_runtime", "task_name"})
@@ -33,6 +30,7 @@ def older_jobs_in(document: Mapping[str, Any], path: str, lines: Lines) -> tuple
     combinations = _combinations(document.get("parameters", {}), mistakes)
     image = _image(document, mistakes)
     command = _command(document, model, mistakes)
+    names = _option_names(document, combinations, mistakes)
     mistakes.check()
     plain = {k: v for k, v in document.items() if k not in OWN and k not in UNUSED}
     plain.pop("command", None)
@@ -40,14 +38,17 @@ def older_jobs_in(document: Mapping[str, Any], path: str, lines: Lines) -> tuple
     jobs = []
     for parameters in combinations:
         need = task_need({"model": model, "parameters": parameters})
-        words = [*command, *(word for one in parameters.items() for word in _option(*one))]
+        options = ((names[one], value) for one, value in parameters.items())
+        words = [*command, *(word for one in options for word in _option(*one))]
         jobs.append(
             {
                 **({"gpus": need.gpus} if "gpus" not in plain else {}),
                 **({"memory": f"{need.memory_mib}MiB"} if "memory" not in plain else {}),
                 **({"image": image} if image else {}),
+                **({"group": name} if "group" not in plain and len(combinations) > 1 else {}),
                 "name": name,
                 "command": words,
+                "params": parameters,
             }
         )
     return jobs_in({**plain, "job": jobs}, path, _at_top(lines, len(jobs)))
@@ -111,17 +112,39 @@ def _command(document: Mapping[str, Any], model: str, mistakes: Mistakes) -> tup
             mistakes.add(("command",), "not a list of words")
             return ()
         return (*given, "--model", model)
-    runtime = document.get("base_runtime", "sglang")
-    if runtime not in RUNTIMES:
-        known = ", ".join(RUNTIMES)
-        words = f"{str(runtime)[:40]!r} is not one of {known}; write a command instead"
-        mistakes.add(("base_runtime",), words)
+    engine = _engine(document)
+    if engine is None:
+        known = ", ".join(ENGINES)
+        words = f"{str(document['base_runtime'])[:40]!r} is not one of {known}"
+        mistakes.add(("base_runtime",), f"{words}; write a command instead")
         return ()
-    return RUNTIMES[runtime](model)
+    return (*ENGINES[engine].start, model)
+
+
+def _engine(document: Mapping[str, Any]) -> ServingEngine | None:
+    runtime = document.get("base_runtime", ServingEngine.SGLANG.value)
+    return next((engine for engine in ENGINES if engine == runtime), None)
+
+
+def _option_names(
+    document: Mapping[str, Any], combinations: Sequence[Parameters], mistakes: Mistakes
+) -> dict[str, str]:
+    """The engine's name of each parameter; a command of one's own gets them as they are."""
+    words = list(combinations[0]) if combinations else []
+    engine = _engine(document) if document.get("command") is None else None
+    names = {word: f"--{word}" for word in words}
+    if engine is None:
+        return names
+    for word in words:
+        try:
+            names[word] = option_name(engine, word)
+        except ValueError as wrong:
+            mistakes.add(("parameters", word), str(wrong))
+    return names
 
 
 def _option(name: str, value: object) -> tuple[str, ...]:
     """A flag that is true has no value, and one that is false is left out."""
     if isinstance(value, bool):
-        return (f"--{name}",) if value else ()
-    return f"--{name}", str(value)
+        return (name,) if value else ()
+    return name, str(value)

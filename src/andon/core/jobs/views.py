@@ -89,6 +89,8 @@ def view_of(
         waiting_details=() if seen is None else seen.details,
         environment=shown_environment(facts, environment or {}),
         tags=spec.tags,
+        group=spec.group,
+        params={n: "…" if is_secret_name(n) else str(value) for n, value in spec.params.items()},
     )
 
 

@@ -82,6 +82,8 @@ def specs_of(
         notify=job.notify,
         unique=job.unique,
         tags=job.tags,
+        group=job.group or None,
+        params=job.params,
         container=options_to_json(ContainerOptions(job.image)) if job.image else {},
     )
     if not job.array:

@@ -154,7 +154,7 @@ def begin_record(
 ) -> RunBegin:
     """The first line of a job's record; its process is the supervisor."""
     chosen = [capacity.status.device.uuid for capacity in grant.candidates.choice.chosen]
-    params: dict[str, object] = {"job": spec.label, "attempt": attempt}
+    params: dict[str, object] = {**spec.params, "job": spec.label, "attempt": attempt}
     linked = grant.candidates.choice.linked
     begun = new_run(
         RunKind.JOB,
@@ -176,7 +176,7 @@ def begin_record(
         started=owner.started_ticks,
         working_directory=spec.folder.encode(errors="replace").decode(),
         parent=spec.environment.get("ANDON_RUN"),
-        group=None if spec.array is None else f"job:{spec.array.id}",
+        group=spec.group or (None if spec.array is None else f"job:{spec.array.id}"),
     )
 
 

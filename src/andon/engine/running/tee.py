@@ -10,27 +10,56 @@ import sys
 
 TAIL_BYTES = 64 * 1024
 PIECE_BYTES = 64 * 1024
+SURE_BYTES = 4096  # a pipe that can be written takes so much without blocking
+MOST_IN_PIPE = 1 << 20
 
 
 def copy(source: int, target: int, asker: int, answer: int) -> None:
-    """Until the source ends. Send the tail when the asker writes something; it may have exited."""
-    tail = b""
-    waiting = [source, asker]
-    while source in waiting:
-        readable, _, _ = select.select(waiting, [], [])
-        if source in readable:
-            piece = _read(source)
-            if not piece:
-                waiting.remove(source)
-            tail = (tail + piece)[-TAIL_BYTES:]
-            _write(target, piece)
-        elif asker in readable:  # only when there is nothing more to copy
-            waiting.remove(asker)
+    """Until the source ends. The tail is sent when the asker writes something, with all that the
+    command has written until then, whether the target takes it or not; the asker may have exited.
+    """
+    tail = left = b""
+    is_open, is_asked = True, False
+    while is_open or left:
+        reading = [] if is_asked else [asker]
+        readable, writable = _ready([*reading, *([source] if is_open and not left else [])],
+                                    [target] if left else [])  # fmt: skip
+        if asker in readable:
+            is_asked = True
             if _read(asker):
+                piece = _all_in(source) if is_open else b""
+                tail, left = (tail + piece)[-TAIL_BYTES:], left + piece
                 _write(answer, tail)
             os.close(answer)
-    if asker in waiting:
-        _write(answer, tail)
+        elif source in readable:
+            piece = _read(source)
+            is_open = bool(piece)
+            tail, left = (tail + piece)[-TAIL_BYTES:], left + piece
+            if not is_open and not is_asked:
+                is_asked = True
+                _write(answer, tail)
+                os.close(answer)
+        elif writable:
+            left = left[_write(target, left[:SURE_BYTES]) :]
+
+
+def _ready(reading: list[int], writing: list[int]) -> tuple[list[int], list[int]]:
+    """Which can be read and written; a target that is not there takes everything."""
+    try:
+        return select.select(reading, writing, [])[:2]
+    except OSError:
+        return [], writing
+
+
+def _all_in(source: int) -> bytes:
+    """What the source has now."""
+    found = b""
+    while len(found) < MOST_IN_PIPE and select.select([source], [], [], 0)[0]:
+        piece = _read(source)
+        if not piece:
+            break
+        found += piece
+    return found
 
 
 def _read(descriptor: int) -> bytes:
@@ -40,12 +69,13 @@ def _read(descriptor: int) -> bytes:
         return b""
 
 
-def _write(descriptor: int, content: bytes) -> None:
+def _write(descriptor: int, content: bytes) -> int:
+    """How much of it is done with: all where no reader is left, which the command must not
+    notice."""
     try:
-        while content:
-            content = content[os.write(descriptor, content) :]
-    except OSError:  # no reader is left; the command must not notice
-        return
+        return os.write(descriptor, content)
+    except OSError:
+        return len(content)
 
 
 if __name__ == "__main__":

@@ -181,3 +181,5 @@ class JobView:
     waiting_details: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    group: str | None = None  # of its run
+    params: Mapping[str, str] = field(default_factory=dict)  # of its run

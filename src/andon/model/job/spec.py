@@ -77,6 +77,8 @@ class JobSpec:
     tags: tuple[str, ...] = ()
     container: Mapping[str, object] = field(default_factory=dict)  # of an executor; empty: none
     bind: bool = False  # on the CPUs next to its devices
+    group: str | None = None  # of its run: jobs that belong together, such as a sweep
+    params: Mapping[str, str | int | float | bool] = field(default_factory=dict)  # of its run
 
     @property
     def label(self) -> str:

@@ -32,6 +32,7 @@ from andon.model.json_fields import (
     some_time_in,
     some_whole_in,
     text_in,
+    text_of,
     texts_in,
     time_in,
     whole_in,
@@ -118,7 +119,18 @@ def spec_from_json(value: Json, environment: bool = True) -> JobSpec:
         git_commit=some_text_in(value, "git_commit", NAME),
         tags=names_in(value, "tags", 100),
         container=inside(value, "container", dict) or {},
+        group=some_text_in(value, "group", NAME),
+        params=inside(value, "params", _params) or {},
     )
+
+
+def _params(value: Json) -> dict[str, str | int | float | bool]:
+    for name, found in value.items():
+        if isinstance(found, float) and not math.isfinite(found):
+            raise Wrong("params", f"{name[:40]!r} is not a finite number")
+        if not isinstance(found, bool | int | float):
+            text_of(found, name[:40], NAME)
+    return dict(value)
 
 
 def _request(value: Json) -> DeviceRequest:

@@ -55,6 +55,8 @@ def view_from_json(value: Json) -> JobView:
         waiting_details=_lines(value, "waiting_details"),
         environment=texts_in(value, "environment"),
         tags=names_in(value, "tags"),
+        group=some_text_in(value, "group"),
+        params=texts_in(value, "params"),
         after=_numbers(value, "after"),
         after_any=_numbers(value, "after_any"),
         **_times(value),

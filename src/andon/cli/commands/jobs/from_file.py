@@ -30,8 +30,7 @@ def submit_file(
     if dry_run:
         from andon.cli.commands.jobs.submit import show_dry
 
-        for specs in checked:
-            show_dry(specs)
+        show_dry(checked)
         return 0
     from andon.app.jobs import refuse_too_many, same_as, submit
     from andon.engine.jobs.folder import open_jobs_folder

@@ -25,6 +25,8 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from andon.core.executing.order import ContainerOptions
     from andon.model.job.spec import Checkpoint, JobSpec
 
@@ -123,7 +125,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
     if not specs[0].container:
         _say_missing(choices, command)
     if dry_run:
-        show_dry(specs)
+        show_dry([specs])
         return 0
     from andon.app import jobs
 
@@ -270,22 +272,12 @@ def _no_gpu() -> str | None:
     return None if signs(Path("/")) else "no GPU found on this machine"
 
 
-def show_dry(specs: "list[JobSpec]") -> None:
-    from andon.core.jobs.views import count_text
-    from andon.core.processes.redaction import redact
+def show_dry(jobs: "Sequence[list[JobSpec]]") -> None:
+    from andon.cli.show.jobs.dry_run import render_dry
 
-    spec = specs[0]
     terminal = Terminal.of(chosen())
-    many = f"{len(specs)} jobs" if len(specs) > 1 else "1 job"
-    count = count_text(spec.request)
-    kind = ("simulated GPU" if spec.simulate is not None else "GPU") + ("" if count == "1" else "s")
-    lines = [
-        f"would queue {many}: {spec.name}",
-        f"  command  {redact(spec.argv)}",
-        f"  folder   {spec.folder}",
-        f"  asks for {count} {kind}",
-    ]
-    terminal.show("\n".join(lines) + "\n")
+    for line in render_dry(jobs, terminal.width):
+        terminal.say(line)
 
 
 def _waited(choices: Choices, label: str) -> int:

@@ -125,5 +125,7 @@ def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
         ("run", view.run or ""),
         ("record", view.record or ""),
         ("tags", " ".join(view.tags)),
+        ("group", view.group or ""),
+        ("params", "  ".join(f"{name}={value}" for name, value in view.params.items())),
         *((name, value) for name, value in view.environment.items()),
     ]

@@ -25,6 +25,8 @@ VERDICTS = {
 }
 """What a side is called whose values are all lower, and all higher, than the first side's."""
 PLAIN = ("lower", "higher")
+OF_A_JOB = frozenset({"job", "attempt"})
+"""Parameters that tell jobs apart, not what they do."""
 SHARES = frozenset(measure.name for measure in MEASURES if measure.is_share)
 
 
@@ -179,7 +181,8 @@ def sides_of(rows: Sequence[RunRow]) -> list[tuple[str, list[RunRow]]]:
     which they began. Where that makes a single side, each run is its own."""
     found: dict[str, list[RunRow]] = {}
     for row in sorted(rows, key=lambda row: (row.rank or 0, row.began, row.id)):
-        found.setdefault(repr((row.name, sorted(row.params.items(), key=str))), []).append(row)
+        params = sorted(((k, v) for k, v in row.params.items() if k not in OF_A_JOB), key=str)
+        found.setdefault(repr((row.name, params)), []).append(row)
     sides = list(found.values())
     if len(sides) == 1:
         return [(_own_label(row), [row]) for row in sides[0]]
@@ -205,7 +208,7 @@ def _shared_label(row: RunRow, others: Sequence[RunRow]) -> str:
     """What distinguishes it from other sides: its parameters, and its name if names differ."""
     varied = [
         name
-        for name in sorted({name for other in others for name in other.params})
+        for name in sorted({name for other in others for name in other.params} - OF_A_JOB)
         if len({repr(other.params.get(name)) for other in others}) > 1
     ]
     given = " ".join(f"{name}={row.params.get(name, '–')}" for name in varied)
