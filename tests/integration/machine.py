@@ -4,10 +4,13 @@ Everything runs in mount and pid namespaces over a copy of the file system that 
 nothing of this machine is written to, and nothing runs on when a script ends.
 """
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,6 +85,34 @@ LOOPBACK = r"""
 "$PYTHON" -c 'import fcntl, socket, struct
 with socket.socket() as s: fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 0x1 | 0x40))'
 """
+
+ASKING = """
+import json, sys, time, urllib.error, urllib.request
+URL = "http://127.0.0.1:26366"
+def ask(method, path, key=None, body=None, url=URL, **headers):
+    data = None if body is None else json.dumps(body).encode()
+    sent = {"Content-Type": "application/json", **headers}
+    if key: sent["Authorization"] = f"Bearer {key}"
+    request = urllib.request.Request(url + path, data, sent, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return answer.status, json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+def enter(link):
+    return ask("POST", "/api/session", body={"code": link.strip().rpartition("code=")[2]})
+"""
+
+
+def told(said: str) -> dict[str, Any]:
+    """What a script said under each name, as JSON where it is."""
+    found = {}
+    for name, text in re.findall(r"^@@(\S+)\n(.*?)\n@@$", said, re.DOTALL | re.MULTILINE):
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text.strip()
+    return found
 
 
 def closed_folders() -> str:

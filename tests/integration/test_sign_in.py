@@ -1,10 +1,8 @@
 """Users of one machine sign in as themselves with a server that root runs, by real uids."""
 
-import json
-import re
 from typing import Any
 
-from tests.integration.machine import on_a_machine
+from tests.integration.machine import ASKING, on_a_machine, told
 
 ACCOUNTS = r"""
 printf 'dora:x:1234:1234::/tmp:/bin/sh\nerik:x:1235:1235::/tmp:/bin/sh\n' >> /etc/passwd
@@ -34,33 +32,6 @@ ended() {  # the server of a user
     rm /tmp/served$1
 }
 """
-ASKING = """
-import json, sys, time, urllib.error, urllib.request
-URL = "http://127.0.0.1:26366"
-def ask(method, path, key=None, body=None, url=URL, **headers):
-    data = None if body is None else json.dumps(body).encode()
-    sent = {"Content-Type": "application/json", **headers}
-    if key: sent["Authorization"] = f"Bearer {key}"
-    request = urllib.request.Request(url + path, data, sent, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            return answer.status, json.loads(answer.read() or b"null")
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
-def enter(link):
-    return ask("POST", "/api/session", body={"code": link.strip().rpartition("code=")[2]})
-"""
-
-
-def told(said: str) -> dict[str, Any]:
-    """What a script said under each name, as JSON where it is."""
-    found = {}
-    for name, text in re.findall(r"^@@(\S+)\n(.*?)\n@@$", said, re.DOTALL | re.MULTILINE):
-        try:
-            found[name] = json.loads(text)
-        except ValueError:
-            found[name] = text.strip()
-    return found
 
 
 def machine(script: str, **programs: str) -> dict[str, Any]:

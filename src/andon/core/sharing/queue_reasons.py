@@ -14,16 +14,18 @@ def queue_reasons(found: LeaseList) -> list[str]:
 
 
 def _reason(ahead: Sequence[WaitingRow], row: WaitingRow, devices: Sequence[DeviceVerdict]) -> str:
+    behind = f"behind {_users([one.user for one in ahead])}" if ahead else ""
     free = sum(one.kind is VerdictKind.FREE for one in devices)
-    if ahead and free:
-        return f"behind {_users([one.user for one in ahead])}"
-    count = f"{row.gpus} GPU{'' if row.gpus == 1 else 's'} requested, {free} free"
+    if behind and (free >= row.gpus or not devices):
+        return behind
+    asked = f"{row.gpus} GPU{'' if row.gpus == 1 else 's'} requested"
+    if devices:
+        asked += f", {free} free"
     holders = [one.by for one in devices if one.kind is not VerdictKind.FREE and one.by]
-    busy = f": {_users(holders)} {'has' if len(set(holders)) == 1 else 'have'} the others"
-    if not free and holders:
-        busy = f": {_users(holders)} {'has' if len(set(holders)) == 1 else 'have'} them"
-    behind = f"; behind {_users([one.user for one in ahead])}" if ahead else ""
-    return count + (busy if holders else "") + behind
+    if holders:
+        has = "has" if len(set(holders)) == 1 else "have"
+        asked += f": {_users(holders)} {has} {'the others' if free else 'them'}"
+    return f"{asked}; {behind}" if behind else asked
 
 
 def _users(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ import click
 from andon.cli.commands.command_group import CommandGroup
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
-from andon.cli.terminal import Terminal
+from andon.cli.terminal import Choices, Terminal, notice
 from andon.model.job import JobState
 
 if TYPE_CHECKING:
@@ -37,7 +37,12 @@ COMMANDS = {
     commands=COMMANDS,
     invoke_without_command=True,
 )
-@click.option("--all", "everything", is_flag=True, help="Show all waiting and all ended jobs.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="All jobs, and the machine's queue (root: everyone's).",
+)
 @click.option(
     "--state",
     type=click.Choice([str(one) for one in JobState]),
@@ -53,7 +58,8 @@ def jobs(
 ) -> int | None:
     """List your jobs on this machine: running, waiting, and the last that ended.
 
-    For a waiting job it shows why it waits, and its position among yours.
+    For a waiting job it shows why it waits, and its position among yours. With --all it also shows
+    who waits for GPUs on this machine, without names and commands; root sees everyone's jobs.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -64,6 +70,8 @@ def jobs(
     numbers, left = _shown(queue, everything, state)
     terminal = Terminal.of(choices)
     views = queue.views(numbers)
+    if everything and not follow:
+        return _show_machine(choices, queue, views, state, as_json)
     if as_json:
         from andon.cli.json_text import as_json_text
         from andon.model.job.wire import views_to_json
@@ -74,6 +82,31 @@ def jobs(
     if follow:
         active = [n for n, found in queue.standings.items() if not found.state.is_settled]
         wait_settled(queue, active, lambda view: _changed(terminal, view))
+    return 0
+
+
+def _show_machine(
+    choices: Choices, queue: "Queue", views: "list[JobView]", state: str | None, as_json: bool
+) -> int:
+    """Of the own jobs all, of the machine who waits, and for root everyone's jobs."""
+    from andon.cli.commands.jobs import everyone
+
+    terminal = Terminal.of(choices)
+    book, unknown = everyone.machine_queue(choices)
+    others, notes = everyone.others_jobs(book)
+    views = [*views, *(one for one in others if state is None or one.state == state)]
+    for note in filter(None, (unknown, *notes)):
+        notice(note, choices)
+    if as_json:
+        from andon.cli.json_text import as_json_text
+        from andon.model.job.wire import views_to_json
+
+        said = {**views_to_json(views, queue.paused), "queue": everyone.queue_to_json(book)}
+        terminal.show(as_json_text(said, terminal.live))
+        return 0
+    _show(queue, views, 0, terminal)
+    for line in everyone.queue_lines(book, terminal.width):
+        terminal.say(line)
     return 0
 
 

@@ -24,12 +24,15 @@ DAY_SECONDS = 86_400.0
 def render_jobs(views: Sequence[JobView], now: float, width: int) -> list[Text]:
     """One line per job."""
     least = 20 if any(view.simulated for view in views) else 8  # the mark must not be cut
-    return draw(_columns(now, least), [TableRow(view) for view in views], width)
+    several = len({view.user for view in views}) > 1
+    return draw(_columns(now, least, several), [TableRow(view) for view in views], width)
 
 
-def _columns(now: float, least: int) -> tuple[TableColumn[JobView], ...]:
+def _columns(now: float, least: int, several: bool) -> tuple[TableColumn[JobView], ...]:
+    user: TableColumn[JobView] = TableColumn("USER", lambda view: say(view.user), elastic=6)
     return (
         TableColumn("JOB", lambda view: say(view.label), lead=True, right=True),
+        *([user] if several else ()),
         TableColumn("NAME", _name, elastic=least),
         TableColumn("STATE", lambda view: say(view.state.words, STYLES.get(view.state, "red"))),
         TableColumn("GPU", _devices, rank=1),

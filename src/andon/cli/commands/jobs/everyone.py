@@ -1,0 +1,98 @@
+"""What `andon jobs --all` adds: the queue of the machine, and for root everyone's jobs."""
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import Text, say
+from andon.cli.terminal import Choices
+from andon.core.sharing.queue_reasons import queue_reasons
+from andon.errors import AndonError
+from andon.model.lease_list import LeaseList, WaitingRow
+from andon.model.shapes import to_json
+from andon.units import human_seconds
+
+if TYPE_CHECKING:
+    from andon.model.job import JobView
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One place in the queue, and why it waits."""
+
+    row: WaitingRow
+    reason: str
+
+
+def machine_queue(choices: Choices) -> tuple[LeaseList, str | None]:
+    """What the lease book says, and why it says nothing where it cannot be read."""
+    from andon.cli.commands.share.leases import read_leases
+    from andon.engine.sharing.lease_listing import listing
+    from andon.engine.sharing.releaser import asker
+
+    try:
+        return listing(read_leases(choices), asker()), None
+    except AndonError as error:
+        return LeaseList(0.0), f"the queue of the machine is not known: {error.reason}"
+
+
+def others_jobs(book: LeaseList) -> "tuple[list[JobView], list[str]]":
+    """The jobs of everyone who holds or waits for GPUs, each read as that user; nothing for anyone
+    but root. And what could not be read."""
+    if os.name == "nt" or os.getuid() != 0:
+        return [], []
+    from andon.app.shared_files import open_shared_files
+
+    users = open_shared_files(_signed_in, lambda: book)
+    views, notes = list["JobView"](), list[str]()
+    if users is not None:
+        with closing(users):
+            for one in users.known():
+                try:
+                    views += one.jobs().views
+                except AndonError as error:
+                    notes.append(error.reason)
+    return views, notes
+
+
+def _signed_in() -> Sequence[int]:
+    """Only a server knows them."""
+    return ()
+
+
+def queue_lines(book: LeaseList, width: int) -> list[Text]:
+    """The queue as a table; nothing where nobody waits."""
+    rows = [QueueRow(*pair) for pair in zip(book.waiting, queue_reasons(book), strict=True)]
+    if not rows:
+        return []
+    return [say("queue of this machine", "bold"), *draw(_columns(book.at), _table(rows), width)]
+
+
+def queue_to_json(book: LeaseList) -> list[dict[str, Any]]:
+    pairs = zip(book.waiting, queue_reasons(book), strict=True)
+    return [{**to_json(row), "reason": reason} for row, reason in pairs]
+
+
+def _table(rows: Sequence[QueueRow]) -> list[TableRow[QueueRow]]:
+    return [TableRow(row) for row in rows]
+
+
+def _columns(at: float) -> tuple[TableColumn[QueueRow], ...]:
+    return (
+        TableColumn("PLACE", lambda one: say(str(one.row.position)), lead=True, right=True),
+        TableColumn("USER", lambda one: say(one.row.user), elastic=6),
+        TableColumn("GPUS", lambda one: say(str(one.row.gpus)), right=True),
+        TableColumn(
+            "WAITING", lambda one: say(human_seconds(max(0.0, at - one.row.since))), right=True
+        ),
+        TableColumn("WHY", lambda one: say(_why(one)), elastic=12),
+    )
+
+
+def _why(one: QueueRow) -> str:
+    behind = one.row.jobs_behind
+    more = f"; {behind} more job{'s' * (behind != 1)} behind it" if behind else ""
+    return one.reason + more

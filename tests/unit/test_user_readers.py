@@ -1,0 +1,372 @@
+"""Root's server and the readers of users: whatever they say or do not say, it costs only them."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from andon.app.shared_files import UsersFiles
+from andon.core.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
+from andon.engine.user_readers import (
+    BACK_OFF_SECONDS,
+    MOST_ANSWER_BYTES,
+    UserReader,
+    UserReaders,
+)
+from andon.errors import AndonError, Denied, Gone, Unavailable
+from andon.host.user_accounts import UserAccount, become
+from andon.model.job import JobState, JobView
+from andon.model.job.wire import view_to_json
+from andon.model.lease_list import LeaseList, WaitingRow
+from andon.web.answers.job_schemas import PageScope
+from andon.web.bindings.packets import Prepared
+from andon.web.folder_jobs import FolderJobs
+from andon.web.history_reader import HistoryReader
+from andon.web.live.job_watch import JobWatch
+from andon.web.server_jobs import ServerJobs
+from andon.web.server_runs import FoundRuns, ServerRuns
+from andon.web.user_files import UserFiles
+from tests.support.rows import rows
+from tests.support.run_records import BEGAN
+
+ALICE = UserAccount(1234, 1234, (1234,), "alice", "/home/alice")
+SIGHT = Sight(user="alice", uid=1234)
+
+
+def framed(value: object) -> bytes:
+    body = json.dumps(value).encode()
+    return b"%08d\n" % len(body) + body
+
+
+MADE: "list[Process]" = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    for process in MADE:
+        process.kill()
+        process.stdout.close()
+    MADE.clear()
+
+
+class Process:
+    """A reader that has said all that it will ever say."""
+
+    def __init__(self, said: bytes, ended: bool = False) -> None:
+        source, sink = os.pipe()
+        os.write(sink, said)
+        self.sink = None if ended else sink
+        if ended:
+            os.close(sink)
+        self.stdout, self.asked, self.killed = os.fdopen(source, "rb"), list[bytes](), False
+        MADE.append(self)
+        self.stdin = SimpleNamespace(write=self.asked.append, close=lambda: None)
+
+    def poll(self) -> int | None:
+        return 1 if self.killed else None
+
+    def wait(self) -> int:
+        return 0
+
+    def kill(self) -> None:
+        self.killed = True
+        if self.sink is not None:
+            os.close(self.sink)
+            self.sink = None
+
+
+def reader(*processes: Process, clock: Callable[[], float] = lambda: 0.0) -> UserReader:
+    given = iter(processes)
+    start = cast("Any", lambda _account: next(given))
+    return UserReader(ALICE, start, clock, answer_seconds=0.05, start_seconds=0.05)
+
+
+def test_a_reader_answers_many_questions() -> None:
+    process = Process(framed({"answer": {"n": 1}}) + framed({"answer": {"n": 2}}))
+    alice = reader(process)
+    assert [alice.ask("jobs", seen=""), alice.ask("job", job=7)] == [{"n": 1}, {"n": 2}]
+    assert json.loads(process.asked[1]) == {"ask": "job", "job": 7}
+
+
+@rows(
+    ("said", "ended"),
+    [
+        (b"", False), (b"", True), (b"0000", True), (b"nonsense!", False), (b"99999999\n", False),
+        (b"%08d\n" % (MOST_ANSWER_BYTES + 1), False), (b"00000002\n[]", False),
+        (b"00000009\n{", True), (framed([]), False), (b"00000004\n\xff\xfe{}", False),
+        (b"-0000001\n", False), (b"00100000\n" + b"[" * 60_000, True),
+    ],
+)  # fmt: skip
+def test_one_that_hangs_ends_or_talks_nonsense_is_ended_and_left_alone(
+    said: bytes, ended: bool
+) -> None:
+    process, now = Process(said, ended), [0.0]
+    fine = Process(framed({"answer": {}}))
+    alice = reader(process, fine, clock=lambda: now[0])
+    with pytest.raises(Unavailable, match="the files of alice cannot be read"):
+        alice.ask("jobs")
+    assert process.killed
+    with pytest.raises(Unavailable, match="cannot be read"):
+        alice.ask("jobs")  # without a new process
+    assert fine.asked == []
+    now[0] += BACK_OFF_SECONDS
+    assert alice.ask("jobs") == {}
+
+
+@rows(
+    ("error", "kind"),
+    [
+        ({"kind": "gone", "reason": "no such job", "hint": "x"}, Gone),
+        ({"kind": "denied", "reason": "closed"}, Denied), ({"kind": "exit"}, Unavailable),
+        ({"kind": "andonerror", "reason": []}, Unavailable), ("x", Unavailable), (7, Unavailable),
+    ],
+)  # fmt: skip
+def test_what_a_reader_refuses_is_an_error_of_ours(error: object, kind: type[AndonError]) -> None:
+    with pytest.raises(AndonError) as raised:
+        reader(Process(framed({"error": error}))).ask("job", job=1)
+    assert type(raised.value) is kind
+
+
+def test_only_so_many_readers_run_at_once() -> None:
+    made = list[Process]()
+
+    def start(_account: UserAccount) -> Process:
+        made.append(Process(framed({"answer": {}})))
+        return made[-1]
+
+    readers = UserReaders(cast("Any", start), most=2)
+    for uid in (1, 2, 3):
+        readers.of(UserAccount(uid, uid, (), f"user{uid}", "/h")).ask("jobs")
+    assert [one.killed for one in made] == [True, False, False]
+    readers.of(UserAccount(3, 3, (), "somebody else", "/h"))
+    assert made[2].killed, "the uid belongs to another person now"
+    readers.close()
+    assert made[1].killed
+
+
+def test_root_is_never_another_user() -> None:
+    with pytest.raises(PermissionError):
+        become(UserAccount(0, 0, (), "root", "/root"))
+
+
+# What a server makes of it.
+
+VIEW = JobView(
+    1, "1", "sweep", JobState.WAITING, "python a.py", "/home/alice", "mallory", BEGAN, "1"
+)
+
+
+class Told:
+    """A reader that answers by a table; an error is raised."""
+
+    def __init__(self, **answers: object) -> None:
+        self.answers, self.asked = answers, list[tuple[str, dict[str, object]]]()
+
+    def ask(self, what: str, **given: object) -> dict[str, Any]:
+        self.asked.append((what, given))
+        found = self.answers[what]
+        if isinstance(found, AndonError):
+            raise found
+        return cast("dict[str, Any]", found)
+
+
+def jobs_told(*views: JobView, seen: str = "1") -> dict[str, object]:
+    return {"seen": seen, "views": [view_to_json(one) for one in views], "paused": False}
+
+
+class Users:
+    """Those whose files can be looked at."""
+
+    def __init__(self, **readers: tuple[int, Told]) -> None:
+        self._files = {uid: UserFiles(name, told) for name, (uid, told) in readers.items()}
+
+    def of(self, uid: int) -> UserFiles | None:
+        return self._files.get(uid)
+
+    def known(self) -> Sequence[UserFiles]:
+        return list(self._files.values())
+
+    def named(self, user: str) -> UserFiles | None:
+        return next((one for one in self._files.values() if one.user == user), None)
+
+
+class OwnJobs:
+    """The server's own user has one job."""
+
+    user = "root"
+
+    def jobs(self) -> Any:
+        return SimpleNamespace(views=[replace(VIEW, user="root")], paused=False)
+
+    def job(self, number: int) -> JobView:
+        return cast("JobView", self.jobs().views[0])
+
+
+def server_jobs(users: Users | None) -> ServerJobs:
+    waiting = (
+        WaitingRow(1, "alice", 2, None, BEGAN, 0, 3),
+        WaitingRow(2, "bob", 1, None, BEGAN, 0),
+    )
+    return ServerJobs(
+        cast("FolderJobs", OwnJobs()), lambda: LeaseList(BEGAN, waiting=waiting), lambda: "no",
+        lambda _document: [], users,
+    )  # fmt: skip
+
+
+def test_a_users_jobs_are_theirs_whatever_their_files_say() -> None:
+    """A reader is its user's: it can name no other."""
+    jobs = server_jobs(Users(alice=(1234, Told(jobs=jobs_told(VIEW)))))
+    page = jobs.page(SIGHT)
+    assert [(one.user, one.name) for one in page.jobs] == [("alice", "sweep")]
+    assert (page.user, page.scope, page.whole) == ("alice", PageScope.OWN, True)
+    everyone = jobs.page(ALL_SEEING)
+    assert {one.user for one in everyone.jobs} == {"alice", "root"}
+    assert everyone.scope is PageScope.EVERYONE
+    blind = jobs.page(BLIND)
+    assert [(one.user, one.name) for one in blind.jobs] == [("root", "hidden")]
+    for one in (page, everyone, blind):
+        assert [(place.user, place.gpus, place.jobs_behind) for place in one.queue] == [
+            ("alice", 2, 3), ("bob", 1, None),
+        ]  # fmt: skip
+
+
+def test_a_user_without_files_here_and_a_server_of_another_user_show_the_servers_own() -> None:
+    for users in (None, Users()):
+        page = server_jobs(users).page(SIGHT)
+        assert [(one.user, one.name) for one in page.jobs] == [("root", "hidden")]
+        assert page.scope is PageScope.SERVER
+
+
+def test_one_user_who_cannot_be_read_costs_root_only_that_user() -> None:
+    hung = Told(jobs=Unavailable("the files of bob cannot be read: hung"))
+    jobs = server_jobs(Users(alice=(1, Told(jobs=jobs_told(VIEW))), bob=(2, hung)))
+    page = jobs.page(ALL_SEEING)
+    assert {one.user for one in page.jobs} == {"alice", "root"}
+    assert page.note == "the files of bob cannot be read: hung"
+    with pytest.raises(Unavailable):
+        jobs.page(Sight(user="bob", uid=2))
+
+
+@rows(
+    "views",
+    [
+        None, 7, "x", [7], [{}], [{"number": -1}], [{**view_to_json(VIEW), "number": 2**70}],
+        [{**view_to_json(VIEW), "name": "x" * 20_000}], [view_to_json(VIEW)] * 2001,
+        [{**view_to_json(VIEW), "state": "winning"}], [{**view_to_json(VIEW), "started": 1e99}],
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_no_list_of_jobs_is_refused(views: object) -> None:
+    told = Told(jobs={"seen": "1", "views": views, "paused": False})
+    with pytest.raises(Unavailable, match="the files of alice cannot be read"):
+        UserFiles("alice", told).jobs()
+
+
+def test_an_unchanged_list_is_not_sent_again() -> None:
+    now, told = [0.0], Told(jobs=jobs_told(VIEW))
+    files = UserFiles("alice", told, lambda: now[0])
+    first = files.jobs()
+    assert files.jobs() is first
+    assert len(told.asked) == 1, "within a moment nobody is asked again"
+    now[0], told.answers["jobs"] = 9.0, {"seen": "1"}
+    assert files.jobs() is first
+    now[0], told.answers["jobs"] = 18.0, jobs_told(seen="2")
+    assert files.jobs().views == []
+    assert [given["seen"] for _, given in told.asked] == ["", "1", "1"]
+
+
+@rows(
+    ("who", "user", "refused"),
+    [
+        (Identity(Role.USER, 1234, "alice"), "", None),
+        (Identity(Role.USER, 1234, "alice"), "alice", None),
+        (Identity(Role.USER, 1235, "bob"), "alice", Denied),
+        (Identity(Role.OWNER, 0, "root"), "alice", Denied),
+        (Identity(Role.OWNER, 0, "root", by_token=True), "alice", Denied),
+        (Identity(Role.OWNER, 0, "root"), "dave", Gone),
+    ],
+)  # fmt: skip
+def test_a_server_changes_a_users_jobs_only_for_that_user(
+    who: Identity, user: str, refused: type[AndonError] | None
+) -> None:
+    told = Told(act={"job": 1, "outcome": "cancelled", "note": None})
+    jobs = server_jobs(Users(alice=(1234, told), bob=(1235, Told())))
+    if refused is None:
+        assert jobs.act(who, 1, "cancel", user).outcome == "cancelled"
+        assert told.asked == [("act", {"job": 1, "act": "cancel"})]
+    else:
+        with pytest.raises(refused):
+            jobs.act(who, 1, "cancel", user)
+        assert told.asked == []
+
+
+def test_a_users_runs_come_from_their_reader_alone() -> None:
+    row = {
+        "id": "kqzvmtra", "name": "train", "kind": "command", "state": "succeeded", "node": "n",
+        "began": BEGAN, "path": "/home/alice/a.jsonl", "user": "root",
+    }  # fmt: skip
+    told = Told(runs={"seen": "1", "rows": [row]}, run=Gone("there is no run"))
+    runs = ServerRuns(lambda: FoundRuns(()), "of root", users=Users(alice=(1234, told)))
+    ((found, files),) = runs.seen(SIGHT).rows.values()
+    assert (found.user, files is None) == ("alice", False)
+    assert runs.seen(BLIND).rows == {}
+    assert runs.seen(Sight(user="bob", uid=1235)).rows == {}
+    assert set(runs.seen(ALL_SEEING).rows) == {"kqzvmtra"}
+    with pytest.raises(Gone):
+        runs.details(SIGHT, "kqzvmtra")
+    assert told.asked[-1] == ("run", {"run": "kqzvmtra"})
+
+
+def test_only_accounts_that_signed_in_or_are_in_the_book_are_looked_at() -> None:
+    accounts = {one.uid: one for one in (ALICE, UserAccount(9, 9, (), "bob", "/h"))}
+
+    def account(who: int | str) -> UserAccount | None:
+        return next((one for one in accounts.values() if who in (one.uid, one.name)), None)
+
+    waiting = (WaitingRow(1, "bob", 1, None, BEGAN, 0), WaitingRow(2, "4711", 1, None, BEGAN, 0))
+    book = LeaseList(BEGAN, waiting=waiting)
+    signed_in = set[int]()
+    users = UsersFiles(UserReaders(), lambda: signed_in, lambda: book, account)
+    assert [one.user for one in users.known()] == ["bob"]
+    assert users.named("alice") is None
+    signed_in |= {1234, 0, 4711}
+    assert [one.user for one in users.known()] == ["bob", "alice"]
+    assert users.named("alice") is users.of(1234)
+    assert users.of(0) is None
+    assert users.of(4711) is None, "no such account"
+
+
+def test_live_events_of_jobs_are_for_those_who_see_them() -> None:
+    told = Told(jobs=jobs_told(VIEW))
+    now = [0.0]
+    users = Users(alice=(1234, told), bob=(1235, Told(jobs=jobs_told())))
+    for one in users.known():
+        one._monotonic = lambda: now[0]
+    watch = JobWatch(server_jobs(users), HistoryReader())
+    heard: dict[Sight, list[str]] = {}
+
+    async def emit(event: str, text: Prepared, what: str, sight: Sight) -> None:
+        assert (event, what) == ("job", "jobs")
+        heard.setdefault(sight, []).append(text)
+
+    bob = Sight(user="bob", uid=1235)
+
+    async def rounds() -> None:
+        await watch.publish([SIGHT, bob, BLIND, ALL_SEEING], emit)
+        now[0] = 9.0
+        told.answers["jobs"] = jobs_told(replace(VIEW, state=JobState.RUNNING), seen="2")
+        await watch.publish([SIGHT, bob, BLIND, ALL_SEEING], emit)
+        now[0] = 18.0
+        told.answers["jobs"] = jobs_told(seen="3")
+        await watch.publish([SIGHT, bob, BLIND, ALL_SEEING], emit)
+
+    asyncio.run(rounds())
+    assert set(heard) == {SIGHT, ALL_SEEING}
+    changed, gone = (json.loads(str(text)) for text in heard[SIGHT])
+    assert [(one["user"], one["name"]) for one in changed["jobs"]] == [("alice", "sweep")]
+    assert gone["gone"] == [{"user": "alice", "number": 1}]
