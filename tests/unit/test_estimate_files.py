@@ -148,7 +148,8 @@ NAMES = st.sampled_from(
      "vision_config", "quantization_config", "torch_dtype", "num_experts", "moe_intermediate_size",
      "num_experts_per_tok", "first_k_dense_replace", "kv_lora_rank", "q_lora_rank",
      "mlp_only_layers", "moe_layer_freq", "sliding_window_pattern", "max_window_layers",
-     "tie_word_embeddings", "rope_scaling", "max_position_embeddings", "multi_query", "expansion_ratio"]
+     "tie_word_embeddings", "rope_scaling", "max_position_embeddings", "multi_query",
+     "expansion_ratio"]
 )  # fmt: skip
 
 
