@@ -12,11 +12,14 @@ const FIT: EstimateFit = {
 test("a name is sent as a name, and the text of a config.json as JSON", () => {
   assert.deepEqual(requestOf("llama-3-8b", { tp: "2" }), { model: "llama-3-8b", options: { tp: "2" } });
   assert.deepEqual(requestOf('{"hidden_size": 1}', {}), { config: { hidden_size: 1 }, options: {} });
+  assert.deepEqual(requestOf("vllm serve m-8b -tp 2", {}), { command: "vllm serve m-8b -tp 2", options: {} });
+  assert.deepEqual(requestOf('{"model": "m-8b", "parameters": {}}', {}), { task: { model: "m-8b", parameters: {} }, options: {} });
+  assert.deepEqual(requestOf("m-8b", {}, "4xH100"), { model: "m-8b", options: {}, on_gpus: "4xH100" });
   assert.throws(() => requestOf("{nonsense", {}), SyntaxError);
 });
 
 test("only fields that were filled in are options", () => {
-  assert.deepEqual(optionsOf({ model: "m", tp: "2", context: "", engine: "vllm" }), { tp: "2", engine: "vllm" });
+  assert.deepEqual(optionsOf({ model: "m", gpus: "4xH100", tp: "2", context: "", engine: "vllm" }), { tp: "2", engine: "vllm" });
 });
 
 test("a bar has what is taken, then what is needed, and never more than the GPU", () => {

@@ -52,6 +52,29 @@ def test_a_name_and_a_config_are_answered_in_the_described_shape(client: Caller)
     assert_golden("api/estimate.json", json.dumps(by_config, indent=2, ensure_ascii=False) + "\n")
 
 
+def test_a_command_line_a_task_and_other_gpus_are_understood(client: Caller) -> None:
+    """A38: REST took neither; A14: GPUs that are not here."""
+    line = "A=b vllm serve meta-llama/Llama-3.1-70B -tp 2 --max-model-len 8192 --port 8000"
+    task = {
+        "model": {"id_or_path": "llama-3-70b"},
+        "parameters": {"tp-size": [1, 2], "max-model-len": 8192, "temperature": 0.5},
+    }
+    answers = [
+        asked(client, command=line, on_gpus="4xH100"),
+        asked(client, command=line.split(), options={"tp": 8}, on_gpus="4xH100"),
+        asked(client, task=task, on_gpus="4xH100"),
+        asked(client, model="llama-3-70b", options={"tp": 2, "context": 8192}, on_gpus="4xH100"),
+    ]
+    for value in answers:
+        check(value, ANSWERS["post", PATH])
+        assert value["verdict"] == "yes: it fits on 2 x H100"
+        assert (value["elsewhere"], len(value["fits"])) == (True, 4)
+    first, _, tasked, plain = answers
+    assert first["understood"].startswith("understood: vllm, model meta-llama/Llama-3.1-70B, tp 2")
+    assert tasked["understood"] == "understood: model llama-3-70b; not used: temperature"
+    assert (plain["understood"], plain["per_gpu"]) == (None, tasked["per_gpu"])
+
+
 def test_a_header_gives_exact_bytes(client: Caller) -> None:
     header = {"__metadata__": {}, "a": {"dtype": "BF16", "shape": [1000, 1000]}}
     alone = asked(client, config=header)
@@ -90,7 +113,12 @@ BAD: list[object] = [
     {"config": {}}, {"config": {"hidden_size": "x"}}, {"model": "x-8b", "options": {"tp": 0}},
     {"model": "x-8b", "options": {"typo": 1}}, {"header": {"a": 1}}, [], "x", None,
     {"model": "x-8b", "options": {"quantization": "zip"}}, {"model": "x" * 400},
-    {"config": {**CONFIGS["Llama-3.1-8B"], "vocab_size": 1e400}},
+    {"config": {**CONFIGS["Llama-3.1-8B"], "vocab_size": 1e400}}, {"command": "ls -l"},
+    {"command": "vllm serve 'm-8b"}, {"command": "vllm serve /etc/m-8b"}, {"command": []},
+    {"command": "vllm serve m-8b --config /etc/passwd"}, {"task": []}, {"task": {}},
+    {"task": {"model": "../m-8b"}}, {"task": {"model": "m-8b", "parameters": [1]}},
+    {"task": {"model": "m-8b"}, "command": "vllm serve m-8b"}, {"command": "x " * 5000},
+    {"model": "m-8b", "on_gpus": "4xZebra"}, {"model": "m-8b", "on_gpus": "9" * 500},
 ]  # fmt: skip
 
 

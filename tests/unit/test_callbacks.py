@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import andon
 from andon.app import rulebook, with_thresholds
 from andon.callbacks.cord import AlertFilter, Cord, now
 from andon.callbacks.guard import Guard
@@ -206,6 +207,11 @@ def test_a_loop_waits_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None
     assert "pausing the loop: GPU 0 is too hot" in caplog.text
     assert "the alert is resolved" in caplog.text
     guarded.close()
+
+
+def test_a_pause_is_refused_where_waiting_does_not_help() -> None:
+    with pytest.raises(Invalid, match="pausing does not help against memory"):
+        andon.guarded([1], rules=("memory", "thermal"))
 
 
 def test_a_pause_ends_after_its_longest_time() -> None:

@@ -11,10 +11,12 @@ from andon.cli.show.estimate import render_estimate
 from andon.core.estimate.config_json import config_facts
 from andon.core.estimate.estimating import estimate, measured
 from andon.core.estimate.fits import GpuRoom
+from andon.core.estimate.gpu_sizes import rooms_on
 from andon.core.estimate.learned import LearnedPeak
 from andon.core.estimate.names import name_facts
 from andon.core.estimate.options import EstimateOptions, ServingEngine
 from andon.units import GIB
+from tests.conftest import REPOSITORY
 from tests.support.model_configs import CONFIGS
 from tests.support.snapshots import assert_golden
 from tests.support.waiting import wait_for
@@ -45,6 +47,18 @@ def test_what_is_printed_looks_as_drawn() -> None:
     assert_golden("estimate-80.txt", "\n".join(drawn))
 
 
+def test_the_example_of_the_docs_is_what_is_printed() -> None:
+    found = estimate(
+        name_facts("gpt-oss-120b"),
+        EstimateOptions(),
+        rooms_on("1xH100,1xL40S"),
+        is_elsewhere=True,
+    )
+    shown = render_estimate(found, None, None, 90, color=False)
+    page = (REPOSITORY / "docs/estimate.md").read_text("utf-8")
+    assert "".join(f"    {line}".rstrip() + "\n" for line in shown.splitlines()) in page
+
+
 BAD = [
     ([], 2, "no model is named"),
     (["nonsense"], 2, "does not contain a size"),
@@ -58,6 +72,7 @@ BAD = [
     (["--", "vllm", "serve"], 2, "but no model"),
     (["--", "vllm", "serve", "m-8b", "--config", "/no/file"], 2, "no such file or directory"),
     (["--"], 2, "no model is named"),
+    (["llama-3-8b", "--on-gpus", "4xZebra"], 2, "the GPU 'Zebra' is not known"),
 ]
 
 

@@ -1,9 +1,12 @@
 """docs/admin.md and deploy/systemd/andon.service: each says what the other and the code do."""
 
 import re
+import subprocess
 from importlib import import_module
+from pathlib import Path
 
 import click
+import pytest
 
 from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.setup.setup import TMPFILES
@@ -91,3 +94,22 @@ def test_what_is_removed_is_all_that_lies_around() -> None:
     gone = " ".join(re.findall(r"rm -rf (.*)", removed)).split()
     left = [p for p in paths if not any(p == one or p.startswith(f"{one}/") for one in gone)]
     assert left == []
+
+
+@pytest.mark.process
+def test_the_backup_makes_no_copy_where_there_is_no_history(tmp_path: Path) -> None:
+    """A21: `sqlite3` made an empty database and copied it."""
+    recipe = re.search(r"^    sudo (sh -c 'cd .*\.backup .*')$", PAGE, re.MULTILINE)
+    assert recipe is not None
+    folder, copy = tmp_path / "nodes" / "abc", tmp_path / "copy.db"
+    folder.mkdir(parents=True)
+    stand_in = tmp_path / "sqlite3"
+    stand_in.write_text(f"#!/bin/sh\ntouch history.db && cp history.db {copy}\n")
+    stand_in.chmod(0o755)
+    line = recipe[1].replace("/var/lib/andon/nodes", str(tmp_path / "nodes"))
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    none = subprocess.run(line, shell=True, env=path, check=False)
+    assert (none.returncode != 0, list(folder.iterdir()), copy.exists()) == (True, [], False)
+    (folder / "history.db").write_bytes(b"SQLite")
+    assert subprocess.run(line, shell=True, env=path, check=False).returncode == 0
+    assert copy.read_bytes() == b"SQLite"

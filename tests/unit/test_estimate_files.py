@@ -1,5 +1,6 @@
 """What files say about a model, and what is said of broken ones."""
 
+import contextlib
 import json
 import os
 import struct
@@ -7,16 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from andon.core.estimate.config_json import config_facts
 from andon.core.estimate.estimating import estimate
 from andon.core.estimate.gguf import gguf_facts, gguf_header
+from andon.core.estimate.gpu_sizes import rooms_on
+from andon.core.estimate.kv_cache import kv_bytes
 from andon.core.estimate.options import EstimateOptions
-from andon.core.estimate.safetensors import MOST_HEADER_BYTES
-from andon.core.estimate.shape import EstimateConfidence, FactSource
+from andon.core.estimate.safetensors import MOST_HEADER_BYTES, parse_header
+from andon.core.estimate.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.core.estimate.wire import estimate_to_json
 from andon.errors import AndonError
 from andon.host.models import model_facts
 from tests.support.model_configs import CONFIGS
+from tests.support.rows import rows
 
 SMALL = {
     "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -45,28 +52,127 @@ def text(value: str) -> bytes:
     return struct.pack("<Q", len(value)) + value.encode()
 
 
-def gguf(version: int = 3, tensor_kind: int = 12) -> bytes:
+def gguf(version: int = 3, tensor_kind: int = 12, has_tokens: bool = True, **more: int) -> bytes:
     """A file of one small model: 4-bit blocks of 256 elements in 144 bytes."""
     numbers = {
         "block_count": 2, "embedding_length": 64, "feed_forward_length": 128,
         "attention.head_count": 4, "attention.head_count_kv": 2, "context_length": 4096,
+        **{name.replace("__", "."): value for name, value in more.items()},
     }  # fmt: skip
     fields = [text("general.architecture") + struct.pack("<I", 8) + text("llama")]
     fields += [text(f"llama.{k}") + struct.pack("<II", 4, v) for k, v in numbers.items()]
     tokens = b"".join(text(f"t{n}") for n in range(10))
-    fields.append(text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 10) + tokens)
+    if has_tokens:
+        fields.append(text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 10) + tokens)
     info = text("output.weight") + struct.pack("<IQQIQ", 2, 256, 10, tensor_kind, 0)
     head = b"GGUF" + struct.pack("<IQQ", version, 1, len(fields))
     return head + b"".join(fields) + info
 
 
-def test_a_number_for_each_layer_counts_with_its_largest() -> None:
+def facts_in(content: bytes) -> ModelFacts:
+    return gguf_facts([gguf_header(content, "m", is_whole=True)], "m", "m")
+
+
+def test_a_number_for_each_layer_counts_with_its_layer() -> None:
     """Of a model whose first layers have no attention: 0 there does not mean as many as heads."""
     name = text("llama.attention.head_count_kv")
     one, each = name + struct.pack("<II", 4, 2), name + struct.pack("<IIQII", 9, 4, 2, 0, 1)
-    found = gguf_facts([gguf_header(gguf().replace(one, each), "m", is_whole=True)], "m", "m")
+    found = facts_in(gguf().replace(one, each))
     assert found.shape is not None
     assert (found.shape.heads, found.shape.kv_heads) == (4, 1)
+    assert kv_bytes(found.shape, 100, 16) == 100 * 2 * 16 * 2, "one layer of two keeps something"
+
+
+def test_layers_and_heads_in_a_gguf_header_give_the_cache() -> None:
+    """A38: without a list of tokens the KV cache was unknown."""
+    found = facts_in(gguf(has_tokens=False))
+    assert found.shape is not None
+    assert kv_bytes(found.shape, 100, 16) == 100 * 2 * 2 * (2 * 16) * 2
+    need = estimate_to_json(estimate(found, EstimateOptions(context=100)))["per_gpu"]
+    assert need["kv_bytes"] == 100 * 2 * 2 * (2 * 16) * 2
+    by_tensor = facts_in(
+        gguf(has_tokens=False).replace(text("output.weight"), text("token_embd.weight"))
+    )
+    assert by_tensor.shape is not None
+    assert by_tensor.shape.vocab == 10
+
+
+def test_latent_attention_in_a_gguf_header_is_understood() -> None:
+    found = facts_in(gguf(attention__kv_lora_rank=512, rope__dimension_count=64))
+    assert found.shape is not None
+    assert kv_bytes(found.shape, 10, 16) == 10 * 2 * (512 + 64) * 2
+
+
+@rows("kind, label", [(1, "float16"), (30, "bfloat16"), (0, "float32"), (12, "GGUF")])
+def test_a_type_is_called_by_its_name(kind: int, label: str) -> None:
+    """A38: F16 was called bfloat16."""
+    assert facts_in(gguf(tensor_kind=kind)).stored.label == label
+    word = {"torch_dtype": label} if label != "GGUF" else {}
+    assert config_facts({**SMALL, **word}, "m").stored.label == (label if word else "bfloat16")
+
+
+def test_what_a_header_may_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """N11: 18 s for a crafted GGUF, 660 MB for a crafted safetensors header."""
+    lists = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("x")
+    monkeypatch.setattr("andon.core.estimate.gguf._MOST_TEXTS", 9)
+    crafted = {
+        "more than 9 texts": lists + struct.pack("<IIQ", 9, 8, 10) + struct.pack("<Q", 0) * 10,
+        "a list of 5000 lists": lists + struct.pack("<IIQ", 9, 9, 5000) + b"\0" * 60_000,
+        "are announced": b"GGUF" + struct.pack("<IQQ", 3, 50_001, 0) + b"\0" * 2_000_000,
+        "impossibly large": gguf(has_tokens=False).replace(
+            struct.pack("<QQ", 256, 10), struct.pack("<QQ", 2**64 - 1, 2**64 - 1)
+        ),
+        "ends at offset": lists + struct.pack("<IIQ", 9, 8, 2) + struct.pack("<Q", 2**64 - 1),
+    }
+    for words, content in crafted.items():
+        with pytest.raises(AndonError) as told:
+            gguf_header(content, "m", is_whole=True)
+        assert words in told.value.reason
+    monkeypatch.setattr("andon.core.estimate.safetensors.MOST_IN_A_FILE", 10)
+    for part in (b"[],", b"{},", b"1,"):
+        content = b'{"a":[' + part * 200 + b"1]}"
+        with pytest.raises(AndonError, match="names more than 10 tensors"):
+            parse_header(content, len(content), "m")
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers(-(2**70), 2**70) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+NAMES = st.sampled_from(
+    ["model_type", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+     "intermediate_size", "vocab_size", "head_dim", "sliding_window", "layer_types", "text_config",
+     "vision_config", "quantization_config", "torch_dtype", "num_experts", "moe_intermediate_size",
+     "num_experts_per_tok", "first_k_dense_replace", "kv_lora_rank", "q_lora_rank",
+     "mlp_only_layers", "moe_layer_freq", "sliding_window_pattern", "max_window_layers",
+     "tie_word_embeddings", "rope_scaling", "max_position_embeddings", "multi_query",
+     "expansion_ratio"]
+)  # fmt: skip
+
+
+@given(st.dictionaries(NAMES, JSON_VALUES | st.integers(0, 4096), max_size=6), st.integers(1, 8))
+def test_no_config_breaks_an_estimate(more: dict[str, Any], tp: int) -> None:
+    value: dict[str, Any] = {"per_gpu": None}
+    with contextlib.suppress(AndonError):
+        facts = config_facts({**SMALL, **more}, "m")
+        value = estimate_to_json(estimate(facts, EstimateOptions(tp=tp), rooms_on("2xH100")))
+    numbers = [one for one in (value["per_gpu"] or {}).values() if one is not None]
+    assert all(type(one) is int and one >= 0 for one in numbers)
+    json.dumps(value, allow_nan=False)
+
+
+@given(st.integers(0, 400), st.binary(max_size=12))
+def test_no_bytes_break_a_header(place: int, changed: bytes) -> None:
+    for content, read in (
+        (gguf(), lambda bad: facts_in(bad)),
+        (tensors(5)[8:], lambda bad: parse_header(bad, len(bad), "m")),
+    ):
+        at = place % len(content)
+        with contextlib.suppress(AndonError):
+            read(content[:at] + changed + content[at + len(changed) :])
 
 
 def test_a_folder_of_one_file(tmp_path: Path) -> None:
@@ -141,6 +247,10 @@ def test_an_adapter_is_not_taken_for_its_model(tmp_path: Path) -> None:
     with pytest.raises(AndonError, match="is an adapter of org/My-8B") as found:
         model_facts(str(tmp_path), {})
     assert found.value.hint.startswith("andon estimate org/My-8B")
+    write(tmp_path / "adapter_config.json", {"base_model_name_or_path": "$(id); rm -rf ~"})
+    with pytest.raises(AndonError) as found:
+        model_facts(str(tmp_path), {})
+    assert found.value.hint.startswith("andon estimate '$(id); rm -rf ~';")
 
 
 def test_weights_without_a_config_are_still_exact(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from andon.core.estimate.weights import WeightSplits, weights_bytes
 from andon.errors import Invalid
 from andon.units import GIB
 from tests.support.model_configs import CONFIGS
+from tests.support.rows import rows
 
 MEASURED = {
     ("Llama-3.1-8B", 1): 14.99,
@@ -95,6 +96,70 @@ def test_layers_with_a_window_keep_only_the_window() -> None:
     assert (shape.window, shape.windowed_layers) == (1024, 52)
     short, long = kv_bytes(shape, 1024, 16), kv_bytes(shape, 1024 * 64, 16)
     assert long == short * (10 * 64 + 52) / 62
+
+
+LLAMA = CONFIGS["Llama-3.1-8B"]
+BY_LAYER: list[tuple[str, dict[str, Any], float]] = [
+    ("key/value heads", {"num_key_value_heads": [8] * 16 + [4] * 16}, 0.75),
+    ("another name", {"num_key_value_heads_per_layer": [8] * 24 + [0] * 8}, 0.75),
+    ("heads", {"num_attention_heads": [32] * 32}, 1.0),
+    ("widths", {"intermediate_size": [14336] * 32}, 1.0),
+    (
+        "layers without a cache",
+        {"layer_types": ["linear_attention"] * 24 + ["full_attention"] * 8}, 0.25,
+    ),
+    ("windows", {"sliding_window": [4096] * 16 + [0] * 16}, 0.75),
+    (
+        "kinds of layers",
+        {"sliding_window": 4096, "layer_types": ["sliding_attention", "full_attention"] * 16}, 0.75,
+    ),
+    (
+        "chunks",
+        {"attention_chunk_size": 4096, "layer_types": ["chunked_attention"] * 32}, 0.5,
+    ),
+    ("a pattern", {"sliding_window": 4096, "sliding_window_pattern": "LLLG"}, 0.625),
+    ("the last ones", {"sliding_window": 4096, "max_window_layers": 16}, 0.75),
+]  # fmt: skip
+
+
+@rows("words, more, share", BY_LAYER)
+def test_numbers_for_each_layer_are_understood(
+    words: str, more: dict[str, Any], share: float
+) -> None:
+    """A21: a list in config.json was refused."""
+    whole, found = (config_facts(one, words).shape for one in (LLAMA, {**LLAMA, **more}))
+    assert whole is not None
+    assert found is not None
+    assert kv_bytes(found, 8192, 16) == share * kv_bytes(whole, 8192, 16)
+
+
+def test_experts_in_some_layers_are_counted_where_they_are() -> None:
+    dense = CONFIGS["Qwen3-30B-A3B"]
+    kinds: list[dict[str, Any]] = [
+        {"moe_layer_freq": [0] * 8 + [1] * 40},
+        {"mlp_layer_types": ["dense"] * 8 + ["sparse"] * 40},
+    ]
+    each = {"num_experts": [128] * 48, "num_experts_per_tok": [8] * 48}
+    for more in (*kinds, each):
+        shape = config_facts({**dense, **more}, "m").shape
+        assert shape is not None
+        assert shape.experts is not None
+        assert (shape.experts.count, shape.experts.active) == (128, 8)
+        assert shape.experts.layers == (48 if "num_experts" in more else 40)
+
+
+@rows(
+    "more",
+    [
+        {"num_key_value_heads": [8]},
+        {"num_attention_heads": ["x"] * 32},
+        {"sliding_window": [-1] * 32},
+        {"num_key_value_heads": [64] * 32},
+    ],
+)
+def test_lists_that_do_not_fit_the_layers_are_refused(more: dict[str, Any]) -> None:
+    with pytest.raises(Invalid, match=r"config\.json"):
+        config_facts({**LLAMA, **more}, "x")
 
 
 def test_a_family_that_is_not_known_is_said_and_taken_as_a_plain_decoder() -> None:

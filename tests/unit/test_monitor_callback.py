@@ -80,6 +80,37 @@ def test_a_pause_ends_after_a_while_and_other_alerts_pause_nothing() -> None:
     assert monitor.paused_seconds > 0
 
 
+def test_only_heat_and_power_pause_a_loop(caplog: pytest.LogCaptureFixture) -> None:
+    """A32: a program that held the memory itself waited for it to become free."""
+    caplog.set_level(logging.WARNING, "andon")
+    monitor = Quiet(longest_pause_seconds=60).on_alert(lambda alert: "pause").begin()
+    monitor.take(heat(50, used_gib=79))
+    assert (monitor.step(), monitor.paused_seconds) == (True, 0.0)
+    assert "not pausing the loop, which would not help: The memory of GPU 0" in caplog.text
+    hungry = heat(50, power_watts=700.0, power_limit_watts=700.0)
+    for found, calm in ((heat(95), heat(50)), (hungry, heat(50))):
+        before = monitor.paused_seconds
+        monitor.take(found)
+        over = threading.Timer(0.02, monitor.take, (calm,))
+        over.start()
+        assert monitor.step()
+        over.join()
+        assert monitor.paused_seconds > before
+
+
+def test_callbacks_are_offered_by_their_package() -> None:
+    """A18: `from andon.callbacks import GpuMonitorCallback` failed."""
+    from andon import callbacks
+    from andon.callbacks import GpuMonitorCallback
+
+    assert GpuMonitorCallback is andon.GpuMonitorCallback
+    assert [getattr(callbacks, name) for name in dir(callbacks)] == [
+        getattr(andon, name) for name in dir(callbacks)
+    ]
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        callbacks.Nothing  # noqa: B018
+
+
 def test_a_callback_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     def fails(alert: GpuAlert) -> None:
         raise ValueError("oh")

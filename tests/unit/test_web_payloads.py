@@ -9,6 +9,7 @@ from andon.core.access.roles import BLIND
 from andon.core.settings.resolution import Settings
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.work import LeaseKind, LeaseState, Share
 from andon.units import GIB
 from andon.web.answers import payloads
@@ -113,5 +114,24 @@ def test_an_allocation_that_is_not_known_has_a_reason(
 
 
 def test_a_node_without_leases_has_none_allocated() -> None:
-    found = node(drawn.farm(), LeaseList(1.0))
-    assert found["allocated"] == {"gpus": 0, "memory_bytes": 0, "leases": 0}
+    """A31: null, because the list said that there are no leases."""
+    judged = tuple(
+        DeviceVerdict(s.device.uuid, s.device.index, "0", VerdictKind.FREE)
+        for s in drawn.farm().devices
+    )
+    said = LeaseList(1.0, note="no leases; to take one: andon run", devices=judged)
+    for leases in (LeaseList(1.0), said):
+        found = node(drawn.farm(), leases)
+        assert found["allocated"] == {"gpus": 0, "memory_bytes": 0, "leases": 0}
+        assert found["allocated_reason"] is None
+
+
+def test_a_process_on_several_devices_is_counted_once() -> None:
+    """A21: on a MIG board, for example, which has it as its own and in an instance."""
+    farm = drawn.farm()
+    pids = {p.pid for s in farm.devices for p in s.processes}
+    first = farm.devices[0]
+    instance = replace(first, device=replace(first.device, uuid="MIG-1", parent=first.device.uuid))
+    both = replace(farm, devices=(*farm.devices, instance))
+    assert payloads.gpu_summary(farm, Settings())["process_count"] == len(pids)
+    assert payloads.gpu_summary(both, Settings())["process_count"] == len(pids)

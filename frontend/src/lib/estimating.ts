@@ -4,17 +4,23 @@ import type { EstimateFit } from "../api/types";
 export interface EstimateBody {
   model?: string;
   config?: unknown;
+  task?: unknown;
+  command?: string;
+  on_gpus?: string;
   options: Record<string, string>;
 }
 
-/** A name, or the JSON of a config.json; throws where it begins like JSON and is none. */
-export function requestOf(text: string, options: Record<string, string>): EstimateBody {
-  return text.startsWith("{") ? { config: JSON.parse(text) as unknown, options } : { model: text, options };
+/** A name, a server's command line, or the JSON of a config.json or a task; throws where it begins like JSON and is none. */
+export function requestOf(text: string, options: Record<string, string>, gpus = ""): EstimateBody {
+  const more = gpus ? { options, on_gpus: gpus } : { options };
+  if (!text.startsWith("{")) return /\s/.test(text) ? { command: text, ...more } : { model: text, ...more };
+  const read = JSON.parse(text) as Record<string, unknown>;
+  return "parameters" in read && "model" in read ? { task: read, ...more } : { config: read, ...more };
 }
 
-/** The fields that were filled in, without the model. */
+/** The fields that were filled in, without the model and the GPUs. */
 export function optionsOf(fields: Record<string, string>): Record<string, string> {
-  return Object.fromEntries(Object.entries(fields).filter(([name, value]) => name !== "model" && value !== ""));
+  return Object.fromEntries(Object.entries(fields).filter(([name, value]) => name !== "model" && name !== "gpus" && value !== ""));
 }
 
 /** What is taken and what is needed, in percent of the GPU's memory; null if it is not known. */

@@ -25,7 +25,7 @@ export function EstimatePage() {
     const fields = Object.fromEntries([...new FormData(event.currentTarget)].map(([name, value]) => [name, String(value).trim()]));
     setWaits(true);
     try {
-      setFound(await send<Estimate>("POST", "/api/estimate", requestOf(fields["model"] ?? "", optionsOf(fields))));
+      setFound(await send<Estimate>("POST", "/api/estimate", requestOf(fields["model"] ?? "", optionsOf(fields), fields["gpus"])));
       setProblem(null);
     } catch (error) {
       setProblem(error instanceof Problem ? error : new Problem(0, "this is not JSON", "paste a whole config.json, or type a name"));
@@ -53,7 +53,7 @@ function Form({ onSubmit, waits }: { onSubmit: (event: FormEvent<HTMLFormElement
   return (
     <form className="fields estimate" onSubmit={onSubmit}>
       <Field name="model">
-        <textarea name="model" required rows={2} aria-label="model" spellCheck={false} placeholder="a name such as llama-3-8b, or the text of its config.json" />
+        <textarea name="model" required rows={2} aria-label="model" spellCheck={false} placeholder="a name such as llama-3-8b, the text of its config.json, or vllm serve …" />
       </Field>
       <Field name="engine">
         <select name="engine" aria-label="engine" value={engine} onChange={(event) => setEngine(event.target.value)}>
@@ -78,6 +78,7 @@ function Form({ onSubmit, waits }: { onSubmit: (event: FormEvent<HTMLFormElement
           <Field name="requests"><Whole name="requests" label="requests" placeholder="1 at once" /></Field>
         </>
       )}
+      <Field name="on GPUs"><input name="gpus" aria-label="on GPUs" maxLength={200} spellCheck={false} placeholder="these; or others: 4xH100" /></Field>
       <p className="buttons"><button type="submit" className="main" disabled={waits}>{waits ? "Estimating…" : "Estimate"}</button></p>
     </form>
   );
@@ -100,6 +101,8 @@ function Answer({ found }: { found: Estimate }) {
         {found.model}{found.parameters !== null && `, ${parameterText(found.parameters)} parameters`}{found.format && `, ${found.format}`}; known from {found.source}, {found.confidence} confidence
       </p>
       {refused && refused.nearest.length > 0 && <p>The nearest that work: {refused.nearest.map((size) => `${refused.option} ${size}`).join(" or ")}</p>}
+      {found.understood && <p className="dim">{found.understood}</p>}
+      {found.per_gpu && found.world_size > 1 && <p className="dim">On each of the {found.world_size} GPUs:</p>}
       {found.per_gpu && (
         <dl className="numbers">
           {NUMBERS.map(([name, title]) => {
@@ -108,16 +111,16 @@ function Answer({ found }: { found: Estimate }) {
           })}
         </dl>
       )}
-      {found.smallest.empty && <p>Smallest that fits{found.smallest.now ? " now" : " when the GPUs are empty"}: {count((found.smallest.now ?? found.smallest.empty).world_size, "GPU")}</p>}
-      <ul className="fits">{found.fits.map((fit) => <FitRow key={fit.uuid} fit={fit} />)}</ul>
-      {found.fits.length > 0 && <p className="dim">Hatched: memory in use now. In colour: what the model needs of the rest.</p>}
+      {found.smallest.empty && <p>Smallest that fits{found.elsewhere ? "" : found.smallest.now ? " now" : " when the GPUs are empty"}: {count((found.smallest.now ?? found.smallest.empty).world_size, "GPU")}</p>}
+      <ul className="fits">{found.fits.map((fit) => <FitRow key={fit.uuid} fit={fit} elsewhere={found.elsewhere} />)}</ul>
+      {found.fits.length > 0 && !found.elsewhere && <p className="dim">Hatched: memory in use now. In colour: what the model needs of the rest.</p>}
       {found.notes.map((note) => <p key={note} className="dim">{note}</p>)}
       {found.run && <p><Command text={found.run} /></p>}
     </div>
   );
 }
 
-function FitRow({ fit }: { fit: EstimateFit }) {
+function FitRow({ fit, elsewhere }: { fit: EstimateFit; elsewhere: boolean }) {
   const parts = fitParts(fit);
   return (
     <li className={fit.now ? "fit now" : fit.empty ? "fit later" : "fit never"}>
@@ -125,7 +128,7 @@ function FitRow({ fit }: { fit: EstimateFit }) {
       <span className="fit-bar" role="img" aria-label={`needs ${gib(fit.needed_bytes)} GiB; ${gib(fit.free_bytes)} of ${gib(fit.total_bytes)} GiB free`}>
         {parts && <><span className="taken" style={{ width: `${parts.taken}%` }} /><span className="needed" style={{ width: `${parts.needed}%` }} /></>}
       </span>
-      <span>{fit.now ? "fits now" : fit.empty ? "fits when empty" : fit.empty === false ? "does not fit" : "not known"}</span>
+      <span>{fit.now ? (elsewhere ? "fits" : "fits now") : fit.empty ? "fits when empty" : fit.empty === false ? "does not fit" : "not known"}</span>
       <span className="dim">{fit.reason ?? `needs ${gib(fit.needed_bytes)} of ${gib(fit.free_bytes)} GiB free`}</span>
     </li>
   );

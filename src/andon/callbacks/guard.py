@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Generic, Literal, TypeVar
 
 from andon.callbacks.cord import AlertFilter, Cord, this_node
+from andon.core.conditions.catalogue import BY_NAME
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level
 
@@ -20,8 +21,11 @@ Action = Literal["pause", "stop"] | Callable[[Alert], object]
 
 log = logging.getLogger("andon")
 
-WAITING_HELPS = ("thermal", "throttle_thermal", "throttle_hardware", "fan")
-"""What improves on its own while the device is idle."""
+WAITING_HELPS = (
+    "thermal", "throttle_thermal", "throttle_hardware", "fan", "memory_heat", "power",
+    "throttle_power",
+)  # fmt: skip
+"""What improves on its own while the device is idle: heat and power."""
 LONGEST_PAUSE_SECONDS = 300.0  # less than NCCL's default timeout of ten minutes for a collective
 
 
@@ -96,6 +100,19 @@ class Guard(Generic[T]):
         log.warning("resuming the loop after %.0f s: %s", lasted, why)
 
 
+def _pausing(rules: Collection[str] | None) -> Collection[str]:
+    """The rules for which a loop pauses."""
+    if rules is None:
+        return WAITING_HELPS
+    useless = sorted(rule for rule in set(rules) - set(WAITING_HELPS) if rule in BY_NAME)
+    if useless:
+        raise Invalid(
+            f"pausing does not help against {', '.join(useless)}",
+            hint=f'action="stop" or a function; a pause helps for {", ".join(WAITING_HELPS)}',
+        )
+    return rules
+
+
 def guarded(
     batches: Iterable[T],
     on: Level | str = Level.CRITICAL,
@@ -109,11 +126,11 @@ def guarded(
     """The batches, guarded: between two of them the loop pauses (`"pause"`), stops (`"stop"`) or
     calls a function while an alert of this level is firing on a device visible to this process.
 
-    `rules` and `devices` (indices or UUIDs) narrow that down; by default a pause is only for
-    what improves by waiting: heat. `thresholds` as for `on_alert`.
+    `rules` and `devices` (indices or UUIDs) narrow that down; a pause is only for what improves
+    by waiting, heat and power. `thresholds` as for `on_alert`.
     """
-    if rules is None and action == "pause":
-        rules = WAITING_HELPS
+    if action == "pause":
+        rules = _pausing(rules)
     wanted = AlertFilter(on, rules, devices)
     cord = this_node(wanted, interval_seconds, thresholds=thresholds)
     return Guard(batches, cord.start(), wanted, action, longest_pause_seconds)

@@ -16,7 +16,13 @@ from typing import Any, Literal, Self
 
 from andon import library
 from andon.callbacks.guard import LONGEST_PAUSE_SECONDS
-from andon.compat.alerts import AlertConfig, AndonSystem, GpuAlert, ThermalThrottling
+from andon.compat.alerts import (
+    AlertConfig,
+    AndonSystem,
+    GpuAlert,
+    PowerLimit,
+    ThermalThrottling,
+)
 from andon.compat.metrics import GpuMetrics
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower
@@ -32,6 +38,8 @@ INTERVAL_SECONDS = 10.0
 LoopAction = Literal["pause", "stop"]
 ACTIONS = ("pause", "stop")
 AlertKey = tuple[type, int]
+PAUSING_HELPS = (ThermalThrottling, PowerLimit)
+"""Memory stays full and a device stays idle while the program that holds it waits."""
 
 
 class GpuMonitorCallback:
@@ -39,7 +47,8 @@ class GpuMonitorCallback:
 
     `on_alert` functions are called in a thread of the callback when an alert begins; one that
     returns `"pause"` or `"stop"` pauses the loop at its next `step` until the alert is over, or
-    stops it. `action` does the same for heat without a function.
+    stops it. Pausing helps against heat and power alone, so that for other alerts `"pause"` does
+    nothing. `action` does the same for heat without a function.
     """
 
     def __init__(
@@ -153,6 +162,9 @@ class GpuMonitorCallback:
                 wanted.append(call(alert))
             except Exception:
                 log.exception("the callback for an alert failed")
+        if "pause" in wanted and not isinstance(alert, PAUSING_HELPS):
+            log.warning("not pausing the loop, which would not help: %s", alert.message())
+            wanted = [one for one in wanted if one != "pause"]
         with self._changed:
             if "pause" in wanted:
                 self._pausing.add((type(alert), alert.device))

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +42,7 @@ MOST_INDEX_TABLES = 10_000  # each takes many times its two bytes when it is rea
 MOST_CONFIG_BYTES = 1024 * 1024
 MOST_FILES = 2000
 MOST_NOTES = 3
-MOST_HEADERS_BYTES = 256 * 1024 * 1024  # of one model together
+MOST_HEADERS_BYTES = 64 * 1024 * 1024  # of one model together
 _PATH_SIGN = re.compile(r"^[./~]|\\|\.(json|safetensors|gguf)$|/.*/")
 _PART = re.compile(r"(?P<name>.+)-\d{5}-of-(?P<count>\d{5})", re.ASCII)
 _CACHE_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
@@ -133,7 +134,8 @@ def _adapter(path: Path) -> AndonError:
     base = said[:80] if isinstance(said, str) and said.isprintable() else ""
     return Invalid(
         f"{path.parent} is an adapter{' of ' * bool(base)}{base}, and not the model itself",
-        hint=f"andon estimate {base or 'MODEL'}; the adapter takes little beside it",
+        hint=f"andon estimate {shlex.quote(base) if base else 'MODEL'}; "
+        "the adapter takes little beside it",
     )
 
 
@@ -303,7 +305,13 @@ def _gguf(path: Path) -> ModelFacts:
         for number in range(1, count + 1)
     ]
     there = [part for part in parts if part.exists()]
-    facts = gguf_facts([_gguf_header(part) for part in there], match["name"], str(there[0]))
+    headers, read = list[GgufHeader](), 0
+    for part in there:
+        headers.append(_gguf_header(part))
+        read += headers[-1].length
+        if read > MOST_HEADERS_BYTES:
+            raise Invalid(f"{part}: the headers have more than {MOST_HEADERS_BYTES} bytes")
+    facts = gguf_facts(headers, match["name"], str(there[0]))
     if there == parts:
         return facts
     note = f"{count - len(there)} of {count} parts are missing: the model is larger than this"

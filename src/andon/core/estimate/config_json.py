@@ -32,6 +32,12 @@ _VOCAB = ("vocab_size", "padded_vocab_size")
 _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx")
 _EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 _ACTIVE = ("num_experts_per_tok", "moe_topk", "moe_k", "top_k")
+_BY_LAYER = frozenset((*_HEADS, *_KV_HEADS, *_INTERMEDIATE, "sliding_window"))
+_LARGEST = frozenset(
+    (*_EXPERTS, *_ACTIVE, "moe_intermediate_size", "n_shared_experts", "num_shared_experts")
+)
+"""Of numbers for each layer, the largest counts."""
+_WITHOUT_CACHE = frozenset({"linear_attention", "mamba", "mamba2", "recurrent", "conv"})
 _ODD = re.compile(r"[^\w.+-]")
 
 
@@ -96,8 +102,8 @@ def _family(text: Config, outer: str, notes: list[str]) -> tuple[str, FamilyTrai
 
 def _shape(text: Config, family: str, traits: FamilyTraits) -> ModelShape:
     hidden, layers = _size(text, _HIDDEN), _size(text, _LAYERS, MOST_LAYERS)
-    heads = _size(text, _HEADS)
-    kv_heads = _kv_heads(text, heads)
+    heads = max(_listed(text, _HEADS, layers)) or _size(text, _HEADS)
+    kv_heads, by_layer = _kv_heads(text, heads, layers)
     head_dim = _some(text, ("head_dim", "kv_channels", "attention_head_dim")) or max(
         1, hidden // heads
     )
@@ -111,8 +117,9 @@ def _shape(text: Config, family: str, traits: FamilyTraits) -> ModelShape:
         hidden=hidden,
         heads=heads,
         kv_heads=kv_heads,
+        kv_heads_by_layer=by_layer,
         head_dim=head_dim,
-        intermediate=_intermediate(text, hidden),
+        intermediate=_intermediate(text, hidden, layers),
         vocab=_size(text, _VOCAB),
         is_tied=tied if isinstance(tied, bool) else traits.is_tied,
         is_gated=traits.is_gated,
@@ -133,22 +140,43 @@ def _positions(context: int | None, traits: FamilyTraits) -> int:
     return context + (2 if traits.learned_positions == 2 else 0)
 
 
-def _intermediate(text: Config, hidden: int) -> int:
+def _intermediate(text: Config, hidden: int, layers: int) -> int:
     for name in ("intermediate_size_mlp", *_INTERMEDIATE):
-        found = _some(text, (name,))
+        each = _listed(text, (name,), layers)
+        found = -(-sum(each) // len(each)) or _some(text, (name,))
         if found is not None:
             return found
     ratio = text.get("expansion_ratio")
     return hidden * (ratio if type(ratio) is int and 0 < ratio <= 64 else 4)
 
 
-def _kv_heads(text: Config, heads: int) -> int:
+def _kv_heads(text: Config, heads: int, layers: int) -> tuple[int, tuple[int, ...]]:
+    """The most that any layer has, and those of each layer if they differ."""
     if text.get("multi_query") is True and not text.get("new_decoder_architecture"):
-        return _some(text, ("multi_query_group_num",)) or 1
-    found = _some(text, _KV_HEADS) or heads
+        return _some(text, ("multi_query_group_num",)) or 1, ()
+    each = _listed(text, ("num_key_value_heads_per_layer", *_KV_HEADS), layers)
+    found = max(each) or _some(text, _KV_HEADS) or heads
     if found > heads:
         raise Invalid(f"config.json: {found} key/value heads, more than {heads} heads")
-    return found
+    if not any(each):
+        each = (found,) * layers
+    kinds = text.get("layer_types")
+    if isinstance(kinds, list) and len(kinds) == layers:
+        kept = zip(each, kinds, strict=True)
+        each = tuple(0 if str(kind) in _WITHOUT_CACHE else count for count, kind in kept)
+    return found, each if set(each) != {found} and any(each) else ()
+
+
+def _listed(text: Config, names: tuple[str, ...], layers: int) -> tuple[int, ...]:
+    """One number for each layer; a single 0 if the file has none, or one for all."""
+    for name in names:
+        value = text.get(name)
+        if not isinstance(value, list):
+            continue
+        if len(value) != layers:
+            raise Invalid(f"config.json: {name} lists {len(value)} numbers for {layers} layers")
+        return tuple(_some({name: one}, (name,)) or 0 for one in value)
+    return (0,)
 
 
 def _latent(text: Config) -> LatentAttention | None:
@@ -186,6 +214,10 @@ def _experts(text: Config, layers: int, hidden: int) -> ExpertLayers | None:
 
 def _expert_layers(text: Config, layers: int) -> int:
     """Some layers at the beginning, or every other one, may be dense."""
+    for name, marks in (("mlp_layer_types", ("sparse", "moe")), ("moe_layer_freq", (1,))):
+        each = text.get(name)
+        if isinstance(each, list) and len(each) == layers:
+            return sum(one in marks for one in each)
     first = _some(text, ("first_k_dense_replace",)) or 0
     step = _some(text, ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq")) or 1
     dense = text.get("mlp_only_layers")
@@ -195,14 +227,24 @@ def _expert_layers(text: Config, layers: int) -> int:
 
 def _window(text: Config, layers: int, traits: FamilyTraits) -> tuple[int | None, int]:
     """The window, and how many layers have it."""
-    window = _some(text, ("sliding_window",))
+    each = _listed(text, ("sliding_window",), layers)
+    if any(each):
+        return max(each), sum(bool(one) for one in each)
+    window = _some(text, ("sliding_window", "attention_chunk_size"))
     if window is None or text.get("use_sliding_window") is False:
         return None, 0
     kinds = text.get("layer_types")
     if isinstance(kinds, list) and len(kinds) == layers:
-        return window, sum(kind == "sliding_attention" for kind in kinds)
+        return window, sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds)
+    pattern = text.get("sliding_window_pattern")
+    if isinstance(pattern, str) and 0 < len(pattern) <= MOST_LAYERS:  # LLLG: one of four is global
+        windowed = sum(pattern[place % len(pattern)] in "Ll" for place in range(layers))
+        return window, windowed
     every = _some(text, ("sliding_window_pattern",)) or traits.window_every
-    return window, layers - layers // every if every else layers
+    if every:
+        return window, layers - layers // every
+    first = _some(text, ("max_window_layers",))  # of Qwen: the layers before it see everything
+    return window, layers if first is None else max(0, layers - first)
 
 
 def _tower(config: Config, outer: str, hidden: int) -> tuple[int, list[str]]:
@@ -244,6 +286,10 @@ def _some(config: Config, names: tuple[str, ...], most: int = MOST) -> int | Non
         value = config.get(name)
         if value is None:
             continue
+        if isinstance(value, list) and name in _BY_LAYER:
+            continue  # one for each layer: `_listed` has them
+        if isinstance(value, list) and name in _LARGEST and 0 < len(value) <= MOST_LAYERS:
+            return max(_some({name: one}, (name,), most) or 0 for one in value) or None
         if type(value) is float and value.is_integer():
             value = int(value)
         if type(value) is not int or not 0 <= value <= most:

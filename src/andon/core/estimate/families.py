@@ -27,7 +27,7 @@ _LIKE_LLAMA = (
     "granite", "granitemoe", "internlm2", "internlm3", "yi", "baichuan", "stablelm", "minicpm",
     "minicpm3", "deepseek", "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "exaone",
     "smollm3", "nemotron_nas", "arcee", "helium", "aquila", "xverse", "orion", "solar", "bitnet",
-    "ernie4_5", "ernie4_5_moe", "olmo", "glm", "glm4", "llama4_text", "seed_oss", "minimax_m1",
+    "ernie4_5", "ernie4_5_moe", "olmo", "glm", "glm4", "seed_oss", "minimax_m1",
     "hunyuan_v1_dense", "apertus",
 )  # fmt: skip
 
@@ -53,6 +53,7 @@ FAMILIES: dict[str, FamilyTraits] = {
     "olmoe": _QK_NORM,
     "glm4_moe": FamilyTraits(has_qk_norm=True, has_qkv_bias=True),
     "gpt_oss": FamilyTraits(has_qkv_bias=True, window_every=2),
+    "llama4_text": FamilyTraits(window_every=4),
     "gpt2": FamilyTraits(False, True, learned_positions=1, has_qkv_bias=True),
     "opt": FamilyTraits(False, True, learned_positions=2, has_qkv_bias=True),
     "gpt_bigcode": FamilyTraits(False, True, learned_positions=1, has_qkv_bias=True),

@@ -1,25 +1,29 @@
 """The header of a GGUF file (llama.cpp): the model's shape and the size of its tensors."""
 
+import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from andon.core.estimate.quantisation import packed, plain
+from andon.core.estimate.quantisation import plain, whole_file
 from andon.core.estimate.shape import (
     BITS_PER_BYTE,
     EstimateConfidence,
     ExpertLayers,
     FactSource,
+    LatentAttention,
     ModelFacts,
     ModelShape,
 )
 from andon.errors import Invalid
 
 MAGIC = b"GGUF"
+ASSUMED_VOCAB = 128_000  # it decides only how the embeddings are divided
 READ_BYTES = (1 << 20, 1 << 23, 1 << 26)
 """How much of a file is read: a larger piece only if the header is longer."""
-_MOST_FIELDS, _MOST_TENSORS, _MOST_DEPTH = 100_000, 200_000, 2
+_MOST_FIELDS, _MOST_TENSORS, _MOST_DEPTH = 10_000, 50_000, 2
+_MOST_TEXTS = 2_000_000  # in all lists together: the largest vocabularies have 800,000
 _MOST_LAYERS = 4096
 _SCALARS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q",
@@ -34,6 +38,8 @@ _TYPES = {
     28: (1, 8), 29: (256, 56), 30: (1, 2), 34: (256, 54), 35: (256, 66), 39: (32, 17),
 }  # fmt: skip
 """ggml's types: how many elements a block has, and how many bytes it takes."""
+_PLAIN = {0: "float32", 1: "float16", 30: "bfloat16"}
+_LENGTH = struct.Struct("<Q")
 
 
 class HeaderGoesOn(Invalid):
@@ -48,18 +54,37 @@ class _Cursor:
     where: str
     is_whole: bool  # the file has no more bytes than these
     at: int = 0
+    texts: int = 0  # so far, in lists
 
     def take(self, count: int) -> bytes:
         end = self.at + count
         if end > len(self.content):
-            if self.is_whole:
-                raise Invalid(f"{self.where} ends at offset {len(self.content)}, in its header")
-            raise HeaderGoesOn(
-                f"{self.where}: at offset {self.at} its header extends beyond "
-                f"{len(self.content)} bytes, more than andon reads"
-            )
+            raise self.too_short()
         found, self.at = self.content[self.at : end], end
         return found
+
+    def too_short(self) -> Invalid:
+        if self.is_whole:
+            return Invalid(f"{self.where} ends at offset {len(self.content)}, in its header")
+        return HeaderGoesOn(
+            f"{self.where}: at offset {self.at} its header extends beyond "
+            f"{len(self.content)} bytes, more than andon reads"
+        )
+
+    def skip_texts(self, count: int) -> None:
+        """A list of texts, of which only the number counts; vocabularies are long."""
+        self.texts += count
+        if self.texts > _MOST_TEXTS:
+            raise self.broken(f"more than {_MOST_TEXTS} texts in lists")
+        at, content, read = self.at, self.content, _LENGTH.unpack_from
+        last = len(content) - _LENGTH.size
+        for _ in range(count):
+            if at > last:
+                raise self.too_short()
+            at += _LENGTH.size + read(content, at)[0]
+        self.at = at
+        if at > len(content):
+            raise self.too_short()
 
     def number(self, form: str) -> Any:
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
@@ -72,7 +97,7 @@ class _Cursor:
         return Invalid(f"{self.where}: {why} at offset {self.at}")
 
     def value(self, kind: int, depth: int = 0) -> object:
-        """A value; of an array only the number of elements and the largest are kept."""
+        """A value; of a list only the number of elements, and the numbers of a short one."""
         if kind in _SCALARS:
             return self.number(_SCALARS[kind])
         if kind == _STRING:
@@ -84,16 +109,21 @@ class _Cursor:
             size = struct.calcsize(_SCALARS[inner]) * count
             values = self.take(size)
             each = struct.iter_unpack(_SCALARS[inner], values if count <= _MOST_LAYERS else b"")
-            return _Listed(count, max((value for (value,) in each), default=None))
+            return _Listed(count, tuple(value for (value,) in each))
+        if inner == _STRING:
+            self.skip_texts(count)
+            return _Listed(count)
+        if count > _MOST_LAYERS:
+            raise self.broken(f"a list of {count} lists")
         for _ in range(count):
             self.value(inner, depth + 1)
-        return _Listed(count, None)
+        return _Listed(count)
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
     count: int
-    largest: Any  # of numbers that may be one for each layer: some layers have none
+    values: tuple[Any, ...] = ()  # numbers that may be one for each layer: some layers have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +134,9 @@ class GgufHeader:
     size_bytes: int
     elements: int
     has_head: bool  # of its own, rather than the embeddings'
+    vocab: int | None = None  # by the embeddings
+    plain_type: str | None = None  # of most elements, if they are not packed
+    length: int = 0  # of the header itself
 
 
 def gguf_header(content: bytes, where: str, *, is_whole: bool) -> GgufHeader:
@@ -121,7 +154,7 @@ def gguf_header(content: bytes, where: str, *, is_whole: bool) -> GgufHeader:
     for _ in range(fields):
         key = cursor.text()
         table[key] = cursor.value(cursor.number("<I"))
-    return GgufHeader(table, *_tensors(cursor, tensors))
+    return _tensors(cursor, tensors, table)
 
 
 def gguf_facts(parts: Sequence[GgufHeader], name: str, where: str) -> ModelFacts:
@@ -129,9 +162,11 @@ def gguf_facts(parts: Sequence[GgufHeader], name: str, where: str) -> ModelFacts
     size = sum(part.size_bytes for part in parts)
     elements = sum(part.elements for part in parts)
     has_head = any(part.has_head for part in parts)
-    shape, notes = _shape(parts[0].fields, is_tied=not has_head)
+    vocab = next((part.vocab for part in parts if part.vocab is not None), None)
+    shape, notes = _shape(parts[0].fields, vocab, is_tied=not has_head)
     bits = size * BITS_PER_BYTE / elements if elements else 16.0
-    stored = packed("GGUF", round(bits, 2)) if bits < 15 else plain()
+    plain_type = next((part.plain_type for part in parts if part.plain_type is not None), None)
+    stored = whole_file("", round(bits, 2)) if plain_type is None else plain(plain_type)
     return ModelFacts(
         name=name,
         source=FactSource.GGUF,
@@ -145,44 +180,59 @@ def gguf_facts(parts: Sequence[GgufHeader], name: str, where: str) -> ModelFacts
     )
 
 
-def _tensors(cursor: _Cursor, count: int) -> tuple[int, int, bool]:
-    """Bytes, elements, and whether the head has weights of its own."""
-    size, elements, has_head = 0, 0, False
+def _tensors(cursor: _Cursor, count: int, fields: Mapping[str, object]) -> GgufHeader:
+    """The header with what its list of tensors says."""
+    size, has_head, vocab, by_kind = 0, False, None, dict[int, int]()
     for _ in range(count):
         name = cursor.text()
         has_head = has_head or name == "output.weight"
         sides = cursor.number("<I")
         if sides > 8:
             raise cursor.broken(f"a tensor with {sides} dimensions")
-        number = 1
-        for _ in range(sides):
-            number *= cursor.number("<Q")
+        sizes = [cursor.number("<Q") for _ in range(sides)]
+        number = math.prod(sizes)
         kind = cursor.number("<I")
         cursor.take(8)  # its place
-        if kind not in _TYPES or number >= 1 << 50:
+        if number >= 1 << 50:
+            raise cursor.broken(f"tensor {name[:40]!a} is impossibly large")
+        if kind not in _TYPES:
             raise cursor.broken(f"tensor {name[:40]!a} of unknown type {kind}")
+        if name == "token_embd.weight" and len(sizes) == 2 and 0 < sizes[1] < 1 << 24:
+            vocab = sizes[1]
         block, bytes_ = _TYPES[kind]
         size += -(-number // block) * bytes_
-        elements += number
-    return size, elements, has_head
+        by_kind[kind] = by_kind.get(kind, 0) + number
+    most = max(by_kind, key=lambda kind: by_kind[kind], default=None)
+    return GgufHeader(
+        fields, size, sum(by_kind.values()), has_head, vocab,
+        None if most is None else _PLAIN.get(most), cursor.at,
+    )  # fmt: skip
 
 
 def _shape(
-    table: Mapping[str, object], *, is_tied: bool
+    table: Mapping[str, object], embedded: int | None, *, is_tied: bool
 ) -> tuple[ModelShape | None, tuple[str, ...]]:
     family = str(table.get("general.architecture", ""))[:40]
 
-    def whole(field: str) -> int | None:
+    def listed(field: str) -> tuple[int, ...]:
+        """One number for each layer; empty if it has one for all."""
         value = table.get(f"{family}.{field}")
-        value = value.largest if isinstance(value, _Listed) else value
+        found = value.values if isinstance(value, _Listed) else ()
+        fine = all(type(one) is int and 0 <= one < 1 << 24 for one in found)
+        return found if fine and any(found) else ()
+
+    def whole(field: str) -> int | None:
+        value = max(listed(field), default=table.get(f"{family}.{field}"))
         return value if type(value) is int and 0 < value < 1 << 24 else None
 
     layers, hidden = whole("block_count"), whole("embedding_length")
     heads, inner = whole("attention.head_count"), whole("feed_forward_length")
-    tokens = table.get("tokenizer.ggml.tokens")
-    vocab = whole("vocab_size") or (tokens.count if isinstance(tokens, _Listed) else None)
-    if layers is None or hidden is None or heads is None or vocab is None:
+    if layers is None or layers > _MOST_LAYERS or hidden is None or heads is None:
         return None, (f"the shape of the family {family!a} is not known",)
+    tokens = table.get("tokenizer.ggml.tokens")
+    counted = tokens.count if isinstance(tokens, _Listed) else None
+    vocab = whole("vocab_size") or embedded or counted or ASSUMED_VOCAB
+    by_layer = listed("attention.head_count_kv")
     experts = None
     if (count := whole("expert_count")) is not None:
         width = whole("expert_feed_forward_length") or inner or 4 * hidden
@@ -196,10 +246,23 @@ def _shape(
         hidden=hidden,
         heads=heads,
         kv_heads=min(heads, whole("attention.head_count_kv") or heads),
+        kv_heads_by_layer=by_layer if len(by_layer) == layers else (),
         head_dim=whole("attention.key_length") or max(1, hidden // heads),
+        latent=_latent(whole),
         intermediate=inner or 4 * hidden,
         vocab=vocab,
         is_tied=is_tied,
         experts=experts,
         context=whole("context_length"),
     ), ()
+
+
+def _latent(whole: Callable[[str], int | None]) -> LatentAttention | None:
+    """DeepSeek's attention: llama.cpp keeps one compressed vector per token, too."""
+    rank, rope = whole("attention.kv_lora_rank"), whole("rope.dimension_count") or 64
+    if rank is None:
+        return None
+    key = whole("attention.key_length_mla") or whole("attention.key_length") or 192
+    value = whole("attention.value_length_mla") or whole("attention.value_length") or 128
+    query = whole("attention.q_lora_rank")
+    return LatentAttention(rank, rope, max(1, key - rope), value, query)

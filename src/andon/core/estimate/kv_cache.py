@@ -4,12 +4,12 @@ from andon.core.estimate.shape import BITS_PER_BYTE, ModelShape, share, whole
 
 
 def kv_bytes_per_token(shape: ModelShape, kv_bits: float, attention: int = 1) -> float:
-    """Of one layer on one GPU; latent attention is not divided."""
+    """Of one layer on one GPU, on average; latent attention is not divided."""
     if shape.latent is not None:
-        elements = shape.latent.kv_rank + shape.latent.rope_dim
-    else:
-        elements = 2 * shape.head_dim * max(1, shape.kv_heads // attention)
-    return elements * kv_bits / BITS_PER_BYTE
+        return (shape.latent.kv_rank + shape.latent.rope_dim) * kv_bits / BITS_PER_BYTE
+    each = shape.kv_heads_by_layer or (shape.kv_heads,)
+    heads = sum(max(1, count // attention) for count in each if count) / len(each)
+    return 2 * shape.head_dim * heads * kv_bits / BITS_PER_BYTE
 
 
 def kv_bytes(

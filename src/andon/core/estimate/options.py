@@ -282,12 +282,17 @@ def options_of(given: Mapping[str, Any]) -> EstimateOptions:
 
     Of a list the largest counts.
     """
+    return EstimateOptions(**read_options(given))
+
+
+def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same by the names of the table, without defaults."""
     found: dict[str, Any] = {}
     for word, value in given.items():
         row = option_named(str(word))
         if row is not None and value is not None and not is_left_open(row, value):
             found[row.name] = option_value(row, value)
-    return EstimateOptions(**found)
+    return found
 
 
 def option_value(row: EstimateOption, value: object) -> Any:

@@ -11,6 +11,8 @@ from andon.errors import Invalid
 LENGTH_BYTES = 8
 MOST_HEADER_BYTES = 32 * 1024 * 1024
 MOST_TENSORS = 1_000_000
+MOST_IN_A_FILE = 200_000
+_TABLES_EACH, _COMMAS_EACH = 3, 10  # of one tensor, in the text of a header
 BITS = {
     "F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "F16": 16, "BF16": 16,
     "I16": 16, "U16": 16, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "I8": 8, "U8": 8, "BOOL": 8,
@@ -60,6 +62,7 @@ def parse_header(content: bytes, length: int, where: str) -> StoredTensors:
     if len(content) < length:
         end = LENGTH_BYTES + len(content)
         raise Invalid(f"{where} ends at offset {end}, inside its header of {length} bytes")
+    _check_size(content[:length], where)
     try:
         table = json.loads(content[:length])
     except UnicodeDecodeError as exc:
@@ -69,6 +72,16 @@ def parse_header(content: bytes, length: int, where: str) -> StoredTensors:
     except (RecursionError, ValueError) as exc:
         raise Invalid(f"{where}: the header cannot be read") from exc
     return stored_tensors(table, where)
+
+
+def _check_size(text: bytes, where: str) -> None:
+    """Each table takes many times its two bytes when it is read, so they are counted first."""
+    tables = text.count(b"{") + text.count(b"[")
+    many = (
+        tables > _TABLES_EACH * MOST_IN_A_FILE or text.count(b",") > _COMMAS_EACH * MOST_IN_A_FILE
+    )
+    if many:
+        raise Invalid(f"{where} names more than {MOST_IN_A_FILE} tensors")
 
 
 def stored_tensors(table: object, where: str) -> StoredTensors:

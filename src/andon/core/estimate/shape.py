@@ -89,10 +89,16 @@ class ModelShape:
     positions: int = 0  # learned position embeddings
     other_parameters: int = 0  # a vision or audio tower; not split
     context: int | None = None  # the longest it was made for
+    kv_heads_by_layer: tuple[int, ...] = ()  # if they differ; 0 of a layer that keeps nothing
 
     @property
     def dense_layers(self) -> int:
         return self.layers - (self.experts.layers if self.experts else 0)
+
+    @property
+    def kv_heads_in_all(self) -> int:
+        """Of all layers together."""
+        return sum(self.kv_heads_by_layer) or self.kv_heads * self.layers
 
     @property
     def query_width(self) -> int:

@@ -33,14 +33,15 @@ def task_need(task: Mapping[str, Any]) -> TaskNeed:
     """Of `{"model": {"id_or_path": "llama-3-70b"}, "parameters": {"tp-size": [1, 2, 4]}}`: of a
     list the largest counts, and every spelling of a size is known."""
     notes: list[str] = []
-    name = _model(task)
+    name = task_model(task)
     options = _options(task.get("parameters"), notes)
     gpus = options.tp * options.pp * max(options.dp, options.dcp, options.cp)
     memory = _memory_mib(name, options, notes)
     return TaskNeed(name, gpus, memory, tuple(notes))
 
 
-def _model(task: Mapping[str, Any]) -> str:
+def task_model(task: Mapping[str, Any]) -> str:
+    """The name of its model; empty if it has none."""
     found: object = task.get("model")
     if isinstance(found, Mapping):
         words = {spelled(str(key)): value for key, value in found.items()}

@@ -81,10 +81,10 @@ def _attention(shape: ModelShape) -> Iterator[WeightPart]:
     if shape.latent is None:
         both = 2 * hidden * width * layers
         yield WeightPart("attention", both, WeightSplit.ATTENTION)
-        kv = 2 * hidden * shape.kv_heads * shape.head_dim * layers
+        kv = 2 * hidden * shape.head_dim * shape.kv_heads_in_all
         yield WeightPart("keys and values", kv, WeightSplit.KV)
         if shape.has_qkv_bias:
-            biases = (width + 2 * shape.kv_heads * shape.head_dim) * layers
+            biases = width * layers + 2 * shape.head_dim * shape.kv_heads_in_all
             yield WeightPart("biases", biases, WeightSplit.WHOLE, False)
         return
     latent, heads = shape.latent, shape.heads

@@ -1,27 +1,32 @@
 """Estimates over REST: the request, what it means, and the shape of the answer."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from andon.core.estimate.command_line import in_words, own_command, understood
 from andon.core.estimate.config_json import config_facts
 from andon.core.estimate.names import name_facts, parameters_in_name
-from andon.core.estimate.options import EstimateOptions, option_named, options_of
+from andon.core.estimate.options import EstimateOptions, option_named, options_of, read_options
 from andon.core.estimate.safetensors import is_header, stored_tensors
 from andon.core.estimate.shape import EstimateConfidence, FactSource, ModelFacts
+from andon.core.estimate.task_need import task_model
 from andon.errors import Invalid
 from andon.model.shapes import Doc
 
 UNNAMED = "this model"
+MOST_UNUSED = 6
 _PATH = re.compile(r"^[./~]|\\|:/|\.\.|\.(json|safetensors|gguf|ya?ml)$|/.*/|\0")
 _BY_NAME = "send its config.json as config, or a name such as llama-3-8b"
 
 
 class EstimateRequest(BaseModel):
-    """A model by name, or by the JSON of its config.json or a safetensors header."""
+    """A model by name, by the JSON of its config.json or a safetensors header, by a server's
+    command line, or by the configuration of a task."""
 
     model_config = ConfigDict(extra="forbid")
     model: Annotated[str | None, Field(max_length=300, description="a name, never a path")] = None
@@ -31,14 +36,75 @@ class EstimateRequest(BaseModel):
     header: Annotated[
         dict[str, Any] | None, Field(description="the JSON of a safetensors header")
     ] = None
+    command: Annotated[
+        str | list[str] | None,
+        Field(description="a server's command line: vllm serve M -tp 2", max_length=4000),
+    ] = None
+    task: Annotated[
+        dict[str, Any] | None,
+        Field(description='{"model": {"id_or_path": "llama-3-70b"}, "parameters": {"tp-size": 4}}'),
+    ] = None
+    on_gpus: Annotated[
+        str | None,
+        Field(max_length=400, description="GPUs that are not here: 4xH100; without, this node's"),
+    ] = None
     options: Annotated[
         dict[str, Any], Field(description="by any of their names, such as tp", max_length=64)
     ] = Field(default_factory=dict)
 
 
-def requested_facts(given: EstimateRequest) -> ModelFacts:
-    """What the request says of the model. No file is looked for, whatever the name is."""
-    name = given.model
+class EstimateQuestion(NamedTuple):
+    """What is asked: the model, how it runs, and what was understood of a command line or task."""
+
+    facts: ModelFacts
+    options: EstimateOptions
+    understood: str | None = None
+
+
+def requested(given: EstimateRequest) -> EstimateQuestion:
+    """What the request means. No file is looked for, whatever the name is."""
+    typed = _typed(given.options)
+    if given.command is not None and given.task is not None:
+        raise Invalid("a command and a task are two questions", hint="send one of them")
+    if given.command is not None:
+        return _commanded(given, given.command, typed)
+    if given.task is not None:
+        return _tasked(given, given.task, typed)
+    return EstimateQuestion(_facts(given, given.model), EstimateOptions(**typed))
+
+
+def _commanded(
+    given: EstimateRequest, command: str | list[str], typed: dict[str, Any]
+) -> EstimateQuestion:
+    try:
+        words = shlex.split(command) if isinstance(command, str) else command
+    except ValueError as exc:
+        raise Invalid("the command line has a quotation mark without its other half") from exc
+    server = understood(own_command(words))
+    if server.config is not None:
+        hint = "write its options into the command line"
+        raise Invalid("a server reads no file of options", hint=hint)
+    own = {name: value for name, value in typed.items() if name != "engine"}  # the command says it
+    options = server.options(own, {})
+    facts = _facts(given, given.model or server.model)
+    return EstimateQuestion(facts, options, in_words(server, options))
+
+
+def _tasked(
+    given: EstimateRequest, task: Mapping[str, Any], typed: dict[str, Any]
+) -> EstimateQuestion:
+    """Parameters of a task that say nothing about memory are left out, and named."""
+    parameters = task.get("parameters")
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise Invalid("parameters of a task are not a table", hint='{"tp-size": [1, 2, 4]}')
+    unused = [str(word)[:40] for word in parameters or {} if option_named(str(word)) is None]
+    said = f"; not used: {' '.join(unused[:MOST_UNUSED])}" if unused else ""
+    options = replace(options_of(parameters or {}), **typed)
+    name = given.model or task_model(task) or None
+    return EstimateQuestion(_facts(given, name), options, f"understood: model {name}{said}")
+
+
+def _facts(given: EstimateRequest, name: str | None) -> ModelFacts:
     if name is not None and _PATH.search(name.strip()):
         raise Invalid("a server takes the name of a model, not a path or a URL", hint=_BY_NAME)
     config, header = given.config, given.header
@@ -74,12 +140,12 @@ def _weighed(about: ModelFacts | None, header: object, name: str | None) -> Mode
     )
 
 
-def requested_options(given: EstimateRequest) -> EstimateOptions:
+def _typed(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options; one that is not known is refused, because a typing error must not be ignored."""
-    unknown = [word[:40] for word in given.options if option_named(word) is None]
+    unknown = [word[:40] for word in given if option_named(word) is None]
     if unknown:
         raise Invalid(f"unknown option {unknown[0]!r}", hint="andon estimate --help lists them")
-    return options_of(given.options)
+    return read_options(given)
 
 
 Bytes = Annotated[int, Doc("of the fullest GPU")]
@@ -182,6 +248,7 @@ class EstimateAnswer:
     requests_at_once: int | None
     sources: Mapping[str, EstimatedFrom]
     refused: RefusedSize | None
+    elsewhere: Annotated[bool, Doc("whether the GPUs are those of on_gpus, not this node's")]
     fits_now: bool | None
     fits_empty: bool | None
     fits: list[EstimatedFit]
@@ -189,3 +256,4 @@ class EstimateAnswer:
     learned: EstimatedPeak | None
     run: Annotated[str | None, Doc("the command to type")]
     notes: list[str]
+    understood: Annotated[str | None, Doc("of a command line or a task, in one sentence")]

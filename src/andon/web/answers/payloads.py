@@ -76,7 +76,7 @@ def gpu_summary(snapshot: Snapshot, settings: Settings) -> wire.Json:
         "memory_total_mb": _mib(_sum([s.device.memory_total_bytes for s in boards])),
         "power_watts": _sum([_read(s, "power_watts") for s in answered]),
         "temperature_max_celsius": _most([_read(s, "temperature_celsius") for s in answered]),
-        "process_count": sum(len(s.processes) for s in snapshot.devices),
+        "process_count": len({p.pid for s in snapshot.devices for p in s.processes}),
         "gpus": [_gpu(status, settings) for status in boards],
     }
 
@@ -242,9 +242,14 @@ def nodes(snapshot: Snapshot, leases: LeaseList | None = None) -> wire.Json:
 
 
 def _allocated(snapshot: Snapshot, leases: LeaseList | None) -> tuple[wire.Json | None, str | None]:
-    """What leases reserve, boards counted also where in part; None with a reason if not known."""
-    if leases is None or leases.note is not None:
-        return None, NO_LEASES if leases is None else leases.note
+    """What leases reserve, boards counted also where in part; None with a reason if not known.
+
+    A list that was read judges every device; its note then says only that there are no leases.
+    """
+    if leases is None:
+        return None, NO_LEASES
+    if leases.note is not None and snapshot.devices and not leases.devices:
+        return None, leases.note
     if any(not row.devices for row in leases.leases):
         return None, UNREAD_LEASE
     here = {status.device.uuid: status.device for status in snapshot.devices}

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request, Response
 
 from andon.core.estimate.estimating import estimate
-from andon.core.estimate.fits import rooms_of
+from andon.core.estimate.fits import GpuRoom, rooms_of
+from andon.core.estimate.gpu_sizes import rooms_on
 from andon.core.estimate.wire import estimate_to_json
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.model.wire import dumps
-from andon.web.answers.estimates import EstimateRequest, requested_facts, requested_options
+from andon.web.answers.estimates import EstimateRequest, requested
 from andon.web.blocking_pool import BlockingPool
 
 if TYPE_CHECKING:  # locks are not on every system
@@ -23,13 +24,18 @@ def estimate_routes(
     pool = BlockingPool()
 
     def answered(given: EstimateRequest) -> bytes:
-        facts, options = requested_facts(given), requested_options(given)
-        snapshot, verdicts = feed.latest(), None
+        asked = requested(given)
+        is_elsewhere = given.on_gpus is not None
+        rooms = here() if given.on_gpus is None else rooms_on(given.on_gpus)
+        found = estimate(asked.facts, asked.options, rooms, is_elsewhere=is_elsewhere)
+        value = {**estimate_to_json(found), "understood": asked.understood}
+        return dumps(value).encode("utf-8", "replace")
+
+    def here() -> tuple[GpuRoom, ...]:
+        verdicts = None
         if remote_leases is not None:
-            listed = remote_leases.listed()
-            verdicts = {one.uuid: one for one in listed.devices}
-        found = estimate(facts, options, rooms_of(snapshot, verdicts))
-        return dumps(estimate_to_json(found)).encode("utf-8", "replace")
+            verdicts = {one.uuid: one for one in remote_leases.listed().devices}
+        return rooms_of(feed.latest(), verdicts)
 
     @router.post("/api/estimate", tags=["share"])
     async def estimated(request: Request, given: EstimateRequest) -> Response:

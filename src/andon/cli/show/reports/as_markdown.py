@@ -16,7 +16,10 @@ from andon.cli.show.text import harmless
 from andon.core.history.sparkline import sparkline
 
 SPARKS = 60
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~])")
+_HTML = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
+"""Not every Markdown knows a backslash in front of these."""
+_IN_CODE = {ord("<"): "‹", ord(">"): "›"}
 _SPECIAL_BEGIN = re.compile(r"^(\d+)([.)])(?=\s|$)|^([-+=])")
 
 
@@ -32,7 +35,7 @@ def document_markdown(document: Document) -> str:
 
 def escaped(text: str) -> str:
     """Shown as it is: a run's name must not become a link, a heading or HTML."""
-    plain = _SPECIAL.sub(r"\\\1", harmless(text).replace("&", "&amp;"))
+    plain = _SPECIAL.sub(r"\\\1", harmless(text)).translate(_HTML)
     return _SPECIAL_BEGIN.sub(lambda m: f"{m[1]}\\{m[2]}" if m[1] else f"\\{m[3]}", plain)
 
 
@@ -61,7 +64,7 @@ def _table(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], words: i
 def _sparks(block: LineChart) -> str:
     room = max((len(line.label) for line in block.lines), default=0)
     drawn = (
-        f"{harmless(line.label).ljust(room)}  "
+        f"{harmless(line.label).translate(_IN_CODE).ljust(room)}  "
         f"{sparkline(thinned(line.values, SPARKS), block.low, block.high)}"
         for line in block.lines
     )
