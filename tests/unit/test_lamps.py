@@ -95,7 +95,7 @@ def test_what_does_not_fire_lights_no_lamp(state: Phase) -> None:
     assert found.headline == "All 8 GPUs are fine"
 
 
-SOON = {"fires_in_seconds": 16.0, "value": 91.0, "unit": "celsius"}
+SOON: dict[str, Any] = {"fires_in_seconds": 16.0, "value": 91.0, "unit": "celsius"}
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_what_fires_within_a_minute_is_a_ring_and_one_headline(
 
 
 def test_the_word_of_a_pending_alert_says_that_it_is_on_its_way() -> None:
-    pending = replace(alert("thermal", state=Phase.PENDING), **SOON)  # type: ignore[arg-type]
+    pending = replace(alert("thermal", state=Phase.PENDING), **SOON)
     assert shown(EIGHT, pending).devices[3].status == "getting too hot"
 
 
-SILENCED = {"silenced_until": AT + 2400}
-SEEN = {"acknowledged": Acknowledgement(AT, "ana")}
+SILENCED: dict[str, Any] = {"silenced_until": AT + 2400}
+SEEN: dict[str, Any] = {"acknowledged": Acknowledgement(AT, "ana")}
 HANDLED = [
     (SILENCED, "7 of 8 GPUs are fine; GPU 3 is too hot (silenced for 40 min more)"),
     (SEEN, "7 of 8 GPUs are fine; GPU 3 is too hot (acknowledged by ana)"),
@@ -178,7 +178,7 @@ def test_a_silenced_trouble_of_the_node_does_not_lead(
 
 
 def test_what_needs_somebody_comes_before_a_ring() -> None:
-    soon = replace(alert("thermal", "GPU-1", state=Phase.PENDING), **SOON)  # type: ignore[arg-type]
+    soon = replace(alert("thermal", "GPU-1", state=Phase.PENDING), **SOON)
     found = shown([status(0), status(1), status(2, State.STALE)], soon)
     assert (found.headline, found.lamp) == ("GPU 2 is not responding", Lamp.GREY)
 
