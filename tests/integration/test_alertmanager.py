@@ -117,7 +117,7 @@ def test_sent_again_it_is_the_same_alert_with_a_later_end(
     notifier = running.notifier()
     notifier.send([notice()], [])
     (first,) = running.alerts()
-    hotter = replace(HOT, value=95.0, message="GPU 3 is too hot: 95 °C (slowdown threshold 89 °C)")
+    hotter = replace(HOT, value=95.0, message="GPU 3 is too hot: 95 °C (slows down at 89 °C)")
     later = time.time() + sending.REFRESH_SECONDS
     monkeypatch.setattr("andon.notifiers.alertmanager.time.time", lambda: later)
     notifier.send([], [hotter])

@@ -36,7 +36,7 @@ def test_a_webhook_hears_title_message_and_kind(listening: Listening) -> None:
     hook.send([over(LOST)], [])
     first, several, ended = (json.loads(body) for body in listening.heard)
     assert first["title"] == "CRITICAL node7: GPU 3 is too hot"
-    assert "GPU 3 is too hot: 91 °C (slowdown threshold 89 °C)\n" in first["message"]
+    assert "GPU 3 is too hot: 91 °C (slows down at 89 °C)\n" in first["message"]
     assert first["type"] == "failure"
     assert several["title"] == "CRITICAL 3 alerts on node7"
     assert several["message"].count("•") == 3
@@ -86,7 +86,7 @@ def test_an_e_mail_arrives_and_reads_well(post: tuple[int, Letters]) -> None:
     assert letter["Subject"] == "CRITICAL node7: GPU 3 is too hot"
     assert "ada@example.org" in letter["To"]
     lines = letter.get_content().strip().splitlines()
-    assert "GPU 3 is too hot: 91 °C (slowdown threshold 89 °C)" in lines
+    assert "GPU 3 is too hot: 91 °C (slows down at 89 °C)" in lines
     assert "Affected: ada: python train.py --token *** --epochs 9 (pid 4242)" in lines
     assert lines[-1] == "https://gpus.example/"
 

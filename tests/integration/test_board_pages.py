@@ -224,7 +224,7 @@ def lit_by_hand(route: Route) -> None:
     said["lamp"] = "red"
     said["devices"][1] |= {
         "lamp": "red", "status": "too hot",
-        "reason": "GPU 1 is too hot: 99 °C (slowdown threshold 97 °C)",
+        "reason": "GPU 1 is too hot: 99 °C (slows down at 97 °C)",
     }  # fmt: skip
     route.fulfill(json=said)
 

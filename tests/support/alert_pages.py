@@ -42,9 +42,10 @@ def lost() -> Alert:
 
 def hot() -> Alert:
     return alert(
-        "thermal", 2, Level.WARNING, "GPU 2 is too hot: 86 °C (slowdown threshold 89 °C)",
+        "thermal", 2, Level.WARNING,
+        "GPU 2 is too hot: 86 °C (alert above 80 °C, slows down at 89 °C)",
         advice="Check the cooling: dust, blocked slots, a warm room, a neighbouring card. Until "
-        "then, a lower power limit keeps it cooler.",
+        "then, lower its power limit: sudo nvidia-smi -i 2 -pl 550",
         value=86.0, threshold=80.0, limit=89.0, unit="celsius", affected=(SERVING,),
         acknowledged=Acknowledgement(AT - 300, "carol", "a fan is ordered"), notified=2,
         evidence={"slowdown_in_seconds": 1260.0},

@@ -196,7 +196,7 @@ class Player:
 
     def _check_alerts(self, row: Row, where: str) -> None:
         shown, flags = {}, {}
-        alerts = [*alerting.current(self.state), *self.resolved]
+        alerts = [*alerting.raised(self.state), *self.resolved]
         for alert in alerts:
             if alert.rule not in self.timeline.ignore:
                 name = f"{self._name(alert)} {alert.state}"

@@ -225,7 +225,7 @@ def test_a_silence_stands_once_and_ends_once() -> None:
 def test_the_current_alerts_have_the_numbers_of_the_last_look() -> None:
     alert = alerting.current(played(*[85] * 4, 87))[0]
     assert (alert.state, alert.value, alert.limit) == (Phase.FIRING, 87, 89)
-    assert alert.message == "GPU 0 is too hot: 87 °C (slowdown threshold 89 °C)"
+    assert alert.message == "GPU 0 is too hot: 87 °C (alert above 80 °C, slows down at 89 °C)"
     assert [party.user for party in alert.affected] == ["alice"]
 
 

@@ -68,10 +68,10 @@ def test_nothing_is_wider_than_the_screen(width: int) -> None:
 
 def test_the_worst_stands_first_and_information_is_one_line() -> None:
     text = render_alerts(replace(alert_pages.busy(), everything=True), 80, color=False)
-    form = r"^(?:  |[●◌○] )(store|\w+@\d(?:–\d, \d, \d)?) +(?:·|for|pend|ended)"
+    form = r"^(?:  |[i◎○] )(store|\w+@\d(?:–\d, \d, \d)?) +(?:·|for|pend|ended)"
     names = re.findall(form, text, re.MULTILINE)
     assert names == [
-        "xid@3", "thermal@2", "throttle_power@1", "store",
+        "xid@3", "store", "thermal@2", "throttle_power@1",
         "memory@0", "high_usage@0–2, 4, 7", "fan@5", "driver_hung@4",
     ]  # fmt: skip
     assert "  related     GPU 2 is thermally throttled (throttle_thermal@2)\n" in text

@@ -179,7 +179,7 @@ def test_what_lights_the_lamp_of_a_device_has_a_word_and_a_headline() -> None:
         if one.subject_kind is Subject.DEVICE and any(map(lights, one.rungs)):
             assert one.label, one.name
             assert one.headline, one.name
-            assert len(one.label) <= 16, one.name
+            assert len(one.label) <= 17, one.name
 
 
 def test_the_queries_are_those_of_the_rungs_or_there_is_a_reason() -> None:

@@ -9,7 +9,7 @@ import pytest
 from andon.core.alerting.lamps import LampBoard, board
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.condition import severity
-from andon.model.alert import Alert, Level, Party, Phase
+from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.model.lamp import Lamp
 
@@ -67,16 +67,18 @@ def test_the_headline_without_alerts(
 
 
 def test_the_headline_says_what_and_for_whom() -> None:
-    found = shown(EIGHT, alert("thermal", level=Level.CRITICAL, who=ALICE))
-    assert found.headline == "GPU 3 is too hot: alice's train.py, 1 h 11 min at 98 %"
+    hot = alert("thermal", level=Level.CRITICAL, who=ALICE)
+    found = shown(EIGHT, replace(hot, since=AT - 1920, value=91.0, unit="celsius"))
+    assert found.headline == "GPU 3 is too hot (91 °C, for 32 min) · alice's train.py"
     assert found.lamp is Lamp.RED
 
 
 def test_the_headline_of_a_device_that_has_cooled_down_is_what_its_tile_says() -> None:
     words = "GPU 3 was too hot (100 °C); now 67 °C, clears in 1 min 44 s"
-    hot = replace(alert("thermal", level=Level.CRITICAL, who=ALICE), message=words)
+    hot = replace(alert("thermal", who=ALICE), message=words, clears_in_seconds=104.0)
     found = shown(EIGHT, hot)
-    assert (found.headline, found.lamp, found.headline_alert) == (words, Lamp.RED, hot.id)
+    assert (found.headline, found.lamp, found.headline_alert) == (words, Lamp.RING, hot.id)
+    assert (found.devices[3].lamp, found.devices[3].status) == (Lamp.RING, "was too hot")
 
 
 def test_amber_says_for_whom() -> None:
@@ -93,24 +95,92 @@ def test_what_does_not_fire_lights_no_lamp(state: Phase) -> None:
     assert found.headline == "All 8 GPUs are fine"
 
 
+SOON: dict[str, Any] = {"fires_in_seconds": 16.0, "value": 91.0, "unit": "celsius"}
+
+
 @pytest.mark.parametrize(
     ("changes", "headline"),
     [
-        ({"fires_in_seconds": 12.0}, "No active alerts yet; GPU 3 is too hot"),
+        (SOON, "GPU 3 is getting too hot: 91 °C (alert in 16 s)"),
+        ({**SOON, "rule": "fan"}, "GPU 3 has a stopped fan: 91 °C (alert in 16 s)"),
+        ({**SOON, "value": None}, "GPU 3 is getting too hot (alert in 16 s)"),
         ({"fires_in_seconds": 300.0}, "All 8 GPUs are fine"),
         ({}, "All 8 GPUs are fine"),
-        ({"fires_in_seconds": 12.0, "silenced_until": AT + 9}, "All 8 GPUs are fine"),
-        ({"fires_in_seconds": 12.0, "level": Level.INFO}, "All 8 GPUs are fine"),
+        ({**SOON, "silenced_until": AT + 9}, "All 8 GPUs are fine"),
+        ({**SOON, "level": Level.INFO}, "All 8 GPUs are fine"),
     ],
 )
-def test_what_fires_within_a_minute_is_not_called_fine(
+def test_what_fires_within_a_minute_is_a_ring_and_one_headline(
     changes: dict[str, Any], headline: str
 ) -> None:
-    """The headline and the tile said the opposite: all is fine, and 99 °C with an alert in 12 s."""
+    """A green lamp stood beside "No active alerts yet; GPU 2 is too hot"."""
     pending = replace(alert("thermal", state=Phase.PENDING), **changes)
-    seen = shown(EIGHT, pending)
-    assert (seen.headline, seen.lamp) == (headline, Lamp.GREEN)
-    assert seen.headline_alert == (pending.id if headline.startswith("No ") else None)
+    seen, ring = shown(EIGHT, pending), headline.startswith("GPU")
+    assert (seen.headline, seen.lamp) == (headline, Lamp.RING if ring else Lamp.GREEN)
+    assert seen.headline_alert == (pending.id if ring else None)
+    assert seen.devices[3].lamp is seen.lamp
+
+
+def test_the_word_of_a_pending_alert_says_that_it_is_on_its_way() -> None:
+    pending = replace(alert("thermal", state=Phase.PENDING), **SOON)
+    assert shown(EIGHT, pending).devices[3].status == "getting too hot"
+
+
+SILENCED: dict[str, Any] = {"silenced_until": AT + 2400}
+SEEN: dict[str, Any] = {"acknowledged": Acknowledgement(AT, "ana")}
+HANDLED = [
+    (SILENCED, "7 of 8 GPUs are fine; GPU 3 is too hot (silenced for 40 min more)"),
+    (SEEN, "7 of 8 GPUs are fine; GPU 3 is too hot (acknowledged by ana)"),
+]
+
+
+@pytest.mark.parametrize(("how", "headline"), HANDLED)
+def test_a_handled_alert_keeps_its_lamp_and_calls_nobody(
+    how: dict[str, Any], headline: str
+) -> None:
+    hot = replace(alert("thermal", level=Level.CRITICAL, who=ALICE), **how)
+    found = shown(EIGHT, hot)
+    assert (found.headline, found.lamp, found.headline_alert) == (headline, Lamp.RING, hot.id)
+    (lamp,) = (one for one in found.devices if one.uuid == hot.subject)
+    assert (lamp.lamp, lamp.status, lamp.handled) == (Lamp.RED, "too hot", True)
+    assert not lamp.is_troubled
+
+
+@pytest.mark.parametrize("how", [SILENCED, SEEN])
+def test_what_nobody_handles_leads(how: dict[str, Any]) -> None:
+    """A silenced alert led, and GPU 0, hung for 8 min, was "1 more needs attention"."""
+    hot = replace(alert("thermal", "GPU-2", Level.CRITICAL, ALICE), **how)
+    fan = alert("fan", "GPU-0")
+    found = shown(EIGHT, hot, fan)
+    assert (found.headline, found.lamp) == ("GPU 0 has a stopped fan", Lamp.AMBER)
+    assert [one.uuid for one in found.devices if one.is_troubled] == ["GPU-0"]
+    assert max(found.devices, key=lambda one: one.urgency).uuid == "GPU-0"
+
+
+def test_of_two_alerts_of_a_device_the_one_that_nobody_handles_lights_it() -> None:
+    hot = replace(alert("thermal", level=Level.CRITICAL), **SILENCED)
+    lamp = shown(EIGHT, hot, alert("fan")).devices[3]
+    assert (lamp.lamp, lamp.status, lamp.handled) == (Lamp.AMBER, "fan stopped", False)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "headline"),
+    [
+        (EIGHT, "All 8 GPUs are fine; store of store (silenced for 40 min more)"),
+        ([], "No GPU found on this node; store of store (silenced for 40 min more)"),
+    ],
+)
+def test_a_silenced_trouble_of_the_node_does_not_lead(
+    statuses: list[DeviceStatus], headline: str
+) -> None:
+    found = shown(statuses, replace(alert("store", "store"), **SILENCED))
+    assert (found.headline, found.lamp) == (headline, Lamp.RING)
+
+
+def test_what_needs_somebody_comes_before_a_ring() -> None:
+    soon = replace(alert("thermal", "GPU-1", state=Phase.PENDING), **SOON)
+    found = shown([status(0), status(1), status(2, State.STALE)], soon)
+    assert (found.headline, found.lamp) == ("GPU 2 is not responding", Lamp.GREY)
 
 
 def test_information_leaves_the_lamp_green() -> None:
@@ -153,15 +223,15 @@ def test_a_healthy_device_says_what_it_does(busy: int | None, word: str) -> None
 @pytest.mark.parametrize(
     ("party", "told"),
     [
-        (Party(7, "bob", "python"), "bob's python, 98 %"),
-        (Party(7, None, "python"), "python, 98 %"),
-        (Party(7), "process 7, 98 %"),
-        (Party(7, "bob", "python", "bash run.sh", AT + 9), "bob's run.sh, 98 %"),
+        (Party(7, "bob", "python"), "bob's python"),
+        (Party(7, None, "python"), "python"),
+        (Party(7), "process 7"),
+        (Party(7, "bob", "python", "bash run.sh", AT + 9), "bob's run.sh"),
     ],
 )
 def test_what_is_not_known_of_a_process_is_left_out(party: Party, told: str) -> None:
     found = shown(EIGHT, alert("thermal", who=(party,)))
-    assert found.headline == f"GPU 3 is too hot: {told}"
+    assert found.headline == f"GPU 3 is too hot · {told}"
 
 
 def test_the_headline_of_a_lost_device_says_what_happened_when_and_who_was_on_it() -> None:

@@ -71,7 +71,7 @@ def test_a_squatter_is_named_beside_the_lease_with_the_time() -> None:
     assert (alert.value, alert.unit) == (22 * GIB, "bytes")
     assert alert.evidence == {"lease": "k3f9", "user": "alice", "since": AT, "pids": "4711"}
     lamp = board(Snapshot("n", AT, devices=(there,)), [alert])
-    assert lamp.headline.startswith("GPU 0 is used outside its lease: bob's train.py")
+    assert lamp.headline.startswith("GPU 0 is used outside its lease · bob's train.py")
 
 
 def test_several_squatters_and_several_leases_are_counted() -> None:

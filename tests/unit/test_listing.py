@@ -6,10 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.alerting import listing
-from andon.core.alerting.listing import Counts, Entry, counts, entries, listed, worst
+from andon.core.alerting.listing import (
+    Counts,
+    Entry,
+    counts,
+    covered,
+    entries,
+    listed,
+    needs_attention,
+    worst,
+)
 from andon.core.conditions.catalogue import BY_NAME, RULES
 from andon.core.conditions.condition import Subject, severity
-from andon.model.alert import Alert, Level, Phase
+from andon.model.alert import Acknowledgement, Alert, Level, Phase
 
 AT = 1_767_614_400.0
 DEVICE_RULES = [rule.name for rule in RULES if rule.subject_kind is Subject.DEVICE]
@@ -97,13 +106,43 @@ def test_a_rule_of_another_version_is_listed_by_its_level() -> None:
     assert (worst([strange]), names(entries([strange]))) == (Level.WARNING, ["thermal@3"])
 
 
-def test_the_summary_is_short() -> None:
-    assert (
-        listing.summary(Counts(2, 1, 3, 1))
-        == "2 critical · 1 warning · 3 informational · 1 pending"
-    )
-    assert listing.summary(Counts(info=2)) == "No active alerts · 2 informational"
-    assert listing.summary(Counts()) == "No active alerts"
+def test_what_calls_nobody_is_counted_apart() -> None:
+    """A silenced alert and one that clears were on the badge, and in "troubled 2"."""
+    hot = alert("thermal", "3", Level.CRITICAL)
+    told = [
+        hot,
+        replace(hot, id="2", silenced_until=9.0),
+        replace(hot, id="3", acknowledged=Acknowledgement(1.0)),
+        replace(hot, id="4", clears_in_seconds=80.0),
+        replace(hot, id="5", state=Phase.PENDING),
+        replace(hot, id="6", state=Phase.RESOLVED, resolved=1.0),
+        alert("memory", "3", Level.INFO),
+        replace(alert("xid", "3", Level.CRITICAL), clears_in_seconds=80_000.0),
+    ]
+    found = counts(entries(told))
+    assert found == Counts(critical=2, info=1, pending=1, clearing=1, handled=2)
+    assert listing.level_words(found) == ["2 critical"]
+    assert listing.other_words(found) == ["1 pending", "1 clearing", "2 handled", "1 informational"]
+    assert [needs_attention(one) for one in told] == [True, *6 * [False], True]
+    assert listing.firing_by_level(entries(told)) == {"critical": 5, "warning": 0, "info": 1}
+
+
+def test_what_a_handled_alert_explains_is_handled_too() -> None:
+    """Carol acknowledged the heat, and its throttling called everybody in her place."""
+    hot = replace(alert("thermal", "2"), acknowledged=Acknowledgement(1.0, "carol"))
+    slow = replace(alert("throttle_thermal", "2"), inhibited_by=hot.id)
+    assert [one.acknowledged for one in covered([hot, slow])] == 2 * [hot.acknowledged]
+    assert covered([slow]) == [slow]
+    loud = replace(hot, acknowledged=None)
+    assert covered([loud, replace(slow, silenced_until=9.0)])[1].silenced_until == 9.0
+
+
+def test_handled_alerts_come_last() -> None:
+    """A silenced alert led every list, and the GPU that had hung was one of "1 more"."""
+    hot = replace(alert("thermal", "2", Level.CRITICAL), silenced_until=9.0)
+    seen = replace(alert("fan", "1"), acknowledged=Acknowledgement(1.0, "ana"))
+    hung = alert("driver_hung", "0")
+    assert [one.alert for one in entries([hot, seen, hung])] == [hung, hot, seen]
 
 
 ALERTS = st.lists(

@@ -14,7 +14,7 @@ from andon.cli.show.stream import Stream
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core import alerting
 from andon.core.alerting.lamps import LampBoard, board
-from andon.core.alerting.listing import entries, shown_level, worst
+from andon.core.alerting.listing import entries, is_clearing, shown_level, worst
 from andon.core.alerting.standing import standing
 from andon.core.conditions.catalogue import BY_NAME, PRESENT
 from andon.core.conditions.condition import severity
@@ -31,7 +31,8 @@ from tests.support.snapshots import AT, farm, h200
 from tests.timelines.grammar import timelines
 from tests.timelines.playing import Player, looks_at_most
 
-SHAPES = {"✕": Lamp.RED, "▲": Lamp.AMBER, "●": Lamp.GREEN, "◌": Lamp.GREY, "○": Lamp.GREY}
+SHAPES = {"✕": Lamp.RED, "▲": Lamp.AMBER, "●": Lamp.GREEN, "◌": Lamp.GREY, "○": Lamp.GREY,
+          "◎": Lamp.RING}  # fmt: skip
 SHORT = [one for one in timelines() if looks_at_most(one) <= 40][::3]  # of every kind
 UNHEALTHY = {"lost", "stale", "ecc", "broken"}
 """Verdicts that mean that the device itself is not well."""
@@ -73,7 +74,11 @@ def why_lamps(past: Seen, lit: LampBoard, book: Rulebook) -> dict[str, Lamp]:
     found = answer(past, None, book, lit)
     text = render_why(found, 200, color=False)
     drawn = [SHAPES[line[0]] for line in text.splitlines() if line[:2].strip() in SHAPES]
-    said = {one["uuid"]: Lamp(one["lamp"]) for one in answer_to_json(found)["devices"]}
+    explained = answer_to_json(found)["devices"]
+    for one in explained:  # `why` says OK only under a green lamp
+        is_well = one["reasons"][0]["code"] == "healthy"
+        assert not is_well or one["lamp"] == "green" or one["status"] == "asleep", one
+    said = {one["uuid"]: Lamp(one["lamp"]) for one in explained}
     assert sorted(drawn) == sorted(said.values())
     if found.chosen is not None:
         assert drawn[0] is said[found.chosen]
@@ -85,7 +90,7 @@ def why_lamps(past: Seen, lit: LampBoard, book: Rulebook) -> dict[str, Lamp]:
 def assert_listed(status: DeviceStatus, mine: Sequence[Alert], lit: LampBoard) -> None:
     """The lamp is that of the worst alert, of the state, or of what a reading shows."""
     lamp = next(one for one in lit.devices if one.uuid == status.device.uuid)
-    level = worst(mine)
+    level = worst(alert for alert in mine if not is_clearing(alert))
     loud = level is not None and level is not Level.INFO
     if loud:
         assert lamp.lamp.rank >= (Lamp.RED if level is Level.CRITICAL else Lamp.AMBER).rank
@@ -215,6 +220,7 @@ def test_the_shapes_and_colours_are_those_of_the_board() -> None:
     assert styles == {
         Lamp.RED: ("✕", "bold red"),
         Lamp.AMBER: ("▲", "yellow"),
+        Lamp.RING: ("◎", "yellow"),
         Lamp.GREEN: ("●", "green"),
         Lamp.GREY: ("◌", "dim"),
     }

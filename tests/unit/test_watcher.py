@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from andon.core.alerting import OwnTrouble
-from andon.core.alerting.listing import Counts, counts, entries
+from andon.core.alerting.listing import entries, firing_by_level
 from andon.core.alerting.past import Query
 from andon.core.notifying.outbox import Delivery, SavedAlerts
 from andon.core.notifying.routes import QuietHours, Route
@@ -55,12 +55,12 @@ def test_after_a_restart_nothing_is_told_twice(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_counts_of_a_scrape_are_those_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     playing = Playing(monkeypatch, phone := Heard())
-    assert playing.watcher.counts() == Counts()
+    assert playing.watcher.firing() == {"critical": 0, "warning": 0, "info": 0}
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
-    found = playing.watcher.counts()
-    assert found == counts(entries(playing.watcher.alerts()))
-    assert found.critical == 1
+    found = playing.watcher.firing()
+    assert found == firing_by_level(entries(playing.watcher.alerts()))
+    assert found["critical"] == 1
     playing.watcher.close()
 
 

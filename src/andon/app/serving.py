@@ -211,12 +211,9 @@ def _counts(
     """From memory: a scrape reads neither the store nor the lease book."""
     from andon.exporter.spreads import ServerCounts
 
-    found = watcher.counts()
-    firing = {"critical": found.critical, "warning": found.warning, "info": found.info}
     book = None if leases is None else leases.page()
-    return ServerCounts(
-        history.vitals().size_bytes, firing, None if book is None else len(book.claims)
-    )
+    held = None if book is None else len(book.claims)
+    return ServerCounts(history.vitals().size_bytes, watcher.firing(), held)
 
 
 def _exposition(feed: SnapshotFeed, counts: "Callable[[], ServerCounts]") -> Callable[[], str]:

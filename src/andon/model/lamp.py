@@ -7,6 +7,7 @@ class Lamp(StrEnum):
     """The colour of a lamp, as seen from across the room."""
 
     GREEN = "green"  # fine
+    RING = "ring"  # no one has to act now: an alert may begin, is about to end, or is handled
     AMBER = "amber"  # needs attention
     RED = "red"  # needs help now
     GREY = "grey"  # unknown
@@ -14,4 +15,4 @@ class Lamp(StrEnum):
     @property
     def rank(self) -> int:
         """Greater is more urgent."""
-        return ("green", "grey", "amber", "red").index(self.value)
+        return ("green", "ring", "grey", "amber", "red").index(self.value)

@@ -20,7 +20,7 @@ HOT = Alert(
     threshold=80.0,
     limit=89.0,
     unit="celsius",
-    message="GPU 3 is too hot: 91 °C (slowdown threshold 89 °C)",
+    message="GPU 3 is too hot: 91 °C (slows down at 89 °C)",
     advice="Check the cooling: dust, blocked slots, a warm room.",
     affected=(Party(4242, "ada", "python", "python train.py --token hunter2hunter2 --epochs 9"),),
 )

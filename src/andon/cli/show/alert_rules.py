@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from andon.cli.show.alert import measured
-from andon.cli.show.alerts import ENDED, LAMPS, UNBROKEN, hung
+from andon.cli.show.alerts import ENDED, UNBROKEN, hung, level_lamp
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
-from andon.model.alert import Level
 from andon.model.naming import title
 from andon.model.wire import Json
 from andon.units import human_seconds
@@ -38,7 +37,7 @@ _EXPLAINED: list[TableColumn[Json]] = [
 
 def _rules(rules: Sequence[Json], width: int) -> list[Text]:
     columns: list[TableColumn[Json]] = [
-        TableColumn("", lambda rule: say(*LAMPS[Level(rule["level"])])),
+        TableColumn("", lambda rule: say(*level_lamp(rule["level"]))),
         TableColumn("RULE", lambda rule: say(rule["name"], "bold"), gap=1),
         TableColumn("MAX LEVEL", lambda rule: say(rule["level"]), rank=3),
         TableColumn("THRESHOLD", _threshold, rank=1, right=True),
@@ -65,7 +64,7 @@ def _rules(rules: Sequence[Json], width: int) -> list[Text]:
 
 def render_rule(rule: Json, width: int, color: bool) -> str:
     """One condition in full: what it means, its levels and thresholds, its reasons and queries."""
-    lamp = ENDED if rule["level"] is None else LAMPS[Level(rule["level"])]
+    lamp = ENDED if rule["level"] is None else level_lamp(rule["level"])
     lines = hung(say(*lamp) + say(" "), rule["title"], "bold", width)
     rows = [("name", rule["name"]), ("why", rule["why"]), ("what to do", rule["advice"])]
     if not rule["active"]:

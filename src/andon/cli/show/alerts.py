@@ -8,19 +8,21 @@ from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, say
 from andon.core.alerting import listing
-from andon.core.alerting.listing import Entry, shown_level
+from andon.core.alerting.listing import Entry, is_handled, lamp_of
 from andon.core.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Party, Phase, Silence
 from andon.model.device import Snapshot
+from andon.model.lamp import Lamp
 from andon.model.naming import label_in, range_of
 from andon.units import human_seconds
 
 LAMPS = {
-    Level.CRITICAL: ("✕", "bold red"),
-    Level.WARNING: ("▲", "yellow"),
-    Level.INFO: ("●", "green"),
+    Lamp.RED: ("✕", "bold red"),
+    Lamp.AMBER: ("▲", "yellow"),
+    Lamp.RING: ("◎", "yellow"),
+    Lamp.GREEN: ("i", "dim"),
 }
-PENDING, ENDED = ("◌", "dim"), ("○", "dim")
+ENDED = ("○", "dim")
 MOST_PARTIES = 3
 GATHERED_FROM = 3
 SHORT_COMMAND, LONG_COMMAND = 60, 400
@@ -89,11 +91,10 @@ def summary(page: AlertOverview) -> list[Text]:
     """How many of each level, or that there are none."""
     counts = listing.counts(page.entries)
     words = listing.level_words(counts)
-    styles = [LAMPS[Level.CRITICAL if "critical" in word else Level.WARNING][1] for word in words]
+    styles = [LAMPS[Lamp.RED if "critical" in word else Lamp.AMBER][1] for word in words]
     parts = [say(word, style) for word, style in zip(words, styles, strict=True)]
     parts = parts or [say(FINE, "green")]
-    rest = ((counts.info, "informational"), (counts.pending, "pending"))
-    return parts + [say(f"{count} {word}", "dim") for count, word in rest if count]
+    return parts + [say(word, "dim") for word in listing.other_words(counts)]
 
 
 def names_of(alerts: Sequence[Alert]) -> Mapping[str, str]:
@@ -122,9 +123,12 @@ def short_name(alert: Alert) -> str:
 
 def lamp(alert: Alert) -> Text:
     """The level at a glance, by shape and by colour."""
-    if alert.state is Phase.RESOLVED:
-        return say(*ENDED)
-    return say(*(PENDING if alert.state is Phase.PENDING else LAMPS[shown_level(alert)]))
+    return say(*(ENDED if alert.state is Phase.RESOLVED else LAMPS[lamp_of(alert)]))
+
+
+def level_lamp(level: str) -> tuple[str, str]:
+    """The mark of a level, for a rule."""
+    return LAMPS[listing.LEVEL_LAMPS[Level(level)]]
 
 
 # One alert.
@@ -133,7 +137,8 @@ def lamp(alert: Alert) -> Text:
 def _in_full(entry: Entry, names: Mapping[str, str], now: float, width: int) -> list[Text]:
     """The message, its state, related alerts, who is affected, and what to do."""
     alert = entry.alert
-    lines = hung(say(*LAMPS[entry.level]) + say(" "), alert.message, "bold", width)
+    style = "dim" if is_handled(alert) else "bold"
+    lines = hung(say(*LAMPS[entry.lamp]) + say(" "), alert.message, style, width)
     state = " · ".join(_whole([names[alert.id], *about(alert, now)]))
     lines += hung(say("  "), state, "dim", width)
     for other in entry.related:

@@ -21,6 +21,7 @@ _LOADS: dict[Band | None, str] = {
 LAMPS = {
     Lamp.RED: ("✕", "bold red"),
     Lamp.AMBER: ("▲", "yellow"),
+    Lamp.RING: ("◎", "yellow"),
     Lamp.GREEN: ("●", "green"),
     Lamp.GREY: ("◌", "dim"),
 }

@@ -120,7 +120,7 @@ def answer(
     if not latest.devices:
         return WhyAnswer(latest, seconds, {}, None, False, explain_absence(snapshots))
     lit = lit or board_now(latest, rulebook or Rulebook())
-    found = explain_node(snapshots, rulebook, departures)
+    found = explain_node(snapshots, rulebook, departures, lit.devices)
     reasons = {one: found[one] for one in worst_first(found, lit.devices)}
     chosen = uuid or next(iter(reasons))
     return WhyAnswer(latest, seconds, reasons, chosen, uuid is not None, rulebook=rulebook, lit=lit)

@@ -59,6 +59,16 @@ def is_calm(episode: Episode) -> bool:
     )
 
 
+def level_now(episode: Episode, rule: Condition) -> Level | None:
+    """The highest level among the active rungs that are not calm; None if all of them are.
+
+    A lower rung that holds and has not held long enough yet counts where no active one is left.
+    """
+    active = [place for place, _ in enumerate(rule.rungs) if episode.up >> place & 1]
+    held = sum(1 << place for place in active if episode.calm[place] is None)
+    return _level(rule, held or _holding(episode.rungs))
+
+
 def is_settled(episode: Episode, finding: Judgement | None, now: float) -> bool:
     """Whether a sample soon after the last one changes nothing, as most do."""
     if now >= episode.due or episode.dark is not None:

@@ -2,13 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from andon.core.alerting.listing import is_listed, is_soon, lamp_of, order
+from andon.core.alerting.listing import (
+    covered,
+    handled_words,
+    is_handled,
+    is_listed,
+    is_soon,
+    lamp_of,
+    needs_attention,
+    order,
+)
 from andon.core.conditions.catalogue import BY_NAME, PRESENT
 from andon.core.conditions.condition import AlertFacts, Condition, severity
 from andon.core.conditions.judgement import CALM, Judgement
 from andon.core.conditions.judging import OnFault
-from andon.core.conditions.wording import RECOVERED
 from andon.core.evidence.blame import Blame, blamed, listed_users, owned
 from andon.model.alert import Alert, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
@@ -30,12 +39,21 @@ class DeviceLamp:
     alerts: tuple[str, ...] = ()  # ids of pending or firing alerts, worst first
     severity: int = 0  # 0 to 100, of what lights the lamp; 0 if nothing does
     rule: str | None = None  # the condition that lights the lamp
+    handled: bool = False  # everything that lights it is acknowledged or silenced
+    advice: str = ""  # what to do about what lights it
 
     @property
     def urgency(self) -> tuple[int, int]:
-        """Greater is worse; a sleeping device is as calm as a healthy one."""
-        calm = self.status == State.ASLEEP.words
-        return NOT_URGENT if calm else (self.lamp.rank, self.severity)
+        """Greater is worse; a sleeping device is as calm as a healthy one, and what is handled
+        comes after everything that is not."""
+        if self.status == State.ASLEEP.words:
+            return NOT_URGENT
+        return (0, self.severity) if self.handled else (self.lamp.rank, self.severity)
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether somebody should act."""
+        return self.lamp in (Lamp.RED, Lamp.AMBER) and not self.handled
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +79,7 @@ _STATES = {State.LOST: Lamp.RED, State.STALE: Lamp.GREY, State.ASLEEP: Lamp.GREY
 def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
     """The lamps of a snapshot, given the alerts that are pending or firing now."""
     mine: dict[str, list[Alert]] = {}
-    for alert in sorted(alerts, key=order):
+    for alert in sorted(covered(alerts), key=order):
         if alert.state is not Phase.RESOLVED:
             mine.setdefault(alert.subject, []).append(alert)
     numbers = device_labels(snapshot.devices)
@@ -69,15 +87,20 @@ def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
         s.device.uuid: _lit(s, mine.get(s.device.uuid, []), numbers[s.device.uuid])
         for s in snapshot.devices
     }
-    others = [a for subject, on in mine.items() if subject not in lit for a in on if lights(a)]
+    others = [a for subject, on in mine.items() if subject not in lit for a in on if _fires(a)]
     devices = tuple(lit.values())
+    said = _headline(snapshot, devices, mine, others, numbers)
     lamp = _overall(devices, others)
-    headline, about = _headline(snapshot, devices, mine, others, numbers)
-    return LampBoard(snapshot.at, headline, lamp, devices, snapshot.simulated, about)
+    return LampBoard(snapshot.at, said.text, lamp, devices, snapshot.simulated, said.alert)
 
 
 def lights(alert: Alert) -> bool:
-    """Whether an alert lights a lamp: it fires, and is more than information."""
+    """Whether an alert lights a lamp: it fires, or will within a minute if it lasts, and is more
+    than information."""
+    return is_soon(alert) or _fires(alert)
+
+
+def _fires(alert: Alert) -> bool:
     return alert.state is Phase.FIRING and lamp_of(alert) is not Lamp.GREEN
 
 
@@ -89,7 +112,10 @@ class _Light:
     rule: Condition
     severity: int
     reason: str
+    word: str
+    advice: str
     affected: tuple[Party, ...] = ()
+    handled: bool = False
 
 
 def _lit(status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
@@ -103,20 +129,33 @@ def _lit(status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
         return DeviceLamp(device.uuid, device.index, lamp, word, reason, None, ids)
     users = _affected_users(status, found.affected)
     return DeviceLamp(
-        device.uuid, device.index, found.lamp, found.rule.label, found.reason, users, ids,
-        found.severity, found.rule.name,
+        device.uuid, device.index, found.lamp, found.word, found.reason, users, ids,
+        found.severity, found.rule.name, found.handled, found.advice,
     )  # fmt: skip
 
 
 def _worst(status: DeviceStatus, alerts: list[Alert], number: str) -> _Light | None:
-    found = [
-        _Light(lamp_of(a), BY_NAME[a.rule], a.severity, a.message, a.affected)
-        for a in alerts
-        if lights(a)
-    ]
+    """What lights it: the worst that nobody handles; if all are handled, the worst of them."""
+    found = [_of_alert(alert) for alert in alerts if lights(alert)]
     lit = {one.rule.name for one in found}
     found += [one for one in _present(status, number) if one.rule.name not in lit]
-    return max(found, key=lambda one: (one.lamp.rank, one.severity), default=None)
+    return max(found, key=_urgency, default=None)
+
+
+def _urgency(one: _Light) -> tuple[bool, int, int]:
+    calls = one.lamp is not Lamp.RING and not one.handled
+    return calls, one.lamp.rank, one.severity
+
+
+def _of_alert(alert: Alert) -> _Light:
+    rule, lamp = BY_NAME[alert.rule], lamp_of(alert)
+    word = rule.label
+    if lamp is Lamp.RING:
+        word = (rule.rising or word) if alert.state is Phase.PENDING else f"was {word}"
+    return _Light(
+        lamp, rule, alert.severity, alert.message, word, alert.advice, alert.affected,
+        is_handled(alert),
+    )  # fmt: skip
 
 
 def _present(status: DeviceStatus, number: str) -> Iterable[_Light]:
@@ -132,7 +171,7 @@ def _light(rule: Condition, finding: Judgement, it: str) -> _Light:
     rung = next(rung for rung, state in pairs if state is not CALM)
     said = rule.title if rule.sentence is None else rule.sentence(AlertFacts(it, finding))
     lamp = Lamp.AMBER if rung.lamp is None else rung.lamp
-    return _Light(lamp, rule, severity(rung.level, rule), said)
+    return _Light(lamp, rule, severity(rung.level, rule), said, rule.label, rule.advice)
 
 
 def _working(status: DeviceStatus) -> str:
@@ -141,13 +180,21 @@ def _working(status: DeviceStatus) -> str:
 
 
 def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
-    """The worst lamp; sleeping cards do not count unless all of them sleep."""
-    awake = [one.lamp for one in devices if one.status != State.ASLEEP.words]
-    counted = awake + [lamp_of(alert) for alert in others]
+    """The worst lamp; what is handled calls nobody, and sleeping cards count only if all sleep."""
+    awake = [d for d in devices if d.status != State.ASLEEP.words]
+    counted = [Lamp.RING if d.handled else d.lamp for d in awake]
+    counted += [Lamp.RING if is_handled(alert) else lamp_of(alert) for alert in others]
     return max(counted, key=lambda lamp: lamp.rank, default=Lamp.GREY)
 
 
 # The headline.
+
+
+class _Said(NamedTuple):
+    """The headline, and the id of the alert that it is about."""
+
+    text: str
+    alert: str | None = None
 
 
 def _headline(
@@ -156,25 +203,36 @@ def _headline(
     mine: Mapping[str, list[Alert]],
     others: list[Alert],
     numbers: Mapping[str, str],
-) -> tuple[str, str | None]:
-    """The headline, and the id of the alert that it is about."""
+) -> _Said:
+    """One thing: what needs somebody, what may, what somebody handles, or that all is fine."""
     unread = _unread(snapshot, others)
-    troubled = [d for d in devices if d.lamp in (Lamp.RED, Lamp.AMBER) and d.uuid not in unread]
+    troubled = [d for d in devices if d.is_troubled and d.uuid not in unread]
     if troubled:
         first = max(troubled, key=lambda one: one.urgency)
-        alerts = mine.get(first.uuid, [])
-        worst = next((a for a in alerts if a.rule == first.rule and lights(a)), None)
+        worst = _lit_by(first, mine)
         text = _of_device(snapshot, first, worst, numbers[first.uuid])
         more = len(troubled) - 1
         said = text if not more else f"{text}; {more} more {_need(more)} attention"
-        return said, None if worst is None else worst.id
-    if others:
-        return others[0].message, others[0].id
-    soon = [a for d in devices if d.lamp is Lamp.GREEN for a in mine.get(d.uuid, []) if is_soon(a)]
-    if soon:
-        first_soon = min(soon, key=order)
-        return _soon_headline(first_soon, numbers), first_soon.id
-    return _calm_headline(devices, numbers), None
+        return _Said(said, None if worst is None else worst.id)
+    calling = [alert for alert in others if needs_attention(alert)]
+    if calling:
+        return _Said(calling[0].message, calling[0].id)
+    if (silent := _silent_headline(devices, numbers)) is not None:
+        return _Said(silent)
+    rings = [d for d in devices if d.lamp is Lamp.RING and not d.handled]
+    on_rings = [alert for d in rings if (alert := _lit_by(d, mine)) is not None]
+    clearing = [alert for alert in others if not is_handled(alert)]
+    if on_rings or clearing:
+        return _of_ring(min([*on_rings, *clearing], key=order), numbers)
+    handled = [alert for d in devices if d.handled and (alert := _lit_by(d, mine)) is not None]
+    if handled or others:
+        return _of_handled(snapshot, devices, [*handled, *others], numbers)
+    return _Said(_calm_headline(devices))
+
+
+def _lit_by(lamp: DeviceLamp, mine: Mapping[str, list[Alert]]) -> Alert | None:
+    alerts = mine.get(lamp.uuid, [])
+    return next((a for a in alerts if a.rule == lamp.rule and lights(a)), None)
 
 
 def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
@@ -184,21 +242,51 @@ def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
     return frozenset(d.uuid for d in lost if f"reader:{d.vendor}" in drivers)
 
 
-def _soon_headline(alert: Alert, numbers: Mapping[str, str]) -> str:
-    """Nothing fires, and yet not all is fine: a tile says that an alert is near."""
-    what = BY_NAME[alert.rule].headline or "needs attention"
-    return f"No active alerts yet; {title(numbers[alert.subject])} {what}"
+def _of_ring(alert: Alert, numbers: Mapping[str, str]) -> _Said:
+    """`GPU 2 is getting too hot: 91 °C (alert in 16 s)`, or that it was and clears soon."""
+    if alert.state is not Phase.PENDING:
+        return _Said(alert.message, alert.id)
+    rule = BY_NAME[alert.rule]
+    what = f"is {rule.rising}" if rule.rising else rule.headline or "needs attention"
+    value = _value(alert)
+    left = human_seconds(alert.fires_in_seconds or 0)
+    text = f"{title(numbers[alert.subject])} {what}{f': {value}' if value else ''}"
+    return _Said(f"{text} (alert in {left})", alert.id)
 
 
-def _calm_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) -> str:
+def _of_handled(
+    snapshot: Snapshot,
+    devices: tuple[DeviceLamp, ...],
+    alerts: list[Alert],
+    numbers: Mapping[str, str],
+) -> _Said:
+    """`7 of 8 GPUs are fine; GPU 2 is too hot (silenced for 40 min more)`."""
+    fine, first = sum(not d.handled for d in devices), alerts[0]
+    start = f"{fine} of {len(devices)} GPUs {'is' if fine == 1 else 'are'} fine; " if fine else ""
+    if fine == len(devices):
+        start = f"{_calm_headline(devices)}; "
+    rule = BY_NAME[first.rule]
+    known = first.subject in numbers and rule.headline
+    what = f"{title(numbers[first.subject])} {rule.headline}" if known else first.message
+    more = len(alerts) - 1
+    tail = f"; {more} more {'is' if more == 1 else 'are'} handled" if more else ""
+    text = f"{what} ({handled_words(first, snapshot.at)}){tail}"
+    return _Said(start + text, first.id)
+
+
+def _silent_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) -> str | None:
+    silent = [d for d in devices if d.status == State.STALE.words and d.lamp is Lamp.GREY]
+    if not silent:
+        return None
+    named = ", ".join(numbers[d.uuid] for d in silent)
+    return f"{title(named)} {'is' if len(silent) == 1 else 'are'} not responding"
+
+
+def _calm_headline(devices: tuple[DeviceLamp, ...]) -> str:
     count = len(devices)
     if not devices:
         return "No GPU found on this node"
-    silent = [d for d in devices if d.status == State.STALE.words]
     asleep = [d for d in devices if d.status == State.ASLEEP.words]
-    if silent:
-        named = ", ".join(numbers[d.uuid] for d in silent)
-        return f"{title(named)} {'is' if len(silent) == 1 else 'are'} not responding"
     if len(asleep) == count:
         return f"{_all(count)} asleep"
     fine = f"{_all(count)} fine"
@@ -219,10 +307,18 @@ def _of_device(snapshot: Snapshot, lamp: DeviceLamp, worst: Alert | None, number
     if not status.answered:
         since = status.since if worst is None else worst.since
         return f"{text}{_what_happened(status, snapshot.at - since)}{_on_it(lamp, status)}"
-    if worst is not None and RECOVERED in worst.message:
-        return worst.message
-    whom = "" if worst is None else _whose(snapshot, status, worst.affected)
-    return f"{text}: {whom}" if whom else text
+    if worst is None:
+        return text
+    lasted = snapshot.at - worst.since
+    facts = [_value(worst), f"for {human_seconds(lasted)}" if lasted >= 1 else ""]
+    known = ", ".join(filter(None, facts))
+    whom = _whose(status, worst.affected)
+    return f"{text}{f' ({known})' if known else ''}{f' · {whom}' if whom else ''}"
+
+
+def _value(alert: Alert) -> str:
+    """The reading that it is about, where that says how bad it is."""
+    return f"{alert.value:.0f} °C" if alert.unit == "celsius" and alert.value is not None else ""
 
 
 def _what_happened(status: DeviceStatus, lasted: float) -> str:
@@ -240,20 +336,12 @@ def _on_it(lamp: DeviceLamp, status: DeviceStatus) -> str:
     return f". On it: {users}" if users else ""
 
 
-def _whose(snapshot: Snapshot, status: DeviceStatus, who: tuple[Party, ...]) -> str:
-    """`alice's train.py, 71 min at 98 %`; empty if no process is known."""
+def _whose(status: DeviceStatus, who: tuple[Party, ...]) -> str:
+    """`alice's train.py`, `7 processes of dora and bob`; empty if no process is known."""
     if not who:
         return ""
     found = _blamed(status, who)
-    busy = status.sample.utilization_percent if status.answered and status.sample else None
-    if found is not None and found.one is None:
-        return found.words if busy is None else f"{found.words}, {busy} %"
-    first = who[0]
-    text, lasted = owned(first), None if first.started is None else snapshot.at - first.started
-    if lasted is not None and lasted >= 0:
-        text = f"{text}, {human_seconds(lasted)}"
-        return text if busy is None else f"{text} at {busy} %"
-    return text if busy is None else f"{text}, {busy} %"
+    return found.words if found is not None and found.one is None else owned(who[0])
 
 
 def _blamed(status: DeviceStatus, who: tuple[Party, ...]) -> Blame | None:

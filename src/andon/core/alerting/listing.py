@@ -8,14 +8,15 @@ from andon.core.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Phase
 from andon.model.lamp import Lamp
 from andon.model.naming import label_in
+from andon.units import human_seconds
 
-_LAMPS = {Level.INFO: Lamp.GREEN, Level.WARNING: Lamp.AMBER, Level.CRITICAL: Lamp.RED}
-_LEVELS = {lamp: level for level, lamp in _LAMPS.items()}
+LEVEL_LAMPS = {Level.INFO: Lamp.GREEN, Level.WARNING: Lamp.AMBER, Level.CRITICAL: Lamp.RED}
+_LEVELS = {lamp: level for level, lamp in LEVEL_LAMPS.items()}
 _PHASES = (Phase.FIRING, Phase.PENDING, Phase.RESOLVED)
 SOON_SECONDS = 60.0  # what is further away often passes
 _NO_DEVICE = (1 << 30,)  # the node, leases and andon itself come after the devices
 
-Order = tuple[int, float, tuple[int, ...], str, str]
+Order = tuple[int, int, float, tuple[int, ...], str, str]
 
 
 class Entry(NamedTuple):
@@ -30,6 +31,11 @@ class Entry(NamedTuple):
         return max(map(shown_level, self._alike), key=lambda level: level.rank)
 
     @property
+    def lamp(self) -> Lamp:
+        """The worst lamp of any of them in the same phase."""
+        return max(map(lamp_of, self._alike), key=lambda lamp: lamp.rank)
+
+    @property
     def severity(self) -> int:
         return max(alert.severity for alert in self._alike)
 
@@ -39,12 +45,14 @@ class Entry(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many entries there are; the first three fire."""
+    """How many entries there are: the first two need attention, each is counted once."""
 
     critical: int = 0
     warning: int = 0
     info: int = 0
     pending: int = 0  # those of more than information
+    clearing: int = 0  # they fire, and no longer hold
+    handled: int = 0  # acknowledged or silenced
 
     @property
     def active(self) -> int:
@@ -53,15 +61,52 @@ class Counts(NamedTuple):
 
 
 def lamp_of(alert: Alert) -> Lamp:
-    """The lamp that an alert lights: that of its level, unless the rung has one of its own."""
-    rule = BY_NAME.get(alert.rule)
-    own = (one.lamp for one in (rule.rungs if rule else ()) if one.level is alert.level)
-    return next((lamp for lamp in own if lamp is not None), _LAMPS[alert.level])
+    """The lamp that an alert lights: that of its level, and a ring before and after it holds."""
+    colour = _colour(alert)
+    ring = alert.state is Phase.PENDING or is_clearing(alert)
+    return Lamp.RING if ring and colour is not Lamp.GREEN else colour
 
 
 def shown_level(alert: Alert) -> Level:
-    """The level that people see: that of its lamp."""
-    return _LEVELS[lamp_of(alert)]
+    """The level that people see: that of its lamp's colour."""
+    return _LEVELS[_colour(alert)]
+
+
+def _colour(alert: Alert) -> Lamp:
+    """That of its level, unless the rung has one of its own."""
+    rule = BY_NAME.get(alert.rule)
+    own = (one.lamp for one in (rule.rungs if rule else ()) if one.level is alert.level)
+    return next((lamp for lamp in own if lamp is not None), LEVEL_LAMPS[alert.level])
+
+
+def is_clearing(alert: Alert) -> bool:
+    """Whether it fires and no longer holds, so that it ends if it stays so; never of an event."""
+    rule = BY_NAME.get(alert.rule)
+    waits = alert.state is Phase.FIRING and alert.clears_in_seconds is not None
+    return waits and rule is not None and not rule.momentary
+
+
+def is_handled(alert: Alert) -> bool:
+    """Whether somebody has acknowledged or silenced it: it comes last, and calls nobody."""
+    return alert.acknowledged is not None or alert.silenced_until is not None
+
+
+def handled_words(alert: Alert, at: float) -> str:
+    """`acknowledged by ana`, `silenced for 40 min more`."""
+    if alert.silenced_until is not None:
+        return f"silenced for {human_seconds(max(0.0, alert.silenced_until - at))} more"
+    by = "" if alert.acknowledged is None else alert.acknowledged.by
+    return f"acknowledged by {by}" if by else "acknowledged"
+
+
+def needs_attention(alert: Alert) -> bool:
+    """Whether somebody should act: what badges, filters and headlines count."""
+    return (
+        alert.state is Phase.FIRING
+        and is_listed(alert)
+        and lamp_of(alert) in (Lamp.AMBER, Lamp.RED)
+        and not is_handled(alert)
+    )
 
 
 def is_listed(alert: Alert) -> bool:
@@ -74,7 +119,7 @@ def is_soon(alert: Alert) -> bool:
     """Whether it fires within a minute if it lasts, and people should know already."""
     left = alert.fires_in_seconds
     waits = alert.state is Phase.PENDING and alert.level is not Level.INFO and is_listed(alert)
-    return waits and left is not None and left <= SOON_SECONDS and alert.silenced_until is None
+    return waits and left is not None and left <= SOON_SECONDS and not is_handled(alert)
 
 
 def listed(alerts: Iterable[Alert], everything: bool = False) -> list[Alert]:
@@ -83,13 +128,13 @@ def listed(alerts: Iterable[Alert], everything: bool = False) -> list[Alert]:
 
 
 def order(alert: Alert) -> Order:
-    """Firing before pending before resolved; the worst first, then by device and rule.
-
-    Of resolved ones the latest comes first.
+    """Firing before pending before resolved; handled ones last; then the worst first, by device
+    and rule. Of resolved ones the latest comes first.
     """
     past = alert.resolved if alert.state is Phase.RESOLVED else None
     urgency = float(-alert.severity) if past is None else -past
-    return _PHASES.index(alert.state), urgency, _number(alert), alert.rule, alert.id
+    later = past is None and (2 * is_handled(alert) or is_clearing(alert))
+    return _PHASES.index(alert.state), later, urgency, _number(alert), alert.rule, alert.id
 
 
 def entries(alerts: Iterable[Alert], everything: bool = False) -> list[Entry]:
@@ -109,15 +154,49 @@ def entries(alerts: Iterable[Alert], everything: bool = False) -> list[Entry]:
     return sorted(found, key=_entry_order)
 
 
+def covered(alerts: Iterable[Alert]) -> list[Alert]:
+    """The alerts, those that another one explains handled as that one is: it is one problem."""
+    found = list(alerts)
+    by_id = {alert.id: alert for alert in found}
+    fronts = [(alert, _front(alert, by_id)) for alert in found]
+    return [
+        replace(alert, acknowledged=front.acknowledged, silenced_until=front.silenced_until)
+        if front is not alert and is_handled(front)
+        else alert
+        for alert, front in fronts
+    ]
+
+
 def counts(found: Iterable[Entry]) -> Counts:
     """One count for every surface: what is related is not counted apart."""
     tally = dict.fromkeys(Counts._fields, 0)
     for entry in found:
+        name = _counted_as(entry)
+        if name is not None:
+            tally[name] += 1
+    return Counts(**tally)
+
+
+def _counted_as(entry: Entry) -> str | None:
+    alert = entry.alert
+    if alert.state is Phase.RESOLVED:
+        return None
+    if entry.level is Level.INFO:
+        return "info" if alert.state is Phase.FIRING else None
+    if is_handled(alert):
+        return "handled"
+    if alert.state is Phase.PENDING:
+        return "pending"
+    return "clearing" if is_clearing(alert) else str(entry.level)
+
+
+def firing_by_level(found: Iterable[Entry]) -> dict[str, int]:
+    """How many entries fire at each level, handled or not: for metrics."""
+    tally = dict.fromkeys(map(str, reversed(Level)), 0)
+    for entry in found:
         if entry.alert.state is Phase.FIRING:
             tally[str(entry.level)] += 1
-        elif entry.alert.state is Phase.PENDING and entry.level is not Level.INFO:
-            tally["pending"] += 1
-    return Counts(**tally)
+    return tally
 
 
 def worst(alerts: Iterable[Alert]) -> Level | None:
@@ -126,11 +205,15 @@ def worst(alerts: Iterable[Alert]) -> Level | None:
     return max(found, key=lambda level: level.rank, default=None)
 
 
-def summary(found: Counts) -> str:
-    """`2 critical · 1 warning · 3 informational · 1 pending`, or that there is none."""
-    parts = [*level_words(found)] or ["No active alerts"]
-    rest = ((found.info, "informational"), (found.pending, "pending"))
-    return " · ".join([*parts, *(f"{count} {word}" for count, word in rest if count)])
+def other_words(found: Counts) -> list[str]:
+    """`1 pending`, `1 clearing`, `1 handled`, `3 informational`: what calls nobody."""
+    rest = (
+        (found.pending, "pending"),
+        (found.clearing, "clearing"),
+        (found.handled, "handled"),
+        (found.info, "informational"),
+    )
+    return [f"{count} {word}" for count, word in rest if count]
 
 
 def level_words(found: Counts) -> list[str]:

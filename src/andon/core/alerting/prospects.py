@@ -1,24 +1,34 @@
-"""When time alone changes an alert: when it fires if it lasts, when it clears if it stays calm."""
+"""An alert as its latest reading shows it: its level now, when it fires, and when it clears."""
 
 from dataclasses import replace
 
-from andon.core.alerting.episodes import clear_seconds, is_calm
+from andon.core.alerting.episodes import clear_seconds, is_calm, level_now
 from andon.core.alerting.state import Episode
-from andon.core.conditions.condition import Condition
+from andon.core.conditions.condition import Condition, severity
 from andon.core.conditions.stated import for_seconds
-from andon.model.alert import Phase
+from andon.model.alert import Level, Phase
 from andon.model.thresholds import Thresholds
 
 
 def with_prospects(episode: Episode, rule: Condition, figures: Thresholds, now: float) -> Episode:
-    """The episode whose alert says when it fires or clears; neither while there is no data."""
+    """The episode whose alert says when it fires or clears; neither while there is no data.
+
+    The level follows the reading: a rung that is calm keeps the episode open until its clear time
+    is over, and no longer sets its level. An event sets it until then.
+    """
     alert = episode.alert
     if episode.dark is not None:
         return episode
     if alert.state is Phase.PENDING:
         alert = replace(alert, fires_in_seconds=_fires_in(episode, rule, figures, now))
-    elif is_calm(episode):
+        return replace(episode, alert=alert)
+    level = alert.level if rule.momentary else level_now(episode, rule)
+    if level is None or (rule.momentary and is_calm(episode)):
         alert = replace(alert, clears_in_seconds=_clears_in(episode, rule, now))
+    if level is None:
+        level = min(alert.level, Level.WARNING, key=lambda one: one.rank)
+    if level is not alert.level:
+        alert = replace(alert, level=level, severity=severity(level, rule))
     return replace(episode, alert=alert)
 
 

@@ -9,7 +9,7 @@ from andon.core.conditions.condition import NOTHING, AlertFacts, Condition, Reco
 from andon.core.conditions.judgement import Judgement
 from andon.core.conditions.judging import OnReading
 from andon.core.conditions.observation import HeldDevices
-from andon.core.conditions.wording import MOST_PARTIES, parties
+from andon.core.conditions.wording import MOST_PARTIES, clears, parties
 from andon.model.alert import Alert, Event, Party, Phase
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.naming import device_labels, title
@@ -59,12 +59,16 @@ class AlertRenderer:
         alert, condition = self.named(episode.alert), BY_NAME[episode.alert.rule]
         firing = alert.state is Phase.FIRING and alert.no_data_since is None
         alert = replace(alert, affected=self._remaining(alert))
-        if condition.recovered is None or condition.measure is None or not firing:
+        if not firing or condition.momentary:
             return alert
-        now = condition.measure(self._status(alert.subject), self.snapshot)
-        clear = condition.clear_seconds * episode.factor
+        clear, it = condition.clear_seconds * episode.factor, self._title(alert.subject)
         left = alert.clears_in_seconds
-        facts = Recovery(self._title(alert.subject), episode.worst, now, clear, left)
+        if condition.recovered is None or condition.measure is None:
+            words = condition.label and f"{it} was {condition.label}; "
+            clearing = Recovery(it, None, None, clear, left)
+            return replace(alert, message=words + clears(clearing)) if words else alert
+        now = condition.measure(self._status(alert.subject), self.snapshot)
+        facts = Recovery(it, episode.worst, now, clear, left)
         return replace(alert, value=now, message=condition.recovered(facts))
 
     def _facts(self, alert: Alert, finding: Judgement) -> AlertFacts:
@@ -72,8 +76,9 @@ class AlertRenderer:
         lasted = self.snapshot.at - alert.since
         gpus, status = self._devices(finding), self._status(subject)
         device = None if status is None else status.device
+        sample = None if status is None or not status.answered else status.sample
         return AlertFacts(
-            self._title(subject), finding, self._number(subject), gpus, lasted, device
+            self._title(subject), finding, self._number(subject), gpus, lasted, device, sample
         )
 
     def _title(self, subject: str) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from andon.core import conditions
 from andon.core.conditions.condition import Condition, Subject
-from andon.core.conditions.state.phrases import HEALTHY
+from andon.core.conditions.state.phrases import ALERT, HEALTHY
 from andon.core.evidence.reasons import Explanation, FaultExplanation, ReasonKind
 from andon.errors import Gone
 from andon.model.thresholds import NOTHING_OFF, Thresholds
@@ -58,7 +58,7 @@ REASON_KINDS: dict[str, ReasonKind] = {
     kind.code: kind
     for kinds in (*(e.kinds for e in EXPLANATIONS), *(e.kinds for e in FAULT_EXPLANATIONS))
     for kind in kinds
-} | {HEALTHY.code: HEALTHY}
+} | {kind.code: kind for kind in (HEALTHY, ALERT)}
 """Every kind of reason by its code."""
 LIT_REASONS = frozenset(
     kind.code
@@ -66,8 +66,19 @@ LIT_REASONS = frozenset(
     if condition.lights or any(BY_NAME[name].lights for name in condition.explains)
     for explanation in condition.reasons
     for kind in explanation.kinds
-)
+) | {ALERT.code}
 """The reasons that explain a lamp; all others are hints."""
+CODES_OF: dict[str, frozenset[str]] = {
+    rule.name: frozenset(
+        kind.code
+        for condition in CONDITIONS
+        if condition is rule or rule.name in condition.explains
+        for explanation in condition.reasons
+        for kind in explanation.kinds
+    )
+    for rule in RULES
+}
+"""The reasons that explain the lamp of each rule."""
 FIGURES = {figure.name: figure for condition in CONDITIONS for figure in condition.figures}
 RULES_OF = {rule.threshold: rule.name for rule in RULES if rule.threshold is not None}
 """The rule of each main figure: setting the figure to "off" turns its rule off."""

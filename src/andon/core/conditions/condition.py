@@ -14,7 +14,7 @@ from andon.core.conditions.judging import Judged
 from andon.core.conditions.promql import Query
 from andon.core.evidence.reasons import Explanation, FaultExplanation
 from andon.model.alert import Level
-from andon.model.device import Device, DeviceStatus, Snapshot
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot
 from andon.model.lamp import Lamp
 from andon.model.thresholds import Figure, Thresholds
 
@@ -70,6 +70,7 @@ class AlertFacts(NamedTuple):
     gpus: str = ""  # the devices of its lease: "GPU 0, 1"
     lasted_seconds: float = 0.0
     device: Device | None = None  # where the subject is one
+    sample: Sample | None = None  # of a device that answers
 
 
 class Recovery(NamedTuple):
@@ -103,6 +104,7 @@ class Condition:
     listed: bool = True  # whether it is an alert to people; otherwise a rule and history only
     label: str = ""  # the word under a lamp: "too hot"
     headline: str = ""  # how a headline continues after "GPU 3": "is too hot"
+    rising: str = ""  # the word under a lamp while its alert is pending: "getting too hot"
     sentence: Sentence | None = None
     recovered: Callable[[Recovery], str] | None = None  # "GPU 3 was too hot (99 °C); now 82 °C"
     measure: Callable[[DeviceStatus | None, Snapshot], float | None] | None = None

@@ -80,14 +80,10 @@ def reading(name: str) -> Callable[[DeviceStatus | None, Snapshot], float | None
     return measure
 
 
-RECOVERED = "; now "
-"""In the message of an alert that no longer holds, and is not clear yet; the board looks for it."""
-
-
 def was(what: str, unit: str, recovery: Recovery) -> str:
     """`GPU 3 was too hot (99 °C); now 82 °C, clears in 80 s`."""
     worst = "" if recovery.worst is None else f" ({recovery.worst:.0f} {unit})"
-    now = "; " if recovery.value is None else f"{RECOVERED}{recovery.value:.0f} {unit}, "
+    now = "; " if recovery.value is None else f"; now {recovery.value:.0f} {unit}, "
     return f"{recovery.it} was {what}{worst}{now}{clears(recovery)}"
 
 

@@ -3,10 +3,22 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from andon.core.alerting.lamps import NOT_URGENT, DeviceLamp
-from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS, FAULT_EXPLANATIONS
+from andon.core.conditions.catalogue import (
+    CODES_OF,
+    DEFAULTS,
+    EXPLANATIONS,
+    FAULT_EXPLANATIONS,
+)
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.state.phrases import healthy, nothing_found, of_fault, vanished
+from andon.core.conditions.state.phrases import (
+    ALERT,
+    healthy,
+    nothing_found,
+    of_fault,
+    vanished,
+)
 from andon.core.evidence.departures import NOTHING_KNOWN, Departures
+from andon.core.evidence.phrasing import CERTAIN, Clause, conclude
 from andon.core.evidence.reasons import Reason
 from andon.core.evidence.view import View
 from andon.model.device import Device, Fault, Snapshot
@@ -20,31 +32,47 @@ def explain(
     uuid: str,
     rulebook: Rulebook | None = None,
     departures: Departures = NOTHING_KNOWN,
+    lamp: DeviceLamp | None = None,
 ) -> tuple[Reason, ...]:
-    """The reasons for one device, most important first; never empty. Snapshots in any order."""
+    """The reasons for one device, most important first; never empty. Snapshots in any order.
+
+    What lights its lamp is among them: an alert knows more than the last readings do.
+    """
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
     figures = _default if rulebook is None else rulebook.for_device
     view = View.of(past, uuid, figures, departures) if past else None
     if view is None:
         return _of_the_unlisted(past, uuid)
     found = [reason for one in EXPLANATIONS if (reason := one.explain(view)) is not None]
+    found += _of_lamp(lamp, found)
     fine = healthy(view)
     if fine is not None and not any(reason.is_trouble for reason in found):
         found.append(fine)
     return ranked(found) or absence(view.snapshot)
 
 
+def _of_lamp(lamp: DeviceLamp | None, found: Sequence[Reason]) -> list[Reason]:
+    """What lights the lamp, if none of these reasons says it."""
+    if lamp is None or lamp.rule is None or not lamp.reason:
+        return []
+    if not CODES_OF[lamp.rule].isdisjoint(reason.code for reason in found):
+        return []
+    return [conclude(ALERT, CERTAIN, Clause(lamp.reason), advice=lamp.advice)]
+
+
 def explain_node(
     snapshots: Sequence[Snapshot],
     rulebook: Rulebook | None = None,
     departures: Departures = NOTHING_KNOWN,
+    lamps: Iterable[DeviceLamp] = (),
 ) -> Mapping[str, tuple[Reason, ...]]:
     """The reasons for every device of the latest snapshot, in its order."""
     if not snapshots:
         return {}
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
+    lit = {lamp.uuid: lamp for lamp in lamps}
     uuids = [status.device.uuid for status in past[-1].devices]
-    return {uuid: explain(past, uuid, rulebook, departures) for uuid in uuids}
+    return {uuid: explain(past, uuid, rulebook, departures, lit.get(uuid)) for uuid in uuids}
 
 
 def explain_absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:

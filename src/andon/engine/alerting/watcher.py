@@ -9,7 +9,7 @@ from typing import Any
 
 from andon.core import alerting
 from andon.core.alerting import AlertState, Moment, Observation, OwnTrouble, StepResult
-from andon.core.alerting.listing import Counts, counts, entries
+from andon.core.alerting.listing import entries, firing_by_level
 from andon.core.alerting.past import Query
 from andon.core.conditions.condition import READINGS, SERVED, Precondition
 from andon.core.conditions.rulebook import Rulebook
@@ -109,9 +109,9 @@ class Watcher:
             rendered = self._rendered = (state, box, found)
         return rendered[2]
 
-    def counts(self) -> Counts:
-        """How many alerts there are, as people count them; nothing is rendered for it."""
-        return counts(entries(alerting.raised(self._state)))
+    def firing(self) -> dict[str, int]:
+        """How many alerts fire at each level; nothing is rendered for it."""
+        return firing_by_level(entries(alerting.raised(self._state)))
 
     def broken_devices(self) -> dict[str, str]:
         """Devices that must not be leased because of errors they reported."""

@@ -8,7 +8,6 @@ from andon.cli.show.entries import unreal
 from andon.cli.show.render import node_row
 from andon.cli.show.text import Text, join, say
 from andon.core.alerting import listing
-from andon.model.alert import Phase
 from andon.model.naming import range_of
 from andon.model.verdict import VerdictKind
 from andon.tui.keys import KeyBinding, bindings_for, key_name
@@ -71,20 +70,16 @@ def node_line(frame: Frame) -> Text:
 def alerts_line(frame: Frame) -> Text:
     """How many alerts there are, and the worst in a sentence."""
     entries = listing.entries(frame.scene.alerts)
-    words = listing.level_words(listing.counts(entries))
-    firing = [e for e in entries if e.alert.state is Phase.FIRING]
+    counts = listing.counts(entries)
+    words = listing.level_words(counts)
     if not words:
-        soon = sum(e.alert.state is Phase.PENDING for e in entries)
-        more = f"; {soon} pending" if soon else ""
-        note = frame.scene.notes.get("alerts")
-        text = say(f"no active alerts{more}", "dim") if note is None else say(note, "dim")
+        said = "; ".join(["no active alerts", *listing.other_words(counts._replace(info=0))])
+        text = say(frame.scene.notes.get("alerts", said), "dim")
         return (say("alerts  ", "dim") + text).fit(frame.width)
     styles = [next((s for k, s in _STYLES.items() if k in word), "") for word in words]
     parts = [say(word, style) for word, style in zip(words, styles, strict=True)]
     text = say("alerts  ", "dim") + join(parts, ", ")
-    if firing:
-        text = text + say(" · ", "dim") + say(firing[0].alert.message)
-    return text.fit(frame.width)
+    return (text + say(" · ", "dim") + say(entries[0].alert.message)).fit(frame.width)
 
 
 def leases_line(frame: Frame) -> Text:

@@ -68,7 +68,7 @@ def board_to_json(
             _on_board(
                 one,
                 lights.get((one.uuid, one.rule or "")),
-                soon.get(one.uuid) if one.lamp is Lamp.GREEN else None,
+                soon.get(one.uuid) if one.lamp is Lamp.RING else None,
                 known.get(one.uuid),
             )
             for one in board.devices

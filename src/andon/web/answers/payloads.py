@@ -206,9 +206,9 @@ def why(
     """`andon.why/1` of one device, from the last minutes; its lamp by the alerts, if there are."""
     latest = snapshots[-1]
     status = device_named(name, latest.devices)
-    reasons = explain(snapshots, status.device.uuid, rulebook, departures)
     now = board_now(latest, rulebook or Rulebook()) if alerts is None else board(latest, alerts)
     lit = next(lamp for lamp in now.devices if lamp.uuid == status.device.uuid)
+    reasons = explain(snapshots, status.device.uuid, rulebook, departures, lit)
     found = Explained(
         latest.at - snapshots[0].at,
         (ExplainedDevice.of(status.device, tuple(reasons), lit),),

@@ -319,9 +319,7 @@ class BoardDevice(DeviceLamp):
     """One device on the board: its lamp, what lights it, and whether it is available."""
 
     lit_by: LitBy | None = None
-    soon: Annotated[Soon | None, Doc("what fires if it lasts, while nothing lights the lamp")] = (
-        None
-    )
+    soon: Annotated[Soon | None, Doc("what fires if it lasts, under a ring")] = None
     verdict: Annotated[DeviceVerdict | None, Doc("whether it is available; null if unknown")] = None
 
 
@@ -376,12 +374,14 @@ class AlertEntry:
 
 @dataclass(frozen=True, slots=True)
 class AlertCounts:
-    """How many lines there are; the first three fire. The same in `andon alerts`."""
+    """How many lines there are, each counted once. The same in `andon alerts`."""
 
-    critical: int
+    critical: Annotated[int, Doc("these and the warnings need attention: the number on the badge")]
     warning: int
     info: int
     pending: int
+    clearing: Annotated[int, Doc("they fire, no longer hold, and end if it stays so")]
+    handled: Annotated[int, Doc("acknowledged or silenced")]
 
 
 # Leases.

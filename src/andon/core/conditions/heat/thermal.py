@@ -28,9 +28,10 @@ from andon.core.conditions.heat.limits import (
     notify_from,
 )
 from andon.core.conditions.heat.phrases import (
-    COOLING,
     COOLING_IN_ALERTS,
+    advise_cooling,
     cooling,
+    cooling_advice,
     limits_of,
     temperature,
     throttling,
@@ -98,10 +99,13 @@ def sentence(facts: AlertFacts) -> str:
     text = f"{facts.it} is thermally throttled" if slowed else f"{facts.it} is too hot"
     text = f"{text}: {found.value or 0:.0f} °C"
     if found.limit is None:
-        return f"{text} (threshold {found.threshold or 0:.0f} °C)"
-    text = f"{text} (slowdown threshold {found.limit:.0f} °C)"
+        return f"{text} (alert above {found.threshold or 0:.0f} °C)"
+    limits = f"slows down at {found.limit:.0f} °C"
+    if (found.value or 0) < found.limit:
+        limits = f"alert above {found.threshold or 0:.0f} °C, {limits}"
     when = _slows_down(found)
-    return text if when is None else f"{text}, reached in {span_of(when)} at this rate"
+    later = "" if when is None else f", reached in {span_of(when)} at this rate"
+    return f"{text} ({limits}){later}"
 
 
 def recovered(recovery: Recovery) -> str:
@@ -131,7 +135,7 @@ def explain(view: View) -> Reason | None:
     text = say("Hot") + after_colon(temperature(view))
     worker = view.worker()
     more = [*cooling(view), view.read("power_watts"), *view.who(worker)]
-    return conclude(HOT, CERTAIN, text, more, worker, COOLING, mild=not near)
+    return conclude(HOT, CERTAIN, text, more, worker, cooling_advice(view), mild=not near)
 
 
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
@@ -171,6 +175,7 @@ CONDITION = Condition(
     "device without a known slowdown temperature notifies from {thermal_notify_celsius} °C; "
     "{thermal_critical_celsius} °C is critical.",
     advice=COOLING_IN_ALERTS,
+    advise=advise_cooling,
     judged=OnReading(judge),
     rungs=(
         Rung(
@@ -195,6 +200,7 @@ CONDITION = Condition(
     ),
     label="too hot",
     headline="is too hot",
+    rising="getting too hot",
     sentence=sentence,
     recovered=recovered,
     measure=reading("temperature_celsius"),

@@ -15,9 +15,10 @@ from andon.core.conditions.heat.limits import (
 )
 from andon.core.conditions.heat.memory_heat import memory_is_the_cause
 from andon.core.conditions.heat.phrases import (
-    COOLING,
     COOLING_IN_ALERTS,
+    advise_cooling,
     cooling,
+    cooling_advice,
     temperature,
     throttling,
 )
@@ -73,7 +74,7 @@ def explain(view: View) -> Reason | None:
     worker = view.worker()
     more = [view.read("throttle"), *clocks(view), *cooling(view), *view.who(worker)]
     mild = slowed is not BY_HARDWARE
-    return conclude(HEAT, confidence, text, more, worker, COOLING, mild=mild)
+    return conclude(HEAT, confidence, text, more, worker, cooling_advice(view), mild=mild)
 
 
 def _slower(view: View) -> Clause:
@@ -96,6 +97,7 @@ CONDITION = Condition(
     subject_kind=Subject.DEVICE,
     why="Heat costs speed now, whatever the chip's temperature: its memory may be the cause.",
     advice=COOLING_IN_ALERTS,
+    advise=advise_cooling,
     judged=OnReading(judge, reasons=PERHAPS_HEAT),
     rungs=(
         Rung(
@@ -117,6 +119,7 @@ CONDITION = Condition(
     evidence=evidence,
     weight=16,
     behind=("thermal",),
+    explains=("thermal",),
     reasons=(Explanation(explain, (HEAT,)),),
     promql=(_warned, _critical),
 )  # fmt: skip

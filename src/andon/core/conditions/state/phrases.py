@@ -19,6 +19,7 @@ NO_DRIVER = ReasonKind("no_driver", "its driver is not installed or not loaded",
 NO_DEVICE = ReasonKind("no_device", "the node has none", 20)
 FAULT_KINDS = (VERSION_MISMATCH, NO_PERMISSION, NO_DRIVER, NO_DEVICE)
 HEALTHY = ReasonKind("healthy", "nothing is wrong", 10)
+ALERT = ReasonKind("alert", "an alert that the last readings do not explain", 30)
 
 
 def healthy(view: View) -> Reason | None:

@@ -18,7 +18,7 @@ from andon.core.conditions.judging import OnHeld
 from andon.core.conditions.memory.phrases import hoarder, idle_confidence
 from andon.core.conditions.observation import HeldDevices
 from andon.core.conditions.promql import LEASES_ARE_NO_METRIC
-from andon.core.conditions.sharing.phrases import lease_evidence, release_advice
+from andon.core.conditions.sharing.phrases import lasting, lease_evidence, release_advice
 from andon.core.conditions.use.phrases import settled
 from andon.core.evidence.measures import idle_seconds, measured, utilization_max_percent
 from andon.core.evidence.phrasing import Clause, conclude, say
@@ -56,7 +56,7 @@ def judge(seen: DeviceView) -> Judgement:
 def sentence(facts: AlertFacts) -> str:
     about = facts.finding.about
     user = about.holders[0].user if isinstance(about, Holding) else None
-    return f"{facts.it} is held by {user} but idle" if user else f"{facts.it} is held but idle"
+    return lasting(f"{facts.it} is reserved{f' by {user}' if user else ''} but idle", facts)
 
 
 def advise(facts: AlertFacts) -> str | None:
@@ -96,7 +96,7 @@ def _holding(view: View, holder: Process | None) -> Clause:
 
 CONDITION = Condition(
     name="idle",
-    title="Held but idle",
+    title="Reserved but idle",
     subject_kind=Subject.DEVICE,
     why="It is held and nothing runs on it, while others may be waiting.",
     advice="Ask its owner whether it is still needed; releasing the lease frees it.",
@@ -108,8 +108,8 @@ CONDITION = Condition(
             300, "in use for 30 s, or no longer held", 30, for_figure=SECONDS.name,
         ),
     ),
-    label="held but idle",
-    headline="is held but idle",
+    label="reserved but idle",
+    headline="is reserved but idle",
     sentence=sentence,
     advise=advise,
     evidence=evidence,
