@@ -113,7 +113,9 @@ def test_a_device_that_is_reserved_or_withheld_says_so_in_its_row() -> None:
 def test_what_is_wrong_stands_below_the_table_with_what_to_type() -> None:
     hot = golden.h200(2, temperature_celsius=91)
     seen = replace(golden.farm(), devices=(golden.h200(0), hot))
-    (line,) = [one for one in render_status(seen, 100, False, AT).splitlines() if "andon why" in one]
+    (line,) = [
+        one for one in render_status(seen, 100, False, AT).splitlines() if "andon why" in one
+    ]
     assert line.startswith("GPU 2 is ")
     assert line.endswith(" · andon why 2")
 

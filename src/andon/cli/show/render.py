@@ -21,6 +21,7 @@ from andon.core.alerting.lamps import DeviceLamp, LampBoard
 from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.blame import listed_users
+from andon.core.sampling.masks import NOT_A_MASK
 from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Host, Snapshot, State, reading_label
 from andon.model.lamp import Lamp
@@ -38,11 +39,13 @@ _STATE_STYLES = {State.LOST: "red", State.STALE: "yellow", State.ASLEEP: "dim", 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What hides devices from this process, and how many of them were left out."""
+    """What hides devices from this process, and how many of them were left out; and what only the
+    container runtime reads."""
 
     source: str | None = None
     note: str | None = None
     left_out: int = 0
+    container: str | None = None
 
 
 UNMASKED = Mask()
@@ -239,6 +242,8 @@ def _footnotes(
         lines += paragraph(text, width, "dim")
     if mask.note and (masked or verbose):
         lines += paragraph(mask.note, width, "dim")
+    if mask.container and verbose:
+        lines += paragraph(f"{mask.container} {NOT_A_MASK}", width, "dim")
     if verbose or width >= MEDIUM:
         lines += _reasons(seen, width, verbose)
     return lines
