@@ -15,6 +15,7 @@ from andon.cli.commands.setup.cost import Cost, render_cost
 from andon.cli.commands.share.leases import on_devices
 from andon.cli.main import run
 from andon.cli.show.facts import render_devices
+from andon.cli.show.render import Mask, render_status
 from andon.cli.show.history import (
     HistoryLine,
     history_to_csv,
@@ -133,6 +134,15 @@ def test_an_amd_card_has_no_cuda_number_and_no_sm_clock() -> None:
     assert "cuda" not in text
     assert "hip 1" in text
     assert "max core clock 2100 MHz" in text
+
+
+def test_devices_names_the_masks_and_what_is_none() -> None:
+    mask = Mask("CUDA_VISIBLE_DEVICES=1", container="NVIDIA_VISIBLE_DEVICES=0,1")
+    text = render_devices(golden.masked(), 120, color=False, mask=mask)
+    assert "mask: CUDA_VISIBLE_DEVICES=1\n" in text
+    assert "NVIDIA_VISIBLE_DEVICES=0,1 is for the container runtime" in text
+    status = render_status(golden.masked(), 120, False, golden.AT, verbose=True, mask=mask)
+    assert "NVIDIA_VISIBLE_DEVICES=0,1 is for the container runtime" in status
 
 
 def test_people_come_before_memory_that_no_process_explains() -> None:

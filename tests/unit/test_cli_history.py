@@ -221,7 +221,9 @@ def test_gc_says_what_it_did(recorded: Path, capsys: pytest.CaptureFixture[str])
     assert run(["history", "0", "--since", "1h", "-m", "utilization_percent", "--json"]) == 0
     (series,) = json.loads(capsys.readouterr().out)["series"]
     assert sum(bucket["count"] for bucket in series["buckets"]) == 600
-    assert describe(Maintenance(), 2048, 1024) == "nothing to do, 2.0 KiB before, 1.0 KiB now"
+    assert describe(Maintenance(), 2048, 1024) == "compacted, 2.0 KiB before, 1.0 KiB now"
+    assert describe(Maintenance(), 2048, 2048) == "nothing to do, 2.0 KiB"
+    assert describe(Maintenance(), 2048, 3072) == "nothing to do, 2.0 KiB before, 3.0 KiB now"
 
 
 @pytest.mark.parametrize("command", [["history"], ["gc"], ["seed"], ["config", "check"]])

@@ -13,10 +13,13 @@ from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible
-from andon.cli.show.render import render_status
+from andon.cli.show.render import MOST_TROUBLES, render_status
 from andon.cli.show.text import display_width
+from andon.core.alerting.lamps import DeviceLamp, LampBoard
 from andon.model.device import Snapshot, State
+from andon.model.lamp import Lamp
 from andon.model.naming import range_of
+from andon.model.verdict import DeviceVerdict, VerdictKind
 from tests.support import snapshots as golden
 from tests.support.snapshots import AT, FakeSampler
 
@@ -80,6 +83,55 @@ def test_zero_is_a_reading_and_a_dash_is_none() -> None:
 def test_a_hot_device_has_another_lamp() -> None:
     lines = _text(golden.farm()).splitlines()
     assert [line[0] for line in lines[2:12]] == list("●●▲✕▲○●●●●")
+
+
+def verdict(index: int, kind: VerdictKind, **more: str) -> dict[str, DeviceVerdict]:
+    uuid = golden.uuid(index)
+    return {uuid: DeviceVerdict(uuid, index, str(index), kind, **more)}  # type: ignore[arg-type]
+
+
+def test_a_device_that_is_reserved_or_withheld_says_so_in_its_row() -> None:
+    alice, bob = golden.work(1, "alice", "a", 1.0), golden.work(2, "bob", "b", 1.0)
+    held = verdict(0, VerdictKind.HELD, by="alice", code="leased")
+    cordoned = verdict(0, VerdictKind.WITHHELD, code="cordoned")
+    silent = golden.silent(0, State.STALE, "stuck", None, 5)
+    table = [
+        (golden.h200(0), held, "held alice"),
+        (golden.h200(0), cordoned, "cordoned"),
+        (golden.busy(0, 9, 1.0, alice), held, "alice 1.0 GiB"),
+        (golden.busy(0, 9, 1.0, bob), held, "held alice, bob 1.0 GiB"),
+        (golden.busy(0, 9, 1.0, bob), cordoned, "cordoned, bob 1.0 GiB"),
+        (golden.h200(0), verdict(0, VerdictKind.FREE), "5×16"),
+        (silent, held, "stuck"),
+    ]
+    for status, known, end in table:
+        seen = replace(golden.farm(), devices=(status,))
+        row = render_status(seen, 150, False, AT, verdicts=known).splitlines()[2]
+        assert row.rstrip().endswith(end), row
+
+
+def test_what_is_wrong_stands_below_the_table_with_what_to_type() -> None:
+    hot = golden.h200(2, temperature_celsius=91)
+    seen = replace(golden.farm(), devices=(golden.h200(0), hot))
+    (line,) = [
+        one for one in render_status(seen, 100, False, AT).splitlines() if "andon why" in one
+    ]
+    assert line.startswith("GPU 2 is ")
+    assert line.endswith(" · andon why 2")
+
+
+def test_the_lines_about_many_troubled_devices_are_few() -> None:
+    """A node of 64: the rows have scrolled away."""
+    devices = [golden.h200(n, temperature_celsius=91 if n in (7, 8, 9, 60) else 30)
+               for n in range(64)]  # fmt: skip
+    seen = replace(golden.farm(), devices=tuple(devices))
+    said = render_status(seen, 100, False, AT).splitlines()[66:]
+    assert [one for one in said if "andon why" in one] == ["GPU 7–9, 60: too hot · andon why 7"]
+    words = ["too hot", "lost", "slow", "full", "memory held", "Xid", "ECC"]
+    lamps = [DeviceLamp(golden.uuid(n), n, Lamp.AMBER, words[n % 7]) for n in range(64)]
+    lit = LampBoard(AT, "", Lamp.AMBER, tuple(lamps))
+    said = render_status(seen, 100, False, AT, lit=lit).splitlines()[66:]
+    assert len([one for one in said if one.startswith("GPU ")]) == MOST_TROUBLES + 1
 
 
 def test_a_busy_full_and_capped_gpu_keeps_its_green_lamp() -> None:

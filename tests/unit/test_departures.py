@@ -9,7 +9,6 @@ import pytest
 from andon.core.evidence.departures import NOTHING_KNOWN
 from andon.core.history.intervals import UsageInterval
 from andon.errors import Unavailable
-from andon.host import departures as looking
 from andon.host.departures import departures, exited
 from andon.host.processes import ProcessTable
 from andon.model.device import Process, Snapshot
@@ -39,7 +38,7 @@ def test_a_process_that_cannot_be_read_may_run(monkeypatch: pytest.MonkeyPatch) 
     def denied(pid: int, number: int) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(looking.os, "kill", denied)
+    monkeypatch.setattr(os, "kill", denied)
     monkeypatch.setattr(ProcessTable, "attribute", lambda self, asked: tuple(asked))
     assert exited([Process(NO_PID, started=AT)]) == frozenset()
 

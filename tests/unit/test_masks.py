@@ -261,6 +261,9 @@ def test_whole_gpus_beside_instances_have_no_certain_number() -> None:
 def test_what_a_container_was_given_masks_nothing_that_is_seen(given: str) -> None:
     view = seen(FOUR, NVIDIA_VISIBLE_DEVICES=given)
     assert (numbers(view), view.note, view.source) == ([0, 1, 2, 3], None, None)
+    assert view.container is not None, "it is shown"
+    assert view.container.startswith("NVIDIA_VISIBLE_DEVICES=")
+    assert seen(FOUR).container is None
 
 
 def test_what_a_container_was_given_explains_an_empty_list() -> None:

@@ -34,6 +34,7 @@ from andon.model.device import DeviceStatus, Process, ProcessKind, Snapshot, Sta
 from andon.model.wire_in import snapshot_from_json
 from andon.units import GIB
 from tests.conftest import REPOSITORY
+from tests.support.rows import rows
 from tests.support.snapshots import AT, h200, mig_board, uuid
 
 BUSY = Load(uuid(0), 4711, "torch")
@@ -55,6 +56,22 @@ def judged(load: Load = BUSY, pid: int | None = 4711, **during: Any) -> dict[str
     raised = {"utilization_percent": 100, "power_watts": 400.0, "sm_active_percent": 93.0}
     findings = judge_load(calm, looks(pid, **(raised | during)), load)
     return {str(finding.check): finding for finding in findings}
+
+
+@rows(
+    "count, busy, grade, words",
+    [
+        (3, 0, Grade.OK, "nothing is busy"),
+        (3, 99, Grade.UNKNOWN, "at up to 99 % utilisation"),  # too few to say that it is frozen
+        (6, 99, Grade.FAILURE, "busy, but no reading changes"),
+    ],
+)
+def test_a_busy_device_is_not_called_idle(count: int, busy: int, grade: Grade, words: str) -> None:
+    status = h200(0, utilization_percent=busy)
+    past = [replace(node(status), at=AT + n) for n in range(count)]
+    findings = judge(past, Sampling(count))
+    (found,) = [one for one in findings if one.check is SelftestTrial.MOVEMENT]
+    assert (found.grade, words in found.words) == (grade, True), found
 
 
 def test_a_load_raises_what_it_must() -> None:

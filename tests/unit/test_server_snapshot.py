@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ from tests.support.snapshots import h200, silent, work
 NOW = 1_800_000_000.0
 
 
-def seen(*devices: DeviceStatus, at: float = NOW, **more: object) -> Snapshot:
+def seen(*devices: DeviceStatus, at: float = NOW, **more: Any) -> Snapshot:
     return replace(Snapshot(node_name(), at, boot=boot_id(), devices=devices), **more)
 
 
@@ -184,7 +185,7 @@ def test_nobody_is_asked_where_the_devices_are_to_be_read_or_others(choices: Cho
     ],
 )
 def test_other_devices_than_this_machines_are_not_taken(
-    server: Proving, other: dict[str, object]
+    server: Proving, other: dict[str, Any]
 ) -> None:
     say(server, seen(h200(0), at=time.time(), **other))
     assert told_snapshot(Choices()) is None
@@ -231,5 +232,3 @@ def test_an_old_snapshot_still_says_since_when_a_device_is_silent(
         snapshot_source, "take_snapshot", lambda choices, watched: seen(unnamed(0, State.LOST))
     )
     assert snapshot_source.current_snapshot(Choices(quiet=True)).devices == (before,)
-
-

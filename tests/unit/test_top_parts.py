@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from andon.cli.server_snapshot import filled
 from andon.cli.terminal import Choices
 from andon.core.history.series import tick_of
 from andon.core.processes.environment import shown_environment
@@ -24,7 +25,7 @@ from andon.tui.remembered import (
 )
 from andon.tui.sources.feed import Tick
 from andon.tui.sources.past import EarlyPast, PastPoints
-from andon.tui.sources.snapshots import Player, filled
+from andon.tui.sources.snapshots import Player
 from andon.tui.state import ProcessChoice, TopState
 from andon.tui.users import user_lines
 from andon.tui.views.processes import age

@@ -4,9 +4,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from andon.cli.server_snapshot import recent_snapshot, told_snapshot
+from andon.cli.show.cells import WITHHELD
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices
@@ -15,9 +16,6 @@ from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import human_bytes
-
-WITHHELD = {"cordoned": "cordoned", "ecc": "memory errors", "broken": "broken"}
-"""Why a device that answers and is idle is given to no one, in two words."""
 
 if TYPE_CHECKING:
     from andon.cli.show.offer import Offer, OfferRow
@@ -53,17 +51,31 @@ def server_leases(choices: Choices) -> "LeaseList":
     return there(connected(choices, choices.url or ""))
 
 
-def availability_lines(choices: Choices, snapshot: Snapshot, shown: Snapshot) -> list[Text]:
-    """`not free: GPU 5 (held by alice)` and `free: GPU 4, 6`; nothing where none can be leased: a
-    recording, or no kernel locks."""
-    if "replay" in snapshot.versions or sys.platform == "win32":
-        return []
+class KnownVerdicts(NamedTuple):
+    """The verdict on each device; or why there is none, where devices can be leased at all."""
+
+    verdicts: Mapping[str, DeviceVerdict] = {}
+    unknown: str | None = None
+    leasable: bool = True
+
+
+def availability_in(choices: Choices, snapshot: Snapshot) -> KnownVerdicts:
+    """Nothing where none can be leased: a recording, or no kernel locks."""
+    if "replay" in snapshot.versions or sys.platform == "win32" or not snapshot.devices:
+        return KnownVerdicts(leasable=False)
     try:
-        found = {verdict.uuid: verdict for verdict in verdicts_of(choices, snapshot)}
+        return KnownVerdicts({one.uuid: one for one in verdicts_of(choices, snapshot)})
     except (AndonError, OSError) as error:
-        reason = error.reason if isinstance(error, AndonError) else str(error)
-        return [say("free: ", "dim") + say(f"not known: {reason}", "yellow")]
-    return [*_taken(found, shown), _free(found, device_labels(shown.devices))]
+        return KnownVerdicts(unknown=error.reason if isinstance(error, AndonError) else str(error))
+
+
+def availability_lines(found: KnownVerdicts, shown: Snapshot) -> list[Text]:
+    """`not free: GPU 5 (held by alice)` and `free: GPU 4, 6`."""
+    if not found.leasable or not shown.devices:
+        return []
+    if found.unknown is not None:
+        return [say("free: ", "dim") + say(f"not known: {found.unknown}", "yellow")]
+    return [*_taken(found.verdicts, shown), _free(found.verdicts, device_labels(shown.devices))]
 
 
 def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:

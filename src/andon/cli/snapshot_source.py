@@ -104,7 +104,7 @@ def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> Ma
     from andon.core.sampling.masks import visibility
 
     found = visibility([status.device for status in snapshot.devices], os.environ)
-    return Mask(found.source, found.note, left_out)
+    return Mask(found.source, found.note, left_out, found.container)
 
 
 def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from andon.model.band import Band, band
 from andon.model.shapes import Doc, doc_of
@@ -21,6 +21,12 @@ COMMANDS_MISSING = "command"
 """The key of `missing` for the reason why command lines are withheld."""
 UNWATCHED = "read only while someone is watching"
 """The reason in `missing` for readings that are too expensive to take all the time."""
+
+
+def _brief(value: Any) -> str:
+    from andon.model.brief import brief
+
+    return brief(value)
 
 
 class State(StrEnum):
@@ -158,6 +164,7 @@ NOT_READ = unknown_setup("not read through this backend")
 class Device:
     """Static facts about a device."""
 
+    __repr__ = _brief
     uuid: Annotated[str, Doc("its identity; `vendor@address` until the driver has reported it")]
     index: Annotated[int, Doc("the number to display: the node's, not CUDA's")]
     vendor: Annotated[str, Doc("such as `nvidia`; `sim` if it is simulated")]
@@ -183,6 +190,7 @@ _THROTTLE = (
 class Sample:
     """One device at one instant. None means unknown; the reason is in `missing`."""
 
+    __repr__ = _brief
     at: Annotated[float, Doc("when it was read")]
     utilization_percent: Annotated[
         int | None,
@@ -301,6 +309,7 @@ class Reading:
 class DeviceStatus:
     """A device in a snapshot: its facts, its state, its latest reading."""
 
+    __repr__ = _brief
     device: Device
     state: Annotated[
         State,
@@ -407,6 +416,7 @@ class DriverVersions:
 class Host:
     """The node's own values."""
 
+    __repr__ = _brief
     cpu_percent: Annotated[float | None, Doc("utilisation of all CPUs together")] = None
     memory_used_bytes: Annotated[int | None, Doc("memory that is not available")] = None
     memory_total_bytes: Annotated[int | None, Doc("the system's memory")] = None
@@ -449,6 +459,7 @@ HOST_VALUES = tuple(
 class Snapshot:
     """A whole node at one instant. Reading it touches no hardware."""
 
+    __repr__ = _brief
     node: Annotated[str, Doc("the machine's name")]
     at: Annotated[float, Doc("when it was sampled")]
     simulated: Annotated[bool, Doc("whether any device is simulated")] = False

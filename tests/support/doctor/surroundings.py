@@ -237,6 +237,8 @@ def masks() -> Iterator[Case]:
     for value, shown in (("0", 1), ("2,0", 2), ("7,6,5", 3), ("0,1,2,3,4,5,6,7", 8)):
         facts = replace(server(), masks={"CUDA_VISIBLE_DEVICES": value})
         yield case(f"mask {value}", facts, says=f"programs see {shown} of 8 devices")
+    facts = replace(server(), masks={"NVIDIA_VISIBLE_DEVICES": "0,1"})
+    yield case("the container runtime's", facts, says="NVIDIA_VISIBLE_DEVICES=0,1 is for the")
     facts = replace(server(), masks={"CUDA_VISIBLE_DEVICES": "0,x"})
     yield case("a mask that breaks off", facts, (C.MASK_AMBIGUOUS, WARN), says="list from")
     other = replace(h200(1), device=replace(h200(1).device, name="NVIDIA L4"))

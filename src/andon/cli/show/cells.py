@@ -1,6 +1,6 @@
 """Renders one value in a table: its digits, unit and colour, and unknown values."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from functools import lru_cache
 
 from andon.cli.show.entries import NamedDevice
@@ -10,7 +10,9 @@ from andon.core.evidence.accounting import unattributed_bytes
 from andon.model.band import Band, band
 from andon.model.device import Process, Sample, State
 from andon.model.lamp import Lamp
+from andon.model.programs import program_of
 from andon.model.throttling import reason_of
+from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import GIB, fixed, human_bytes, human_rate
 
 _LOADS: dict[Band | None, str] = {
@@ -27,6 +29,8 @@ LAMPS = {
 }
 """The same shapes and colours as on the board."""
 ASLEEP = ("○", "dim")
+WITHHELD = {"cordoned": "cordoned", "ecc": "memory errors", "broken": "broken"}
+"""Why a device that answers and is idle is given to no one, in two words."""
 
 
 def lamp(entry: NamedDevice) -> Text:
@@ -153,13 +157,38 @@ def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
 
 
 def who(entry: NamedDevice, detail: int) -> Text:
-    """Users, most memory first; detail 1 adds their memory, 2 also their programs."""
-    parts = [_holder(name, held, detail) for name, held in _by_user(entry.status.processes)]
+    """Users, most memory first; detail 1 adds their memory, 2 also their programs. A device that
+    is reserved or withheld says so, whether or not anyone uses it."""
+    users = _by_user(entry.status.processes)
+    parts = _reserved(entry, {name for name, _ in users})
+    parts += [_holder(name, held, detail) for name, held in users]
     spare = unexplained(entry)
     if spare is not None:
         size = f" {human_bytes(spare)}" if detail else ""
         parts.append(say("unaccounted", "yellow") + say(size, "dim"))
     return join(parts, ", ")
+
+
+def _reserved(entry: NamedDevice, users: Set[str]) -> list[Text]:
+    """`held alice` unless she uses it, `cordoned`; nothing for other verdicts."""
+    found = entry.verdict
+    if found is None or not entry.status.answered:
+        return []
+    held = found.kind is VerdictKind.HELD and found.by not in users
+    return [availability(found)] if held or found.code in WITHHELD else []
+
+
+def availability(verdict: DeviceVerdict | None) -> Text:
+    """`free`, `held alice`, `in use`, `cordoned`: the same verdict as `andon free`."""
+    if verdict is None:
+        return say(UNKNOWN, "dim")
+    if verdict.kind is VerdictKind.FREE:
+        return say("free", "bold green")
+    if verdict.kind is VerdictKind.HELD:
+        return say("held ") + say(verdict.by or "", "dim")
+    if verdict.kind is VerdictKind.IN_USE:
+        return say("in use", "dim")
+    return say(WITHHELD.get(verdict.code or "", "withheld"), "yellow")
 
 
 def unexplained(entry: NamedDevice) -> int | None:
@@ -170,7 +199,8 @@ def unexplained(entry: NamedDevice) -> int | None:
 def _holder(name: str, held: list[Process], detail: int) -> Text:
     sizes = [process.memory_bytes for process in held]
     text = say(name)
-    programs = list(dict.fromkeys(p.name for p in held if p.name and p.name != name))
+    known = (program_of(p.command, p.name) for p in held)
+    programs = list(dict.fromkeys(one for one in known if one and one != name))
     if detail > 1 and programs:
         text = text + say(" " + "+".join(programs))
     if detail and None not in sizes:

@@ -1,6 +1,7 @@
 """The devices of a snapshot, in display order and with display names."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from andon.core.alerting.lamps import DeviceLamp, LampBoard
@@ -12,11 +13,13 @@ from andon.model.model_names import short_model as short_model
 from andon.model.naming import device_labels, title, with_labels
 from andon.model.thresholds import Thresholds
 from andon.model.vendors import vendor_of
+from andon.model.verdict import DeviceVerdict
 
 _PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
 
 
 CUDA = "cuda"
+NO_VERDICTS: Mapping[str, DeviceVerdict] = {}
 
 
 def runtime_of(vendor: str) -> str:
@@ -34,6 +37,7 @@ class NamedDevice:
     divided: bool = False  # a board whose memory is used through its instances
     figures: Thresholds = DEFAULTS  # the thresholds in force for it
     lamp: DeviceLamp | None = None  # None where no lamp is drawn
+    verdict: DeviceVerdict | None = None  # None where it is not known whether it is available
 
     @property
     def title(self) -> str:
@@ -55,7 +59,10 @@ def entries(snapshot: Snapshot) -> list[NamedDevice]:
 
 
 def lit_entries(
-    snapshot: Snapshot, rulebook: Rulebook | None = None, lit: LampBoard | None = None
+    snapshot: Snapshot,
+    rulebook: Rulebook | None = None,
+    lit: LampBoard | None = None,
+    verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS,
 ) -> list[NamedDevice]:
     """The same with their thresholds and lamps: the given ones, or by what holds now."""
     rulebook = rulebook or Rulebook()
@@ -66,6 +73,7 @@ def lit_entries(
             entry,
             figures=rulebook.for_device(entry.status.device),
             lamp=lamps.get(entry.status.device.uuid),
+            verdict=verdicts.get(entry.status.device.uuid),
         )
         for entry in entries(snapshot)
     ]

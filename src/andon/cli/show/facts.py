@@ -9,8 +9,9 @@ from andon.cli.show.entries import (
     runtime_of,
     unreal,
 )
-from andon.cli.show.render import fault_lines, flow
+from andon.cli.show.render import UNMASKED, Mask, fault_lines, flow, paragraph
 from andon.cli.show.text import Text, say
+from andon.core.sampling.masks import NOT_A_MASK
 from andon.model import wire
 from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State
 from andon.model.naming import device_labels, title
@@ -21,17 +22,29 @@ SCHEMA = "andon.devices/1"
 INDENT = "  "
 
 
-def render_devices(snapshot: Snapshot, width: int, color: bool) -> str:
-    """A block per device, then why each backend found none."""
+def render_devices(snapshot: Snapshot, width: int, color: bool, mask: Mask = UNMASKED) -> str:
+    """A block per device, then the masks, and why each backend found none."""
     masked = is_masked(snapshot)
     lines = [_heading(snapshot, width)]
     for entry in entries(snapshot):
         lines += [Text(), *_block(entry, masked, width)]
     if not snapshot.devices:
         lines += [Text(), say("no GPU found")]
+    if told := _masks(mask, width):
+        lines += [Text(), *told]
     if snapshot.faults:
         lines += [Text(), *fault_lines(snapshot, width)]
     return "".join(line.paint(color) + "\n" for line in lines)
+
+
+def _masks(mask: Mask, width: int) -> list[Text]:
+    """The variables that say which devices a program sees, and those that only look as if."""
+    texts = (
+        mask.source and f"mask: {mask.source}",
+        mask.note,
+        mask.container and f"{mask.container} {NOT_A_MASK}",
+    )
+    return [line for text in texts if text for line in paragraph(text, width, "dim")]
 
 
 def _heading(snapshot: Snapshot, width: int) -> Text:

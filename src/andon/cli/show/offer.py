@@ -79,7 +79,7 @@ def _answer(found: Offer) -> Text:
 
 def _columns(at: float) -> tuple[TableColumn[OfferRow], ...]:
     return (
-        TableColumn("", _lamp),
+        TableColumn("", _mark),
         TableColumn("GPU", lambda row: say(row.verdict.label, "bold"), gap=1),
         TableColumn("MODEL", lambda row: say(short_model(row.model)), rank=2, elastic=6),
         TableColumn("FREE GiB", lambda row: say(cells.gib(row.free_bytes)), rank=1, right=True),
@@ -87,8 +87,9 @@ def _columns(at: float) -> tuple[TableColumn[OfferRow], ...]:
     )
 
 
-def _lamp(row: OfferRow) -> Text:
-    return say("●", "green") if row.is_free else say("○", "dim")
+def _mark(row: OfferRow) -> Text:
+    """Not a lamp: a device that is free or held may be ill or well."""
+    return say("✓", "green") if row.is_free else say(" ")
 
 
 def why_not(verdict: DeviceVerdict, at: float) -> str:

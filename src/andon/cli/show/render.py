@@ -2,7 +2,7 @@
 
 import textwrap
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,31 +14,38 @@ from andon.cli.show.columns import (
     device_row,
     explained_fields,
 )
-from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, unreal
+from andon.cli.show.entries import NO_VERDICTS, NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
-from andon.core.alerting.lamps import LampBoard
+from andon.core.alerting.lamps import DeviceLamp, LampBoard
 from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.blame import listed_users
+from andon.core.sampling.masks import NOT_A_MASK
 from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Host, Snapshot, State, reading_label
+from andon.model.lamp import Lamp
 from andon.model.naming import range_of
+from andon.model.verdict import DeviceVerdict
 from andon.units import fixed, human_rate, human_seconds
 
 K = TypeVar("K")
 TRY = "try: andon status --simulate 4"
 NAME_WIDTH = 8  # this much of the node's name is always shown
+MOST_TROUBLES = 5  # kinds of them, of which each has a line
+TROUBLED = {Lamp.RED: "red", Lamp.AMBER: "yellow"}
 _STATE_STYLES = {State.LOST: "red", State.STALE: "yellow", State.ASLEEP: "dim", State.OK: "dim"}
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What hides devices from this process, and how many of them were left out."""
+    """What hides devices from this process, and how many of them were left out; and what only the
+    container runtime reads."""
 
     source: str | None = None
     note: str | None = None
     left_out: int = 0
+    container: str | None = None
 
 
 UNMASKED = Mask()
@@ -53,9 +60,10 @@ def render_status(
     mask: Mask = UNMASKED,
     rulebook: Rulebook | None = None,
     lit: LampBoard | None = None,
+    verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS,
 ) -> str:
     """The whole screen, ending in a newline."""
-    seen = lit_entries(snapshot, rulebook, lit)
+    seen = lit_entries(snapshot, rulebook, lit, verdicts)
     lines = [header(snapshot, width)]
     if seen:
         lines += device_lines(snapshot, seen, width, now)
@@ -191,7 +199,28 @@ def _advice(snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Tex
     for hint, labels in _grouped((e.status.hint, e.label) for e in seen).items():
         if hint:
             lines += paragraph(f"GPU {range_of(labels)}: {hint}", width, "yellow")
-    return lines + fault_lines(snapshot, width)
+    return [*lines, *_troubles(seen, width), *fault_lines(snapshot, width)]
+
+
+def _troubles(seen: list[NamedDevice], width: int) -> list[Text]:
+    """Devices that answer and are not well: a line per kind, the worst first, and no more than
+    some, so that they are at hand where the table has scrolled away."""
+    lit = [(e, e.lamp) for e in seen if e.lamp and e.lamp.lamp in TROUBLED and not e.status.hint]
+    worst: dict[tuple[Lamp, str], tuple[NamedDevice, DeviceLamp]] = {}
+    for entry, lamp in sorted(lit, key=lambda one: one[1].urgency, reverse=True):
+        worst.setdefault((lamp.lamp, lamp.status), (entry, lamp))
+    named = _grouped(((lamp.lamp, lamp.status), entry.label) for entry, lamp in lit)
+    lines: list[Text] = []
+    for kind, (entry, lamp) in list(worst.items())[:MOST_TROUBLES]:
+        alone = lamp.reason if len(named[kind]) == 1 else None
+        text = alone or f"GPU {range_of(named[kind])}: {lamp.status}"
+        lines += paragraph(f"{text} · andon why {entry.label}", width, TROUBLED[lamp.lamp])
+    others = set(list(worst)[MOST_TROUBLES:])
+    rest = [entry.label for entry, lamp in lit if (lamp.lamp, lamp.status) in others]
+    if rest:
+        text = f"GPU {range_of(rest)}: need{'s' * (len(rest) == 1)} attention, too"
+        lines += paragraph(text, width, "yellow")
+    return lines
 
 
 def fault_lines(snapshot: Snapshot, width: int) -> list[Text]:
@@ -213,6 +242,8 @@ def _footnotes(
         lines += paragraph(text, width, "dim")
     if mask.note and (masked or verbose):
         lines += paragraph(mask.note, width, "dim")
+    if mask.container and verbose:
+        lines += paragraph(f"{mask.container} {NOT_A_MASK}", width, "dim")
     if verbose or width >= MEDIUM:
         lines += _reasons(seen, width, verbose)
     return lines

@@ -89,7 +89,14 @@ SHOWN = (
 """The readings listed above the reasons."""
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|°C|W|MHz|[KMGT]?i?B|s|min|h|d)\b|%|°C)")
-TOLD = ("reason", "fault", "source", "state", "state_seconds", "last.users")  # already in the sentence
+TOLD = (
+    "reason",
+    "fault",
+    "source",
+    "state",
+    "state_seconds",
+    "last.users",
+)  # already in the sentence
 OLD_SECONDS = 10.0
 _ABOUT_WHO = ("process.", "processes.blamed", "users.")
 

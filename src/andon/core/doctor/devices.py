@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, failure, hinted, ok, warning
-from andon.core.sampling.masks import visibility
+from andon.core.sampling.masks import NOT_A_MASK, visibility
 from andon.model.device import DeviceStatus, Fault, State
 from andon.model.naming import titles
 from andon.model.vendors import VENDORS, VendorRow, vendor_of, vendor_of_backend
@@ -119,6 +119,8 @@ def _mask(facts: MachineFacts) -> Iterator[Finding]:
     elif seen.source or seen.note:
         words = f"{seen.source}: programs see {shown} of {_many(boards, 'device')}"
         yield ok(Check.MASK, words if seen.source else seen.note or "", **place)
+    if seen.container:
+        yield ok(Check.MASK, f"{seen.container} {NOT_A_MASK}", source=seen.container)
 
 
 def _dmesg(vendor: VendorRow) -> str:

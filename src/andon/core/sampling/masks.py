@@ -11,7 +11,7 @@ CUDA's rules as documented, and as observed with a 580 driver:
 - A board partitioned into MIG instances cannot be used as a whole, and a process sees one instance.
 
 NVIDIA_VISIBLE_DEVICES says which devices a container runtime adds; the devices seen here are
-already the result and CUDA does not read it, so it masks nothing and only explains an empty list.
+already the result and CUDA does not read it: it is shown, masks nothing and explains an empty list.
 GPU_DEVICE_ORDINAL is for OpenCL only (Slurm sets it everywhere) and masks nothing either.
 """
 
@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from andon.model.device import Device
 from andon.model.vendors import AMD, MASKED, NVIDIA, SIMULATED, vendor_of
 
+_CONTAINER = NVIDIA.container_variable
+NOT_A_MASK = "is for the container runtime; programs do not read it, so it hides nothing here"
 _SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 VARIABLES = (*dict.fromkeys(name for vendor in MASKED for name in vendor.environment), *_SLURM)
 """All variables that are read: if these are unchanged, so is the answer."""
@@ -45,6 +47,7 @@ class Visibility:
     note: str | None = None  # anything a person should know about the result
     source: str | None = None  # the variable that decided, e.g. "CUDA_VISIBLE_DEVICES=2,0"
     certain: bool = True  # False: which devices are meant is a guess, so none should be leased
+    container: str | None = None  # what the container runtime was asked for: it masks nothing here
 
 
 @dataclass(slots=True)
@@ -75,6 +78,7 @@ def visibility(devices: Sequence[Device], env: Mapping[str, str]) -> Visibility:
         "; ".join(whole.notes) or None,
         "; ".join(whole.sources) or None,
         whole.certain,
+        _setting(_CONTAINER, env) if by_vendor[NVIDIA.name] and _CONTAINER in env else None,
     )
 
 
@@ -202,10 +206,10 @@ def _number_instances(view: _View, usable: Sequence[Device]) -> None:
 
 
 def _container_notes(env: Mapping[str, str]) -> list[str]:
-    given = env.get("NVIDIA_VISIBLE_DEVICES")
+    given = env.get(_CONTAINER)
     if given is None:
         return []
-    setting = _setting("NVIDIA_VISIBLE_DEVICES", env)
+    setting = _setting(_CONTAINER, env)
     if given in ("", "void", "none"):
         return [f"the container was given no NVIDIA device ({setting})"]
     return [f"{setting} requests NVIDIA devices, but none is here: start the container with --gpus"]

@@ -229,6 +229,10 @@ def _movement(histories: Sequence[History]) -> Finding:
             f"the readings of {many(moving, 'device')} change",
             moving=moving,
         )
+    used = [value for h in histories for value in _values(h.samples, "utilization_percent")]
+    if (busy := max(used, default=0.0)) >= BUSY_PERCENT:  # too few samples, or busy in some of them
+        words = f"nothing changes, at up to {busy:.0f} % utilisation: try --seconds 10"
+        return unknown(SelftestTrial.MOVEMENT, words)
     return ok(SelftestTrial.MOVEMENT, "nothing changes, but nothing is busy: try --load", moving=0)
 
 

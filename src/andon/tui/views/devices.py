@@ -1,18 +1,16 @@
 """The devices table of top: the rows of `andon watch`, with availability and a trend."""
 
-from andon.cli.availability_source import WITHHELD
+from andon.cli.show.cells import availability
 from andon.cli.show.columns import MEDIUM, WIDE, device_columns, device_row
 from andon.cli.show.entries import NamedDevice, is_masked
 from andon.cli.show.render import no_device, paragraph, state_message
 from andon.cli.show.table import TableColumn, draw
-from andon.cli.show.text import UNKNOWN, Text, say
-from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.cli.show.text import Text, say
 from andon.tui.graphs import graph, values_across
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.state import Focus, TopView
 
 TREND = 8
-_WORDS = {VerdictKind.HELD: "held", VerdictKind.IN_USE: "in use", VerdictKind.WITHHELD: "withheld"}
 
 
 def device_table(page: Page, frame: Frame, room: int) -> None:
@@ -101,16 +99,3 @@ def _add_availability(columns: list[TableColumn[NamedDevice]], frame: Frame) -> 
         columns += [TableColumn("STATUS", status, rank=6, elastic=least), who]
     else:
         columns.append(TableColumn("WHO", narrow, rank=6, elastic=who.elastic))
-
-
-def availability(verdict: DeviceVerdict | None) -> Text:
-    """`free`, `held alice`, `in use`, `cordoned`: the same verdict as `andon free`."""
-    if verdict is None:
-        return say(UNKNOWN, "dim")
-    if verdict.kind is VerdictKind.FREE:
-        return say("free", "bold green")
-    if verdict.kind is VerdictKind.HELD:
-        return say("held ") + say(verdict.by or "", "dim")
-    if verdict.kind is VerdictKind.IN_USE:
-        return say(_WORDS[verdict.kind], "dim")
-    return say(WITHHELD.get(verdict.code or "", _WORDS[verdict.kind]), "yellow")

@@ -107,5 +107,8 @@ def describe(done: Maintenance, before_bytes: int, after_bytes: int) -> str:
         (done.damaged_blocks, "{} damaged blocks skipped"),
     ]
     words = [text.format(count) for count, text in parts if count]
-    sizes = f"{human_bytes(before_bytes)} before, {human_bytes(after_bytes)} now"
-    return ", ".join([*(words or ["nothing to do"]), sizes])
+    if not words:  # closing a store frees what its journal held
+        words = ["compacted" if after_bytes < before_bytes else "nothing to do"]
+    now = human_bytes(after_bytes)
+    same = now == human_bytes(before_bytes)
+    return ", ".join([*words, now if same else f"{human_bytes(before_bytes)} before, {now} now"])

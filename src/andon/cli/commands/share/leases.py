@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from andon.cli.availability_source import availability_now
 from andon.cli.commands.completing import complete_lease
 from andon.cli.commands.watch.status import as_json_text
-from andon.cli.availability_source import availability_now
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say

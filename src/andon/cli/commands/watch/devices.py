@@ -26,12 +26,13 @@ def devices(devices: list[str], as_json: bool, topology: bool) -> int:
     """
     if topology:
         return _topology(devices, as_json)
-    snapshot = narrowed(snapshot_source.current_snapshot(chosen()), devices)
-    terminal = Terminal.of(chosen())
+    whole = snapshot_source.current_snapshot(chosen())
+    snapshot, terminal = narrowed(whole, devices), Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(devices_to_json(snapshot), terminal.live))
     else:
-        terminal.show(render_devices(snapshot, terminal.width, terminal.color))
+        mask = snapshot_source.mask_of(whole, url=chosen().url)
+        terminal.show(render_devices(snapshot, terminal.width, terminal.color, mask))
     return exit_code(snapshot)
 
 

@@ -26,6 +26,7 @@ from andon.core.evidence.blame import last_used
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot
 from andon.model.naming import unread_words
 
+MISSING = {"processes": "processes", NAMES_MISSING: "processes", COMMANDS_MISSING: "command lines"}
 SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolution
 
 
@@ -136,7 +137,11 @@ def _family(
 
 def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     """Print why the process list, or names in it, are missing."""
-    words = {"processes": "processes", NAMES_MISSING: "processes", COMMANDS_MISSING: "command lines"}
+    words = {
+        "processes": "processes",
+        NAMES_MISSING: "processes",
+        COMMANDS_MISSING: "command lines",
+    }
     missing = (status.missing.items() for status in snapshot.devices)
     found = [f"– {words[key]}: {why}" for each in missing for key, why in each if key in words]
     for text in dict.fromkeys(found):

@@ -4,7 +4,7 @@ import time
 
 import click
 
-from andon.cli.availability_source import availability_lines
+from andon.cli.availability_source import availability_in, availability_lines
 from andon.cli.json_text import as_json_text as as_json_text
 from andon.cli.lamp_source import LampSource
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
@@ -68,6 +68,7 @@ def _show(
     choices = chosen()
     mask = mask_of(whole, len(named.devices) - len(shown.devices), choices.url)
     book, now = rulebook_of(choices), time.time()
+    known = availability_in(choices, whole)
     terminal.show(
         render_status(
             shown,
@@ -78,9 +79,10 @@ def _show(
             mask,
             book,
             LampSource(chosen()).of(whole),
+            known.verdicts,
         )
     )
-    for line in availability_lines(choices, whole, shown) if shown.devices else ():
+    for line in availability_lines(known, shown):
         terminal.say(line.fit(terminal.width))
     if choices.bare and terminal.live and not choices.quiet and shown.devices:
         for text in paragraph(HINT, terminal.width, "dim"):
