@@ -41,6 +41,7 @@ class FoundRuns:
 
     rows: Sequence[RunRow]
     left: int = 0  # records that are still to be read
+    problem: str | None = None  # why the list may be older than the records
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,9 @@ class ServerRuns:
 
     def page(self, sight: Sight, query: RunQuery, search: str) -> RunPage:
         rows = list(self.rows().values())
-        left = self._found.left if self._found else 0
-        note = f"{left} records have not been read yet" if left else None
+        found = self._found or FoundRuns(())
+        unread = f"{found.left} records have not been read yet" if found.left else None
+        note = found.problem or unread
         return page_of(sight, rows, query, search, self._clock(), self._whose, note)
 
     def details(self, sight: Sight, run: str) -> RunDetails:
