@@ -86,6 +86,11 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def untouched(path: Path) -> sqlite3.Connection:
+    """A connection that makes no lock, no log and no index beside the file."""
+    return _opened(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
+
+
 def needs_rollback_journal(path: Path) -> bool:
     """On a network file system: a write-ahead log needs memory that all its users share."""
     mounts = file_systems.read_mounts()
