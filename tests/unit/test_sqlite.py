@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -18,8 +19,10 @@ from andon.stores import sqlite_file
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.stores.sqlite_head import HeadLayout, pack_body
+from andon.stores.sqlite_runs import SqliteRunIndex
 from andon.stores.statements import migrations, statements
 from tests.support.history_parts import AT, GPU, tick, upkeep
+from tests.support.rows import rows
 
 STEPS = migrations("sqlite")
 
@@ -137,6 +140,21 @@ def test_a_newer_form_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="newer andon"):
         SqliteStore(path)
     assert [p.name for p in tmp_path.iterdir() if "corrupt" in p.name] == []
+
+
+@rows("made", ["PRAGMA user_version = 99", "CREATE TABLE customers (name)"])
+def test_what_is_not_ours_is_not_touched(made: str) -> None:
+    """Not even its journal mode, which SQLite writes into the file."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "history.db"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(made)
+        before = path.read_bytes()
+        for kind in (SqliteStore, SqliteAlertStore, SqliteRunIndex):
+            with pytest.raises(Invalid):
+                kind(path)
+        assert path.read_bytes() == before
+        assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
 def test_every_statement_is_understood(tmp_path: Path) -> None:

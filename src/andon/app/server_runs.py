@@ -1,5 +1,10 @@
-"""The runs that a server shows: those of its user's index, as long as they can be read."""
+"""The runs that a server shows: those of its user's index, as long as they can be read.
 
+A server runs without its index: whoever asks for runs reads why there are none, and the next who
+asks has it opened again.
+"""
+
+import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,12 +12,15 @@ from typing import TYPE_CHECKING
 
 from andon.app.runs import open_run_finder
 from andon.core.runs.matching import RunQuery
+from andon.errors import AndonError, Unavailable
 from andon.model.run import RunRow
 
 if TYPE_CHECKING:
     from andon.engine.records.finder import RunFinder
     from andon.web.server_runs import FoundRuns, ServerRuns
     from andon.web.user_files import SharedFiles
+
+log = logging.getLogger("andon.runs")
 
 
 def open_server_runs(
@@ -21,31 +29,59 @@ def open_server_runs(
     """The runs, and how to close them."""
     from andon.web.server_runs import ServerRuns
 
-    finder = open_run_finder()
+    look = IndexLook(user)
+    look.prepare()
     whose = (
         f"The runs of {user}, who runs this server, and the records of others that {user} added "
         "(andon runs add) and can read"
     )
-    return ServerRuns(IndexLook(finder, user), whose, users=users), finder.index.close
+    return ServerRuns(look, whose, users=users), look.close
 
 
 class IndexLook:
     """Reads the rows again only when the index has changed: ten thousand take a while."""
 
-    def __init__(self, finder: "RunFinder", user: str) -> None:
-        self._finder, self._user = finder, user
+    def __init__(self, user: str, opened: "Callable[[], RunFinder]" = open_run_finder) -> None:
+        self._user, self._opened = user, opened
+        self._finder: RunFinder | None = None
         self._stamp: object = None
         self._rows: Sequence[RunRow] = ()
+        self._trouble: str | None = None
 
     def __call__(self) -> "FoundRuns":
+        """Raises Unavailable if the index cannot be read; one that cannot be written is shown as it
+        is."""
         from andon.web.server_runs import FoundRuns
 
-        left = self._finder.refresh()
-        stamp = _stamp(Path(self._finder.index.place))
+        finder = self.prepare()
+        if finder is None:
+            raise Unavailable(f"the runs cannot be listed: {self._trouble}")
+        left, problem = 0, None
+        try:
+            left = finder.refresh()
+        except AndonError as exc:
+            problem = f"what is new cannot be added to the list: {exc.reason}"
+        stamp = _stamp(Path(finder.index.place))
         if stamp is None or stamp != self._stamp:
+            self._rows = [row for row in finder.index.find(RunQuery()) if self._is_open(row)]
             self._stamp = stamp
-            self._rows = [row for row in self._finder.index.find(RunQuery()) if self._is_open(row)]
-        return FoundRuns(self._rows, left)
+        return FoundRuns(self._rows, left, problem)
+
+    def prepare(self) -> "RunFinder | None":
+        """Opened when it is needed; a failure is logged when it begins."""
+        if self._finder is not None:
+            return self._finder
+        try:
+            self._finder = self._opened()
+        except AndonError as exc:
+            if exc.reason != self._trouble:
+                log.warning("runs are not shown: %s", exc.reason)
+            self._trouble = exc.reason
+        return self._finder
+
+    def close(self) -> None:
+        if self._finder is not None:
+            self._finder.index.close()
 
     def _is_open(self, row: RunRow) -> bool:
         """Another user may have closed a record since it was added."""

@@ -1,5 +1,6 @@
 """Assembles the server: starts its parts in the right order, and stops them in reverse order."""
 
+import logging
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ from andon.core.settings.resolution import Settings
 from andon.engine.sampling.placed_feed import PlacedFeed
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
+from andon.errors import Unavailable
 from andon.host.server import server_file
 from andon.host.server.node_folder import open_node_folder
 from andon.host.server.state_folder import TOKEN, state_folder
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from andon.web.server_runs import ServerRuns
 
 FIRST_SNAPSHOT_SECONDS = 5.0
+log = logging.getLogger("andon.serve")
 
 
 def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started], None]) -> None:
@@ -67,7 +70,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
         stack.callback(sessions.close)
         address, port = listening.getsockname()[:2]
         loopback = is_loopback(address)
-        audit.write("started", address=address, port=port)
+        say_started(audit, address, port)
         sampler = stack.enter_context(open_sampler(settings))
         feed = _feed(sampler, settings)
         stack.callback(feed.close)
@@ -122,6 +125,14 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
             on_ready(Started(url, port, loopback, person / TOKEN, feed.last, watcher.notifiers))
 
         run(built, place, listening, ready, lambda key: keys.grade(key).is_right)
+
+
+def say_started(audit: Audit, address: str, port: int) -> None:
+    """A server whose audit log cannot be written watches and shows, and changes nothing."""
+    try:
+        audit.write("started", address=address, port=port)
+    except Unavailable as exc:
+        log.warning("%s; every change is refused until it can", exc.reason)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

@@ -117,6 +117,7 @@ class Database:
 
     def _begin(self) -> None:
         sqlite_file.make_file(self.path, self._kind)
+        sqlite_form.refuse_untouched(self.path, self._kind)
         self._writer = sqlite_file.connect(self.path)
         sqlite_form.bring_up_to_date(self._writer, self._kind)
         self._forget()

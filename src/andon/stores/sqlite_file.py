@@ -26,6 +26,7 @@ class FileKind:
 HISTORY_FILE = FileKind("sqlite", "history", "set ANDON_HISTORY to another file")
 BUSY_SECONDS = 1.0  # with a longer wait, ticks would be dropped
 CHECKPOINT_PAGES = 1000
+ROOM_BYTES = 64 * 1024  # for the index of a write-ahead log, and a page of it
 JOURNAL_BYTES = 16_000_000  # a write-ahead log that grew is truncated to this
 PURPOSES = {
     "history": "",
@@ -46,7 +47,8 @@ def is_damaged(error: sqlite3.Error) -> bool:
 def translated(error: sqlite3.Error, path: Path) -> AndonError:
     """A SQLite error as one of andon's."""
     kind = _kind(error)
-    if kind == sqlite3.SQLITE_FULL:
+    unsaid = kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _is_full(path)
+    if kind == sqlite3.SQLITE_FULL or unsaid:
         return Unavailable(f"{path}: the disk is full", hint="free some space, or: andon gc")
     shut = kind == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK)
     if shut or kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
@@ -82,6 +84,11 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def untouched(path: Path) -> sqlite3.Connection:
+    """A connection that makes no lock, no log and no index beside the file."""
+    return _opened(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
 
 
 def needs_rollback_journal(path: Path) -> bool:
@@ -223,6 +230,15 @@ def identity(path: Path) -> tuple[int, int]:
             raise Invalid(reason, hint="set ANDON_HISTORY to a shorter one") from exc
         raise Unavailable(f"{path}: {exc.strerror}") from exc
     return found.st_dev, found.st_ino
+
+
+def _is_full(path: Path) -> bool:
+    """SQLite says `disk I/O error` where a log or an index beside the file has no room."""
+    try:
+        found = os.statvfs(path.parent)
+    except (OSError, AttributeError):
+        return False
+    return found.f_bavail * found.f_frsize < ROOM_BYTES or found.f_files > 0 == found.f_favail
 
 
 def _kind(error: sqlite3.Error) -> int:

@@ -1,11 +1,12 @@
 """Whether a database has exactly the tables that the migrations create."""
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import lru_cache
+from pathlib import Path
 
 from andon.errors import Invalid
-from andon.stores.sqlite_file import HISTORY_FILE, FileKind, migrate, refuse_newer
+from andon.stores.sqlite_file import HISTORY_FILE, FileKind, migrate, refuse_newer, untouched
 from andon.stores.statements import migrations
 
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
@@ -37,6 +38,14 @@ def bring_up_to_date(connection: sqlite3.Connection, kind: FileKind = HISTORY_FI
             raise
         raise Incomplete(str(exc)) from exc
     check_complete(connection, kind)
+
+
+def refuse_untouched(path: Path, kind: FileKind = HISTORY_FILE) -> None:
+    """Raise Invalid for a newer andon's file or another program's, before anything is written to
+    it: as it is on disk, without its log. What cannot be read so is for the usual way to judge."""
+    with suppress(sqlite3.Error), closing(untouched(path)) as connection:
+        refuse_newer(connection, kind)
+        refuse_foreign(connection, kind)
 
 
 def refuse_foreign(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) -> None:

@@ -48,6 +48,7 @@ class FoundRuns:
 
     rows: Sequence[RunRow]
     left: int = 0  # records that are still to be read
+    problem: str | None = None  # why the list may be older than the records
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,9 @@ class ServerRuns:
 
     def page(self, sight: Sight, query: RunQuery, search: str) -> RunPage:
         seen = self.seen(sight)
-        left = self._found.left if self._found and seen.scope is not PageScope.OWN else 0
-        notes = [*seen.notes, *([f"{left} records have not been read yet"] if left else ())]
+        found = self._found if self._found and seen.scope is not PageScope.OWN else FoundRuns(())
+        unread = f"{found.left} records have not been read yet" if found.left else None
+        notes = [note for note in (found.problem or unread, *seen.notes) if note]
         page = page_of(
             sight, [row for row, _ in seen.rows.values()], query, search, self._clock(),
             self._whose_in(sight, seen.scope), "; ".join(notes) or None,

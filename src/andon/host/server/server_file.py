@@ -1,6 +1,7 @@
 """Address of this user's server: a small file next to its token while it runs, and a lock that
 allows one server per folder."""
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -139,12 +140,15 @@ def sole_server(folder: Path) -> Iterator[None]:
     try:
         descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
     except OSError as exc:
-        raise Denied(f"{path} cannot be opened: {exc.strerror}", hint="remove it") from exc
+        full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "free some space" if full else "remove it"
+        raise Denied(f"{path} cannot be opened: {exc.strerror}", hint=hint) from exc
     try:
         if not _locked(descriptor):
             raise _taken(folder, os.pread(descriptor, LONGEST_BYTES, 0))
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # on a full disk: the lock counts, the pid is only shown
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(descriptor)

@@ -1,0 +1,31 @@
+"""What a server does at its start about files that it cannot write."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from andon.app.serving import say_started
+from andon.host.server.server_file import LOCK, sole_server
+from andon.web.transport.audit import Audit
+
+
+def test_an_audit_log_that_cannot_be_written_stops_changes_and_not_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "audit.jsonl").mkdir()
+    with caplog.at_level(logging.WARNING):
+        say_started(Audit(tmp_path), "127.0.0.1", 1)
+    [record] = caplog.records
+    assert "every change is refused until it can" in record.getMessage()
+
+
+def test_a_lock_without_room_for_a_pid_is_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.pwrite", full)
+    with sole_server(tmp_path):
+        assert (tmp_path / LOCK).read_bytes() == b""
