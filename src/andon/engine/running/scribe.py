@@ -46,7 +46,7 @@ def refuse_anothers(path: str) -> None:
             raise PermissionError(1, why)
 
 
-def open_new(path: str, chosen: bool) -> int:
+def open_new(path: str, chosen: bool = True) -> int:
     if not chosen:
         refuse_anothers(path)
     make_folder(os.path.dirname(path))
