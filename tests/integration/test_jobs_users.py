@@ -143,8 +143,27 @@ def test_root_starts_no_job_of_another_user_whose_home_it_has() -> None:
         done
         sleep 2
         test ! -e /tmp/ran || echo started as $(cat /tmp/ran)
+        cd /
+        writers() {{
+            andon run --simulate 1 -- true 2>&1
+            echo a | andon map --simulate 1 --items - -- true 2>&1
+            "$PYTHON" -P -c 'import andon
+with andon.run(): pass' 2>&1
+            andon seed --days 1 2>&1 || echo "seed: $?"
+        }}
+        writers > /tmp/wrote
+        echo not recorded: $(grep -c "is not recorded: .*belongs to another user" /tmp/wrote)
+        grep "seed: " /tmp/wrote
+        mkdir /tmp/roots /tmp/links; chown {FIRST} /tmp/links
+        user {FIRST} ln -s /tmp/roots /tmp/links/andon
+        export XDG_STATE_HOME=/tmp/links
+        writers > /tmp/wrote
+        echo through a link: $(grep -c "is not recorded: .*belongs to another user" /tmp/wrote)
+        echo of root: $(find /tmp/state{FIRST} /tmp/roots -mindepth 1 -uid 0)
         """,
     )
     assert "started" not in said, said
+    assert "not recorded: 3\nseed: 4\n" in said, said
+    assert "through a link: 3\nof root:\n" in said, said
     for words in ("jobs", "jobs show 1", "jobs hold 1", "cancel 1", "logs 1", "jobs start", "gc"):
         assert f"{words}: 4 1\n" in said or f"{words}: 4 2\n" in said, said

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from andon.engine.sampling.spawning import wait_for
 from andon.host.interpreter import script_command
+from andon.host.server.state_folder import runs_folder
 
 try:
     import fcntl
@@ -49,9 +50,10 @@ class LinePipe:
             os.close(self._lines)
             raise
         try:
-            script = Path(__file__).with_name("scribe.py")
+            script, path = Path(__file__).with_name("scribe.py"), self.path.absolute()
+            usual = ["usual"] if path.parent == runs_folder() else []
             self._process = subprocess.Popen(
-                script_command(script, str(self.path.absolute())),
+                script_command(script, str(path), *usual),
                 stdin=lines,
                 stdout=answers,
                 stderr=subprocess.DEVNULL,

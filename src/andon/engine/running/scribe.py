@@ -1,8 +1,9 @@
 """Appends lines to a new file, in a process of its own.
 
 It runs as a script, without andon: a folder that does not respond holds whoever writes to it until
-it does, and a process that is held in the kernel cannot even exit. The first argument is the file;
-lines arrive on standard input, and a line of one zero byte, or the end of input, ends it. What went
+it does, and a process that is held in the kernel cannot even exit. The first argument is the file,
+and a second one says that its folder was not chosen by anyone: root then writes into no folder that
+another user could have made or could replace. Lines arrive on standard input, and a line of one zero byte, or the end of input, ends it. What went
 wrong is said on standard output: the error, then how many lines were lost.
 """
 
@@ -32,7 +33,22 @@ def make_folder(folder: str) -> None:
             raise
 
 
-def open_new(path: str) -> int:
+def refuse_anothers(path: str) -> None:
+    """For root, as with `sudo -E`: every folder and link on the way there is root's."""
+    while os.geteuid() == 0 and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+        try:
+            owner = os.lstat(path).st_uid
+        except OSError:
+            continue
+        if owner != 0:
+            why = f"{path} belongs to another user (uid {owner}); use sudo -H"
+            raise PermissionError(1, why)
+
+
+def open_new(path: str, chosen: bool = True) -> int:
+    if not chosen:
+        refuse_anothers(path)
     make_folder(os.path.dirname(path))
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
 
@@ -69,9 +85,9 @@ def say(words: str) -> None:
         return
 
 
-def main(path: str) -> None:
+def main(path: str, chosen: bool) -> None:
     try:
-        target = LineAppender(open_new(path))
+        target = LineAppender(open_new(path, chosen))
     except OSError as error:
         say(str(error.strerror))
         sys.exit(1)
@@ -90,4 +106,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], len(sys.argv) == 2)

@@ -15,7 +15,12 @@ from andon.host.private_files import open_regular
 from andon.host.server import server_file
 from andon.host.server.state_folder import HISTORY as HISTORY
 from andon.host.server.state_folder import node_path as node_path
-from andon.host.server.state_folder import open_state_folder, refuse_foreign, state_folder
+from andon.host.server.state_folder import (
+    open_state_folder,
+    refuse_anothers,
+    refuse_foreign,
+    state_folder,
+)
 
 EARLIER = frozenset({HISTORY, "audit.jsonl", "audit.jsonl.1", "turns.json", server_file.NAME})
 _LOCK = ".lock"
@@ -24,6 +29,7 @@ _LOCK = ".lock"
 def node_folder() -> Path:
     """The folder with what an earlier andon left; not created where there is nothing."""
     path = node_path()
+    refuse_anothers(path)
     if path.is_dir() or not (_draft(path).is_dir() or _earlier(state_folder())):
         return path
     return open_node_folder()

@@ -17,6 +17,7 @@ from andon.host.folders import (
 )
 from andon.host.machine_id import node_key
 from andon.host.private_files import NotRegular, open_regular
+from andon.host.user_namespace import is_root
 
 TOKEN = "token"  # noqa: S105 (a file's name)
 SHORTEST_TOKEN = 32
@@ -46,6 +47,7 @@ def runs_folder() -> Path:
 def open_state_folder() -> Path:
     """The folder, created if necessary, accessible only to this user."""
     folder = state_folder()
+    refuse_anothers(folder)
     try:
         _check_place(folder)
         make_private(folder)
@@ -76,6 +78,16 @@ def refuse_foreign(folder: Path) -> None:
         raise Denied(
             f"other users can write to the state folder {folder}", hint=f"chmod 700 {folder}"
         )
+
+
+def refuse_anothers(folder: Path) -> None:
+    """Raise Denied where root, as with `sudo -E`, would write into another user's folder: every
+    folder and link on the way there must be root's. To others the kernel gives no choice."""
+    if not is_root(_uid()):
+        return
+    for path in (folder, *folder.parents):
+        with suppress(OSError):
+            _check_owner(path, path.lstat().st_uid, {_ROOT})
 
 
 def is_own(folder: Path) -> bool:
