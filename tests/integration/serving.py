@@ -77,12 +77,13 @@ def serving(
     port: int = 0,
     wrapped: Sequence[str] = (),
     python: str = sys.executable,
+    module: str = "andon.cli",
     errors: IO[bytes] | int = subprocess.PIPE,
     **env: str,
 ) -> Iterator[Served]:
     """`andon serve`, ready to answer; over the node's own devices where none are simulated."""
     devices = ["--simulate", str(simulate)] if simulate else []
-    command = [*wrapped, python, "-m", "andon.cli", "serve", *devices,
+    command = [*wrapped, python, "-m", module, "serve", *devices,
                "--port", str(port), "--quiet", *options]  # fmt: skip
     surroundings = {**os.environ, "XDG_STATE_HOME": str(state), **env}
     process = subprocess.Popen(

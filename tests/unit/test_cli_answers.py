@@ -15,7 +15,6 @@ from andon.cli.commands.setup.cost import Cost, render_cost
 from andon.cli.commands.share.leases import on_devices
 from andon.cli.main import run
 from andon.cli.show.facts import render_devices
-from andon.cli.show.render import Mask, render_status
 from andon.cli.show.history import (
     HistoryLine,
     history_to_csv,
@@ -23,6 +22,7 @@ from andon.cli.show.history import (
     throttle_lines,
     top_of,
 )
+from andon.cli.show.render import Mask, render_status
 from andon.core.history.series import Bucket
 from andon.core.settings.resolution import resolve
 from andon.core.sharing.choice import obstacle

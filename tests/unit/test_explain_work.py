@@ -158,6 +158,18 @@ def test_a_ghost_names_the_process_that_is_gone_and_held_as_much() -> None:
     assert f"{held} has exited." in reason.sentence
 
 
+def test_a_dead_process_that_the_driver_still_lists_is_the_one_that_had_a_name() -> None:
+    values = {**IDLE, "memory_used_bytes": 30 * GIB}
+    nameless = Process(BOB.pid, memory_bytes=BOB.memory_bytes)
+    past = [
+        node(card(values, BOB, at=AT - 9), at=AT - 9),
+        node(card(values, nameless, at=AT - 5), at=AT - 5),
+        node(card(values)),
+    ]
+    (reason,) = explain(past, UUID)
+    assert "bob's jupyter held 30.0 GiB until 5 s ago" in reason.sentence
+
+
 def test_a_ghost_names_who_held_as_much_an_hour_ago_from_the_history() -> None:
     """Longer ago than the snapshots at hand; the last one of the right size, and none that is on
     it now."""

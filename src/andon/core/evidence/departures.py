@@ -40,11 +40,11 @@ def departed(
     for use in known.uses.get(now.device.uuid, ()):
         one = Process(use.pid, started=use.started, name=use.name, user=use.user,
                       memory_bytes=use.peak_memory_bytes)  # fmt: skip
-        found[(use.pid, use.started)] = one, use.last
+        _add(found, one, use.last)
     for status in past:
         if status.sample is not None:
-            at = status.sample.at
-            found |= {(p.pid, p.started): (p, at) for p in status.processes}
+            for process in status.processes:
+                _add(found, process, status.sample.at)
     here = {(process.pid, process.started) for process in now.processes}
     gone = [
         Departed(process, last, identity in known.exited)
@@ -52,6 +52,14 @@ def departed(
         if identity not in here
     ]
     return sorted(gone, key=lambda one: one.last)
+
+
+def _add(found: dict[Identity, tuple[Process, float]], process: Process, last: float) -> None:
+    """A driver lists a dead process for a moment, when nothing is known of it but its pid: that is
+    the one which had the pid before."""
+    if process.started is None:
+        process = next((one for one, _ in found.values() if one.pid == process.pid), process)
+    found[(process.pid, process.started)] = process, last
 
 
 def has_unexplained(snapshot: Snapshot) -> tuple[str, ...]:
