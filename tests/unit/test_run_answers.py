@@ -79,7 +79,9 @@ def test_a_stranger_sees_neither_command_nor_folders_nor_parameters(
     one = details(sight, facts, sample(1), last, command=SECRET, params={"key": SECRET})
     for shows in (entry, one):
         assert (bool(shows.message), bool(shows.last_values)) == (shown, shown)
-    said = json.dumps([to_json(v) for v in (entry, one, *marks_of(begin(), sight.shows("ada"), items))])
+    said = json.dumps(
+        [to_json(v) for v in (entry, one, *marks_of(begin(), sight.shows("ada"), items))]
+    )
     assert (SECRET in said) is shown
     assert (entry.hidden is None) is shown
     assert one.downloadable is shown

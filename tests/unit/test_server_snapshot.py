@@ -231,5 +231,3 @@ def test_an_old_snapshot_still_says_since_when_a_device_is_silent(
         snapshot_source, "take_snapshot", lambda choices, watched: seen(unnamed(0, State.LOST))
     )
     assert snapshot_source.current_snapshot(Choices(quiet=True)).devices == (before,)
-
-
