@@ -12,7 +12,7 @@ import { fit } from "../src/lib/fit";
 import { bytes, DASH, dateOf, duration, energy, gib, hourOf, isIdle, measured, ownWords, percent, readingName, throttleName, throttleTone, traffic, used, vendorName } from "../src/lib/format";
 import { alertsOn, badge, gathered, listed, marks, parts, silenceText, stateOf, summary } from "../src/lib/alerting";
 import { matches, passes } from "../src/lib/choosing";
-import { availability, brief, firstStep, heldBy, longer, occupants, together, unheld, whatEnds } from "../src/lib/holding";
+import { availability, brief, firstStep, heldBy, idleFor, longer, occupants, together, unheld, whatEnds } from "../src/lib/holding";
 import { devicesText, missed, notifiersOf, sentences } from "../src/lib/health";
 import { headline, lampOf, serverLamps, shortened, UNKNOWN } from "../src/lib/lamps";
 import { hostLine, totals } from "../src/lib/totals";
@@ -87,6 +87,11 @@ test("the word of a tile says whether it can be had, and its last line what is m
   assert.equal(availability("in_use", "bob", "unleased_process"), "in use by bob");
   assert.equal(availability("withheld", "root", "cordoned"), "cordoned");
   assert.equal(availability("withheld", null, "ecc"), "withheld");
+  assert.equal(availability("withheld", "root", "reserved"), "reserved");
+  assert.equal(unheld("withheld", "reserved for root, next in the queue (2 GPUs)", "", true), "for root, next in the queue (2 GPUs)");
+  assert.equal(idleFor("20 min", { users: "alice", until: "22:00" }), "for 20 min · alice, until 22:00");
+  assert.equal(idleFor("20 min", { users: "alice", until: null }), "for 20 min · alice");
+  assert.equal(idleFor("20 min", null), "for 20 min");
   assert.equal(availability(null, null, null), null, "unknown is not free");
   assert.equal(unheld("withheld", null, "alice"), "withheld · alice");
   assert.equal(unheld("free", null, "", true), "no processes");
@@ -115,6 +120,8 @@ test("a search finds the words that are shown, and a filter what it says", () =>
   assert.deepEqual(all.map((one) => passes(one, "free", "")), [true, false, false, false]);
   assert.deepEqual(all.map((one) => passes(one, "mine", "dora")), [false, false, true, true]);
   assert.deepEqual(all.map((one) => passes(one, "troubled", "")), [false, true, true, false]);
+  const calling = (lamp: object) => passes(told({}, lamp), "troubled", "");
+  assert.deepEqual([{ colour: "red", handled: true }, { colour: "ring" }, { colour: "grey", word: "not responding" }, { colour: "grey", word: "not responding", handled: true }].map(calling), [false, false, true, false]);
 });
 
 test("the strip counts what is free and sums what is read, and keeps the host apart", () => {
@@ -160,21 +167,26 @@ test("a device has charts of what it reports, in round units", () => {
   assert.equal(new Set(CHOICES.map((one) => one.title)).size, CHOICES.length);
 });
 
-test("alerts are listed as the server groups them, and the silenced leave the badge", () => {
+test("alerts are listed as the server groups them, handled ones last, and the badge is the server's count", () => {
   const alert = (id: string, more: object = {}) => ({ id, rule: "thermal", message: `GPU 1 ${id}`, where: "GPU 1", state: "firing", level: "warning", device: 1, since: 0, resolved: null, no_data_since: null, affected: [], acknowledged: null, silenced_until: null, ...more });
   const alerts = [alert("a", { level: "critical" }), alert("b"), alert("c", { silenced_until: 9 }), alert("d", { state: "pending" }), ...["e", "f", "g"].map((id) => alert(id, { level: "info", rule: "idle" })), alert("h", { state: "resolved", resolved: 60 })];
-  const entries = [{ id: "a", level: "critical", related: ["b"] }, { id: "c", level: "warning", related: [] }, { id: "d", level: "warning", related: [] }, ...["e", "f", "g"].map((id) => ({ id, level: "info", related: [] })), { id: "h", level: "warning", related: [] }];
-  const list = { alerts, entries, counts: { critical: 1, warning: 1, info: 3, pending: 1 } } as never;
+  const entry = (id: string, level: string, lamp: string, related: string[] = []) => ({ id, level, lamp, related });
+  const entries = [entry("a", "critical", "red", ["b"]), entry("c", "warning", "amber"), entry("d", "warning", "ring"), ...["e", "f", "g"].map((id) => entry(id, "info", "green")), entry("h", "warning", "grey")];
+  const list = { alerts, entries, counts: { critical: 1, warning: 0, info: 3, pending: 1, clearing: 0, handled: 1 } } as never;
   const found = parts(listed(list));
-  assert.deepEqual(found.active.map((one) => one.alert.id), ["a", "c"]);
+  assert.deepEqual(found.active.map((one) => one.alert.id), ["a"]);
+  assert.deepEqual(found.handled.map((one) => one.alert.id), ["c"]);
+  assert.deepEqual(listed(list).map((one) => one.colour), ["red", "amber", "ring", "info", "info", "info", "grey"]);
   assert.deepEqual(found.active[0]?.related.map((one) => one.id), ["b"]);
   assert.deepEqual(found.pending.map((one) => one.alert.id), ["d"]);
   assert.deepEqual(found.past.map((one) => one.alert.id), ["h"]);
   assert.deepEqual(gathered(found.info).map((one) => one.length), [3]);
   assert.deepEqual(badge(list), { count: 1, colour: "red" });
-  assert.equal(badge({ alerts: [alerts[2]], entries: [entries[1]] } as never), null);
-  assert.equal(summary({ critical: 1, warning: 2, info: 3, pending: 1 }), "1 critical · 2 warnings · 3 informational · 1 pending");
-  assert.equal(summary({ critical: 0, warning: 0, info: 0, pending: 0 }), "no active alerts");
+  const none = { critical: 0, warning: 0, info: 0, pending: 0, clearing: 0, handled: 0 };
+  assert.equal(badge({ counts: { ...none, handled: 2 } } as never), null);
+  assert.equal(badge(undefined), null);
+  assert.equal(summary({ critical: 1, warning: 2, info: 3, pending: 1, clearing: 1, handled: 2 }), "1 critical · 2 warnings · 1 pending · 1 clearing · 2 handled · 3 informational");
+  assert.equal(summary(none), "no active alerts");
   assert.deepEqual(stateOf(alerts[7] as never, 120), ["ended 1 min ago", "lasted 1 min"]);
   assert.deepEqual(marks(alert("a", { acknowledged: { by: "ana", note: "on it" } }) as never), ["acknowledged by ana: on it"]);
 });
@@ -323,9 +335,12 @@ test("a limit lies inside the scale of its chart", () => {
 
 test("the banner has the temperature that the page shows, not that of the alert", () => {
   const lamp = { colour: "red", word: "too hot", reason: "GPU 1 is too hot: 79 °C", forWhom: "alice" } as never;
-  const alert = { unit: "celsius", since: 100, value: 79, limit: 90 } as never;
+  const alert = { unit: "celsius", since: 100, value: 79, limit: 90, threshold: 70 } as never;
   const hot = device({ sample: { temperature_celsius: 73 } });
-  assert.equal(banner(lamp, alert, hot, 400), "too hot for 5 min · now 73 °C · slowdown at 90 °C · affects alice");
+  assert.equal(banner(lamp, alert, hot, 400), "too hot for 5 min · now 73 °C (alert above 70 °C, slows down at 90 °C) · affects alice");
+  assert.equal(banner(lamp, alert, device({ sample: { temperature_celsius: 91 } }), 400), "too hot for 5 min · now 91 °C (slows down at 90 °C) · affects alice");
+  const idle = { colour: "amber", word: "reserved but idle", reason: "GPU 1 is reserved by alice but idle for 20 min", forWhom: "alice", by: { rule: "idle", since: 100 } } as never;
+  assert.equal(banner(idle, undefined, hot, 1300), "reserved but idle for 20 min", "who holds it stands below");
   assert.equal(banner(lamp, undefined, hot, 400), "too hot · 79 °C · affects alice");
   assert.equal(banner({ colour: "green", word: "idle", reason: null, forWhom: null } as never, alert, hot, 400), "idle");
 });
@@ -349,7 +364,7 @@ test("health is told in words with units", () => {
     "6 readings missed in 5 min (2 %)", "294 readings since the start 5 min ago",
     "CPU of the sampling loop: 0.10 % of one core", "last reading 0.8 s ago",
   ]);
-  assert.deepEqual(sentences("leases", { readable: false, count: null, owner: null }, { uptime: 1 }), ["the lease directory cannot be read"]);
+  assert.deepEqual(sentences("leases", { readable: false, count: null, owner: null }, { uptime: 1 }), ["the lease book cannot be read"]);
   assert.deepEqual(sentences("of_tomorrow", { size_bytes: 1500, on: true }, { uptime: 1 }), ["size: 1.5 kB", "on: yes"]);
   assert.equal(devicesText({ ok: 6, lost: 2 }), "8 GPUs: 6 responding, 2 lost");
 });
@@ -416,10 +431,10 @@ test("the server's lamp counts, unless the device's state has changed since", ()
   assert.equal(lampOf(device({ sample: null }), null, 21).word, "no data");
   assert.equal(shortened("GPU 1 is too hot: 90 °C"), "90 °C");
   assert.equal(shortened("GPU 1 was too hot (99 °C); now 82 °C, clears after 2 min"), "99 °C; now 82 °C, clears after 2 min");
-  const over = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "red", status: "too hot", reason: "GPU 1 was too hot (99 °C); now 82 °C, clears after 2 min", lit_by: null, soon: null }] } as never);
-  assert.equal(lampOf(device({}), over, 21).word, "was too hot");
-  const soon = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "green", status: "in use", reason: null, lit_by: null, soon: { id: "x", message: "GPU 1 is too hot: 100 °C", fires_in_seconds: 40 } }] } as never);
-  assert.equal(lampOf(device({}), soon, 21).soon, "alert in 40 s: too hot: 100 °C");
+  const over = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "ring", status: "was too hot", reason: "GPU 1 was too hot (99 °C); now 72 °C, clears in 2 min", lit_by: null, soon: null, handled: false }] } as never);
+  assert.deepEqual([lampOf(device({}), over, 21).colour, lampOf(device({}), over, 21).word], ["ring", "was too hot"]);
+  const soon = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "ring", status: "getting too hot", reason: "GPU 1 is too hot: 91 °C (alert above 80 °C)", lit_by: null, soon: { id: "x", message: "GPU 1 is too hot: 91 °C (alert above 80 °C)", fires_in_seconds: 40 } }] } as never);
+  assert.equal(lampOf(device({}), soon, 21).reason, "alert in 40 s: 91 °C (alert above 80 °C)");
   assert.equal(shortened("GPU 6:1 is thermally throttled at 89 °C"), "thermally throttled at 89 °C");
 });
 

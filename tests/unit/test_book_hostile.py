@@ -314,7 +314,7 @@ def test_one_that_could_be_served_and_takes_nothing_holds_nobody_up_for_long(
             os.utime(one, (awake, awake))
     with pytest.raises(Conflict) as refused:
         granted(book)
-    assert "ahead in the queue for 8 GPUs" in refused.value.mistakes[0]
+    assert "next in the queue (8 GPUs)" in refused.value.mistakes[0]
     assert len(granted(book, timeout_seconds=8.0)) == 1
 
 

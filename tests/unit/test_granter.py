@@ -160,7 +160,7 @@ def test_who_came_later_waits_for_what_the_first_needs(book: Book) -> None:
     assert in_line.wait(60)
     with pytest.raises(Conflict) as refused:  # three devices are free, and kept for the first
         granter(book).grant(request(1), Terms(), 0.0)
-    assert "ahead in the queue for 4 GPUs" in refused.value.mistakes[1]
+    assert "next in the queue (4 GPUs)" in refused.value.mistakes[1]
 
     def small() -> None:
         grant = granter(book).grant(request(1), Terms(), 30.0)

@@ -7,18 +7,26 @@ import type { Colour } from "./lamps";
 export interface Listed {
   alert: Alert;
   level: AlertEntry["level"];
+  colour: Colour;
   related: Alert[];
 }
 
-export const LEVELS: Record<string, Colour> = { critical: "red", warning: "amber", info: "green" };
+const LEVELS: Record<string, Colour> = { critical: "red", warning: "amber", info: "info" };
 const GATHERED_FROM = 3;
 
 export function listed(found: Alerts): Listed[] {
   const byId = new Map(found.alerts.map((one) => [one.id, one]));
-  return found.entries.flatMap(({ id, level, related }) => {
+  return found.entries.flatMap(({ id, level, lamp, related }) => {
     const alert = byId.get(id);
-    return alert ? [{ alert, level, related: related.flatMap((one) => byId.get(one) ?? []) }] : [];
+    const colour = lamp === "green" ? "info" : (lamp as Colour);
+    return alert ? [{ alert, level, colour, related: related.flatMap((one) => byId.get(one) ?? []) }] : [];
   });
+}
+
+/** One alert as a line of its own. */
+export function alone(alert: Alert): Listed {
+  const past = alert.state === "resolved";
+  return { alert, level: alert.level, colour: past ? "grey" : alert.state === "pending" ? "ring" : (LEVELS[alert.level] ?? "grey"), related: [] };
 }
 
 /** Those of one device that are not over, each with what it explains. */
@@ -27,12 +35,14 @@ export function alertsOn(uuid: string, all: Listed[]): Listed[] {
   return all.flatMap((one) => {
     const related = one.related.filter(open);
     if (open(one.alert)) return [{ ...one, related }];
-    return related.map((alert) => ({ alert, level: alert.level, related: [] }));
+    return related.map(alone);
   });
 }
 
 export interface Parts {
   active: Listed[];
+  /** Acknowledged or silenced: they come last. */
+  handled: Listed[];
   info: Listed[];
   pending: Listed[];
   past: Listed[];
@@ -40,8 +50,10 @@ export interface Parts {
 
 export function parts(all: Listed[]): Parts {
   const firing = all.filter((one) => one.alert.state === "firing");
+  const lit = firing.filter((one) => one.level !== "info");
   return {
-    active: firing.filter((one) => one.level !== "info"),
+    active: lit.filter((one) => marks(one.alert).length === 0),
+    handled: lit.filter((one) => marks(one.alert).length > 0),
     info: firing.filter((one) => one.level === "info"),
     pending: all.filter((one) => one.alert.state === "pending" && one.level !== "info"),
     past: all.filter((one) => one.alert.state === "resolved"),
@@ -53,18 +65,18 @@ export interface Badge {
   colour: Colour;
 }
 
-/** What needs attention and is not silenced; null if nothing does. */
+/** What needs attention, as the server counts it; null if nothing does. */
 export function badge(found: Alerts | undefined): Badge | null {
-  const open = found ? parts(listed(found)).active.filter((one) => one.alert.silenced_until === null) : [];
-  if (!open.length) return null;
-  return { count: open.length, colour: open.some((one) => one.level === "critical") ? "red" : "amber" };
+  const { critical = 0, warning = 0 } = found?.counts ?? {};
+  return critical + warning ? { count: critical + warning, colour: critical ? "red" : "amber" } : null;
 }
 
-/** "2 critical · 1 warning · 3 informational · 1 pending", as `andon alerts` says it. */
+/** "2 critical · 1 warning · 1 pending · 1 handled", as `andon alerts` says it. */
 export function summary(counts: Alerts["counts"]): string {
-  const { critical, warning, info, pending } = counts;
+  const { critical, warning, info, pending, clearing, handled } = counts;
   const lit = [critical && `${critical} critical`, warning && count(warning, "warning")].filter(Boolean);
-  return [...(lit.length ? lit : ["no active alerts"]), info && `${info} informational`, pending && `${pending} pending`].filter(Boolean).join(" · ");
+  const rest = [pending && `${pending} pending`, clearing && `${clearing} clearing`, handled && `${handled} handled`, info && `${info} informational`];
+  return [...(lit.length ? lit : ["no active alerts"]), ...rest.filter(Boolean)].join(" · ");
 }
 
 /** Informational ones of the same rule on several devices are folded into one. */

@@ -26,10 +26,15 @@ export function passes(told: Told, filter: Filter | null, me: string): boolean {
     case "mine":
       return isMine(told, me);
     case "troubled":
-      return told.lamp.colour === "red" || told.lamp.colour === "amber" || told.lamp.word === "not responding";
+      return isTroubled(told.lamp);
     default:
       return true;
   }
+}
+
+/** Whether somebody should act: what is handled, about to begin or about to end calls nobody. */
+function isTroubled({ colour, word, handled }: Lamp): boolean {
+  return !handled && (colour === "red" || colour === "amber" || (colour === "grey" && word === "not responding"));
 }
 
 /** Whether this person holds it, has it held for them, or has a process on it. */

@@ -76,9 +76,9 @@ export function sentences(part: string, facts: Facts, about: About): string[] {
     const say = SAY[part]?.[name];
     if (say) return known(value as number) ? (say(value as number, facts, about) ?? []) : [];
     if (value === null || value === undefined || typeof value === "object") return [];
-    if (name === "path") return [`lease directory ${String(value)}`];
+    if (name === "path") return [`lease book ${String(value)}`];
     if (name === "owner") return [`it belongs to ${String(value)}`];
-    if (name === "readable") return [value ? "the lease directory can be read" : "the lease directory cannot be read"];
+    if (name === "readable") return [value ? "the lease book can be read" : "the lease book cannot be read"];
     return [`${words(name.replace(/_(seconds|bytes)$/, ""))}: ${plain(name, value)}`];
   });
 }

@@ -15,6 +15,12 @@ export function heldBy(holders: Holder[] | undefined): Held | null {
   return { users, until: holders.length > 1 || first.until === null ? null : hourOf(first.until) };
 }
 
+/** "for 20 min · alice, until 22:00": what a tile says under "reserved but idle". */
+export function idleFor(lasted: string, held: Held | null): string {
+  const who = held && [held.users, held.until && `until ${held.until}`].filter(Boolean).join(", ");
+  return [`for ${lasted}`, who].filter(Boolean).join(" · ");
+}
+
 /** The last line of a tile: who uses it, and who holds it if that is someone else; where its word
  * says who holds it, only what is more. */
 export function occupants(who: string, users: string | null, until: string | null, worded = false): string {
@@ -38,7 +44,7 @@ export function verdictText(verdict: Verdict, at?: number): string {
     case "in_use":
       return `in use${by}`;
     default:
-      return `withheld: ${verdict.reason ?? "unknown reason"}`;
+      return verdict.code === "reserved" && verdict.reason ? verdict.reason : `withheld: ${verdict.reason ?? "unknown reason"}`;
   }
 }
 
@@ -52,7 +58,7 @@ export function availability(kind: Verdict["kind"] | null, by: string | null, co
     case "in_use":
       return by ? `in use by ${by}` : "in use";
     case "withheld":
-      return code === "cordoned" ? "cordoned" : "withheld";
+      return code === "cordoned" || code === "reserved" ? code : "withheld";
     default:
       return kind;
   }
@@ -78,7 +84,7 @@ export function firstStep(advice: string): string {
 /** The last line of a tile that no lease holds; where its word says whether it is available, only
  * what is more: why not, or its processes. */
 export function unheld(kind: Verdict["kind"] | null, why: string | null, who: string, worded = false): string {
-  if (worded && kind === "withheld") return why ?? (who || "no processes");
+  if (worded && kind === "withheld") return why?.replace(/^reserved /, "") ?? (who || "no processes");
   if (worded) return who || "no processes";
   switch (kind) {
     case "free":

@@ -11,8 +11,6 @@ export interface Judged {
   headline: string;
   /** The alert that the headline is about. */
   alert: string | null;
-  /** Who has acknowledged it; empty without a name, null if no one has. */
-  acknowledged: string | null;
   lamps: Map<string, Lamp>;
   /** Who holds a device, by its uuid. */
   holders: Record<string, Holder[]>;
@@ -26,7 +24,7 @@ export function useJudged(): Judged {
   const board = useBoard();
   return useMemo(() => {
     const verdicts = new Map<string, Verdict>();
-    const none = { alert: null, acknowledged: null, holders: board?.holders ?? {}, verdicts };
+    const none = { alert: null, holders: board?.holders ?? {}, verdicts };
     if (!snapshot) return { ...none, colour: "grey", headline: refusal ?? "Loading…", lamps: new Map() };
     if (staleSeconds !== null) {
       const silent = link.state === "live" ? "the server has stopped sampling" : "the server is not responding";
@@ -45,9 +43,7 @@ export function useJudged(): Judged {
       const plain = headline(snapshot, lamps);
       return { ...none, colour: plain.colour, headline: plain.text, lamps };
     }
-    const alert = board.headline_alert;
-    const by = board.devices.find((one) => alert !== null && one.lit_by?.id === alert)?.lit_by;
-    return { ...none, colour: board.lamp as Colour, headline: board.headline, alert, acknowledged: by?.acknowledged_by ?? null, lamps };
+    return { ...none, colour: board.lamp as Colour, headline: board.headline, alert: board.headline_alert, lamps };
   }, [snapshot, staleSeconds, link.state, refusal, board]);
 }
 

@@ -2,7 +2,8 @@
 import type { Board, BoardDevice, Device, Snapshot } from "../api/types";
 import { duration, known } from "./format";
 
-export type Colour = "green" | "amber" | "red" | "grey";
+/** A ring calls nobody: an alert may begin or is about to end; "info" marks information. */
+export type Colour = "green" | "ring" | "amber" | "red" | "grey" | "info";
 
 export interface Lamp {
   colour: Colour;
@@ -11,11 +12,11 @@ export interface Lamp {
   forWhom: string | null;
   /** The alert that lights it. */
   by: BoardDevice["lit_by"];
-  /** What lights it soon if it lasts. */
-  soon: string | null;
+  /** Somebody has acknowledged or silenced all that lights it. */
+  handled: boolean;
 }
 
-export const UNKNOWN: Lamp = { colour: "grey", word: "no data", reason: null, forWhom: null, by: null, soon: null };
+export const UNKNOWN: Lamp = { colour: "grey", word: "no data", reason: null, forWhom: null, by: null, handled: false };
 
 /** The lamps that the server sent, and when. */
 export interface ServerLamps {
@@ -27,14 +28,14 @@ export interface ServerLamps {
 export function lampOf(device: Device, server: ServerLamps | null, at: number): Lamp {
   const said = server?.devices.get(device.uuid);
   if (!server || !said || server.at < device.since) return plain(device, at);
-  if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device), soon: soonOf(said) };
-  const over = said.reason?.includes("; now ") ? "was " : ""; // it no longer holds, and clears soon
-  return { colour: said.lamp as Colour, word: over + said.status, reason: said.reason, forWhom: said.affected_user, by: said.lit_by, soon: null };
+  if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device) };
+  const { lamp, status, lit_by: by, handled } = said;
+  return { colour: lamp as Colour, word: status, reason: soonOf(said) ?? said.reason, forWhom: said.affected_user, by, handled };
 }
 
 function plain(device: Device, at: number): Lamp {
   const lamp = (colour: Colour, word: string, reason: string | null = device.reason): Lamp => ({
-    colour, word, reason, forWhom: null, by: null, soon: null,
+    colour, word, reason, forWhom: null, by: null, handled: false,
   });
   if (device.state === "lost") return lamp("red", "lost");
   if (device.state === "asleep") return lamp("grey", "asleep");
@@ -53,11 +54,10 @@ export function workOf(device: Device): string {
   return busy <= 25 ? "lightly used" : "in use";
 }
 
-/** "alert in 40 s: too hot: 100 °C". */
+/** "alert in 40 s: 91 °C (alert above 80 °C, slows down at 97 °C)". */
 function soonOf({ soon }: BoardDevice): string | null {
   const seconds = soon?.fires_in_seconds ?? null;
-  if (!soon || seconds === null) return null;
-  return `alert in ${duration(seconds)}: ${soon.message.replace(/^GPU [\d:]+ (is |was )?/, "")}`;
+  return soon && seconds !== null ? `alert in ${duration(seconds)}: ${shortened(soon.message)}` : null;
 }
 
 /** A reason without the device and the condition, which are shown beside it. */
@@ -67,7 +67,7 @@ export function shortened(reason: string | null): string | null {
   return reason?.replace(/^GPU [\d:]+ (?:[^:]*: |is |was )?/, "") ?? null;
 }
 
-const RANK: Record<Colour, number> = { red: 3, amber: 2, grey: 1, green: 0 };
+const RANK: Record<Colour, number> = { red: 4, amber: 3, grey: 2, ring: 1, green: 0, info: 0 };
 
 /** The headline if the server sent none: the first GPU that needs attention, and a count. */
 export function headline(snapshot: Snapshot, lamps: Map<string, Lamp>): { colour: Colour; text: string } {

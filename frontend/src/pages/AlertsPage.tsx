@@ -2,7 +2,7 @@
 import { type ReactNode, useState, useSyncExternalStore } from "react";
 import { useAlert, useAlerts, useFeatures, useHealth, useRules } from "../api/queries";
 import type { Rule } from "../api/types";
-import { gathered, type Listed, listed, matching, type Parts, parts, summary } from "../lib/alerting";
+import { alone, gathered, type Listed, listed, matching, type Parts, parts, summary } from "../lib/alerting";
 import { count, duration, withUnit } from "../lib/format";
 import { notifiersOf } from "../lib/health";
 import { useLive } from "../live/store";
@@ -40,6 +40,7 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
         </Notice>
       )}
       <ul className="alerts">{shown.active.map((one) => row(one, shown.active.length <= OPEN))}</ul>
+      {shown.handled.length > 0 && <><h2>Handled</h2><ul className="alerts">{shown.handled.map((one) => row(one))}</ul></>}
       <Minor shown={shown} name={name} row={row} />
       {silences.length > 0 && <><h2>Active silences</h2><Silences silences={silences} /></>}
       <h2>Resolved</h2>
@@ -83,8 +84,7 @@ function Minor({ shown, name, row }: { shown: Parts; name: string | null; row: (
 function Elsewhere({ name, at }: { name: string; at: number }) {
   const found = useAlert(name);
   if (found.data) {
-    const entry: Listed = { alert: found.data, level: found.data.level, related: [] };
-    return <ul className="alerts linked"><AlertRow entry={entry} at={at} open named={false} /></ul>;
+    return <ul className="alerts linked"><AlertRow entry={alone(found.data)} at={at} open named={false} /></ul>;
   }
   return <p className="dim" role="status">{found.error ? "This alert is no longer stored here." : "Loading…"}</p>;
 }

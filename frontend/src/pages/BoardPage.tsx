@@ -7,8 +7,8 @@ import { useCard } from "../lib/card";
 import { useFit } from "../lib/fit";
 import { filterOf, matches, passes, type Told } from "../lib/choosing";
 import { duration, vendorName } from "../lib/format";
-import { acknowledgedText, type Judged } from "../lib/judged";
-import { heldBy } from "../lib/holding";
+import { heldBy, idleFor } from "../lib/holding";
+import type { Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
 import { useMe } from "../lib/me";
 import { alertLink, deviceLink } from "../lib/router";
@@ -53,9 +53,9 @@ export function BoardPage({ judged, search, query }: Props) {
 function Headline({ judged }: { judged: Judged }) {
   const text = judged.alert === null ? judged.headline : <a href={alertLink(judged.alert)}>{judged.headline}</a>;
   return (
-    <header className={`headline ${judged.colour}${judged.acknowledged === null ? "" : " seen"}`}>
+    <header className={`headline ${judged.colour}`}>
       <Lamp colour={judged.colour} />
-      <h1>{text}{judged.acknowledged !== null && <small> {acknowledgedText(judged.acknowledged)}</small>}</h1>
+      <h1>{text}</h1>
     </header>
   );
 }
@@ -106,6 +106,7 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
       >
         {all.map(({ device, lamp, verdict, holders }, place) => {
           const held = heldBy(holders);
+          const idle = lamp.by?.rule === "idle";
           return (
             <Tile
               key={device.uuid}
@@ -115,11 +116,11 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
               tall={(found?.height ?? 0) >= TALL}
               colour={lamp.colour}
               word={lamp.word}
-              reason={lamp.reason}
+              reason={idle ? idleFor(since(lamp.by?.since ?? snapshot.at, snapshot.at), held) : lamp.reason}
+              idle={idle}
               forWhom={lamp.forWhom}
               advice={lamp.by?.advice ?? device.hint}
               since={device.state === "ok" ? null : since(lamp.by?.since ?? device.since, snapshot.at)}
-              soon={lamp.soon}
               acknowledged={lamp.by?.acknowledged_by ?? null}
               silenced={lamp.by?.silenced_until != null}
               held={held?.users ?? null}

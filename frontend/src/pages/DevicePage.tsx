@@ -3,7 +3,7 @@ import { useAlerts, useBoard, useFeatures, useLeases } from "../api/queries";
 import type { Device, Holder, Verdict } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
-import { alertsOn, LEVELS, listed, marks } from "../lib/alerting";
+import { alertsOn, listed, marks, stateOf } from "../lib/alerting";
 import { banner } from "../lib/banner";
 import { count, DASH, gib, known, ownWords, percent, readingName, traffic, used, withUnit } from "../lib/format";
 import { together, verdictText } from "../lib/holding";
@@ -31,7 +31,6 @@ export function DevicePage({ uuid, query, judged }: Props) {
   const loaded = useLive((now) => now.snapshot !== null);
   const old = useLive((now) => now.staleSeconds !== null);
   const at = useLive((now) => now.snapshot?.at ?? 0);
-  const board = useBoard();
   const alerts = useAlerts();
   if (!device) {
     if (!loaded) return <p className="dim">Loading…</p>;
@@ -44,8 +43,7 @@ export function DevicePage({ uuid, query, judged }: Props) {
   }
   const lamp = judged.lamps.get(uuid) ?? UNKNOWN;
   const verdict = judged.verdicts.get(uuid);
-  const first = board?.devices.find((one) => one.uuid === uuid)?.alerts[0];
-  const alert = alerts.data?.alerts.find((one) => one.id === first);
+  const alert = alerts.data?.alerts.find((one) => one.id === lamp.by?.id);
   const calm = lamp.colour === "green";
   const said = banner(lamp, alert, device, at);
   const can = verdict && (device.state === "ok" || verdict.kind !== "withheld") && verdictText(verdict, at);
@@ -112,16 +110,17 @@ function Now({ device }: { device: Device }) {
 function DeviceAlerts({ uuid }: { uuid: string }) {
   const found = useAlerts();
   const own = found.data ? alertsOn(uuid, listed(found.data)) : [];
+  const at = found.data?.at ?? 0;
   return (
     <section className="panel">
       <h2>Alerts</h2>
       {own.length === 0 && <p className="dim">{found.data ? "None." : "Not available."}</p>}
       <ul className="plain">
-        {own.map(({ alert, level, related }) => (
+        {own.map(({ alert, level, colour, related }) => (
           <li key={alert.id}>
-            <Lamp colour={alert.state === "firing" ? (LEVELS[level] ?? "grey") : "grey"} label={level} />{" "}
-            <a href={alertLink(alert.id)}>{alert.message}</a> <span className="dim">{marks(alert).join(" · ") || alert.state}</span>
-            {related.map((one) => <p key={one.id} className="dim">related: {one.message} ({one.state})</p>)}
+            <Lamp colour={colour} label={level} />{" "}
+            <a href={alertLink(alert.id)}>{alert.message}</a> <span className="dim">{[...stateOf(alert, at), ...marks(alert)].join(" · ")}</span>
+            {related.map((one) => <p key={one.id} className="dim">related: {one.message} ({stateOf(one, at).join(" · ")})</p>)}
           </li>
         ))}
       </ul>

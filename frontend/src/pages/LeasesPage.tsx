@@ -87,7 +87,7 @@ function matching(leases: Lease[], search: string): Lease[] {
 function Empty({ list }: { list: Leases }) {
   if (list.note && !list.note.includes("andon run --")) {
     return (
-      <Notice title="The lease directory cannot be read" tone="bad">
+      <Notice title="The lease book cannot be read" tone="bad">
         <p>{list.note}</p>
         <p><Command label="details and what to do" text="andon leases" /></p>
       </Notice>

@@ -4,7 +4,7 @@ import { send } from "../api/client";
 import { useRules, useSession } from "../api/queries";
 import type { Alert, Silence } from "../api/types";
 import { openCommand, useMay, useTrusted } from "../lib/access";
-import { LEVELS, type Listed, marks, people, silenceText, stateOf } from "../lib/alerting";
+import { type Listed, marks, people, silenceText, stateOf } from "../lib/alerting";
 import { useChange } from "../lib/change";
 import { dateOf } from "../lib/format";
 import { setMe, useMe } from "../lib/me";
@@ -25,7 +25,7 @@ interface Props {
 }
 
 export function AlertRow({ entry, at, open, named }: Props) {
-  const { alert, level } = entry;
+  const { alert, level, colour } = entry;
   const [shown, setShown] = useState<boolean | null>(null);
   const row = useRef<HTMLLIElement>(null);
   useEffect(() => {
@@ -44,7 +44,7 @@ export function AlertRow({ entry, at, open, named }: Props) {
     <li ref={row} className={`alert ${level} ${alert.state}${handled.length ? " handled" : ""}${isOpen ? " open" : ""}`} data-alert={alert.id}>
       <h2>
         <button type="button" className="line" aria-expanded={isOpen} onClick={toggle}>
-          <Lamp colour={lit ? (LEVELS[level] ?? "grey") : "grey"} label={lit ? level : alert.state} />
+          <Lamp colour={colour} label={lit ? level : alert.state} />
           <span className="message">{alert.message}</span>
           <span className="when">{[...(lit ? [] : [level]), ...stateOf(alert, at)].join(" · ")}</span>
         </button>

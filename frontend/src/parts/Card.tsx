@@ -34,7 +34,7 @@ export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
   }, [anchor]);
   if (!device) return null;
   const calm = lamp.colour === "green";
-  const said = `${lamp.word}${lamp.reason ? `: ${lamp.reason}` : ""}${lamp.forWhom ? ` (affects ${lamp.forWhom})` : ""}`;
+  const said = `${lamp.reason ?? lamp.word}${lamp.forWhom ? ` (affects ${lamp.forWhom})` : ""}`;
   const can = verdict && verdictText(verdict, at);
   return (
     <div ref={box} className="card" role="tooltip" id="card" style={place ?? { visibility: "hidden" }}>

@@ -43,7 +43,8 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
             <li><Lamp colour="green" /> <b>circle</b> OK</li>
             <li><Lamp colour="amber" /> <b>triangle</b> Warning: needs attention; names who is affected</li>
             <li><Lamp colour="red" /> <b>octagon</b> Critical: lost or at risk</li>
-            <li><Lamp colour="grey" /> <b>ring</b> No data: asleep, not responding or stale</li>
+            <li><Lamp colour="ring" /> <b>ring</b> Nobody has to act now: an alert may begin or is about to end, or all of them are handled</li>
+            <li><Lamp colour="grey" /> <b>hollow circle</b> No data: asleep, not responding or stale</li>
           </ul>
           <h3>On the tiles and in the charts</h3>
           <dl className="keys marks-of">

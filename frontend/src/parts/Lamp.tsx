@@ -4,9 +4,11 @@ import type { Colour } from "../lib/lamps";
 
 const SHAPES: Record<Colour, React.ReactNode> = {
   green: <circle cx="12" cy="12" r="9" />,
+  ring: <><circle cx="12" cy="12" r="9" className="ring" /><circle cx="12" cy="12" r="3.5" /></>,
   amber: <path d="M12 2.2 23 21.4H1z" />,
   red: <path d="M8 2h8l6 6v8l-6 6H8l-6-6V8z" />,
   grey: <circle cx="12" cy="12" r="7.5" className="hollow" />,
+  info: <><circle cx="12" cy="12" r="9.5" className="thin" /><path d="M10.7 10h2.6v7.5h-2.6zM10.7 6h2.6v2.6h-2.6z" /></>,
 };
 
 /** Marks a device that is held by a lease. */

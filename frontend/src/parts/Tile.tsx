@@ -27,8 +27,8 @@ interface Props {
   advice: string | null;
   /** How long it has not been read; null while it is. */
   since: string | null;
-  /** What may light it soon. */
-  soon: string | null;
+  /** Its reason says who holds it. */
+  idle: boolean;
   /** Who has acknowledged what lights it; empty without a name, null if no one has. */
   acknowledged: string | null;
   silenced: boolean;
@@ -51,7 +51,7 @@ export const Tile = memo(function Tile(props: Props) {
   const can = availability(kind, props.by ?? held, props.code);
   const handled = props.acknowledged !== null ? acknowledgedText(props.acknowledged) : props.silenced ? "silenced" : null;
   const description = [
-    `GPU ${face.label}`, !calm && word, reason ?? props.soon, props.forWhom && `affects ${props.forWhom}`, handled,
+    `GPU ${face.label}`, !calm && word, reason, props.forWhom && !props.idle && `affects ${props.forWhom}`, handled,
     can ?? (calm && word), held && kind !== "held" && `held by ${held}`, held && until && `until ${until}`,
     face.busy !== null && `utilisation ${face.busy} %`,
   ];
@@ -73,13 +73,13 @@ export const Tile = memo(function Tile(props: Props) {
             <span className="busy">{face.silent ? "" : percent(face.busy)}</span>
           </span>
           {density === "compact" ? (
-            <Small face={face} reason={props.tall && !calm ? shortened(reason) : null} note={calm ? (/^alert in \d+ s/.exec(props.soon ?? "")?.[0] ?? null) : note(props)} held={held} can={can} cordoned={props.code === "cordoned"} />
+            <Small face={face} reason={props.tall && !calm ? shortened(reason) : null} note={calm ? null : note(props)} held={held} can={can} cordoned={props.code === "cordoned"} />
           ) : face.silent ? (
             <Silent {...props} face={face} handled={handled} />
           ) : (
-            <Readings face={face} roomy={density !== "medium"} reason={calm ? props.soon : [shortened(reason), handled].filter(Boolean).join(" · ")}>
+            <Readings face={face} roomy={density !== "medium"} reason={calm ? null : [shortened(reason), handled].filter(Boolean).join(" · ")}>
               <Who held={held !== null}>
-                {held === null || kind === "withheld" ? unheld(kind, calm ? why : null, face.who, calm) : occupants(face.who, held, until, calm && kind === "held")}
+                {props.idle ? face.who || "no processes" : held === null || kind === "withheld" ? unheld(kind, calm ? why : null, face.who, calm) : occupants(face.who, held, until, calm && kind === "held")}
               </Who>
             </Readings>
           )}
@@ -90,8 +90,9 @@ export const Tile = memo(function Tile(props: Props) {
 });
 
 /** What a small lit tile has room for: why it is lit, before whom it affects. */
-function note({ word, acknowledged }: Props): string {
-  return acknowledged === null ? word : `✓ ${acknowledged || word}`;
+function note({ word, reason, acknowledged }: Props): string {
+  const soon = /^alert in \d+ s/.exec(reason ?? "")?.[0];
+  return acknowledged === null ? (soon ?? word) : `✓ ${acknowledged || word}`;
 }
 
 /** Its users; a flag marks a lease. */

@@ -148,7 +148,7 @@ def reserved(
             if turns.waited(place) >= limit or slow:
                 late.add(place)
                 continue
-        words = f"reserved for {ticket.owner.user}, ahead in the queue for {_count(ticket)}"
+        words = f"reserved for {ticket.owner.user}, next in the queue ({_count(ticket)})"
         for uuid in uuids:
             reserved_for = Obstacle(ObstacleKind.RESERVED, words, by=ticket.owner.user)
             kept.setdefault(uuid, reserved_for)

@@ -47,9 +47,10 @@ class Tick:
 
 @dataclass(slots=True)
 class SharedAlerts:
-    """The alerts of a server, read elsewhere; None without a server."""
+    """The alerts of a server, read elsewhere; None without a server. And what was last shown."""
 
     alerts: tuple[Alert, ...] | None = None
+    lamps: LampBoard | None = None
     past: deque[Snapshot] = field(default_factory=lambda: deque(maxlen=KEPT))
 
 
@@ -137,7 +138,7 @@ class Feed:
     def _take(self, snapshot: Snapshot) -> None:
         self.shared.past.append(snapshot)
         alerts = self._judged(snapshot)
-        lamps = board(snapshot, alerts)
+        lamps = self.shared.lamps = board(snapshot, alerts)
         notice = self._find_named(snapshot)
         shown = snapshot if self.devices is None else only(snapshot, self.devices)
         place = self.source.place() if isinstance(self.source, Player) else None

@@ -187,8 +187,9 @@ class Side:
         uuid = self._wanted.device
         if uuid is None:
             return
-        past = [*self._feed.shared.past] or [snapshot]
-        found = explain(past, uuid, self._feed.rulebook)
+        shared = self._feed.shared
+        lamp = None if shared.lamps is None else shared.lamps.of(uuid)
+        found = explain([*shared.past] or [snapshot], uuid, self._feed.rulebook, lamp=lamp)
         self._tell({"why": found, "why_device": uuid}, True)
 
     def _read_runs(self, snapshot: Snapshot) -> None:

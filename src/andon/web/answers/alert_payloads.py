@@ -83,7 +83,12 @@ def entries_to_json(alerts: Iterable[Alert]) -> Json:
     """The lines of the list and their counts: one order and one count on every surface."""
     found = entries(alerts)
     lines = [
-        schemas.AlertEntry(one.alert.id, one.level, [other.id for other in one.related])
+        schemas.AlertEntry(
+            id=one.alert.id,
+            level=one.level,
+            lamp=Lamp.GREY if one.alert.state is Phase.RESOLVED else one.lamp,
+            related=[other.id for other in one.related],
+        )
         for one in found
     ]
     return {

@@ -369,6 +369,7 @@ class AlertEntry:
 
     id: str
     level: Annotated[Level, Doc("the worst of them, as people see it")]
+    lamp: Annotated[Lamp, Doc("green: it is information; a ring: pending or clearing; grey: over")]
     related: list[str]
 
 
