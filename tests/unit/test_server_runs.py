@@ -16,8 +16,8 @@ class Finder:
 
     def __init__(self, place: Path) -> None:
         self.full = False
-        self.index = SimpleNamespace(place=str(place), find=lambda _query: [self.row])
-        self.row = SimpleNamespace(id="abcd", user="me", path="/nowhere")
+        row = SimpleNamespace(id="abcd", user="me", path="/nowhere")
+        self.index = SimpleNamespace(place=str(place), find=lambda _query: [row])
 
     def refresh(self) -> int:
         if self.full:
