@@ -5,9 +5,9 @@ pytest of its own. Processes that only compute keep the cores busy; they are end
 by themselves should it be killed. The exit code is 1 if anything failed.
 """
 
-import itertools
 import os
-import queue
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,33 +71,72 @@ def busy_cores() -> Iterator[None]:
             burner.wait()
 
 
-def run(test: str, folder: Path, tallies: dict[str, Tally], lock: threading.Lock) -> None:
-    report = folder.with_suffix(".xml")
-    command = [PYTHON, "-m", "pytest", "-q", f"--basetemp={folder}", f"--junitxml={report}", test]
-    began = time.monotonic()
-    with folder.with_suffix(".out").open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            start_new_session=True,  # no terminal that a test could take
-        )  # fmt: skip
+def interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+class Session:
+    """Tests that wait for a lane, those that run, and what came of them."""
+
+    def __init__(self, folder: Path, waiting: Sequence[tuple[str, str]]) -> None:
+        self._folder, self._waiting = folder, list(waiting)
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self.tallies: dict[str, Tally] = {}
+
+    def work(self) -> None:
+        """A lane: until nothing waits."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                name, test = self._waiting.pop(0)
+            self._run(test, self._folder / name)
+
+    def stop(self) -> None:
+        """Start nothing more, and interrupt what runs, so that it ends what it started."""
+        with self._lock:
+            self._waiting.clear()
+            for process in self._running:
+                process.send_signal(signal.SIGINT)
+
+    def _run(self, test: str, folder: Path) -> None:
+        report = folder.with_suffix(".xml")
+        words = [PYTHON, "-m", "pytest", "-q", f"--basetemp={folder}", f"--junitxml={report}", test]
+        began = time.monotonic()
+        with folder.with_suffix(".out").open("wb") as output:
+            process = subprocess.Popen(
+                words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                start_new_session=True,  # no terminal that a test could take
+            )  # fmt: skip
+            with self._lock:
+                self._running.add(process)
+            code = self._end(process)
+        with self._lock:
+            self._running.discard(process)
+            self._add(test, report, code)
+            failed = sum(tally.failures for tally in self.tallies.values())
+        took = time.monotonic() - began
+        print(f"{folder.name}: {took:.0f} s, code {code}, {failed} failed so far", flush=True)
+        if code:
+            said = folder.with_suffix(".out").read_text("utf-8", errors="replace")
+            print(said[-4000:], flush=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> int:
         try:
-            code: int | None = process.wait(LONGEST_SECONDS)
+            return process.wait(LONGEST_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
-            code = None
-    with lock:
+            return process.wait()
+
+    def _add(self, test: str, report: Path, code: int) -> None:
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
         for case in cases:
             name = f"{str(case.get('classname')).rpartition('.')[2]}::{case.get('name')}"
-            tallies.setdefault(name, Tally()).add(case)
+            self.tallies.setdefault(name, Tally()).add(case)
         if code not in (0, 1) or not cases:
-            tallies.setdefault(test, Tally()).fail(f"pytest ended with {code}")
-        failed = sum(tally.failures for tally in tallies.values())
-        took = time.monotonic() - began
-        print(f"{folder.name}: {took:.0f} s, code {code}, {failed} failed so far: {test}", flush=True)
-    if code != 0:
-        print(folder.with_suffix(".out").read_text("utf-8", errors="replace")[-4000:], flush=True)
+            self.tallies.setdefault(test, Tally()).fail(f"pytest ended with {code}")
 
 
 def table(tallies: dict[str, Tally]) -> str:
@@ -111,33 +151,32 @@ def main(words: Sequence[str]) -> int:
     if not words or not words[0].isdecimal():
         print("usage: dev/flaky N [TESTS…]", file=sys.stderr)
         return 2
-    waiting: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
-    for turn, test in itertools.product(range(int(words[0])), words[1:] or SUSPICIOUS):
-        waiting.put((f"{turn + 1}-{Path(test.partition('::')[0]).stem}", test))
+    waiting = [
+        (f"{turn + 1}-{Path(test.partition('::')[0]).stem}", test)
+        for turn in range(int(words[0]))
+        for test in words[1:] or SUSPICIOUS
+    ]
     subprocess.run([PYTHON, "-m", "tests.standin"], cwd=ROOT, check=True)
-    tallies: dict[str, Tally] = {}
-    lock = threading.Lock()
-
-    def work(folder: Path) -> None:
-        while True:
-            try:
-                name, test = waiting.get_nowait()
-            except queue.Empty:
-                return
-            run(test, folder / name, tallies, lock)
-
     with (
         tempfile.TemporaryDirectory(prefix="andon-flaky.", ignore_cleanup_errors=True) as folder,
         busy_cores(),
     ):
-        lanes = [threading.Thread(target=work, args=(Path(folder),)) for _ in range(LANES)]
+        session = Session(Path(folder), waiting)
+        lanes = [threading.Thread(target=session.work) for _ in range(LANES)]
         for lane in lanes:
             lane.start()
-        for lane in lanes:
-            lane.join()
-    print(table(tallies))
-    return 1 if any(tally.failures for tally in tallies.values()) else 0
+        try:
+            for lane in lanes:
+                lane.join()
+        except KeyboardInterrupt:
+            session.stop()
+            for lane in lanes:
+                lane.join()
+    print(table(session.tallies))
+    return 1 if any(tally.failures for tally in session.tallies.values()) else 0
 
 
 if __name__ == "__main__":
+    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(one, interrupt)
     sys.exit(main(sys.argv[1:]))

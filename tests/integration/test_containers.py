@@ -189,8 +189,13 @@ def test_its_time_limit_ends_it_and_frees_its_devices(docker: Docker, work: Path
 
 def test_host_memory_is_told_from_device_memory(docker: Docker, work: Path) -> None:
     options = ("--container-option=--memory=16m", "--container-option=--memory-swap=16m")
-    grows = "x=aaaaaaaaaaaaaaaa; while true; do x=$x$x; done"
-    done = run(*in_image(*options), "sh", "-c", grows)
+    # Only when it runs: an engine misses what the kernel kills while it is still being started.
+    waits = "while ! test -e go; do sleep 0.1; done"
+    grows = f"{waits}; x=aaaaaaaaaaaaaaaa; while true; do x=$x$x; done"
+    with running(*in_image(*options), "sh", "-c", grows) as supervisor:
+        first_pid(docker)
+        (work / "go").touch()
+        done = end_of(supervisor, LONG_SECONDS)
     assert (done.code, "out of host memory (OOMKilled)" in done.err) == (137, True), done
     says = "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >&2"
     done = run(*in_image(), "sh", "-c", f"{says}; exit 1")
