@@ -52,11 +52,11 @@ export function App({ trouble }: { trouble: Problem | null }) {
         {trouble && trouble !== closed && (
           <Trouble problem={trouble} what="This sign-in link no longer works" onClose={() => setClosed(trouble)} />
         )}
-        {refused ? <SignInPage /> : <Boundary place={`${route.page}/${route.name ?? ""}`}>
+        {refused ? <SignInPage refused /> : <Boundary place={`${route.page}/${route.name ?? ""}`}>
           <Page route={route} search={search} judged={judged} />
         </Boundary>}
       </main>
-      <Foot />
+      <Foot here={refused || route.page === "sign-in"} />
       <Help open={help} onClose={() => setHelp(false)} />
     </>
   );
@@ -159,6 +159,8 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <LaterPage show={({ EstimatePage }) => <EstimatePage />} />;
     case "jobs":
       return <LaterPage show={({ JobsPages }) => <JobsPages name={route.name} search={search} query={route.query} />} />;
+    case "sign-in":
+      return <SignInPage />;
     case "health":
       return <LaterPage show={({ HealthPage }) => <HealthPage />} />;
     default: {
@@ -169,7 +171,8 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
   }
 }
 
-function Foot() {
+/** The only place with the command to sign in; `here` is the page that explains it. */
+function Foot({ here }: { here: boolean }) {
   const trusted = useTrusted();
   const session = useSession();
   const link = useLive((now) => now.link.state);
@@ -185,7 +188,7 @@ function Foot() {
           </>
         ) : (
           <>
-            {sessionEnded() && "your session has ended · "}{session?.reads === false ? "not signed in" : "read-only"}: run <Command text={openCommand()} />
+            {sessionEnded() && "your session has ended · "}{here ? "not signed in" : <>read-only: <span className="at-home">run <Command text={openCommand()} /> or </span><a href="#/sign-in">sign in from a phone or elsewhere</a></>}
           </>
         )}
       </span>

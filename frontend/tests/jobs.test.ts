@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { timeText } from "../src/pages/jobs/words";
+import type { Job, JobPage } from "../src/api/types";
+import { actsOf, timeText, withJobs } from "../src/pages/jobs/words";
 
 test("a job's time is that of its command, else how long it has run or waited", () => {
   const job = { seconds: null, started: null, state: "waiting", submitted_at: 100 } as const;
@@ -10,4 +11,21 @@ test("a job's time is that of its command, else how long it has run or waited", 
   assert.equal(timeText({ ...job, started: 150, state: "running" }, 160), "10 s");
   assert.equal(timeText(job, 145), "45 s");
   assert.equal(timeText({ ...job, state: "cancelled" }, 145), "–");
+});
+
+test("what can be done to a job depends on how it stands", () => {
+  const buttons = (state: Job["state"]) => actsOf({ state, label: "7" }).map((act) => act.button);
+  assert.deepEqual(buttons("waiting"), ["Cancel this job", "Move to the front", "Move to the end"]);
+  assert.deepEqual(buttons("held"), buttons("waiting"));
+  assert.deepEqual(buttons("running"), ["Cancel this job", "Move to other GPUs"]);
+  for (const state of ["succeeded", "failed", "cancelled", "timed_out", "lost"] as const) assert.deepEqual(buttons(state), ["Retry"]);
+  assert.deepEqual(actsOf({ state: "running", label: "7" }).map((act) => act.command), ["andon cancel 7", "andon jobs requeue 7"]);
+});
+
+test("jobs of two users with the same number are two jobs", () => {
+  const job = (user: string, state: string) => ({ user, number: 1, state, submitted_at: 1 }) as unknown as Job;
+  const page = { jobs: [job("alice", "waiting"), job("bob", "waiting")] } as unknown as JobPage;
+  const counts = { waiting: 0, running: 1, ended: 0 };
+  const next = withJobs(page, { jobs: [job("bob", "running")], gone: [{ user: "alice", number: 1 }], whole: true, paused: false, counts });
+  assert.deepEqual(next.jobs.map((one) => [one.user, one.state]), [["bob", "running"]]);
 });

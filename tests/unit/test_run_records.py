@@ -187,13 +187,13 @@ def test_a_run_is_found_by_its_id_or_the_beginning_of_it(tmp_path: Path) -> None
         row_at(write_record(tmp_path / f"{name}.jsonl", begin(id=name), end()))
         for name in ("abcdefgh", "abcdefgi", "abcdefgh2", "zyx")
     ])  # fmt: skip
-    assert runs.find("abcdefgh").id == "abcdefgh"
-    assert runs.find("z").id == "zyx"
+    assert runs.find("abcdefgh", ADA)[0].id == "abcdefgh"
+    assert runs.find("z", ADA)[0].id == "zyx"
     with pytest.raises(Conflict, match="3 runs begin with"):
-        runs.find("abc")
+        runs.find("abc", ADA)
     for nonsense in ("", "nothing"):
         with pytest.raises(Gone):
-            runs.find(nonsense)
+            runs.find(nonsense, ADA)
 
 
 def test_the_end_that_the_index_does_not_know_yet_counts(tmp_path: Path) -> None:
@@ -231,17 +231,17 @@ def test_news_come_as_each_may_see_them_and_each_once(tmp_path: Path) -> None:
     path = write_record(tmp_path / "r.jsonl", begin(), sample(1))
     runs = runs_of([row_at(path)])
     at = runs.details(ADA, RUN).read.bytes
-    first = runs.news(RUN, [ADA, BLIND])
+    first = runs.news(RUN, [ADA, BLIND])[0]
     assert first.updates[ADA].since_bytes == at
     assert first.updates[ADA].series.at == []
     append(path, sample(2, 80), RunEvent(BEGAN + 2, "epoch", {"n": 1}))
-    second = runs.news(RUN, [ADA, BLIND]).updates
+    second = runs.news(RUN, [ADA, BLIND])[0].updates
     assert second[ADA].series.at == second[BLIND].series.at == [2.0]
     assert (second[ADA].marks[0].detail, second[BLIND].marks[0].detail) == ('{"n":1}', None)
     assert second[ADA].uses[0].readings["utilization_percent"].max == 80
     assert second[ADA].duration_seconds == NOW - BEGAN
     append(path, end(state=RunState.FAILED))
-    third = runs.news(RUN, [ADA])
+    third = runs.news(RUN, [ADA])[0]
     assert (third.state, third.updates[ADA].since_bytes) == (
         RunState.FAILED, second[ADA].read.bytes,
     )  # fmt: skip

@@ -35,12 +35,14 @@ export type Estimate = Schemas["EstimateAnswer"];
 export type EstimateFit = Schemas["EstimatedFit"];
 export type Job = Schemas["JobView"];
 export type JobPage = Schemas["JobPage"];
+export type JobDone = Schemas["JobDone"];
+export type QueuePlace = Schemas["QueuePlace"];
 export type JobLog = Schemas["JobLog"];
 export type JobState = Schemas["JobState"];
 /** The live event `job`. */
 export interface JobNews {
   jobs: Job[];
-  gone: number[];
+  gone: { user: string; number: number }[];
   whole: boolean;
   paused: boolean;
   counts: JobPage["counts"];

@@ -8,6 +8,7 @@ import { notifiersOf } from "../lib/health";
 import { useLive } from "../live/store";
 import { AlertRow, Silences } from "../parts/AlertRow";
 import { Command } from "../parts/Command";
+import { Loading } from "../parts/Loading";
 import { Notice, Trouble } from "../parts/Notice";
 import { type Column, Table } from "../parts/Table";
 
@@ -21,7 +22,7 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
     return <Notice title="Alerts are not available on this server" whole><p>The board's lamps show each GPU's own state. <Command text="andon why" /> explains what stands out now.</p></Notice>;
   }
   if (found.error && !found.data) return <Trouble problem={found.error} what="Alerts cannot be read" whole />;
-  if (!found.data) return <p className="dim">Loading…</p>;
+  if (!found.data) return <Loading what="alerts" />;
   const { at, silences, counts, note } = found.data;
   const all = listed(found.data);
   const shown = parts(matching(all, search));
@@ -36,7 +37,7 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
       {name !== null && !all.some((one) => covers(one, name)) && <Elsewhere name={name} at={at} />}
       {shown.active.length === 0 && (
         <Notice title={search.trim() ? "No active alert matches" : "No active alerts"}>
-          <p>An alert appears here when a rule below holds for long enough: a GPU is too hot, lost, not responding, throttled or running out of memory. Being busy is not an alert.</p>
+          <p>An alert appears here when a rule below holds for long enough: a GPU is too hot, lost, not responding, throttled or running out of memory. Being busy is not an alert. Alerts are shown to everyone: none is hidden here.</p>
         </Notice>
       )}
       <ul className="alerts">{shown.active.map((one) => row(one, shown.active.length <= OPEN))}</ul>

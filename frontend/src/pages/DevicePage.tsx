@@ -15,6 +15,7 @@ import { Command } from "../parts/Command";
 import { HeldBy } from "../parts/HeldBy";
 import { Lamp } from "../parts/Lamp";
 import { LeaseActions } from "../parts/LeaseRow";
+import { Loading } from "../parts/Loading";
 import { Notice } from "../parts/Notice";
 import { Take } from "../parts/Take";
 import { Users } from "../parts/Users";
@@ -33,7 +34,7 @@ export function DevicePage({ uuid, query, judged }: Props) {
   const at = useLive((now) => now.snapshot?.at ?? 0);
   const alerts = useAlerts();
   if (!device) {
-    if (!loaded) return <p className="dim">Loading…</p>;
+    if (!loaded) return <Loading what="this device" />;
     return (
       <Notice title="This GPU is no longer present" whole>
         <p>It may have been removed, or the driver no longer lists it. The <a href="#/">board</a> shows the GPUs that are present.</p>

@@ -5,6 +5,7 @@ import { devicesText, partName, sentences } from "../lib/health";
 import type { Colour } from "../lib/lamps";
 import { Command } from "../parts/Command";
 import { Lamp } from "../parts/Lamp";
+import { Loading } from "../parts/Loading";
 import { Trouble } from "../parts/Notice";
 
 const COLOURS: Record<string, Colour> = {
@@ -26,7 +27,7 @@ type Given = { state?: string; reason?: string | null; hint?: string | null } & 
 export function HealthPage() {
   const found = useHealth();
   const health = found.data;
-  if (!health) return found.error ? <Trouble problem={found.error} what="The server's health is not available" whole /> : <p className="dim">Loading…</p>;
+  if (!health) return found.error ? <Trouble problem={found.error} what="The server's health is not available" whole /> : <Loading what="the server's health" />;
   const about = { uptime: health.uptime_seconds };
   const parts: Part[] = (Object.entries(health) as [string, Given][]).filter(([name]) => !OWN.has(name)).map(([name, given]) => {
     const { state = "", reason = null, hint = null, ...facts } = given;

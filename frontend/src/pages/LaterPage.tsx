@@ -1,5 +1,6 @@
 /** Loads the later pages: right after the first one, so that they also open while the server is away. */
 import { type ReactNode, useEffect, useState } from "react";
+import { Loading } from "../parts/Loading";
 
 type Pages = typeof import("./later");
 
@@ -16,5 +17,5 @@ export function LaterPage({ show }: { show: (pages: Pages) => ReactNode }) {
     if (!pages) loadLater().then(() => setLoaded(true), setFailure);
   }, []);
   if (failure) throw failure; // the boundary says so, and tries again
-  return pages ? show(pages) : <p className="dim">Loading…</p>;
+  return pages ? show(pages) : <Loading />;
 }

@@ -1,14 +1,16 @@
 /** Leases, the queue of those waiting for GPUs, and cordoned GPUs. */
 import type { Cordon, Lease, Leases, Waiting } from "../api/types";
 import { useFeatures, useLeases } from "../api/queries";
-import { openCommand, useTrusted } from "../lib/access";
+import { useTrusted } from "../lib/access";
 import { count, duration, gib } from "../lib/format";
 import { deviceLink } from "../lib/router";
 import { live, useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { Lamp } from "../parts/Lamp";
 import { LeaseRow } from "../parts/LeaseRow";
+import { Loading } from "../parts/Loading";
 import { Notice, Trouble } from "../parts/Notice";
+import { SignInLink } from "../parts/SignIn";
 import { Take } from "../parts/Take";
 
 export function LeasesPage({ name, search }: { name: string | null; search: string }) {
@@ -20,7 +22,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
   if (there === false) {
     return <Notice title="Leases are not available on this server" whole><p>In a terminal: <Command text="andon leases" /></p></Notice>;
   }
-  if (!list) return found.error ? <Trouble problem={found.error} what="Leases cannot be read" whole /> : <p className="dim">Loading…</p>;
+  if (!list) return found.error ? <Trouble problem={found.error} what="Leases cannot be read" whole /> : <Loading what="leases" />;
   const shown = matching(byDevice(list.leases), search);
   return (
     <section className={old || found.error ? "old" : undefined}>
@@ -30,7 +32,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
         <Command text="andon leases" />
       </div>
       {found.error && <Trouble problem={found.error} what="This list is out of date: leases cannot be read now" />}
-      {!trusted && <p className="dim read-only">read-only: run <Command text={openCommand()} /> to take, extend or give back a lease.</p>}
+      {!trusted && <p className="dim read-only"><SignInLink to="to take, extend or give back a lease." /></p>}
       {list.devices.length > 0 && <FreeNow list={list} />}
       {list.leases.length === 0 && <Empty list={list} />}
       {list.leases.length > 0 && shown.length === 0 && <Notice title="No lease matches" />}
@@ -95,6 +97,7 @@ function Empty({ list }: { list: Leases }) {
   }
   return (
     <Notice title="No leases">
+      <p>Nobody holds a GPU now: everyone's leases are shown here, signed in or not.</p>
       <p>A lease is a claim on GPUs that every andon command on this machine honours. It ends automatically when its job does.</p>
       <p><Command label="run on a free GPU" text="andon run -- python train.py" /></p>
       <p><Command label="a shell with one GPU for two hours" text="andon lease --gpus 1 --for 2h" /></p>

@@ -2,12 +2,14 @@
 import { useMemo } from "react";
 import { useFeatures } from "../api/queries";
 import type { Device, Process } from "../api/types";
-import { openCommand, useTrusted } from "../lib/access";
+import { useTrusted } from "../lib/access";
 import { count, DASH, duration, gib, known, percent } from "../lib/format";
 import { deviceLink, keep, leaseLink } from "../lib/router";
 import { live, useLive } from "../live/store";
 import { Command } from "../parts/Command";
+import { Loading } from "../parts/Loading";
 import { Notice } from "../parts/Notice";
+import { SignInLink } from "../parts/SignIn";
 import { nobody } from "../parts/Users";
 import { type Column, type Order, Table } from "../parts/Table";
 
@@ -61,7 +63,7 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
     keep(next);
   };
   const users = new Set(rows.map((row) => row.process.user)).size;
-  if (!snapshot) return <p className="dim">Loading…</p>;
+  if (!snapshot) return <Loading what="processes" />;
   return (
     <section className={old ? "old" : undefined}>
       <div className="page-head">
@@ -83,12 +85,13 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
         />
       ) : (
         <Notice title={search ? "No process matches" : "No GPU processes"}>
+          <p>Everyone's processes are shown here, signed in or not; nobody's uses a GPU now.</p>
           <p>A process that starts on a GPU appears here within a second, with its user, memory, container and job.</p>
           <p><Command label="last night's processes" text="andon history --who --since 12h" /></p>
         </Notice>
       )}
       <Unlisted />
-      {!trusted && <p className="dim">Sign in to see command lines.</p>}
+      {!trusted && <p className="dim"><SignInLink to="to see the command lines of your own processes." /></p>}
     </section>
   );
 }
@@ -108,7 +111,7 @@ function Whole({ row }: { row: Row }) {
   ].filter(Boolean);
   return (
     <>
-      {process.command ? <Command text={process.command} /> : <span className="dim">Sign in to see your command lines: <Command text={openCommand()} /></span>}
+      {process.command ? <Command text={process.command} /> : <span className="dim"><SignInLink to="to see your command lines" /></span>}
       <p className="dim">{facts.join(" · ")}</p>
     </>
   );

@@ -3,7 +3,7 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
 import { useRules, useSession } from "../api/queries";
 import type { Alert, Silence } from "../api/types";
-import { openCommand, useMay, useTrusted } from "../lib/access";
+import { useMay, useTrusted } from "../lib/access";
 import { type Listed, marks, people, silenceText, stateOf } from "../lib/alerting";
 import { useChange } from "../lib/change";
 import { dateOf } from "../lib/format";
@@ -12,6 +12,7 @@ import { alertLink, deviceLink } from "../lib/router";
 import { live } from "../live/store";
 import { Command } from "./Command";
 import { Lamp } from "./Lamp";
+import { SignInLink } from "./SignIn";
 
 const PAUSES: [string, number][] = [["1 h", 3_600], ["8 h", 28_800], ["1 d", 86_400]];
 
@@ -121,7 +122,7 @@ function Actions({ alert }: { alert: Alert }) {
           </span>
         </form>
       ) : (
-        <span className="dim">read-only: run <Command text={openCommand()} /></span>
+        <span className="dim"><SignInLink to="to acknowledge or silence it" /></span>
       )}
       {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
       <details>

@@ -1,7 +1,6 @@
 /** A notice about something that is wrong or empty, with what to do. */
 import type { ReactNode } from "react";
 import type { Problem } from "../api/client";
-import { openCommand } from "../lib/access";
 import { Command } from "./Command";
 
 interface Props {
@@ -43,7 +42,7 @@ export function Trouble({ problem, what, whole = false, onClose }: TroubleProps)
 /** A hint that ends with a command shows it as one, to be copied. */
 function Hint({ text }: { text: string }) {
   const { words, command } = splitHint(text);
-  return <p className="dim">{words}{command && <Command text={command === "andon open" ? openCommand() : command} />}</p>;
+  return <p className="dim">{words}{command === "andon open" ? <a href="#/sign-in">how to sign in</a> : command && <Command text={command} />}</p>;
 }
 
 /** "for a new one: andon open" is words and a command. */

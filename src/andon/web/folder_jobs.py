@@ -11,7 +11,7 @@ from andon.errors import Gone, Unavailable
 from andon.host.private_files import open_regular
 from andon.model.job import JobState, JobView
 from andon.web.answers.job_schemas import JobDone, JobLog
-from andon.web.user_files import FoundJobs
+from andon.web.user_files import UserJobs
 
 if TYPE_CHECKING:
     from andon.app.jobs import Queue
@@ -35,11 +35,11 @@ class FolderJobs:
         self._read = 0.0
         self._lock = threading.Lock()
 
-    def jobs(self) -> FoundJobs:
+    def jobs(self) -> UserJobs:
         """Nothing is read twice within a moment."""
         with self._lock:
             queue = self._fresh()
-            return FoundJobs(queue.views(), queue.paused)
+            return UserJobs(queue.views(), queue.paused)
 
     def job(self, number: int) -> JobView:
         """With the variables that may be shown."""

@@ -32,14 +32,14 @@ class Asking(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundJobs:
+class UserJobs:
     """A user's jobs, and whether the queue is paused."""
 
     views: Sequence[JobView]
     paused: bool = False
 
 
-class Kept(Generic[T]):
+class KeptAnswer(Generic[T]):
     """What a reader said last; it sends it again only when it has changed."""
 
     def __init__(self, first: T) -> None:
@@ -53,13 +53,13 @@ class UserFiles:
         self, user: str, reader: Asking, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self.user, self._reader, self._monotonic = user, reader, monotonic
-        self._jobs: Kept[FoundJobs] = Kept(FoundJobs(()))
-        self._runs: Kept[Sequence[RunRow]] = Kept(())
+        self._jobs: KeptAnswer[UserJobs] = KeptAnswer(UserJobs(()))
+        self._runs: KeptAnswer[Sequence[RunRow]] = KeptAnswer(())
         self._lock = threading.Lock()
 
     # Jobs.
 
-    def jobs(self) -> FoundJobs:
+    def jobs(self) -> UserJobs:
         return self._fresh("jobs", self._jobs, self._found_jobs)
 
     def job(self, number: int) -> JobView:
@@ -104,7 +104,7 @@ class UserFiles:
 
     # Helpers.
 
-    def _fresh(self, what: str, kept: Kept[T], read: Callable[[dict[str, Any]], T]) -> T:
+    def _fresh(self, what: str, kept: KeptAnswer[T], read: Callable[[dict[str, Any]], T]) -> T:
         with self._lock:
             now = self._monotonic()
             if now - kept.read >= FRESH_SECONDS:
@@ -115,9 +115,9 @@ class UserFiles:
                 kept.read = now
             return kept.value
 
-    def _found_jobs(self, said: dict[str, Any]) -> FoundJobs:
+    def _found_jobs(self, said: dict[str, Any]) -> UserJobs:
         views = [self._own_view(one) for one in _listed(said, "views")]
-        return FoundJobs(views, read_as(bool, said.get("paused", False)))
+        return UserJobs(views, read_as(bool, said.get("paused", False)))
 
     def _found_runs(self, said: dict[str, Any]) -> Sequence[RunRow]:
         return [replace(row_from_json(one), user=self.user) for one in _listed(said, "rows")]

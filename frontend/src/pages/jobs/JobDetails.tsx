@@ -1,29 +1,32 @@
 /** One job: how it stands, what it waits for, what it got, and its output as it grows. */
 import { useEffect, useRef, useState } from "react";
 import { send } from "../../api/client";
-import type { Job } from "../../api/types";
-import { openCommand, useTrusted } from "../../lib/access";
+import { useSession } from "../../api/queries";
+import type { Job, JobDone } from "../../api/types";
+import { useTrusted } from "../../lib/access";
 import { useChange } from "../../lib/change";
 import { count, dateOf, duration, gib, measured } from "../../lib/format";
 import { jobLink, leaseLink, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Confirm } from "../../parts/Confirm";
+import { Loading } from "../../parts/Loading";
 import { Trouble } from "../../parts/Notice";
+import { SignInLink } from "../../parts/SignIn";
 import { JobMark } from "./JobList";
-import { useJob, useLog } from "./queries";
-import { endText, expected, isSettled } from "./words";
+import { jobPath, useJob, useLog } from "./queries";
+import { type Act, actsOf, endText, expected } from "./words";
 
 const NEAR_END = 40; // pixels from the bottom that still count as following
 
-export function JobDetails({ number }: { number: string }) {
-  const found = useJob(number);
+export function JobDetails({ number, user }: { number: string; user: string }) {
+  const found = useJob(number, user);
   const job = found.data;
-  if (!job) return found.error ? <><Trouble problem={found.error} what={`Job ${number} cannot be shown`} whole /><p><a href="#/jobs">All jobs</a></p></> : <p className="dim">Loading…</p>;
+  if (!job) return found.error ? <><Trouble problem={found.error} what={`Job ${number} cannot be shown`} whole /><p><a href="#/jobs">All jobs</a></p></> : <Loading what={`job ${number}`} />;
   const hidden = job.command === "hidden";
   return (
     <section className="job-page">
       <div className="page-head">
-        <h1>Job {job.label}{!hidden && ` ${job.name}`}</h1>
+        <h1>Job {job.label}{user && ` of ${job.user}`}{!hidden && ` ${job.name}`}</h1>
         <p role="status"><JobMark job={job} /></p>
         {job.simulated && <span className="simulated">SIMULATED</span>}
         <a href="#/jobs">all jobs</a>
@@ -33,8 +36,8 @@ export function JobDetails({ number }: { number: string }) {
       {(job.reason ?? job.error) && <p className="why-job">{job.reason ?? job.error}</p>}
       {job.waiting_details.length > 0 && <ul className="plain">{job.waiting_details.map((line) => <li key={line}>{line}</li>)}</ul>}
       <Facts job={job} hidden={hidden} />
-      {!isSettled(job) && !hidden && <CancelJob job={job} />}
-      {hidden ? <p className="dim">Sign in to see the command and its output: <Command text={openCommand()} /></p> : <Output job={job} />}
+      {!hidden && <Acts job={job} user={user} />}
+      {hidden ? <p className="dim"><SignInLink to="to see the command and its output" /></p> : <Output job={job} user={user} />}
     </section>
   );
 }
@@ -58,32 +61,38 @@ function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
   return <dl className="facts">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
 }
 
-function CancelJob({ job }: { job: Job }) {
-  const [asking, setAsking] = useState(false);
+function Acts({ job, user }: { job: Job; user: string }) {
+  const [asking, setAsking] = useState<Act | null>(null);
+  const [done, setDone] = useState<JobDone | null>(null);
   const change = useChange("jobs", "job");
   const trusted = useTrusted();
-  if (!trusted) return null;
-  const cancel = () => {
-    setAsking(false);
-    change.mutate(() => send("POST", `/api/jobs/${job.number}/cancel`));
+  const session = useSession();
+  if (!trusted || (user && user !== session?.user)) return null; // root looks at another's, and changes nothing
+  const act = (one: Act) => {
+    setAsking(null);
+    setDone(null);
+    change.mutate(async () => setDone(await send<JobDone>("POST", jobPath(job.number, user, one.path, one.query))));
   };
   return (
     <div>
-      <p className="buttons"><button type="button" className="danger" disabled={change.isPending} onClick={() => setAsking(true)}>Cancel this job</button></p>
-      {change.error && <Trouble problem={change.error} what="The job could not be cancelled" />}
+      <p className="buttons">
+        {actsOf(job).map((one) => <button key={one.button} type="button" className={one.path === "/cancel" || one.path === "/requeue" ? "danger" : undefined} disabled={change.isPending} onClick={() => setAsking(one)}>{one.button}</button>)}
+      </p>
+      {done && !change.error && <p className="dim" role="status">Job {job.label}: {done.outcome}{done.note && `; ${done.note}`}</p>}
+      {change.error && <Trouble problem={change.error} what="The job could not be changed" />}
       {asking && (
-        <Confirm title={`Cancel job ${job.label}?`} confirm={job.state === "running" ? "Stop it" : "Cancel it"} onConfirm={cancel} onCancel={() => setAsking(false)}>
-          <p>{job.state === "running" ? "Its command is asked to end, and killed if it does not." : "It leaves the queue and never starts."}</p>
-          <p><Command label="as a command" text={`andon cancel ${job.label}`} /></p>
+        <Confirm title={asking.title} confirm={asking.confirm} onConfirm={() => act(asking)} onCancel={() => setAsking(null)}>
+          <p>{asking.says}</p>
+          <p><Command label="as a command" text={asking.command} /></p>
         </Confirm>
       )}
     </div>
   );
 }
 
-function Output({ job }: { job: Job }) {
+function Output({ job, user }: { job: Job; user: string }) {
   const going = job.state === "running";
-  const { text, cut, problem } = useLog(String(job.number), job.attempts, going);
+  const { text, cut, problem } = useLog(String(job.number), user, job.attempts, going);
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
   useEffect(() => {

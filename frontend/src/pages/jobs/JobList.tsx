@@ -1,13 +1,16 @@
 /** The queue: what runs, what waits and why, what has ended. */
-import type { Job, JobPage } from "../../api/types";
-import { openCommand, useTrusted } from "../../lib/access";
-import { count, DASH, duration, hourOf } from "../../lib/format";
+import { useSession } from "../../api/queries";
+import type { Job, JobPage, QueuePlace } from "../../api/types";
+import { useTrusted } from "../../lib/access";
+import { count, DASH, duration, gib, hourOf } from "../../lib/format";
 import { jobLink, keep } from "../../lib/router";
 import { Command } from "../../parts/Command";
+import { Loading } from "../../parts/Loading";
 import { Notice, Trouble } from "../../parts/Notice";
+import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
 import { useJobs } from "./queries";
-import { expected, jobState, matches, STATES, summary, timeText } from "./words";
+import { expected, jobKey, jobState, matches, STATES, summary, timeText } from "./words";
 
 export function JobList({ search, query }: { search: string; query: URLSearchParams }) {
   const state = query.get("state") ?? "";
@@ -29,12 +32,12 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
         <Command text="andon jobs" />
       </div>
       {found.error && <Trouble problem={found.error} what="Jobs cannot be read" />}
-      {found.isPending && <p className="dim">Loading…</p>}
+      {found.isPending && <Loading what="jobs" />}
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
-      {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page)} rows={rows} rowKey={(job) => String(job.number)} stacked />}
-      {page && rows.length === 0 && (page.jobs.length > 0 || state || search.trim() ? <Notice title="No job matches" /> : <Empty />)}
-      {page && page.others.length > 0 && <Others page={page} />}
-      {page && <p className="dim whose">Jobs of {page.user}, who runs this server{page.note && ` · ${page.note}`}{!page.whole && !trusted && <> · Sign in to see names and commands: <Command text={openCommand()} /></>}</p>}
+      {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page)} rows={rows} rowKey={jobKey} stacked />}
+      {page && rows.length === 0 && (page.jobs.length > 0 || state || search.trim() ? <Notice title="No job matches" /> : page.shared && !trusted ? <Unseen what="jobs" command="andon jobs" /> : <Empty page={page} />)}
+      {page && <Queue page={page} />}
+      {page && <p className="dim whose">{whose(page)}{page.note && ` · ${page.note}`}{!page.whole && !trusted && <> · <SignInLink to={page.shared ? "to see your own jobs" : "to see names and commands"} /></>}</p>}
     </section>
   );
 }
@@ -42,7 +45,8 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
 function columnsOf(rows: Job[], page: JobPage): Column<Job>[] {
   const any = (has: (job: Job) => unknown) => rows.some((job) => has(job));
   const columns: (Column<Job> | false)[] = [
-    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(job.number)}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && <span className="dim"> simulated</span>}</> },
+    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(job.number, page.scope === "everyone" && job.user !== page.user ? job.user : undefined)}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && <span className="dim"> simulated</span>}</> },
+    page.scope === "everyone" && { name: "user", by: (job) => job.user, cell: (job) => job.user },
     { name: "state", by: (job) => job.state, cell: (job) => <JobMark job={job} /> },
     any((job) => job.position) && { name: "place", by: (job) => job.position, cell: (job) => job.position ?? DASH, number: true },
     { name: "GPU", cell: (job) => (job.devices.length ? job.devices.join(", ") : <span className="dim">{job.gpus} requested</span>) },
@@ -59,25 +63,35 @@ export function JobMark({ job }: { job: Pick<Job, "state"> }) {
   return <span className={`run-state ${tone}`}><span aria-hidden="true">{sign}</span> {word}</span>;
 }
 
-function Others({ page }: { page: JobPage }) {
+/** Everyone who waits for GPUs, in the order of their turns; names and commands are nobody else's business. */
+function Queue({ page }: { page: JobPage }) {
+  const session = useSession();
+  if (page.queue.length === 0) return null;
+  const columns: Column<QueuePlace>[] = [
+    { name: "place", cell: (one) => one.position, number: true },
+    { name: "user", cell: (one) => <>{one.user}{one.user === session?.user && <span className="dim"> (you)</span>}</> },
+    { name: "GPUs", cell: (one) => `${one.gpus}${one.memory_bytes !== null ? ` with ${gib(one.memory_bytes)} GiB` : ""}`, number: true },
+    { name: "waiting", cell: (one) => duration(Math.max(0, page.at - one.since)), number: true },
+    { name: "why it waits", cell: (one) => <>{one.reason}{one.jobs_behind ? <span className="dim"> · {count(one.jobs_behind, "more job")} behind it</span> : null}</>, rest: true },
+  ];
   return (
     <>
-      <h2>Queued jobs of others</h2>
-      <ol className="plain waiting">
-        {page.others.map((one) => (
-          <li key={`${one.position}-${one.user}`}>
-            <b className="place">{one.position}</b> <b>{one.user}</b> requests {count(one.gpus, "GPU")}
-            <span className="dim"> · waiting {duration(page.at - one.since)}{one.jobs_behind > 0 && ` · ${count(one.jobs_behind, "more job")} behind it`}</span>
-          </li>
-        ))}
-      </ol>
+      <h2>Queue</h2>
+      <Table caption="queue of this machine" columns={columns} rows={page.queue} rowKey={(one) => `${one.position} ${one.user} ${one.since}`} stacked />
     </>
   );
 }
 
-function Empty() {
+function whose(page: JobPage): string {
+  if (page.scope === "own") return `The jobs of ${page.user} on this machine`;
+  if (page.scope === "everyone") return "The jobs of everyone who signed in here, or holds or waits for GPUs";
+  return `Jobs of ${page.user}, who runs this server`;
+}
+
+function Empty({ page }: { page: JobPage }) {
+  const title = page.scope === "own" ? "You have no jobs on this machine" : page.scope === "everyone" ? "Nobody has a job" : "No jobs yet";
   return (
-    <Notice title="No jobs yet">
+    <Notice title={title}>
       <p>A job waits for its GPUs, runs, and keeps its output:</p>
       <p><Command text="andon submit --gpus 1 -- python train.py" /></p>
       <p>Several at once, from a file: <Command text="andon submit jobs.toml" /></p>

@@ -3,5 +3,5 @@ import { JobDetails } from "./JobDetails";
 import { JobList } from "./JobList";
 
 export function JobsPages({ name, search, query }: { name: string | null; search: string; query: URLSearchParams }) {
-  return name ? <JobDetails key={name} number={name} /> : <JobList search={search} query={query} />;
+  return name ? <JobDetails key={`${name} ${query.get("user")}`} number={name} user={query.get("user") ?? ""} /> : <JobList search={search} query={query} />;
 }

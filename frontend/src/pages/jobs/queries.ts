@@ -8,13 +8,16 @@ import { follow } from "../../live/socket";
 import { grown, withJobs } from "./words";
 
 type Found<T> = UseQueryResult<T, Problem>;
+const KEPT_MS = 86_400_000; // the last known is shown while the server is away
 const FOLLOW_MS = 1_000;
 const AGAIN_MS = 15_000; // reasons and expected starts change without an event where no server follows
 
 function useJobNews(): void {
   useEffect(() => follow<JobNews>("jobs", (news) => {
     client.setQueriesData<JobPage>({ queryKey: ["jobs"] }, (before) => before && withJobs(before, news));
-    for (const job of news.jobs) client.setQueryData<Job>(["job", String(job.number)], (before) => before && { ...before, ...job, environment: before.environment });
+    for (const job of news.jobs) {
+      client.setQueriesData<Job>({ queryKey: ["job", String(job.number)] }, (before) => (before && before.user === job.user ? { ...before, ...job, environment: before.environment } : before));
+    }
     if (!news.whole) void client.invalidateQueries({ queryKey: ["jobs"] });
   }), []);
 }
@@ -25,21 +28,29 @@ export function useJobs(state: string): Found<JobPage> {
     queryKey: ["jobs", state],
     queryFn: ({ signal }) => get<JobPage>(`/api/jobs?state=${state}&limit=500`, signal),
     placeholderData: (before) => before,
+    gcTime: KEPT_MS,
     refetchInterval: AGAIN_MS,
   });
 }
 
-export function useJob(number: string): Found<Job> {
+/** The path of a job; `user` where root looks at another user's. */
+export function jobPath(number: string | number, user: string, what = "", query: Record<string, string> = {}): string {
+  const asked = new URLSearchParams({ ...query, ...(user && { user }) }).toString();
+  return `/api/jobs/${encodeURIComponent(number)}${what}${asked && `?${asked}`}`;
+}
+
+export function useJob(number: string, user: string): Found<Job> {
   useJobNews();
   return useQuery<Job, Problem>({
-    queryKey: ["job", number],
-    queryFn: ({ signal }) => get<Job>(`/api/jobs/${encodeURIComponent(number)}`, signal),
+    queryKey: ["job", number, user],
+    queryFn: ({ signal }) => get<Job>(jobPath(number, user), signal),
+    gcTime: KEPT_MS,
     refetchInterval: AGAIN_MS,
   });
 }
 
 /** The end of a job's output, which grows while the job runs. */
-export function useLog(number: string, attempt: number, going: boolean): { text: string; cut: boolean; problem: Problem | null } {
+export function useLog(number: string, user: string, attempt: number, going: boolean): { text: string; cut: boolean; problem: Problem | null } {
   const [log, setLog] = useState<{ text: string; cut: boolean; end: number } | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const end = useRef<number | null>(null);
@@ -47,9 +58,9 @@ export function useLog(number: string, attempt: number, going: boolean): { text:
     let timer: ReturnType<typeof setTimeout> | undefined;
     const stop = new AbortController();
     const look = async () => {
-      const after = end.current === null ? "" : `?start=${end.current}`;
+      const after: Record<string, string> = end.current === null ? {} : { start: String(end.current) };
       try {
-        const found = await get<JobLog>(`/api/jobs/${encodeURIComponent(number)}/log${after}`, stop.signal);
+        const found = await get<JobLog>(jobPath(number, user, "/log", after), stop.signal);
         setProblem(null);
         end.current = found.end;
         setLog((before) => grown(before, found));
@@ -64,6 +75,6 @@ export function useLog(number: string, attempt: number, going: boolean): { text:
       stop.abort();
       clearTimeout(timer);
     };
-  }, [number, attempt, going]);
+  }, [number, user, attempt, going]);
   return { text: log?.text ?? "", cut: log?.cut ?? false, problem };
 }

@@ -49,13 +49,15 @@ export function summary(page: JobPage): string {
   return [`${running} running`, `${waiting} waiting`, `${ended} ended`].join(", ");
 }
 
+export const jobKey = (job: Pick<Job, "user" | "number">): string => `${job.user} ${job.number}`;
+
 /** The list with changed jobs in their places, new ones first; what no longer matches stays until the next request. */
 export function withJobs(page: JobPage, news: JobNews): JobPage {
-  const fresh = new Map(news.jobs.map((job) => [job.number, job]));
-  const gone = new Set(news.gone);
-  const kept = page.jobs.filter((job) => !gone.has(job.number)).map((job) => fresh.get(job.number) ?? job);
-  const known = new Set(page.jobs.map((job) => job.number));
-  const added = news.jobs.filter((job) => !known.has(job.number)).sort((a, b) => b.number - a.number);
+  const fresh = new Map(news.jobs.map((job) => [jobKey(job), job]));
+  const gone = new Set(news.gone.map(jobKey));
+  const kept = page.jobs.filter((job) => !gone.has(jobKey(job))).map((job) => fresh.get(jobKey(job)) ?? job);
+  const known = new Set(page.jobs.map(jobKey));
+  const added = news.jobs.filter((job) => !known.has(jobKey(job))).sort((a, b) => b.submitted_at - a.submitted_at || b.number - a.number);
   return { ...page, counts: news.counts, paused: news.paused, jobs: [...added, ...kept] };
 }
 
@@ -69,5 +71,39 @@ export function grown(before: { text: string; cut: boolean; end: number } | null
 
 export function matches(job: Job, search: string): boolean {
   const term = search.trim().toLowerCase();
-  return !term || [job.label, job.name, job.state, job.command, job.reason, ...job.tags, ...job.devices.map((one) => `gpu ${one}`)].some((text) => text?.toLowerCase().includes(term));
+  return !term || [job.label, job.name, job.user, job.state, job.command, job.reason, ...job.tags, ...job.devices.map((one) => `gpu ${one}`)].some((text) => text?.toLowerCase().includes(term));
+}
+
+/** Something that a person can do to a job. */
+export interface Act {
+  button: string;
+  /** The path of the request, after the job. */
+  path: string;
+  query?: Record<string, string>;
+  title: string;
+  confirm: string;
+  says: string;
+  command: string;
+}
+
+/** What can be done to a job as it is now. */
+export function actsOf(job: Pick<Job, "state" | "label">): Act[] {
+  const { label } = job;
+  if (isSettled(job)) {
+    return [{ button: "Retry", path: "/retry", title: `Run job ${label} again?`, confirm: "Queue it again", says: "It joins the queue as if it had just been submitted.", command: `andon jobs retry ${label}` }];
+  }
+  const running = job.state === "running";
+  const acts: Act[] = [{
+    button: "Cancel this job", path: "/cancel", title: `Cancel job ${label}?`, confirm: running ? "Stop it" : "Cancel it",
+    says: running ? "Its command is asked to end, and killed if it does not." : "It leaves the queue and never starts.", command: `andon cancel ${label}`,
+  }];
+  if (running) {
+    acts.push({ button: "Move to other GPUs", path: "/requeue", title: `Stop job ${label} and queue it again?`, confirm: "Stop and queue it", says: "Its command is asked to end; the job then waits for its next attempt.", command: `andon jobs requeue ${label}` });
+  } else {
+    acts.push(
+      { button: "Move to the front", path: "/move", query: { to: "first" }, title: `Move job ${label} to the front?`, confirm: "Move it", says: "It comes before your own other jobs of the same priority, not before those of others.", command: `andon jobs move ${label} --first` },
+      { button: "Move to the end", path: "/move", query: { to: "last" }, title: `Move job ${label} to the end?`, confirm: "Move it", says: "It comes after your own other jobs of the same priority.", command: `andon jobs move ${label} --last` },
+    );
+  }
+  return acts;
 }

@@ -2,11 +2,11 @@
 import { type ReactNode, useState } from "react";
 import type { Problem } from "../../api/client";
 import type { RunDetails, RunMark, RunUse } from "../../api/types";
-import { openCommand } from "../../lib/access";
 import { count, DASH, dateOf, gib, measured, percent, used } from "../../lib/format";
 import { deviceLink, leaseLink, runLink } from "../../lib/router";
 import { live, useLive } from "../../live/store";
 import { Command } from "../../parts/Command";
+import { Loading } from "../../parts/Loading";
 import { Notice, Trouble } from "../../parts/Notice";
 import { type Column, Table } from "../../parts/Table";
 import { energyOf, peakOf, utilizationOf } from "./data";
@@ -23,7 +23,7 @@ export function Details({ id, query }: { id: string; query: URLSearchParams }) {
   const marks = useMarks(id);
   if (found?.error && !found.data) return <Unknown problem={found.error} />;
   const run = found?.data;
-  if (!run) return <p className="dim">Loading…</p>;
+  if (!run) return <Loading what="this run" />;
   const happened = marks.data?.items ?? NO_MARKS;
   const nothing = nothingDrawn(run);
   const reading = readText(run.read);
@@ -135,7 +135,7 @@ function Facts({ run }: { run: RunDetails }) {
     <section className="panel">
       <h2>What it was</h2>
       <dl className="facts">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
-      {run.hidden && <p className="dim">Command, folders, parameters and the record: {run.hidden}. <Command text={openCommand()} /></p>}
+      {run.hidden && <p className="dim">Command, folders, parameters and the record: {run.hidden}. <a href="#/sign-in">Sign in</a></p>}
     </section>
   );
 }

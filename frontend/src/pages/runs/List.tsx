@@ -1,11 +1,13 @@
 /** The list of runs: searched, filtered, in pages; some can be laid over each other. */
 import { useEffect, useState } from "react";
 import type { RunEntry, RunList } from "../../api/types";
-import { openCommand, useTrusted } from "../../lib/access";
+import { useTrusted } from "../../lib/access";
 import { DASH, energy, gib, hourOf, measured, percent } from "../../lib/format";
 import { go, keep, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
+import { Loading } from "../../parts/Loading";
 import { Notice, Trouble } from "../../parts/Notice";
+import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
 import { useRuns } from "./queries";
 import { FILTERS, MOST_OVERLAID, PAGE, requestOf, stateOf } from "./words";
@@ -37,16 +39,16 @@ export function List({ query, search }: { query: URLSearchParams; search: string
         <Command text="andon runs" />
       </div>
       {found.error && <Trouble problem={found.error} what="Runs cannot be read" />}
-      {found.isPending && <p className="dim">Loading…</p>}
+      {found.isPending && <Loading what="runs" />}
       {chosen.length > 0 && <Chosen ids={chosen} clear={() => setChosen([])} />}
       {list && list.items.length > 0 && (
         <Table caption="runs" columns={columnsOf(list.items, chosen, toggle)} rows={list.items} rowKey={(run) => run.id} stacked />
       )}
       {list?.items.length === 0 && (narrowed ? (
         <Notice title="No run matches"><p><button type="button" onClick={() => keep(new URLSearchParams())}>Clear the filters</button></p></Notice>
-      ) : <Empty />)}
+      ) : list.shared && !trusted ? <Unseen what="runs" command="andon runs" /> : <Empty list={list} />)}
       {list && list.total > PAGE && <Pages list={list} put={put} />}
-      {list && <p className="dim whose">{list.whose}{list.note && ` · ${list.note}`}{!trusted && list.all > 0 && <> · Sign in to see your command lines: <Command text={openCommand()} /></>}</p>}
+      {list && <p className="dim whose">{list.whose}{list.note && ` · ${list.note}`}{!trusted && <> · <SignInLink to={list.shared ? "to see your own runs" : "to see your command lines"} /></>}</p>}
     </section>
   );
 }
@@ -104,9 +106,10 @@ function Pages({ list, put }: { list: RunList; put: (name: string, value: string
   );
 }
 
-function Empty() {
+function Empty({ list }: { list: RunList }) {
+  const whose = list.scope === "own" ? "You have no runs on this machine" : list.scope === "everyone" ? "Nobody has a run yet" : "No runs yet";
   return (
-    <Notice title="No runs yet">
+    <Notice title={whose}>
       <p>A run is recorded by putting andon in front of a command:</p>
       <p><Command text="andon run --name first -- python train.py" /></p>
       <p>or in Python, around a loop:</p>

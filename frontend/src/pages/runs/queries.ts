@@ -11,12 +11,15 @@ type Found<T> = UseQueryResult<T, Problem>;
 const GOING_MS = 10_000;
 const READING_MS = 400;
 
+const KEPT_MS = 86_400_000; // the last known is shown while the server is away
+
 export function useRuns(query: string): Found<RunList> {
   useEffect(() => follow("runs", () => void client.invalidateQueries({ queryKey: ["runs"] })), []);
   return useQuery<RunList, Problem>({
     queryKey: ["runs", query],
     queryFn: ({ signal }) => get<RunList>(`/api/runs?${query}`, signal),
     placeholderData: (before) => before,
+    gcTime: KEPT_MS,
     refetchInterval: ({ state }) => (state.data?.items.some((run) => run.state === "running") ? GOING_MS : false),
   });
 }

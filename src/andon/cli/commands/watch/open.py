@@ -1,9 +1,11 @@
 """`andon open`: signs a browser in with a one-time link."""
 
 import html
+import io
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -24,19 +26,30 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{16,256}")
 @click.option(
     "--print", "only_print", is_flag=True, help="Print the link instead of opening a browser."
 )
+@click.option("--qr", is_flag=True, help="Show the link as a QR code too, for a phone.")
+@click.option(
+    "--at", "reached_at", metavar="URL", help="The address in the link: how the phone reaches it."
+)
 @click.option("--revoke", is_flag=True, help="End all your sessions instead.")
 @click.option("--revoke-all", is_flag=True, help="End everyone's sessions (root, server's owner).")
 @shared
 def open_(
-    url: str | None, token_file: str | None, only_print: bool, revoke: bool, revoke_all: bool
+    url: str | None,
+    token_file: str | None,
+    only_print: bool,
+    qr: bool,
+    reached_at: str | None,
+    revoke: bool,
+    revoke_all: bool,
 ) -> int:
     """Open the server's page, signed in, or print the link if there is no browser.
 
     On the server's own machine you are signed in as yourself, whoever runs it. The link works
     once, within two minutes. Its code stays in the browser's tab: no proxy sees it, and no cookie
-    is set.
+    is set. For a phone: andon open --qr --at https://gpus.example.org
     """
     from andon.cli import signing_in
+    from andon.cli.remote import base_url
 
     def notify(text: str) -> None:
         notice(text, chosen())
@@ -46,13 +59,51 @@ def open_(
         notify(f"{ended} session{'s' * (ended != 1)} ended")
         return 0
     found = signing_in.sign_in_link(url, token_file, notify)
-    link = f"{found.url}/#code={_code(found.code)}"
+    base = found.url if reached_at is None else base_url(reached_at)
+    link = f"{base}/#code={_code(found.code)}"
     if found.user is not None:
         notify(f"signed in as {found.user} with the server of {found.server_user}")
-    if only_print or not _opened(link):
+    if qr:
+        _show_code(link, base, notify)
+    if only_print or qr or reached_at is not None or not _opened(link):
         Terminal.of(chosen()).show(f"{link}\n")
         notice("open it within two minutes; it works once", chosen())
     return 0
+
+
+def _show_code(link: str, base: str, notify: Callable[[str], None]) -> None:
+    """The link for a phone's camera; a phone cannot reach an address of this machine alone."""
+    from urllib.parse import urlsplit
+
+    from andon.core.access.policy import is_loopback
+
+    host = urlsplit(base).hostname or ""
+    if host == "localhost" or is_loopback(host):
+        notify(
+            f"a phone cannot reach {base}, which is this machine's alone: name an address that it "
+            "can with --at URL (andon serve --host, or a proxy)"
+        )
+    text = qr_text(link, sys.stdout.encoding)
+    if text is None:
+        notify("this terminal cannot show a QR code; send yourself the link instead")
+    else:
+        Terminal.of(chosen()).show(text)
+
+
+def qr_text(link: str, encoding: str | None) -> str | None:
+    """The code in half blocks, light on dark; None where the terminal has no such characters."""
+    try:
+        import segno
+    except ImportError as exc:
+        hint = "pip install segno, or the extra andon[serve]; without it: andon open --print"
+        raise Unavailable("QR codes need the package segno", hint=hint) from exc
+    text = io.StringIO()
+    segno.make(link, error="l", micro=False).terminal(text, border=2, compact=True)
+    try:
+        text.getvalue().encode(encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return None
+    return text.getvalue()
 
 
 def _code(found: object) -> str:
