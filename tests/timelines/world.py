@@ -276,7 +276,7 @@ class World:
             self.troubles.pop(match[1], None)
             if match[2] != "ok":
                 self.troubles[match[1]] = match[2]
-        elif item.startswith(("lease ", "release ", "orphan ", "book: ", "forget")):
+        elif item.startswith(("lease ", "run ", "release ", "orphan ", "book: ", "forget")):
             self._book(item, at)
         elif match := re.fullmatch(r"ecc (\d+) uncorrected=\+(\d+)", item):
             thing = self.things[int(match[1])]
@@ -298,8 +298,8 @@ class World:
     def _book(self, item: str, at: float) -> None:
         """An item that changes what the lease book says."""
         verb, _, rest = item.partition(" ")
-        if match := re.fullmatch(r"lease (\d+(?:-\d+)?) by (\w+)(?: as (\w+))?", item):
-            self._lease(labels(match[1]), match[2], match[3], at)
+        if match := re.fullmatch(r"(lease|run) (\d+(?:-\d+)?) by (\w+)(?: as (\w+))?", item):
+            self._lease(labels(match[2]), match[3], match[4], at, is_command=match[1] == "run")
         elif verb == "release":
             gone = self.leases.pop(rest)
             wall = self.moment(at).wall
@@ -313,11 +313,15 @@ class World:
         else:
             raise ValueError(f"{item!r} is no item")
 
-    def _lease(self, devices: list[int], user: str, name: str | None, at: float) -> None:
+    def _lease(
+        self, devices: list[int], user: str, name: str | None, at: float, is_command: bool
+    ) -> None:
         """One with a name is a lease of the book; one without is any claim, such as a run's."""
         id_ = f"claim:{devices[0]}-{at:g}" if name is None else f"lease:{name}"
         uuids = tuple(uuid_of(label) for label in devices)
-        self.leases[name or str(devices[0])] = HeldDevices(id_, uuids, self.moment(at).wall, user)
+        self.leases[name or str(devices[0])] = HeldDevices(
+            id_, uuids, self.moment(at).wall, user, is_command=is_command
+        )
 
     def _node(self, words: str) -> None:
         pieces = words.split()

@@ -175,7 +175,7 @@ def test_gpus_that_are_not_here_are_named_as_people_do(
     found = rooms_on(text)
     assert [one.name for one in found] == names
     assert found[0].total_bytes == mib * MIB
-    assert found[0].vendor == ("amd" if "MI" in names[0] else "nvidia")
+    assert found[0].vendor == ("instinct" if "MI" in names[0] else "nvidia")
 
 
 def test_gpus_of_several_models_are_counted_together() -> None:

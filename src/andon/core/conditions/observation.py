@@ -33,6 +33,7 @@ class HeldDevices:
     since: float
     user: str | None = None
     name: str | None = None  # its purpose
+    is_command: bool = False  # it runs a command, as runs and jobs do
     orphaned: bool = False  # its holder exited, but its processes still run
     who: tuple[Party, ...] = ()  # its holder; for an orphan, the processes still running
     remedy: str = ""  # the command that stops what is left of an orphan

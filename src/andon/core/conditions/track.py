@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from andon.core.evidence.forecast import Point, Trend, trend
+from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.model.device import DeviceStatus, MemoryKind, Sample
 
 EVERY_SECONDS = 10.0
@@ -26,6 +27,7 @@ class Track(NamedTuple):
     throttle: Reasons | None = None  # the latest; None if unknown
     faded: tuple[tuple[str, float], ...] = ()  # reasons that cleared, and when last seen
     who: tuple[tuple[int, float | None], ...] = ()
+    worked: tuple[tuple[int, float | None], ...] = ()  # the processes when it was last busy
     memory: tuple[Point, ...] = ()
     heat: tuple[Point, ...] = ()
     readings: tuple[tuple[float, Reasons], ...] = ()
@@ -94,6 +96,7 @@ def _with_point(track: Track, status: DeviceStatus, sample: Sample, steady: floa
     track = track._replace(
         point_at=steady,
         who=who,
+        worked=who if (sample.utilization_percent or 0) > BARELY_BUSY_PERCENT else track.worked,
         memory=memory,
         heat=heat,
         readings=readings,

@@ -25,7 +25,7 @@ GPU_MIB = {
 """As the drivers report it; of a card with several sizes the usual one, without its size."""
 USUAL = ("H200", "H100", "L40S", "RTX 4090")
 """Named as examples where there is no GPU to compare with."""
-_AMD = re.compile(r"mi\d")
+_INSTINCT = re.compile(r"MI\d")
 _GROUP = re.compile(r"(?:(\d{1,6})\s*[x×*]\s*)?(.+)", re.IGNORECASE)
 
 
@@ -57,7 +57,7 @@ def rooms_on(text: str) -> tuple[GpuRoom, ...]:
 
 
 def room_of(name: str, size: int, number: int) -> GpuRoom:
-    vendor = "amd" if _AMD.match(name.lower()) else "nvidia"
+    vendor = "instinct" if _INSTINCT.match(name) else "nvidia"  # only that they differ counts
     usable = max(0, size - RESERVED_BYTES)
     return GpuRoom(f"{name}-{number}", str(number), name, size, usable, size - usable, vendor)
 

@@ -8,7 +8,7 @@ from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseState
+from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseKind, LeaseState
 from andon.model.work_wire import LONGEST_ID, PLAIN
 
 SETTLING_SECONDS = 30.0  # a process list may be a few seconds older than the book
@@ -216,6 +216,7 @@ def _held(
         since=lease.since,
         user=claim.user,
         name=command,
+        is_command=lease.kind is LeaseKind.COMMAND,
         orphaned=orphaned,
         who=who[:MOST_LEFT],
         remedy=remedy,
