@@ -190,7 +190,53 @@ def test_ctrl_c_lets_running_items_end_and_a_second_one_kills_them() -> None:
     assert not held()
 
 
-def test_after_a_kill_the_item_ends_with_its_lock_and_the_next_map_goes_on() -> None:
+def test_sigterm_ends_workers_that_ignore_it_and_print_all_along() -> None:
+    flood = (
+        "import pathlib, signal\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); pathlib.Path('began').touch()\n"
+        "while True: print('x', flush=True)"
+    )
+    command = (
+        "--gpus",
+        "1",
+        "--items",
+        items_file("1", "2"),
+        "--worker",
+        "--",
+        PYTHON,
+        "-c",
+        flood,
+    )
+    with running("map", *command) as process:
+        wait_for(Path("began").exists, 60)
+        process.send_signal(signal.SIGTERM)
+        ended = end_of(process, 60)
+    assert (ended.code, "0 of 2 items done" in ended.err) == (143, True)
+    assert not held()
+
+
+def test_without_a_gpu_it_works_on_the_cpu_unless_one_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The kernel lists no card, and no driver answers; then it lists one whose driver fails."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "proc").symlink_to("/proc")
+    monkeypatch.setenv("ANDON_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("ANDON_BACKENDS", "intel")
+    listed = items_file("a", "b")
+    done = andon("map", "--items", listed, "--keep-order", "--", "echo")
+    assert (done.code, done.out) == (0, "a\nb\n")
+    assert ": 1 worker on the CPU instead; --cpu N for N" in done.err
+    for asked in (("--gpus", "1"), ("--memory", "1GiB")):
+        refused = andon("map", *asked, "--items", listed, "--", "echo")
+        assert (refused.code, refused.out) == (125, ""), asked
+        assert "no GPU can be read" in refused.err, asked
+    (tmp_path / "root" / "dev").mkdir()
+    (tmp_path / "root" / "dev" / "nvidiactl").touch()
+    assert andon("map", "--items", listed, "--", "echo").code == 125
+
+
+def test_after_a_kill_the_item_ends_with_its_lock_and_the_next_map_goes_on(tmp_path: Path) -> None:
     listed = items_file("1")
     code = (
         "import os, pathlib, time\n"
@@ -209,6 +255,13 @@ def test_after_a_kill_the_item_ends_with_its_lock_and_the_next_map_goes_on() -> 
         wait_for(lambda: not held(), 60)
     again = andon("map", "--resume", "last", *command)
     assert (again.code, "1 of 1 items done" in again.err) == (0, True)
+    marks = [
+        [item.get("begun_before") for item in lines_of(record, "item")]
+        for record in records(tmp_path / "state")
+    ]
+    assert sorted(marks, key=len) == [[None], [True, True]]
+    assert "(begun before, by a map that was killed)" in andon("runs", "tail", "last").out
+    assert "1 item had begun before" in again.err
 
 
 def test_release_of_one_lease_ends_one_worker_and_another_does_its_item(tmp_path: Path) -> None:
@@ -299,5 +352,5 @@ def test_a_record_of_a_map_can_be_read_back() -> None:
     assert (row["kind"], row["state"], len(row["devices"])) == ("map", "succeeded", 2)
     tail = andon("runs", "tail", "last")
     assert tail.code == 0
-    assert "item 0 ok  alpha on GPU" in tail.out
-    assert "item 1 ok  beta on GPU" in tail.out
+    assert 'item no. 0 "alpha" done on GPU' in tail.out
+    assert 'item no. 1 "beta" done on GPU' in tail.out

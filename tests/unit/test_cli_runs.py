@@ -25,8 +25,10 @@ from andon.host.system import node_name
 from andon.model.job import JobNote, JobSpec
 from andon.model.job.device_request import DeviceRequest
 from andon.model.run import (
+    ItemState,
     RunBegin,
     RunEvent,
+    RunItem,
     RunLine,
     RunState,
 )
@@ -323,10 +325,33 @@ def test_export_refuses_what_would_do_harm(told: Told, tmp_path: Path) -> None:
     assert list(tmp_path.glob(".x*")) == []
 
 
+def test_tail_shows_what_a_failed_item_wrote_and_which_began_twice(
+    told: Told, tmp_path: Path
+) -> None:
+    said = "".join(f"line {n}\n" for n in range(9)) + "\x1b[31mno speech\nexit code 1"
+    path = write_record(
+        tmp_path / "x.jsonl", FULL,
+        RunItem(BEGAN, ItemState.START, 33, "34", "0", begun_before=True),
+        RunItem(BEGAN, ItemState.FAILED, 33, "34", "0", 1, 2.0, said, True),
+        RunItem(BEGAN, ItemState.OK, 34, "35", "0", 1, 2.0, "fine"),
+        end(),
+    )  # fmt: skip
+    text = told("tail", "--log", str(path))
+    assert 'item no. 33 "34" started on GPU 0 (begun before, by a map that was killed)' in text
+    lines = [line.strip() for line in text.splitlines()]
+    after = lines.index(next(line for line in lines if "failed" in line))
+    assert [line[-9:] for line in lines[after + 1 : after + 6]] == [
+        "line 6", "line 7", "line 8", "no speech", "it code 1",
+    ]  # fmt: skip
+    assert "\x1b[31m" not in text
+    assert "fine" not in text
+    assert "1 item, which ran when the map" in told("report", str(path))
+
+
 def test_tail_takes_a_run_or_a_file(told: Told, tmp_path: Path) -> None:
     path = write_record(tmp_path / "x.jsonl", FULL, *HAPPENINGS, end())
     text = told("tail", "--log", str(path), "-n", "4")
-    assert "item 1 failed  chunk-1.bin on GPU 0 in 1 min" in text
+    assert 'item no. 1 "chunk-1.bin" failed on GPU 0 in 1 min' in text
     assert "chunk-0.bin" not in text  # only the latest four
     told("add", str(path))
     assert told("tail", "kqz", "-n", "4") == text

@@ -54,6 +54,21 @@ def test_a_worker_that_writes_much_before_it_reads_a_long_item(tmp_path: Path) -
 
 
 @pytest.mark.process
+def test_a_worker_that_never_stops_printing_is_late_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First with an item, then after its input was closed."""
+    monkeypatch.setattr(worker_calls, "LEAVE_SECONDS", 0.1)
+    flood = "while True: print('x', flush=True)"
+    caller = WorkerCaller([sys.executable, "-S", "-c", flood], os.environ, timeout_seconds=0.1)
+    (unit,) = units("a")
+    end = caller.call(unit)
+    assert (end.ok, end.words) == (False, "took longer than 0 s (--item-timeout)")
+    caller._started()
+    caller.close()
+
+
+@pytest.mark.process
 def test_each_item_has_the_end_of_its_own_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

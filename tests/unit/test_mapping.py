@@ -163,6 +163,9 @@ def test_what_is_left_of_an_earlier_map() -> None:
     items = items_of(["a", "b", "a", "d"])
     rows = {Redo.UNDONE: [1, 2, 3], Redo.FAILED: [1], Redo.ALL: [0, 1, 2, 3]}
     assert {redo: [item.index for item in left(items, before, redo)] for redo in rows} == rows
+    # What had begun and not ended is marked: it may have done its work.
+    for redo in (Redo.UNDONE, Redo.ALL):
+        assert [item.index for item in left(items, before, redo) if item.begun_before] == [2]
     # The list has changed: what moved is known by its text.
     changed = items_of(["new", "a", "b"])
     assert texts(left(changed, before)) == ["new", "b"]

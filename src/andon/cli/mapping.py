@@ -58,6 +58,7 @@ MOST_ITEMS_BYTES = 1 << 30
 INTERRUPTED, TERMINATED = 130, 143
 MOST_MAPS_SEARCHED = 500
 LAST = "last"
+GPU_OPTIONS = ("memory", "shared", "model", "label", "devices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,9 @@ def run_map(choices: Choices, asked: MapAsked, devices: dict[str, Any]) -> int:
         if not items:
             notice("nothing is left to do: all items have already succeeded", choices)
             return 0
+        if (twice := sum(item.begun_before for item in items)) > 0:
+            had = f"{twice} item{'s' * (twice > 1)} had begun before, when the map was killed"
+            notice(f"{had}: begun again", choices)
     with sampling_ahead(choices) as sampler:
         if asked.bind:
             sampler.ask_places()
@@ -359,8 +363,24 @@ class _Maker:
         try:
             _ = found.most
         except Unavailable as error:
-            raise Unavailable(error.reason, hint=_without_gpu(error.hint)) from error
+            if self._wants_gpu() or not self._has_no_gpu():
+                raise Unavailable(error.reason, hint=_without_gpu(error.hint)) from error
+            count = f"{workers} workers" if workers not in (None, 1) else "1 worker"
+            notice(f"{error.reason}: {count} on the CPU instead; --cpu N for N", self.choices)
+            return CpuPlaces(workers or 1)
         return found
+
+    def _wants_gpu(self) -> bool:
+        """Whether an option was given that only makes sense with a GPU."""
+        asked = self.asked
+        named = any(self.devices.get(name) for name in GPU_OPTIONS)
+        return named or asked.bind or asked.gpus is not None or asked.gpus_per_worker > 1
+
+    def _has_no_gpu(self) -> bool:
+        """None that is there and whose driver fails: such work must not go on without it."""
+        from andon.host.presence import signs
+
+        return not signs(Path(settings_of(self.choices).root))
 
     def _say(self, result: MapResult) -> None:
         text = summary_words(result)
@@ -394,7 +414,8 @@ def _ended_by(number: int) -> int:
 
 @contextmanager
 def _signals(session: MapSession, notify: Callable[[str], None]) -> Iterator[list[int]]:
-    """The first Ctrl-C begins no further item, the second kills those that run.
+    """The first Ctrl-C begins no further item, the second kills those that run. SIGTERM and SIGHUP
+    end the items that run at once.
 
     SIGTERM may also come from `andon release`, which means one worker alone.
     """
@@ -406,7 +427,10 @@ def _signals(session: MapSession, notify: Callable[[str], None]) -> Iterator[lis
         if number == signal.SIGTERM and session.pool.release():
             return
         received.append(number)
-        if len(received) == 1:
+        if number != signal.SIGINT:
+            session.pool.stop(f"asked to end by {signal.Signals(number).name}")
+            session.pool.end(signal.SIGTERM if len(received) == 1 else signal.SIGKILL)
+        elif len(received) == 1:
             session.pool.stop("stopped on request")
             if session.plan.running:
                 notify("no further items start; running ones continue. Ctrl-C again kills them")

@@ -183,6 +183,7 @@ class RunItem:
     attempt: int = 1
     runtime_seconds: float | None = None
     output: str | None = None  # the end of it
+    begun_before: bool = False  # by the map that this one resumes, which was killed meanwhile
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,10 @@ def line_to_text(line: RunLine) -> str:
     head: Json = {"event": EVENTS[kind]}
     if kind is RunBegin:
         head["schema"] = RUN_SCHEMA
-    return dumps({**head, **to_json(line)}) + "\n"
+    found = {**head, **to_json(line)}
+    if found.get("begun_before") is False:
+        del found["begun_before"]  # a map has many items, and few that a killed one had begun
+    return dumps(found) + "\n"
 
 
 def line_from_json(value: Json) -> RunLine:
@@ -222,6 +225,7 @@ def _item(value: Json) -> RunItem:
         attempt=some_whole_in(value, "attempt") or 1,
         runtime_seconds=number_in(value, "runtime_seconds", 0),
         output=some_text_in(value, "output"),
+        begun_before=flag_in(value, "begun_before"),
     )
 
 

@@ -17,6 +17,7 @@ class MapItem:
     index: int
     text: str
     fields: Mapping[str, str] = field(default_factory=dict)
+    begun_before: bool = False  # by an earlier map that did not say how it ended
 
     @property
     def shown(self) -> str:

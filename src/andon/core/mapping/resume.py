@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from andon.core.mapping.items import MapItem
@@ -35,13 +36,12 @@ def left(
     before: Mapping[int, tuple[str, ItemState]],
     redo: Redo = Redo.UNDONE,
 ) -> tuple[MapItem, ...]:
-    """The items that are worked on; each keeps its number.
+    """The items that are worked on; each keeps its number, and is marked if it has begun before
+    without an end: its map was killed, and it may have done its work.
 
     An item is known by its number and text. If the list has changed since, by its text alone: then
     those count whose number has another text now.
     """
-    if redo is Redo.ALL:
-        return tuple(items)
     texts = {item.index: item.shown for item in items}
     others = [pair for at, pair in before.items() if texts.get(at) != pair[0]]
     moved = dict(others) | {text: state for text, state in others if state is ItemState.OK}
@@ -50,6 +50,14 @@ def left(
         text, state = before.get(item.index, ("", None))
         return state if text == texts[item.index] and state else moved.get(texts[item.index])
 
-    if redo is Redo.FAILED:
-        return tuple(item for item in items if state_of(item) is ItemState.FAILED)
-    return tuple(item for item in items if state_of(item) is not ItemState.OK)
+    def wanted(state: ItemState | None) -> bool:
+        if redo is Redo.ALL:
+            return True
+        return state is ItemState.FAILED if redo is Redo.FAILED else state is not ItemState.OK
+
+    known = ((item, state_of(item)) for item in items)
+    return tuple(
+        replace(item, begun_before=True) if state is ItemState.START else item
+        for item, state in known
+        if wanted(state)
+    )

@@ -17,6 +17,7 @@ from andon.model.run import ItemState
 TICK_SECONDS = 0.1
 CHECK_SECONDS = 1.0
 RETRY_SECONDS = 5.0  # after a refusal that may pass
+KILL_SECONDS = 1.0  # between SIGTERM and SIGKILL, when the whole map is asked to end
 
 
 class MapListener(Protocol):
@@ -47,6 +48,7 @@ class MapPool:
         self._idle = 0
         self._number = 0
         self._killed = False
+        self._kill_at: float | None = None  # monotonic
         self._error: BaseException | None = None
 
     @property
@@ -68,6 +70,8 @@ class MapPool:
                     break
                 self._changed.wait(TICK_SECONDS)
             tick()
+            if self._kill_at is not None and time.monotonic() >= self._kill_at:
+                self.end()  # again and again: a call may have begun meanwhile
             if time.monotonic() - checked >= CHECK_SECONDS:
                 checked = time.monotonic()
                 self._check_places()
@@ -82,8 +86,11 @@ class MapPool:
         self.plan.stop(why)
 
     def end(self, number: int = signal.SIGKILL) -> None:
-        """End the items that run; from a signal handler, too."""
+        """End the items that run; from a signal handler, too. What does not end by another signal
+        is killed after a second."""
         self._killed = True
+        if self._kill_at is None:
+            self._kill_at = time.monotonic() + (0.0 if number == signal.SIGKILL else KILL_SECONDS)
         for _, caller in list(self._callers.values()):
             caller.end(number)
 

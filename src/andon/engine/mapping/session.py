@@ -177,7 +177,7 @@ class MapSession:
             self._recorder.write(
                 RunItem(
                     at, state, item.index, item.shown, device, unit.attempt,
-                    None if end is None else round(end.seconds, 6), said,
+                    None if end is None else round(end.seconds, 6), said, item.begun_before,
                 )
             )  # fmt: skip
 

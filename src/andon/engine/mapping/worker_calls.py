@@ -131,7 +131,7 @@ class WorkerCaller:
                 output.append(self._rest)
                 self._rest = b""
             ready = self._ready(process, until, bool(unsent))
-            if not ready:
+            if not ready or _is_past(until):  # also one that never stops printing is late
                 return None, late_words(self._timeout or 0.0)
             if unsent and process.stdin in ready:
                 try:
@@ -167,7 +167,7 @@ class WorkerCaller:
     def _drain(self, process: "subprocess.Popen[bytes]") -> None:
         """What it still writes after its last item must not keep it from ending."""
         until = time.monotonic() + LEAVE_SECONDS
-        while self._ready(process, until):
+        while self._ready(process, until) and not _is_past(until):
             if not self._piece(process):
                 return
 
@@ -195,6 +195,10 @@ class WorkerCaller:
         new = size - self._read_errors
         self._read_errors = size
         return os.pread(self._errors.fileno(), min(KEPT_BYTES, new), size - min(KEPT_BYTES, new))
+
+
+def _is_past(moment: float | None) -> bool:
+    return moment is not None and time.monotonic() >= moment
 
 
 class LastBytes:

@@ -43,8 +43,8 @@ def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
     """Show the latest samples of a run: utilisation and memory of each GPU, and its events.
 
     Each block in a line is a sample, the latest on the right; a full block of memory is all of it.
-    Below are the latest events, items with their durations, and logged values. Only the end of a
-    record is read, and with -f only what is added.
+    Below are the latest events, items with their durations, the end of a failed item's output, and
+    logged values. Only the end of a record is read, and with -f only what is added.
     """
     if (run is None) == (log is None):
         raise click.UsageError("name either a RUN or --log FILE")
@@ -106,7 +106,7 @@ def _state(follower: "RecordFollower", recent: "RecentLines") -> RunState:
 def _drawer(follower: "RecordFollower", follow: bool, stack: ExitStack) -> Draw:
     """Redrawn in place on a terminal; elsewhere new lines are appended."""
     from andon.cli.live_screen import LiveScreen, is_capable
-    from andon.cli.show.runs.tail import line_text, render_tail
+    from andon.cli.show.runs.tail import line_texts, render_tail
 
     terminal = Terminal.of(chosen())
     if follow and terminal.live and is_capable():
@@ -126,7 +126,7 @@ def _drawer(follower: "RecordFollower", follow: bool, stack: ExitStack) -> Draw:
                 terminal.say(text)
             return
         for line in lines:
-            if (words := line_text(line, follower.begin)) is not None:
+            for words in line_texts(line, follower.begin):
                 terminal.say(words.fit(terminal.width))
 
     return append

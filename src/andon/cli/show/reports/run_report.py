@@ -102,6 +102,7 @@ def _summary(report: RunReport) -> Facts | None:
             ("Cost", _cost(report)),
             ("CO2", _co2(report)),
             ("Items", _items(report)),
+            ("Begun twice", _begun_twice(report)),
             ("Steps", _steps(report)),
             ("Last values", _values(report.last_values)),
             (
@@ -147,6 +148,15 @@ def _items(report: RunReport) -> str | None:
     if not report.items_done:
         return None
     return f"{report.items_done}, {rate(report.items_per_second, 'items')}"
+
+
+def _begun_twice(report: RunReport) -> str | None:
+    count = report.begun_twice
+    if not count:
+        return None
+    return (
+        f"{count} item{'s' * (count > 1)}, which ran when the map that this one resumes was killed"
+    )
 
 
 def _steps(report: RunReport) -> str | None:

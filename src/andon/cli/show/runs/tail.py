@@ -26,7 +26,14 @@ from andon.model.run import (
 from andon.units import fixed, human_bytes
 
 ITEM_STYLES = {ItemState.FAILED: "red", ItemState.RETRY: "yellow", ItemState.OK: "green"}
+ITEM_WORDS = {
+    ItemState.START: "started",
+    ItemState.OK: "done",
+    ItemState.FAILED: "failed",
+    ItemState.RETRY: "failed, is tried again",
+}
 MOST_PAIRS = 8
+MOST_SAID = 5  # lines of a failed item's output
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +65,27 @@ def render_tail(recent: RecentLines, state: RunState, now: float, width: int) ->
     elif curves:
         yield say("no samples yet" if recent.end is None else "no samples", "dim")
     for happening in recent.happenings:
-        yield happening_text(happening).fit(width)
+        for text in happening_texts(happening):
+            yield text.fit(width)
 
 
-def line_text(line: RunLine, begin: RunBegin) -> Text | None:
+def line_texts(line: RunLine, begin: RunBegin) -> list[Text]:
     """One new line of a record, for output that is not redrawn."""
     if isinstance(line, RunSample):
-        return _sample_text(line, begin)
-    return happening_text(line) if isinstance(line, Happening) else None
+        return [_sample_text(line, begin)]
+    return happening_texts(line) if isinstance(line, Happening) else []
 
 
-def happening_text(line: Happening) -> Text:
+def happening_texts(line: Happening) -> list[Text]:
+    """A line, and of a failed item the end of its output."""
+    texts = [_happening(line)]
+    if isinstance(line, RunItem) and line.state in (ItemState.FAILED, ItemState.RETRY):
+        said = [one for one in (line.output or "").splitlines() if one.strip()]
+        texts += [say(f"            {one}", "dim") for one in said[-MOST_SAID:]]
+    return texts
+
+
+def _happening(line: Happening) -> Text:
     at = say(f"{clock(line.at)}  ", "dim")
     match line:
         case RunItem():
@@ -84,11 +101,15 @@ def happening_text(line: Happening) -> Text:
 
 
 def _item(line: RunItem) -> Text:
-    text = say(f"item {line.index} ") + say(str(line.state), ITEM_STYLES.get(line.state, ""))
+    """`item no. 33 "clip.wav" failed on GPU 0 in 2.1 s (attempt 2)`."""
+    text = say(f'item no. {line.index} "{line.item}" ')
+    text += say(ITEM_WORDS[line.state], ITEM_STYLES.get(line.state, ""))
     where = f" on GPU {line.device}" if line.device else ""
     took = Text() if line.runtime_seconds is None else say(" in ") + length(line.runtime_seconds)
-    attempt = say(f" (attempt {line.attempt})", "dim") if line.attempt > 1 else Text()
-    return text + say(f"  {line.item}{where}") + took + attempt
+    again = [f"attempt {line.attempt}"] if line.attempt > 1 else []
+    if line.begun_before:
+        again.append("begun before, by a map that was killed")
+    return text + say(where) + took + say(f" ({', '.join(again)})" if again else "", "dim")
 
 
 def _pairs(values: Mapping[str, Any]) -> str:

@@ -111,6 +111,7 @@ class RunReport:
     events: tuple[RunEvent, ...] = ()
     last_values: Mapping[str, float] = field(default_factory=dict)
     steps_per_second: float | None = None
+    begun_twice: int = 0  # items that a killed map had begun, and this one began again
     series: RunSeries | None = None
 
     @property
@@ -176,6 +177,7 @@ def report_of(
         events=tuple(fold.events)[-MOST_EVENTS:],
         last_values=dict(fold.last_values),
         steps_per_second=steps_per_second(fold.logged),
+        begun_twice=len({item.index for item in fold.items if item.begun_before}),
         series=series,
     )
 
