@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from andon.core.evidence.departures import NOTHING_KNOWN
+from andon.core.evidence.departures import NOTHING_KNOWN, departures
 from andon.core.history.intervals import UsageInterval
 from andon.errors import Unavailable
-from andon.host.departures import departures, exited
-from andon.host.processes import ProcessTable
+from andon.host.processes import ProcessTable, exited
 from andon.model.device import Process, Snapshot
 from tests.support.snapshots import AT, h200, work
 
@@ -56,9 +55,9 @@ def test_the_history_is_asked_only_where_memory_is_left() -> None:
         return [UsageInterval(uuid, NO_PID, AT - 60, "alice", "train.py", AT - 60, AT - 30, 1)]
 
     calm = [Snapshot("n", AT, devices=(h200(0),))]
-    assert departures(calm, usage, here=True) is NOTHING_KNOWN
+    assert departures(calm, usage, exited) is NOTHING_KNOWN
     assert asked == []
-    found = departures(left_behind(), usage, here=True)
+    found = departures(left_behind(), usage, exited)
     assert asked == [h200(0).device.uuid]
     assert [use.user for use in found.uses[asked[0]]] == ["alice"]
     assert found.exited == {(NO_PID, AT - 60)}
@@ -66,12 +65,12 @@ def test_the_history_is_asked_only_where_memory_is_left() -> None:
 
 def test_whether_processes_of_another_machine_run_is_not_known() -> None:
     past = left_behind(replace(work(NO_PID, "bob", "x", 40.0), started=AT - 99))
-    assert departures(past, None, here=False) == NOTHING_KNOWN
-    assert departures(past, None, here=True).exited == {(NO_PID, AT - 99)}
+    assert departures(past, None, None) == NOTHING_KNOWN
+    assert departures(past, None, exited).exited == {(NO_PID, AT - 99)}
 
 
 def test_without_a_history_the_snapshots_have_to_do() -> None:
     def off(uuid: str, since: float, until: float) -> Sequence[UsageInterval]:
         raise Unavailable("no history is kept")
 
-    assert departures(left_behind(), off, here=True).uses == {h200(0).device.uuid: ()}
+    assert departures(left_behind(), off, exited).uses == {h200(0).device.uuid: ()}

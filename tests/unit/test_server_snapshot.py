@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from andon.cli import snapshot_source
-from andon.cli.server_snapshot import recent_snapshot, told_snapshot
+from andon.cli.snapshot_source import recent_snapshot, told_snapshot
 from andon.cli.terminal import Choices
 from andon.core.sampling.told import (
     INTERVAL_HEADER,

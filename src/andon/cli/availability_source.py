@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from andon.cli.server_snapshot import recent_snapshot, told_snapshot
 from andon.cli.show.cells import WITHHELD
 from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.snapshot_source import recent_snapshot, told_snapshot
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Invalid

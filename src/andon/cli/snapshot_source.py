@@ -5,20 +5,23 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from andon.cli.server_snapshot import recent_snapshot, told_snapshot
 from andon.cli.show.render import Mask
 from andon.cli.sources import resolved_of as resolved_of
 from andon.cli.sources import sampling as sampling
 from andon.cli.sources import settings_of as settings_of
 from andon.cli.terminal import Choices, notice
 from andon.errors import Invalid
+from andon.host.server.usual_server import may_be_running
 from andon.model.device import Snapshot
 from andon.model.naming import devices_named, with_labels
+from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.cli.remote import Remote, Server
+    from andon.core.sampling.told import ToldSnapshot
     from andon.engine.sampling.sampler import Sampler
 
 
@@ -95,6 +98,30 @@ def _leased(snapshot: Snapshot) -> Snapshot:
     from andon.engine.sharing.lease_tracker import with_leases
 
     return with_leases(snapshot)
+
+
+def told_snapshot(choices: Choices) -> "ToldSnapshot | None":
+    """What the server of this machine says; None where this command is not about this machine's
+    devices, must read them itself, or no server answers."""
+    if choices.fresh or choices.url is not None:
+        return None
+    settings = settings_of(choices)
+    if settings.simulate or settings.replay or not may_be_running():
+        return None
+    from andon.host.server.latest_snapshot import latest_snapshot
+
+    return latest_snapshot(settings.node, Path(settings.root), settings.interval_seconds)
+
+
+def recent_snapshot(choices: Choices, told: "ToldSnapshot | None") -> Snapshot | None:
+    """The told one, unless it is old, which is said."""
+    if told is None:
+        return None
+    if not told.is_old(now := time.time()):
+        return told.snapshot
+    age = human_seconds(told.age_seconds(now))
+    notice(f"the server's last reading is {age} old; reading the devices here", choices)
+    return None
 
 
 def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> Mask:

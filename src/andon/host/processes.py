@@ -1,6 +1,7 @@
 """What the operating system knows about a process: user, program, container and job."""
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -27,6 +28,7 @@ FOREIGN = "these are pids of the host, whose processes are not visible in this c
 HIDDEN = "/proc is mounted with hidepid, so other users' processes are hidden"
 LATE = "still being looked up"
 RECHECK_SECONDS = 30.0
+SAME_START_SECONDS = 2.0  # between two ways of reading when a process was started
 _NAME_WAIT_SECONDS = 0.2  # in total per round, and only for new containers
 _MAX_ANCESTORS = 64
 
@@ -253,6 +255,38 @@ def _same_process(one: Stamp, other: Stamp) -> bool:
 def sees_host_pids(root: Path = Path("/")) -> bool:
     """Whether /proc shows the host's pids; otherwise NVML's pids mean nothing here."""
     return _source(root).sees_host_pids()
+
+
+def exited(processes: Iterable[Process]) -> frozenset[tuple[int, float | None]]:
+    """Those, by pid and start, that surely do not run any more; one whose start is unknown may, and
+    so may all where these are pids of another system."""
+    if not sees_host_pids():
+        return frozenset()
+    wanted = {process.pid: process for process in processes if process.started is not None}
+    alive = [Process(pid) for pid in wanted if _is_taken(pid)]
+    starts = {one.pid: one.started for one in ProcessTable().attribute(alive)}
+    return frozenset(
+        (pid, process.started)
+        for pid, process in wanted.items()
+        if pid not in starts or _is_another(starts[pid], process.started)
+    )
+
+
+def _is_another(found: float | None, started: float | None) -> bool:
+    """Whether the pid was given to another process since; an unreadable one may be the same."""
+    if found is None or started is None:
+        return False
+    return abs(found - started) >= SAME_START_SECONDS
+
+
+def _is_taken(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 class _Psutil:

@@ -24,7 +24,7 @@ UNWATCHED = "read only while someone is watching"
 
 
 def _brief(value: Any) -> str:
-    from andon.model.brief import brief
+    from andon.model.naming import brief
 
     return brief(value)
 

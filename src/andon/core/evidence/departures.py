@@ -1,14 +1,21 @@
 """The processes that were on a device before, and which of them are known to have ended."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.history.intervals import UsageInterval
+from andon.errors import AndonError
 from andon.model.device import DeviceStatus, Process, Snapshot
 
+KEPT_SECONDS = 86_400.0
+MOST = 100  # processes of one device: the latest
 Identity = tuple[int, float | None]
 """A pid, and when that process was started."""
+Usage = Callable[[str, float, float], Sequence[UsageInterval]]
+"""A device's intervals between two times."""
+Exited = Callable[[Iterable[Process]], frozenset[Identity]]
+"""Which of these surely do not run any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +77,33 @@ def has_unexplained(snapshot: Snapshot) -> tuple[str, ...]:
         for status in snapshot.devices
         if unattributed_bytes(status, status.device.uuid in boards)
     )
+
+
+def departures(
+    snapshots: Sequence[Snapshot], usage: Usage | None, exited: Exited | None
+) -> Departures:
+    """For the devices with memory that no process accounts for: nothing is looked up for others.
+
+    `exited` tells which processes surely do not run any more; None for those of another machine.
+    """
+    latest = snapshots[-1]
+    if not (wanted := has_unexplained(latest)):
+        return NOTHING_KNOWN
+    uses = {uuid: _used(usage, uuid, latest.at) for uuid in wanted} if usage else {}
+    known = Departures(uses)
+    if exited is None:
+        return known
+    past: dict[str, list[DeviceStatus]] = {uuid: [] for uuid in wanted}
+    for status in (status for snapshot in snapshots for status in snapshot.devices):
+        past.get(status.device.uuid, []).append(status)
+    gone = [one for seen in past.values() for one in departed(seen[-1], seen, known)]
+    return Departures(uses, exited(one.process for one in gone))
+
+
+def _used(usage: Usage, uuid: str, at: float) -> tuple[UsageInterval, ...]:
+    """Nothing where there is no history."""
+    try:
+        found = usage(uuid, at - KEPT_SECONDS, at)
+    except AndonError:
+        return ()
+    return tuple(sorted(found, key=lambda use: use.last)[-MOST:])

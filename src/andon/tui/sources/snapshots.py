@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from andon import app
-from andon.cli.server_snapshot import filled
 from andon.cli.snapshot_source import settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
+from andon.host.server.latest_snapshot import filled
 from andon.host.server.usual_server import may_be_running
 from andon.model.device import Snapshot
 from andon.units import human_seconds

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.core.access.roles import BLIND, Sight
+from andon.core.evidence.departures import Usage, departures
 from andon.core.history.series import HOST, HOST_METRICS
 from andon.core.sampling.told import INTERVAL_HEADER
 from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Gone
-from andon.host.departures import Usage, departures
+from andon.host.processes import exited
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.naming import FORMS, device_named
@@ -209,7 +210,7 @@ def _devices(router: APIRouter, state: AppState) -> None:
         def made() -> bytes:
             shown = all_seen_by(sight, past)
             alerts = state.watcher.alerts() if state.watcher else None
-            left = departures(shown, _usage(state, sight), here=not past[-1].simulated)
+            left = departures(shown, _usage(state, sight), None if past[-1].simulated else exited)
             return dumped(payloads.why(shown, uuid, book, alerts, left))
 
         return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, sight), made))

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +13,6 @@ from andon.cli.commands.completing import complete_job
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.lamp_source import LampSource, watching_server
 from andon.cli.options import chosen, duration, elsewhere, fresh_option, shared, with_devices
-from andon.cli.server_snapshot import all_filled, recent_snapshot, told_snapshot
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.cli.sources import rulebook_of, settings_of
@@ -87,14 +87,17 @@ def sampled(
 ) -> list[Snapshot]:
     """The past that a server remembers, or samples over this many seconds; one is enough if there
     is no device."""
-    told = told_snapshot(choices)
+    told = snapshot_source.told_snapshot(choices)
     if server is not None and seconds <= REMEMBERED_SECONDS and not choices.fresh:
         from andon.cli.remote import Remote
 
         if choices.url is not None:
             return Remote(server.server).past()
-        if recent_snapshot(choices, told) is not None:
-            return all_filled(Remote(server.server).past(), settings_of(choices).root)
+        if snapshot_source.recent_snapshot(choices, told) is not None:
+            from andon.host.server.latest_snapshot import all_filled
+
+            root = Path(settings_of(choices).root)
+            return all_filled(Remote(server.server).past(), root)
     with (
         snapshot_source.following(choices) as sampler,
         sampler.subscribe(INTERVAL_SECONDS, watching=True) as snapshots,
@@ -112,17 +115,18 @@ def sampled(
 
 def _departures(choices: Choices, snapshots: Sequence[Snapshot]) -> "Departures":
     """Who was on devices whose memory no process accounts for; no history is opened without any."""
-    from andon.core.evidence.departures import NOTHING_KNOWN, has_unexplained
+    from andon.core.evidence.departures import NOTHING_KNOWN, departures, has_unexplained
 
     if not has_unexplained(snapshots[-1]):
         return NOTHING_KNOWN
     from andon.cli.past_source import find_past
-    from andon.host.departures import departures
+    from andon.host.processes import exited
 
     past = None if choices.replay else find_past(choices)
     try:
         here = choices.url is None and not snapshots[-1].simulated
-        return departures(snapshots, None if past is None else past.usage, here)
+        usage = None if past is None else past.usage
+        return departures(snapshots, usage, exited if here else None)
     finally:
         if past is not None:
             past.close()

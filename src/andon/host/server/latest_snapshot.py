@@ -1,68 +1,45 @@
-"""The latest snapshot of this machine's server, for commands that show the devices once.
+"""The latest snapshot of this machine's server, as this process sees the devices.
 
 One request instead of a driver's start; and a server knows what a new process cannot: since when a
 device is silent, and who was on it.
 """
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from andon.cli.sources import settings_of
-from andon.cli.terminal import Choices, notice
+from andon.core.sampling.told import INTERVAL_HEADER, ToldSnapshot, parse_interval
 from andon.errors import AndonError
-from andon.host.server.usual_server import may_be_running
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
-from andon.units import human_seconds
 
 if TYPE_CHECKING:
-    from andon.core.sampling.told import ToldSnapshot
-    from andon.core.settings.resolution import Settings
     from andon.host.processes import ProcessTable
 
 PATH = "/api/snapshot"
 TIMEOUT_SECONDS = 3.0
 MOST_BYTES = 64 << 20
-SAME_START_SECONDS = 2.0  # between two ways of reading when a process was started
 
 
-def told_snapshot(choices: Choices) -> "ToldSnapshot | None":
-    """What the server of this machine says, as this process sees the devices; None where this
-    command is not about this machine's devices, must read them itself, or no server answers."""
-    if choices.fresh or choices.url is not None:
-        return None
-    settings = settings_of(choices)
-    if settings.simulate or settings.replay or not may_be_running():
-        return None
-    from andon.core.sampling.told import INTERVAL_HEADER, ToldSnapshot, parse_interval
+def latest_snapshot(
+    name: str | None, root: Path, usual_interval_seconds: float
+) -> ToldSnapshot | None:
+    """That of this user's own server, else of the system's; None if neither answers about this
+    machine, which may have been given another name."""
     from andon.host.server.calls import CallLimits
     from andon.host.server.trusted import ask_trusted
 
     for answer in ask_trusted(PATH, CallLimits(TIMEOUT_SECONDS, MOST_BYTES), signs_in=True):
         found = _read(answer.body)
-        if found is not None and _is_here(found, settings):
-            interval = parse_interval(
-                answer.headers.get(INTERVAL_HEADER), settings.interval_seconds
-            )
-            return ToldSnapshot(as_seen_here(found, settings.root), interval)
+        if found is not None and _is_here(found, name, root):
+            given = answer.headers.get(INTERVAL_HEADER)
+            interval = parse_interval(given, usual_interval_seconds)
+            return ToldSnapshot(as_seen_here(found, root), interval)
     return None
 
 
-def recent_snapshot(choices: Choices, told: "ToldSnapshot | None") -> Snapshot | None:
-    """The told one, unless it is old, which is said."""
-    if told is None:
-        return None
-    if not told.is_old(now := time.time()):
-        return told.snapshot
-    age = human_seconds(told.age_seconds(now))
-    notice(f"the server's last reading is {age} old; reading the devices here", choices)
-    return None
-
-
-def as_seen_here(snapshot: Snapshot, root: str) -> Snapshot:
+def as_seen_here(snapshot: Snapshot, root: Path) -> Snapshot:
     """With this process's masks, and the command lines that /proc shows to this user."""
     from andon.core.sampling.masks import visibility
 
@@ -76,7 +53,7 @@ def as_seen_here(snapshot: Snapshot, root: str) -> Snapshot:
         return replace(snapshot, devices=devices)
     from andon.host.processes import ProcessTable
 
-    return filled(replace(snapshot, devices=devices), ProcessTable(Path(root)))
+    return filled(replace(snapshot, devices=devices), ProcessTable(root))
 
 
 def filled(snapshot: Snapshot, table: "ProcessTable") -> Snapshot:
@@ -93,11 +70,11 @@ def filled(snapshot: Snapshot, table: "ProcessTable") -> Snapshot:
     return replace(snapshot, devices=devices)
 
 
-def all_filled(snapshots: Sequence[Snapshot], root: str) -> list[Snapshot]:
+def all_filled(snapshots: Sequence[Snapshot], root: Path) -> list[Snapshot]:
     """The same for the snapshots of some minutes."""
     from andon.host.processes import ProcessTable
 
-    table = ProcessTable(Path(root))
+    table = ProcessTable(root)
     return [filled(snapshot, table) for snapshot in snapshots]
 
 
@@ -121,6 +98,8 @@ def _with_commands(status: DeviceStatus, found: Mapping[int, Process]) -> Device
 
 
 def _is_same(one: Process, other: Process) -> bool:
+    from andon.host.processes import SAME_START_SECONDS
+
     if one.started is None or other.started is None:
         return False
     return abs(one.started - other.started) < SAME_START_SECONDS
@@ -137,12 +116,12 @@ def _read(body: bytes) -> Snapshot | None:
         return None
 
 
-def _is_here(snapshot: Snapshot, settings: "Settings") -> bool:
+def _is_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:
     """Whether it is about this machine's real devices, in this boot."""
     from andon.host.system import boot_id, node_name
 
     if snapshot.simulated or "replay" in snapshot.versions:
         return False
-    boot = boot_id(Path(settings.root))
-    named = snapshot.node in (settings.node, node_name())
-    return named and (snapshot.boot is None or boot is None or snapshot.boot == boot)
+    boot = boot_id(root)
+    same = snapshot.boot is None or boot is None or snapshot.boot == boot
+    return same and snapshot.node in (name, node_name())
