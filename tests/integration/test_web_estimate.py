@@ -70,6 +70,7 @@ def test_a_command_line_a_task_and_other_gpus_are_understood(client: Caller) -> 
         assert value["verdict"] == "yes: it fits on 2 x H100"
         assert (value["elsewhere"], len(value["fits"])) == (True, 4)
     first, _, tasked, plain = answers
+    assert first["run"].endswith(f"-- env {line}")
     assert first["understood"].startswith("understood: vllm, model meta-llama/Llama-3.1-70B, tp 2")
     assert tasked["understood"] == "understood: model llama-3-70b; not used: temperature"
     assert (plain["understood"], plain["per_gpu"]) == (None, tasked["per_gpu"])

@@ -115,7 +115,7 @@ function Answer({ found }: { found: Estimate }) {
       <ul className="fits">{found.fits.map((fit) => <FitRow key={fit.uuid} fit={fit} elsewhere={found.elsewhere} />)}</ul>
       {found.fits.length > 0 && !found.elsewhere && <p className="dim">Hatched: memory in use now. In colour: what the model needs of the rest.</p>}
       {found.notes.map((note) => <p key={note} className="dim">{note}</p>)}
-      {found.run && <p><Command text={found.run} /></p>}
+      {found.run && <p>{found.elsewhere ? <code>{found.run}</code> : <Command text={found.run} />}</p>}
     </div>
   );
 }

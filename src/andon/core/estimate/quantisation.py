@@ -27,7 +27,6 @@ _GGUF_BITS = {
 six percent less."""
 _EXCEPTIONS = ("modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers")
 _LAYER = re.compile(r"layers\.(\d+)\.")
-_DENSE = re.compile(r"mlp.*proj")  # not the router, mlp.gate
 _MANY_LAYERS = 12  # fewer are the first and the last ones
 _BNB_BITS = 4.127  # with scales that are packed themselves, as is usual
 
@@ -130,10 +129,15 @@ def _with_exceptions(found: WeightFormat, about: Mapping[str, Any]) -> WeightFor
     """What the file says is not packed: attention, or everything but the experts."""
     skipped = [str(one) for name in _EXCEPTIONS for one in _list(about.get(name))]
     attention = _is_general([one for one in skipped if "attn" in one])
-    dense = _is_general([one for one in skipped if "shared_expert" in one or _DENSE.search(one)])
+    dense = _is_general([one for one in skipped if "shared_expert" in one or _is_dense(one)])
     if attention and dense:
         return replace(found, experts_only=True)
     return replace(found, plain_attention=True) if attention else found
+
+
+def _is_dense(name: str) -> bool:
+    """A feed-forward part, and not the router, `mlp.gate`."""
+    return "mlp" in name and "proj" in name
 
 
 def _is_general(names: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from andon.core.estimate.command_line import in_words, own_command, understood
+from andon.core.estimate.command_line import in_words, is_container, own_command, understood
 from andon.core.estimate.config_json import config_facts
 from andon.core.estimate.names import name_facts, parameters_in_name
 from andon.core.estimate.options import EstimateOptions, option_named, options_of, read_options
@@ -59,6 +59,7 @@ class EstimateQuestion(NamedTuple):
     facts: ModelFacts
     options: EstimateOptions
     understood: str | None = None
+    command: tuple[str, ...] = ()  # the server's own, for the line to type
 
 
 def requested(given: EstimateRequest) -> EstimateQuestion:
@@ -80,14 +81,16 @@ def _commanded(
         words = shlex.split(command) if isinstance(command, str) else command
     except ValueError as exc:
         raise Invalid("the command line has a quotation mark without its other half") from exc
-    server = understood(own_command(words))
+    own_words = own_command(words)
+    server = understood(own_words)
     if server.config is not None:
         hint = "write its options into the command line"
         raise Invalid("a server reads no file of options", hint=hint)
     own = {name: value for name, value in typed.items() if name != "engine"}  # the command says it
     options = server.options(own, {})
     facts = _facts(given, given.model or server.model)
-    return EstimateQuestion(facts, options, in_words(server, options))
+    typed_words = () if is_container(own_words) else own_words
+    return EstimateQuestion(facts, options, in_words(server, options), typed_words)
 
 
 def _tasked(

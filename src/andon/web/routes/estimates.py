@@ -27,7 +27,9 @@ def estimate_routes(
         asked = requested(given)
         is_elsewhere = given.on_gpus is not None
         rooms = here() if given.on_gpus is None else rooms_on(given.on_gpus)
-        found = estimate(asked.facts, asked.options, rooms, is_elsewhere=is_elsewhere)
+        found = estimate(
+            asked.facts, asked.options, rooms, None, asked.command, is_elsewhere=is_elsewhere
+        )
         value = {**estimate_to_json(found), "understood": asked.understood}
         return dumps(value).encode("utf-8", "replace")
 
