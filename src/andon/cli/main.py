@@ -1,6 +1,5 @@
 """The entry point: finds the command, and turns errors into one line and an exit code."""
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -136,12 +135,15 @@ def run(args: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:  # whoever reads our output has closed it
         return 0
-    except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
+    except (OSError, MemoryError, RuntimeError, ImportError) as error:
+        # Limits and paths of the system: any access may be the first to meet them.
+        from andon.cli.system_errors import system_error
+
+        found = system_error(error)
+        if found is None or sys.flags.dev_mode:
             raise
-        # Paths come from many settings and variables, and any access may be the first.
-        report(_too_long(error))
-        return Invalid.exit_code
+        report(found)
+        return found.exit_code
 
 
 def _called(args: Sequence[str]) -> int:
@@ -154,13 +156,6 @@ def _called(args: Sequence[str]) -> int:
         chosen(context).bare = bool(words) and words[0] == BARE and len(words) > len(args)
         result = cli.invoke(context)
     return result if isinstance(result, int) else 0
-
-
-def _too_long(error: OSError) -> AndonError:
-    return Invalid(
-        f"{str(error.filename)[:40]!r}… is too long for a path",
-        hint="check the paths in the settings, and in the variables ANDON_*, XDG_* and HOME",
-    )
 
 
 def _usage(mistake: click.ClickException) -> AndonError:

@@ -1,0 +1,53 @@
+"""What the system refused, in one sentence: limits, full disks, paths that are something else."""
+
+import errno
+import os
+
+from andon.errors import AndonError, Denied, Invalid, Unavailable
+
+PATHS = "check the paths in the settings, and in the variables ANDON_*, XDG_* and HOME"
+_HINTS = {
+    errno.EMFILE: "raise the limit of open files: ulimit -n",
+    errno.ENFILE: "this machine has too many open files",
+    errno.EAGAIN: "raise the limit of processes: ulimit -u",
+    errno.ENOMEM: "free some memory, or raise its limit: ulimit -v",
+    errno.EFBIG: "raise the limit of a file's size: ulimit -f",
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EACCES: "check its owner and mode",
+    errno.EPERM: "check its owner and mode",
+    errno.EROFS: "the file system is read-only",
+    errno.EIO: "the disk may be failing: the kernel's log may say why",
+}
+_NO_THREAD = "can't start new thread"
+
+
+def system_error(exc: BaseException) -> AndonError | None:
+    """None for what is a mistake of ours, whose traceback is needed."""
+    if isinstance(exc, OSError):
+        return _refused(exc)
+    if isinstance(exc, MemoryError):
+        return Unavailable("not enough memory", hint=_HINTS[errno.ENOMEM])
+    if isinstance(exc, RuntimeError) and _NO_THREAD in str(exc):
+        return Unavailable("no more threads may be started", hint=_HINTS[errno.EAGAIN])
+    if isinstance(exc, ImportError) and _has_no_descriptor():
+        return Unavailable("too many open files", hint=_HINTS[errno.EMFILE])
+    return None
+
+
+def _refused(exc: OSError) -> AndonError:
+    code, named = exc.errno or 0, exc.filename
+    if code == errno.ENAMETOOLONG:
+        return Invalid(f"{str(named)[:40]!r}… is too long for a path", hint=PATHS)
+    reason = exc.strerror or str(exc) or type(exc).__name__
+    kind = Denied if code in (errno.EACCES, errno.EPERM, errno.EROFS) else Unavailable
+    return kind(f"{named}: {reason}" if named else reason, hint=_HINTS.get(code, PATHS))
+
+
+def _has_no_descriptor() -> bool:
+    """Modules that cannot be opened for this reason are said to be missing."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as exc:
+        return exc.errno in (errno.EMFILE, errno.ENFILE)
+    return False
