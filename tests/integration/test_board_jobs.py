@@ -68,8 +68,33 @@ def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) 
     expect(page.get_by_role("status").filter(has_text="cancelled")).to_be_visible(
         timeout=PATIENCE_MS
     )
+    page.get_by_role("button", name="Retry").click()
+    page.get_by_role("button", name="Queue it again").click()
+    expect(page.get_by_role("status").filter(has_text="running")).to_be_visible(timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Move to other GPUs").click()
+    page.get_by_role("button", name="Stop and queue it").click()
+    expect(page.get_by_role("status").filter(has_text="waits again")).to_be_visible()
+    page.get_by_role("button", name="Cancel this job").click()
+    page.locator("dialog button.danger").click()
     page.set_viewport_size(PHONE)
     page.get_by_role("link", name="all jobs").click()
     expect(page.get_by_text("0 waiting, 2 ended")).to_be_visible(timeout=PATIENCE_MS)
     wide = page.evaluate("document.documentElement.scrollWidth")
     assert wide <= PHONE["width"]
+    page.context.set_offline(True)  # the last known stays
+    expect(page.get_by_text("Reconnecting (")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator('td[data-name="state"]').first).to_be_visible()
+
+
+def test_while_the_server_is_away_the_page_says_so(home: Served, seen: Window) -> None:
+    page = seen.page
+    page.goto(home.url)
+    expect(page.get_by_text("live", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    page.wait_for_load_state("networkidle")  # the later pages are loaded
+    page.route("**/api/jobs**", lambda route: None)  # never answered
+    page.context.set_offline(True)
+    expect(page.get_by_text("Reconnecting (")).to_be_visible(timeout=PATIENCE_MS)
+    page.evaluate("location.hash = '#/jobs'")
+    away = page.get_by_text("The server is away: jobs cannot be loaded until it is back.")
+    expect(away.or_(page.get_by_text("the server is not responding")).first).to_be_visible()
+    expect(page.get_by_text("Loading…")).to_have_count(0)

@@ -170,7 +170,7 @@ def test_a_stranger_reads_and_changes_nothing(seen: Window, home: Served) -> Non
     page = seen.page
     show(page, home)
     expect(rows(page)).to_contain_text(lent["id"])
-    expect(page.get_by_role("main").get_by_text("read-only: run")).to_be_visible()
+    expect(page.get_by_role("main").get_by_role("link", name="Sign in")).to_be_visible()
     expect(rows(page).get_by_role("button", name="Give back", exact=True)).to_have_count(0)
     expect(page.get_by_role("button", name=re.compile("^Take"))).to_have_count(0)
     expect(rows(page).get_by_text(f"andon release {lent['id']}")).to_be_visible()

@@ -399,7 +399,14 @@ def test_the_theme_is_the_systems_until_one_is_chosen(browser: Browser, home: Se
 def test_without_the_token_it_is_read_only_and_says_what_to_run(seen: Window, home: Served) -> None:
     board(seen.page, home)
     expect(seen.page.get_by_text("read-only: run")).to_be_visible()
-    expect(seen.page.get_by_role("button", name="copy: andon open")).to_be_visible()
+    for place in ("", "processes", "leases", "alerts", "runs", "jobs"):
+        seen.page.goto(f"{home.url}/#/{place}")
+        expect(seen.page.get_by_role("button", name="copy: andon open")).to_have_count(1)
+    seen.page.set_viewport_size({"width": 390, "height": 844})
+    expect(seen.page.get_by_role("button", name="copy: andon open")).to_be_hidden()
+    seen.page.get_by_role("link", name="sign in from a phone or elsewhere").click()
+    expect(seen.page.get_by_role("button", name="--qr")).to_be_visible()
+    assert violations(seen.page) == []
     sign_in(seen.page, home)
     expect(seen.page.get_by_text("read-only: run")).to_be_hidden()
     assert "code" not in seen.page.url

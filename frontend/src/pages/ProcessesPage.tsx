@@ -85,13 +85,13 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
         />
       ) : (
         <Notice title={search ? "No process matches" : "No GPU processes"}>
-          <p>Everyone's processes are shown here, signed in or not; nobody's uses a GPU now.</p>
+          <p>Everyone's processes are shown here, signed in or not: nobody uses a GPU now.</p>
           <p>A process that starts on a GPU appears here within a second, with its user, memory, container and job.</p>
           <p><Command label="last night's processes" text="andon history --who --since 12h" /></p>
         </Notice>
       )}
       <Unlisted />
-      {!trusted && <p className="dim"><SignInLink to="to see the command lines of your own processes." /></p>}
+      {!trusted && rows.length > 0 && <p className="dim"><SignInLink to="to see the command lines of your own processes." /></p>}
     </section>
   );
 }

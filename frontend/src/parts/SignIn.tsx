@@ -27,7 +27,7 @@ export function SignInWays() {
 export function Unseen({ what, command }: { what: string; command: string }) {
   return (
     <Notice title={`Your ${what} are shown when you have signed in`}>
-      <p>This server shows everyone their own {what} and nobody those of others, so nothing is listed here.</p>
+      <p>This server shows everyone their own {what}, and those of others only to root: nothing may be shown before you sign in.</p>
       <p><SignInLink to={`to see yours, or in a terminal:`} /> <Command text={command} /></p>
     </Notice>
   );

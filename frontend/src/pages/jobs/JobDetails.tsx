@@ -26,11 +26,12 @@ export function JobDetails({ number, user }: { number: string; user: string }) {
   return (
     <section className="job-page">
       <div className="page-head">
-        <h1>Job {job.label}{user && ` of ${job.user}`}{!hidden && ` ${job.name}`}</h1>
+        <h1>Job {job.label}{!hidden && ` ${job.name}`}</h1>
         <p role="status"><JobMark job={job} /></p>
         {job.simulated && <span className="simulated">SIMULATED</span>}
+        {user && <p className="dim">of {job.user}, who alone can change it</p>}
         <a href="#/jobs">all jobs</a>
-        <Command text={`andon jobs show ${job.label}`} />
+        {!user && <Command text={`andon jobs show ${job.label}`} />}
       </div>
       {found.error && <Trouble problem={found.error} what="This page is out of date: the job cannot be read now" />}
       {(job.reason ?? job.error) && <p className="why-job">{job.reason ?? job.error}</p>}

@@ -17,12 +17,13 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
   const found = useJobs(state);
   const trusted = useTrusted();
   const page = found.data;
+  const unseen = page !== undefined && page.shared && !trusted && page.jobs.length === 0;
   const rows = page?.jobs.filter((job) => matches(job, search)) ?? [];
   return (
     <section className="jobs-list">
       <div className="page-head">
         <h1>Jobs</h1>
-        {page && <p className="dim" role="status">{summary(page)}{page.paused && ", the queue is paused"}</p>}
+        {page && !unseen && <p className="dim" role="status">{summary(page)}{page.paused && ", the queue is paused"}</p>}
         <label className="choice">
           <span className="dim">state</span>
           <select value={state} aria-label="state" onChange={(event) => keep(new URLSearchParams(event.target.value ? { state: event.target.value } : {}))}>
@@ -35,9 +36,9 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
       {found.isPending && <Loading what="jobs" />}
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
       {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page)} rows={rows} rowKey={jobKey} stacked />}
-      {page && rows.length === 0 && (page.jobs.length > 0 || state || search.trim() ? <Notice title="No job matches" /> : page.shared && !trusted ? <Unseen what="jobs" command="andon jobs" /> : <Empty page={page} />)}
+      {page && rows.length === 0 && (page.jobs.length > 0 || state || search.trim() ? <Notice title="No job matches" /> : unseen ? <Unseen what="jobs" command="andon jobs" /> : <Empty page={page} />)}
       {page && <Queue page={page} />}
-      {page && <p className="dim whose">{whose(page)}{page.note && ` · ${page.note}`}{!page.whole && !trusted && <> · <SignInLink to={page.shared ? "to see your own jobs" : "to see names and commands"} /></>}</p>}
+      {page && !unseen && <p className="dim whose">{whose(page)}{page.note && ` · ${page.note}`}{!page.whole && !trusted && <> · <SignInLink to={page.shared ? "to see your own jobs" : "to see names and commands"} /></>}</p>}
     </section>
   );
 }
@@ -89,7 +90,7 @@ function whose(page: JobPage): string {
 }
 
 function Empty({ page }: { page: JobPage }) {
-  const title = page.scope === "own" ? "You have no jobs on this machine" : page.scope === "everyone" ? "Nobody has a job" : "No jobs yet";
+  const title = page.scope === "own" ? "You have no jobs on this machine" : "No jobs yet";
   return (
     <Notice title={title}>
       <p>A job waits for its GPUs, runs, and keeps its output:</p>

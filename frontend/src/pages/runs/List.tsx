@@ -26,13 +26,14 @@ export function List({ query, search }: { query: URLSearchParams; search: string
     keep(next);
   };
   const list = found.data;
+  const unseen = list !== undefined && list.shared && !trusted && list.all === 0;
   const narrowed = typed.trim() !== "" || FILTERS.some(([name]) => query.get(name));
   const toggle = (id: string) => setChosen((before) => (before.includes(id) ? before.filter((one) => one !== id) : [...before, id]));
   return (
     <section className="runs-list">
       <div className="page-head">
         <h1>Runs</h1>
-        {list && <p className="dim" role="status">{countText(list)}</p>}
+        {list && !unseen && <p className="dim" role="status">{countText(list)}</p>}
         {list && FILTERS.map(([name, title, choices]) => (
           <Choice key={name} title={title} value={query.get(name) ?? ""} choices={list.choices[choices]} onChange={(value) => put(name, value)} />
         ))}
@@ -46,9 +47,9 @@ export function List({ query, search }: { query: URLSearchParams; search: string
       )}
       {list?.items.length === 0 && (narrowed ? (
         <Notice title="No run matches"><p><button type="button" onClick={() => keep(new URLSearchParams())}>Clear the filters</button></p></Notice>
-      ) : list.shared && !trusted ? <Unseen what="runs" command="andon runs" /> : <Empty list={list} />)}
+      ) : unseen ? <Unseen what="runs" command="andon runs" /> : <Empty list={list} />)}
       {list && list.total > PAGE && <Pages list={list} put={put} />}
-      {list && <p className="dim whose">{list.whose}{list.note && ` · ${list.note}`}{!trusted && <> · <SignInLink to={list.shared ? "to see your own runs" : "to see your command lines"} /></>}</p>}
+      {list && !unseen && <p className="dim whose">{list.whose}{list.note && ` · ${list.note}`}{!trusted && <> · <SignInLink to={list.shared ? "to see your own runs" : "to see your command lines"} /></>}</p>}
     </section>
   );
 }
@@ -107,7 +108,7 @@ function Pages({ list, put }: { list: RunList; put: (name: string, value: string
 }
 
 function Empty({ list }: { list: RunList }) {
-  const whose = list.scope === "own" ? "You have no runs on this machine" : list.scope === "everyone" ? "Nobody has a run yet" : "No runs yet";
+  const whose = list.scope === "own" ? "You have no runs on this machine" : "No runs yet";
   return (
     <Notice title={whose}>
       <p>A run is recorded by putting andon in front of a command:</p>
