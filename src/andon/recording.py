@@ -56,6 +56,7 @@ log = logging.getLogger("andon")
 
 LONGEST_OUTPUT = 4000
 NOT_FINITE = "not_finite"
+SEEN, NAMED = "the program, which sees them", "the program, which names them"
 """The event for values of `log` that are no numbers."""
 
 
@@ -183,7 +184,7 @@ class RecordedRun:
             {**os.environ, RUN_VARIABLE: _current.get() or _nesting.outer or ""},
             command=redact(tuple(sys.orig_argv)), params=self._params, tags=self._tags,
             lease=os.environ.get("ANDON_LEASE") or None,
-            allocation_method="visible" if self._devices is None else "named",
+            allocation_method=SEEN if self._devices is None else NAMED,
             candidates=_candidates(snapshot, uuids, library.shared().settings),
         )  # fmt: skip
         shared = library.shared()

@@ -59,7 +59,7 @@ def test_a_command_sees_its_devices_alone_and_leaves_nothing(tmp_path: Path) -> 
     begin, end = record[0], record[-1]
     assert [device["uuid"] for device in begin["devices"]] == uuids
     assert (begin["kind"], begin["world_size"], begin["allocation_method"]) == (
-        "command", 2, "score",
+        "command", 2, "best score: most free memory, least busy",
     )  # fmt: skip
     assert len(begin["candidates"]) == 8
     [facts] = [line for line in record if line["event"] == "facts"]

@@ -137,7 +137,7 @@ def test_a_run_and_a_job_get_linked_devices_and_their_records_say_so(
         record[0]["kind"]: record[0]["allocation_method"] for record in records(tmp_path / "state")
     }
     linked = "links: linked by NVLink (4 links)"
-    assert found == {"command": f"score and {linked}", "job": f"queue and {linked}"}
+    assert found == {"command": f"score and {linked}", "job": f"the queue, score and {linked}"}
     wait_for(lambda: not is_dispatched(JobsFolder(jobs_path())))
 
 
@@ -191,7 +191,7 @@ def test_jobs_and_workers_get_linked_devices_and_are_bound_too(
         assert json.loads(andon("logs", "1").out) == [cpu]
     found = {record[0]["kind"]: record for record in records(tmp_path / "state")}
     job = found["job"][0]
-    assert job["allocation_method"] == "queue and links: linked by NVLink (4 links)"
+    assert job["allocation_method"] == "the queue, score and links: linked by NVLink (4 links)"
     for record in (found["map"], found["job"]):
         [event] = [line for line in record if line["event"] == "event"]
         assert (event["name"], event["data"]["cpus"]) == ("bind", str(cpu))

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from andon.engine.sampling.bus import Bus
+from andon.engine.sharing.usage_meter import UsageMeter
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host import file_systems
 from andon.leases import places
@@ -379,3 +381,33 @@ def test_what_is_there_is_never_opened_to_be_made(book: Book, guarded: list[str]
     held.release()
     waiting.release()
     assert guarded, "it looked at nothing"
+
+
+def test_a_server_before_the_first_lease_does_not_spoil_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "book"
+    folder.mkdir()
+    (folder / "usage.lock").touch()
+    (folder / "usage.json").touch()
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(folder))
+    assert Book(make=False).entries() == [], "andon free"
+    assert a_book(folder, monkeypatch).entries() == [], "andon run"
+    assert (folder / "leases").is_dir()
+    (folder / "tickets").rmdir()
+    with pytest.raises(Unavailable, match="has no folder tickets") as missing:
+        Book(make=False).waiting()
+    assert "andon run" in missing.value.hint
+
+
+def test_a_server_counts_nothing_in_a_folder_that_is_no_book_yet(tmp_path: Path) -> None:
+    meter = UsageMeter(
+        Bus().subscribe(1.0, watching=False, size=2),
+        lambda: None,
+        {"ANDON_LEASE_DIR": str(tmp_path)},
+    )
+    assert not meter._is_writer()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "leases").mkdir()
+    assert meter._is_writer()
+    meter.close()

@@ -116,6 +116,23 @@ def test_a_hidden_device_has_no_cuda_number() -> None:
         device_named("cuda:1", (hidden, *NODE[1:]))
 
 
+def test_a_simulated_device_has_its_index_as_cuda_number() -> None:
+    simulated = [
+        replace(one, device=replace(one.device, vendor="sim"), cuda_index=None)
+        for one in (board(0, "SIM-0"), board(1, "SIM-1"))
+    ]
+    assert device_named("cuda:1", simulated).device.uuid == "SIM-1"
+    with pytest.raises(Gone, match="there is no device 'cuda:2'"):
+        device_named("cuda:2", simulated)
+
+
+def test_where_cuda_numbers_are_not_known_the_message_says_so() -> None:
+    unknown = [board(0, "GPU-a"), board(1, "GPU-b")]
+    with pytest.raises(Gone, match="not known which device CUDA calls") as refused:
+        device_named("cuda:0", unknown)
+    assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in refused.value.hint
+
+
 def test_two_partitions_are_called_apart() -> None:
     assert titles(NODE)["MIG-aaaa1111"] == "GPU 6:0"
     assert titles(NODE)["MIG-bbbb2222"] == "GPU 6:1"

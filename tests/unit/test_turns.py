@@ -133,6 +133,9 @@ class OneDevice:
         if kind == "wait":
             assert len(in_front_of_newcomer(self.shown(), uid, 0)) <= len(self.line)
             return
+        jobs = sum(one.owner.uid == uid and one.jobs_behind is not None for one in self.line)
+        if kind == "submit" and jobs == MOST_OF_DISPATCHER:
+            return  # it waits in its user's own queue
         behind = {"behind": 0} if kind == "submit" else {}
         self.line.append(of(f"u{uid}", uid, f"t{self.clock:03.0f}", self.clock, **behind))
 

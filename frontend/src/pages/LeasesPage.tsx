@@ -45,7 +45,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
       {list.waiting.length > 0 && <Queue waiting={list.waiting} at={list.at} />}
       {list.cordons.length > 0 && <Cordons cordons={list.cordons} at={list.at} />}
       {list.leases.length > 0 && list.note && <p className="dim">{list.note}</p>}
-      {list.book && <p className="dim book">Lease directory: {list.book.path} (owner: {list.book.owner})</p>}
+      {list.book && <p className="dim book">Lease book: {list.book.path} (owner: {list.book.owner})</p>}
     </section>
   );
 }

@@ -1,7 +1,7 @@
 """Jobs: the folder of this machine's queue, what is in it, and its dispatcher."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from andon.model.job.spec import JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick
     from andon.core.jobs.states import Standing
+    from andon.core.sharing.eligibility import Labels
+    from andon.model.device import Snapshot
     from andon.model.job import JobView
 
 
@@ -72,6 +74,30 @@ def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
     made = folder.submit(wanted)
     start_dispatcher(folder)
     return made
+
+
+def possible_here(
+    specs: Sequence[JobSpec], sample: "Callable[[], Snapshot]", labels: "Labels"
+) -> list[JobSpec]:
+    """As they are queued; raises where this machine's devices can never meet one.
+
+    Devices are read only for a request that not every machine can meet. Where none can be read,
+    jobs wait until they can.
+    """
+    asked = {spec.request for spec in specs if not spec.request.is_plain}
+    if not asked:  # `submit` must be quick
+        return list(specs)
+    from dataclasses import replace
+
+    from andon.core.sharing.eligibility import settled
+
+    snapshot = sample()
+    if not snapshot.devices:
+        return list(specs)
+    if any((spec.simulate is not None) != snapshot.simulated for spec in specs):
+        return list(specs)  # for other devices than these
+    found = {request: settled(request, snapshot.devices, labels) for request in asked}
+    return [replace(spec, request=found.get(spec.request, spec.request)) for spec in specs]
 
 
 def same_as(spec: JobSpec) -> JobSpec | None:

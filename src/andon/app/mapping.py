@@ -10,6 +10,7 @@ from andon.app.thresholds import rulebook
 from andon.core.processes.redaction import redact
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.settings.resolution import Settings
+from andon.core.sharing.placement import chosen_by
 from andon.engine.mapping.places import WorkPlace
 from andon.engine.running.facts import find_facts
 from andon.engine.running.header import new_run
@@ -51,7 +52,7 @@ class MapRecord:
             command=redact(tuple(self.words)) if self.words else None,
             params=dict(self.params),
             waited_seconds=round(first.waited_seconds, 3),
-            allocation_method="score" if uuids else None,
+            allocation_method=chosen_by(None) if uuids else None,
         )
         path = record_path(self.folder or runs_folder(), begin.name, begin.at)
         recorder = RunRecorder(

@@ -5,13 +5,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from andon.app.jobs import Queue, refuse_too_many, same_as, submit, wake
+from andon.app.jobs import Queue, possible_here, refuse_too_many, same_as, submit, wake
+from andon.app.sharing import labels_of
 from andon.core.settings.resolution import Settings
 from andon.host.folders import home_folder
 
 if TYPE_CHECKING:
+    from andon.core.sharing.eligibility import Labels
     from andon.engine.jobs.dispatcher_guard import DispatcherGuard
     from andon.engine.sampling.sampler import Sampler
+    from andon.model.device import Snapshot
     from andon.model.job import JobFacts
     from andon.model.lease_list import LeaseList
     from andon.web.server_jobs import ServerJobs
@@ -25,6 +28,7 @@ def open_server_jobs(
     user: str,
     book: "Callable[[], LeaseList | None]",
     users: "SharedFiles | None",
+    latest: "Callable[[], Snapshot]",
     *,
     encrypted: bool,
 ) -> "ServerJobs | None":
@@ -38,7 +42,7 @@ def open_server_jobs(
         FolderJobs(Queue, user, wake),
         book,
         lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
-        submit_document,
+        lambda document: submit_document(document, latest, labels_of(settings)),
         users,
     )
 
@@ -63,7 +67,9 @@ def why_not_submit(allowed: bool, uid: int, encrypted: bool) -> str | None:
     return None
 
 
-def submit_document(document: Mapping[str, Any]) -> Sequence[int]:
+def submit_document(
+    document: Mapping[str, Any], latest: "Callable[[], Snapshot]", labels: "Labels"
+) -> Sequence[int]:
     """Queue what a job file's document describes; the numbers of its jobs."""
     from andon.core.jobs.job_file import jobs_in
     from andon.core.jobs.older_file import is_older, older_jobs_in
@@ -72,9 +78,9 @@ def submit_document(document: Mapping[str, Any]) -> Sequence[int]:
 
     read = older_jobs_in if is_older(document) else jobs_in
     jobs, home = read(dict(document), REQUEST, {}), home_folder()
-    count = sum(len(specs_of(job, home, {}, _known)) for job in jobs)
-    refuse_too_many(open_jobs_folder(), count)
-    queue = JobQueue(_known, submit, same_as)
+    made = [possible_here(specs_of(job, home, {}, _known), latest, labels) for job in jobs]
+    refuse_too_many(open_jobs_folder(), sum(map(len, made)))
+    queue = JobQueue(_known, lambda specs: submit(possible_here(specs, latest, labels)), same_as)
     return [one.spec.number for one in queue_all(jobs, home, queue)]
 
 

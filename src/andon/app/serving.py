@@ -109,6 +109,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
             keys.owner.user or "this user",
             book,
             users,
+            feed.latest,
             encrypted=loopback or place.certificate is not None,
         )
         placed = PlacedFeed(sampler, feed)

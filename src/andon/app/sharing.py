@@ -38,7 +38,7 @@ def open_availability(
 
     found = Availability(
         sample,
-        _labels_of(settings),
+        labels_of(settings),
         Weights(
             settings.score_memory_weight,
             settings.score_utilization_weight,
@@ -75,14 +75,14 @@ def refuse_ambiguous_names(settings: Settings, statuses: "Sequence[DeviceStatus]
     """Invalid if a setting names a device by something that several devices here have."""
     named = [("alerts.override", one.device) for one in settings.alerts_overrides if one.device]
     named += [("alerts.notifier", d) for one in settings.alerts_notifiers for d in one.devices]
-    named += [("share.labels", d) for devices in _labels_of(settings).values() for d in devices]
+    named += [("share.labels", d) for devices in labels_of(settings).values() for d in devices]
     found = ((where, mistake_in(str(name), statuses)) for where, name in named)
     mistakes = tuple(f"{where}: {wrong}" for where, wrong in found if wrong is not None)
     if mistakes:
         raise Invalid(mistakes[0], hint="use an index or a full UUID", mistakes=mistakes)
 
 
-def _labels_of(settings: Settings) -> dict[str, list[str]]:
+def labels_of(settings: Settings) -> dict[str, list[str]]:
     """`quiet:3` labels device 3 quiet; both sides may have several."""
     out: dict[str, list[str]] = {}
     for item in settings.share_labels:

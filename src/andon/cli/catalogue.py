@@ -127,7 +127,7 @@ COMMANDS = {
     "setup": CommandEntry(
         "setup",
         "andon.cli.commands.setup.setup:setup",
-        "Create the machine's lease directory (root).",
+        "Create the machine's lease book (root).",
     ),
     "config": CommandEntry(
         "setup", "andon.cli.commands.setup.config:config", "Check and show the settings."

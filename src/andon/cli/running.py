@@ -19,6 +19,7 @@ from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.runs.usage_words import end_words
 from andon.core.settings.inherited import simulation_variables
 from andon.core.sharing.launching import environment
+from andon.core.sharing.placement import chosen_by
 from andon.engine.running.contained import ContainedCommand, follow_container
 from andon.engine.running.cpu_binding import bound_line, bound_to
 from andon.engine.running.facts import find_facts
@@ -123,7 +124,7 @@ class Running:
         chosen = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
         choice = {
             "waited_seconds": round(grant.waited_seconds, 3),
-            "allocation_method": _method(grant),
+            "allocation_method": chosen_by(grant.candidates.choice.linked),
             "candidates": _candidates(grant),
             "world_size": len(chosen),
         }
@@ -143,7 +144,7 @@ class Running:
 
     def on_lease(self, found: Attached) -> tuple[int, Verdict]:
         """Run it on a lease held elsewhere, without ending that lease."""
-        choice = {"allocation_method": "lease", "world_size": len(found.devices)}
+        choice = {"allocation_method": "the lease", "world_size": len(found.devices)}
         name = found.name_container
         return self._run(found.lease, found.devices, found.snapshot, choice, None, name)
 
@@ -323,12 +324,6 @@ class LeaseCheck:
             more = f"to extend it: andon lease extend {name} --for 1h"
             self._notify(f"lease {name} ends in {human_seconds(left)}; {more}")
         return None
-
-
-def _method(grant: Grant) -> str:
-    """How the devices were chosen; with what links them where that counted."""
-    linked = grant.candidates.choice.linked
-    return "score" if linked is None else f"score and links: {linked}"
 
 
 def _candidates(grant: Grant) -> tuple[RunCandidate, ...]:

@@ -190,6 +190,11 @@ def open_folder(path: Path, part: str = "") -> int:
             os.close(book)
     except PermissionError as exc:
         raise Denied(f"no permission to read the lease book {path / part}") from exc
+    except FileNotFoundError as exc:
+        raise Unavailable(
+            f"the lease book {path} has no folder {part}" if part else f"there is no {path}",
+            hint="the next andon run of its owner creates it",
+        ) from exc
     except OSError as exc:
         raise Unavailable(f"the lease book {path / part}: {exc.strerror}") from exc
 

@@ -16,6 +16,7 @@ COMMON_BOOK = Path("/tmp/andon")  # noqa: S108 - every user must find the same o
 VARIABLE = "ANDON_LEASE_DIR"
 LEASES, TICKETS, CORDONS = "leases", "tickets", "cordons"
 MODES = {LEASES: 0o1777, TICKETS: 0o1777, CORDONS: 0o755}
+USAGE_FILES = frozenset({"usage.json", "usage.lock"})  # a server writes these into a book
 
 
 def book_path(env: Mapping[str, str]) -> Path:
@@ -84,7 +85,7 @@ def is_folder(path: Path) -> bool:
 def is_unused(path: Path) -> bool:
     """Whether it is an empty directory of root or this user: a book to be, without a lease."""
     try:
-        return _owner(path) in (0, os.getuid()) and not os.listdir(path)  # noqa: PTH208
+        return _owner(path) in (0, os.getuid()) and USAGE_FILES.issuperset(os.listdir(path))  # noqa: PTH208
     except OSError:
         return False
 
@@ -137,7 +138,8 @@ def _refuse_other_use(path: Path, found: os.stat_result) -> None:
             f"no permission to read the lease book {path} of {_user(found.st_uid)}",
             hint=f"sudo andon setup creates {SYSTEM_BOOK}",
         ) from exc
-    if found.st_mode & stat.S_ISVTX or (names and not names & MODES.keys()):
+    others = names - USAGE_FILES
+    if found.st_mode & stat.S_ISVTX or (others and not others & MODES.keys()):
         raise Invalid(
             f"{path} is used for something else and is not a lease book",
             hint=f"use a directory of its own: {VARIABLE}={path / 'andon'}",

@@ -22,6 +22,7 @@ _PCI = re.compile(
     r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.ASCII | re.IGNORECASE
 )
 _CUDA = re.compile(r"cuda:([0-9]{1,5})", re.ASCII | re.IGNORECASE)
+SIMULATED = "sim"  # a vendor without a runtime, whose devices have no other number than their index
 _TITLE = "GPU "
 _LONGEST_INDEX = 3  # digits
 
@@ -77,6 +78,11 @@ def label_in(titled: str) -> str:
 
 
 # Which device a name means.
+
+
+def is_cuda_number(name: str) -> bool:
+    """`cuda:0`, which means another device under other masks."""
+    return _CUDA.fullmatch(name) is not None
 
 
 def device_named(name: str, statuses: Sequence[DeviceStatus]) -> DeviceStatus:
@@ -167,7 +173,8 @@ def _is_exact(name: str, status: DeviceStatus, label: str) -> bool:
         return True
     cuda = _CUDA.fullmatch(name)
     if cuda is not None:
-        return status.visible and status.cuda_index == int(cuda[1])
+        number = device.index if device.vendor == SIMULATED else status.cuda_index
+        return status.visible and number == int(cuda[1])
     return device.pci is not None and _same_place(name, device.pci)
 
 
@@ -201,6 +208,11 @@ def _only(
     shown = repr(name[:LONGEST_SHOWN])
     if not found:
         known = ", ".join(_listed(list(labels.values()))) or "none"
+        if is_cuda_number(name) and all(_is_unnumbered(s) for s in statuses):
+            raise Gone(
+                f"it is not known which device CUDA calls {shown} here",
+                hint=f"set CUDA_DEVICE_ORDER=PCI_BUS_ID, or use one of: {known}",
+            )
         raise Gone(f"there is no device {shown}", hint=f"the devices here: {known}")
     lines = [f"{title(labels[s.device.uuid])}: {s.device.uuid} ({s.device.name})" for s in found]
     raise Invalid(
@@ -208,6 +220,10 @@ def _only(
         hint="name one of them by its index or its full UUID",
         mistakes=tuple(_listed(lines)),
     )
+
+
+def _is_unnumbered(status: DeviceStatus) -> bool:
+    return status.cuda_index is None and status.device.vendor != SIMULATED
 
 
 def _listed(words: list[str]) -> list[str]:

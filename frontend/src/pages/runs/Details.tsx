@@ -167,8 +167,8 @@ function Chosen({ run }: { run: RunDetails }) {
   if (!info.details.length && !info.allocation_method) return null;
   return (
     <section className="panel">
-      <h2>Choice of GPUs</h2>
-      {info.allocation_method && <p>{info.allocation_method}</p>}
+      <h2>How the GPUs were chosen</h2>
+      {info.allocation_method && <p>Chosen by: {info.allocation_method}</p>}
       {info.details.length > 0 && (
         <Table caption="candidates" rows={info.details} rowKey={(one) => String(one.index)} columns={[
           { name: "GPU", cell: (one) => <>{one.index}{one.chosen && <b> chosen</b>}</> },

@@ -29,7 +29,7 @@ LAMPS = {
 }
 """The same shapes and colours as on the board."""
 ASLEEP = ("○", "dim")
-WITHHELD = {"cordoned": "cordoned", "ecc": "memory errors", "broken": "broken"}
+WITHHELD = {"ecc": "memory errors"} | {one: one for one in ("cordoned", "broken", "reserved")}
 """Why a device that answers and is idle is given to no one, in two words."""
 
 

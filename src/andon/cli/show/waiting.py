@@ -53,8 +53,7 @@ def waiting_text(progress: "Progress", width: int | None = None) -> str:
     waited, place = f"waiting {seconds // 60}:{seconds % 60:02d}", _place(progress)
     count = ""
     if candidates.missing:
-        found = candidates.need.least - candidates.missing
-        count = f"{found} of {candidates.need.least} free"
+        count = _count(candidates)
     note = progress.note or candidates.limit or candidates.choice.reason
     reason = note or _first_obstacle(candidates)
     short = note or _first_obstacle(candidates, brief=True)
@@ -102,6 +101,17 @@ def _place(progress: "Progress") -> str:
     if progress.queued:
         return f"{place} behind {named}"
     return f"{place}: {named}" if len(ahead) == 1 else f"{place}, the last {named}"
+
+
+def _count(candidates: "Candidates") -> str:
+    """`1 of 8 free, 2 needed`, counted as `andon free` counts."""
+    from andon.core.sharing.obstacles import ObstacleKind
+
+    bars = [one.obstacle.kind if one.obstacle else None for one in candidates.choice.candidates]
+    asked = [bar for bar in bars if bar is not ObstacleKind.NOT_REQUESTED]
+    least = candidates.need.least
+    needed = f", {least} needed" if least > 1 else ""
+    return f"{asked.count(None)} of {len(asked)} free{needed}"
 
 
 def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:

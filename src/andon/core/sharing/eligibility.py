@@ -7,7 +7,7 @@ from andon.core.sampling.masks import leading_number
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.errors import Gone, Unavailable
 from andon.model.device import DeviceStatus, Fault
-from andon.model.naming import devices_named, titles
+from andon.model.naming import device_named, devices_named, is_cuda_number, titles
 from andon.model.work import DeviceRequest, Need
 from andon.units import apart_bytes
 
@@ -54,6 +54,27 @@ def need_of(
         request.shared,
         request.balanced,
         request.even_if_used,
+    )
+
+
+def settled(
+    request: DeviceRequest, statuses: Sequence[DeviceStatus], labels: Labels
+) -> DeviceRequest:
+    """For another process, which may have other masks: CUDA's numbers as UUIDs. Raises what
+    `need_of` does where the request can never be met."""
+
+    def names(given: Sequence[str]) -> tuple[str, ...]:
+        return tuple(
+            device_named(one, statuses).device.uuid if is_cuda_number(one) else one for one in given
+        )
+
+    if request.least > 0:
+        need_of(statuses, request, obstacles_of(statuses, request, labels))
+    return replace(
+        request,
+        devices=names(request.devices),
+        exclude=names(request.exclude),
+        prefer=names(request.prefer),
     )
 
 

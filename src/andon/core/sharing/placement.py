@@ -6,6 +6,15 @@ LINK_WEIGHT = 0.2
 MAX_UTILIZATION_PERCENT = 50.0
 
 
+def chosen_by(linked: str | None, queued: bool = False) -> str:
+    """How devices were chosen, for a record: by their score, and by what links them where that
+    counted; `queued` for a job."""
+    by = "best score: most free memory, least busy"
+    if linked is not None:
+        by = f"score and links: {linked}"
+    return f"the queue, {by}" if queued else by
+
+
 def score(
     free_bytes: int | None,
     total_bytes: int | None,

@@ -79,7 +79,7 @@ def in_order(waiting: Iterable[Waiting], at: float, usage: RecentUsage = NO_USAG
         for w in waiting
         if abs(at - w.looked) <= ASLEEP_SECONDS  # a future time means a changed clock, or a lie
     ]
-    return _in_turns(sorted(awake, key=lambda ticket: _arrival(ticket, at, usage)))
+    return _in_turns(sorted(awake, key=lambda ticket: _arrival(ticket, at, usage)), at)
 
 
 def in_front_of(
@@ -88,7 +88,7 @@ def in_front_of(
     """The tickets of an ordered queue ahead of this one, which may have just left it."""
     place, out = place_of(ticket), list(line)
     if place not in map(place_of, out):
-        out = _in_turns(sorted((*out, ticket), key=lambda one: _arrival(one, at, usage)))
+        out = _in_turns(sorted((*out, ticket), key=lambda one: _arrival(one, at, usage)), at)
     places = [place_of(one) for one in out]
     return out[: places.index(place)] if place in places else out
 
@@ -198,33 +198,43 @@ def _claimed(
     return {capacity.uuid for capacity in hoped}, UNSEEN_SECONDS if seen and unseen else None
 
 
-def _arrival(ticket: Ticket, at: float, usage: RecentUsage) -> tuple[int, bool, float, float, str]:
+def _arrival(ticket: Ticket, at: float, usage: RecentUsage) -> tuple[int, bool, float, str]:
     """The kernel says when a ticket came. One from the future came before the clock was set back,
-    so before all others. Several that moved to the end together keep their order."""
-    if ticket.asked is None:
-        came = ticket.since + usage.delay_seconds(ticket.owner.uid)
-    else:
-        came = ticket.since + usage.longest_delay_seconds
-    passed = ticket.since <= at + DRIFT_SECONDS
-    return -ticket.priority, passed, came, ticket.asked or ticket.since, ticket.id
+    so before all others."""
+    moved = ticket.asked is not None
+    delay = usage.longest_delay_seconds if moved else usage.delay_seconds(ticket.owner.uid)
+    return -ticket.priority, _is_past(ticket, at), ticket.since + delay, ticket.id
 
 
-def _in_turns(arrived: Sequence[Ticket]) -> list[Ticket]:
-    """By priority, then each user's first, second and so on, in the order of the users' firsts."""
-    seen: dict[tuple[int, int], int] = {}
-    users: dict[tuple[int, int], int] = {}
+def _in_turns(arrived: Sequence[Ticket], at: float) -> list[Ticket]:
+    """By priority, then each user's first, second and so on, in the order of the users' firsts.
+
+    A user's own tickets keep the order in which they were made, also those that moved to the end.
+    """
     jobs: dict[int, int] = {}
-    numbered: list[tuple[int, int, int, Ticket]] = []
-    for ticket in arrived:
-        uid, key = ticket.owner.uid, (ticket.owner.uid, ticket.priority)
+    own: dict[tuple[int, int], list[tuple[int, Ticket]]] = {}
+    for place, ticket in enumerate(arrived):
+        uid = ticket.owner.uid
         if ticket.jobs_behind is not None:
             jobs[uid] = jobs.get(uid, 0) + 1
             if jobs[uid] > MOST_OF_DISPATCHER:
                 continue
-        seen[key] = seen.get(key, -1) + 1
-        rank = users.setdefault(key, len(users))
-        numbered.append((-ticket.priority, seen[key], rank, ticket))
-    return [ticket for *_, ticket in sorted(numbered, key=lambda one: one[:3])]
+        own.setdefault((ticket.priority, uid), []).append((place, ticket))
+    out: list[tuple[int, int, int, Ticket]] = []
+    for (priority, _), mine in own.items():
+        mine.sort(key=lambda one: _made(one[1], at))
+        first = mine[0][0]
+        out += [(-priority, number, first, one) for number, (_, one) in enumerate(mine)]
+    return [ticket for *_, ticket in sorted(out, key=lambda one: one[:3])]
+
+
+def _made(ticket: Ticket, at: float) -> tuple[bool, float, float]:
+    since = ticket.since
+    return _is_past(ticket, at), since if ticket.asked is None else ticket.asked, since
+
+
+def _is_past(ticket: Ticket, at: float) -> bool:
+    return ticket.since <= at + DRIFT_SECONDS
 
 
 def _count(ticket: Ticket) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from andon.core.processes.redaction import redact
 from andon.core.runs.lines import RecordLines
 from andon.core.runs.oom import Strain, Verdict, memory_numbers, verdict
+from andon.core.sharing.placement import chosen_by
 from andon.engine.records.files import open_record, pieces
 from andon.engine.running.facts import git_state, interpreter_of, versions_of
 from andon.engine.running.header import new_run
@@ -165,7 +166,7 @@ def begin_record(
         command=redact(spec.argv),
         lease=grant.held.lease.id,
         waited_seconds=round(max(0.0, time.time() - spec.submitted_at), 3),
-        allocation_method="queue" if linked is None else f"queue and links: {linked}",
+        allocation_method=chosen_by(linked, queued=True),
         world_size=len(chosen),
         params=params,
         tags=spec.tags,

@@ -3,8 +3,9 @@
 It runs as a script, without andon: a folder that does not respond holds whoever writes to it until
 it does, and a process that is held in the kernel cannot even exit. The first argument is the file,
 and a second one says that its folder was not chosen by anyone: root then writes into no folder that
-another user could have made or could replace. Lines arrive on standard input, and a line of one zero byte, or the end of input, ends it. What went
-wrong is said on standard output: the error, then how many lines were lost.
+another user could have made or could replace. Lines arrive on standard input, and a line of one
+zero byte, or the end of input, ends it. What went wrong is said on standard output: the error, then
+how many lines were lost.
 """
 
 # ruff: noqa: PTH101,PTH102,PTH112,PTH116,PTH120

@@ -60,9 +60,10 @@ class UsageMeter:
     def _is_writer(self) -> bool:
         """Whether this process counts; asked again until it may, and after the book moved."""
         book = places.book_path(self._env)
-        if self._book != book or not places.is_folder(book):
+        there = places.is_folder(book / places.LEASES)  # not yet: nobody has leased anything
+        if self._book != book or not there:
             self._let_go()
-        if self._lock is None and places.is_folder(book):
+        if self._lock is None and there:
             self._lock, self._book = claim_writing(book), book
         return self._lock is not None
 

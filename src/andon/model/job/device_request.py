@@ -32,3 +32,9 @@ class DeviceRequest:
     even_if_used: bool = False
     priority: int = 0
     every: bool = False  # all eligible devices, however many and however different
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether any device will do: every machine with one can meet it some time."""
+        wishes = (self.devices, self.exclude, self.models, self.labels, self.prefer)
+        return self.least <= 1 and self.memory_bytes is None and not any(wishes)

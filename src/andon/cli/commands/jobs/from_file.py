@@ -1,6 +1,7 @@
 """`andon submit job.toml`: queues the jobs of a file."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,15 @@ def submit_file(
     choices: Choices, path: str, asked: Mapping[str, Any], *, dry_run: bool, wait: bool
 ) -> int:
     """Queue them one after the other: a later one may name an earlier one in `after`."""
-    from andon.cli.commands.jobs.submit import say_same
+    from andon.cli.commands.jobs.submit import possible, sampled, say_same
     from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
     from andon.engine.jobs.job_files import read_job_file
 
     _refuse_options(asked)
     jobs = read_job_file(path)
     base, simulate = Path(path).resolve().parent, choices.simulate
-    checked = [specs_of(job, base, {}, _known, simulate) for job in jobs]
+    sample = cache(lambda: sampled(choices))
+    checked = [possible(choices, specs_of(job, base, {}, _known, simulate), sample) for job in jobs]
     _check_images(jobs)
     if dry_run:
         from andon.cli.commands.jobs.submit import show_dry
@@ -36,7 +38,8 @@ def submit_file(
     from andon.engine.jobs.folder import open_jobs_folder
 
     refuse_too_many(open_jobs_folder(), sum(map(len, checked)))
-    made = queue_all(jobs, base, JobQueue(_known, submit, same_as), simulate)
+    queue = JobQueue(_known, lambda specs: submit(possible(choices, specs, sample)), same_as)
+    made = queue_all(jobs, base, queue, simulate)
     labels = [one.spec.label.partition("_")[0] for one in made]
     _say(choices, labels, [one.spec.name for one in made])
     for filed in made:

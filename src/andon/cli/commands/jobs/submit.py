@@ -25,9 +25,10 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from andon.core.executing.order import ContainerOptions
+    from andon.model.device import Snapshot
     from andon.model.job.spec import Checkpoint, JobSpec
 
 MOST_RETRIES = 1000
@@ -121,7 +122,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
         return submit_file(choices, command[0], asked, dry_run=dry_run, wait=wait)
     _refuse_words_after_a_file(command)
-    specs = _specs(choices, command, asked)
+    specs = possible(choices, _specs(choices, command, asked))
     if not specs[0].container:
         _say_missing(choices, command)
     if dry_run:
@@ -185,6 +186,27 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
     return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
 
 
+def possible(
+    choices: Choices, specs: "Sequence[JobSpec]", sample: "Callable[[], Snapshot] | None" = None
+) -> "list[JobSpec]":
+    """The same, if this machine can ever start them."""
+    if all(spec.request.is_plain for spec in specs):
+        return list(specs)  # `submit` must be quick
+    from andon.app.jobs import possible_here
+    from andon.app.sharing import labels_of
+    from andon.cli.sources import resolved_of
+
+    labels = labels_of(resolved_of(choices).settings)
+    return possible_here(specs, sample or (lambda: sampled(choices)), labels)
+
+
+def sampled(choices: Choices) -> "Snapshot":
+    from andon.cli.sources import sampling_ahead
+
+    with sampling_ahead(choices) as sampler:
+        return sampler.once(hasty=True)
+
+
 def _container(image: "ContainerOptions | None") -> dict[str, object]:
     if image is None:
         return {}
@@ -228,7 +250,7 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
         from andon.host.inspection.log_out import log_out_line
 
         notice(log_out_line(), choices)
-    if made is not None and made[0].simulate is None and (why := _no_gpu()) is not None:
+    if made is not None and made[0].simulate is None and (why := _no_gpu(choices)) is not None:
         notice(f"it waits: {why}; to use simulated GPUs: andon submit --simulate 4 …", choices)
 
 
@@ -261,15 +283,21 @@ def _is_there(name: str) -> bool:
     return any(os.access(path, os.X_OK) and not os.path.isdir(path) for path in paths)  # noqa: PTH112
 
 
-def _no_gpu() -> str | None:
-    """Why no job can start here; None where there is a GPU, as far as is known without a driver."""
+def _no_gpu(choices: Choices) -> str | None:
+    """Why no job can start here; None where there is a GPU. The driver is asked only where no file
+    is a sign of one: it may know some all the same, as in WSL and in containers."""
     if any(map(os.path.exists, USUAL_SIGNS)):  # before the table of all vendors is imported
         return None
     from pathlib import Path
 
     from andon.host.presence import signs
 
-    return None if signs(Path("/")) else "no GPU found on this machine"
+    if signs(Path("/")):
+        return None
+    from andon.core.sharing.eligibility import no_gpu
+
+    found = sampled(choices)
+    return None if found.devices else no_gpu(found.faults).reason
 
 
 def show_dry(jobs: "Sequence[list[JobSpec]]") -> None:

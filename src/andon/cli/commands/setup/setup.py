@@ -23,7 +23,7 @@ d /run/andon/cordons 0755 root root -
 @click.command()
 @shared
 def setup() -> int:
-    """Create the lease directory /run/andon, owned by root, now and after every reboot.
+    """Create the lease book /run/andon, owned by root, now and after every reboot.
 
     Files that are not locked and belong to no running job are removed from it, and from the one
     in /tmp, which is no longer used. Leases also work without it, in a directory that the first

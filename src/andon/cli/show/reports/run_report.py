@@ -380,7 +380,7 @@ def _where_from(report: RunReport) -> Section | None:
                 ("Group", begin.group),
                 ("Rank", ranks),
                 ("Part of", begin.parent),
-                ("Devices chosen", begin.allocation_method),
+                ("Chosen by", begin.allocation_method),
             ]
         ),
     )

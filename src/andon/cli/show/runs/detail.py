@@ -111,7 +111,7 @@ def _chosen(row: RunRow, begin: RunBegin) -> str | None:
         return None
     parts = [f"{words}: GPU {', '.join(device.label for device in begin.devices)}"]
     if begin.allocation_method:
-        parts.append(begin.allocation_method)
+        parts.append(f"chosen by {begin.allocation_method}")
     if begin.waited_seconds is not None and begin.waited_seconds >= 1:
         parts.append(f"waited {measured_seconds(begin.waited_seconds)}")
     return "; ".join(parts)

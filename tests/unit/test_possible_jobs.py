@@ -1,0 +1,76 @@
+"""What this machine can never start is refused when it is submitted, not queued."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from andon.app.jobs import possible_here
+from andon.cli.commands.jobs import submit as submitting
+from andon.cli.terminal import Choices
+from andon.errors import AndonError
+from andon.host import presence
+from andon.model.device import Fault, Snapshot
+from andon.model.job import JobSpec
+from andon.units import GIB
+from tests.support.rows import rows
+from tests.support.sharing_parts import gpu, request
+
+TWO = Snapshot("n", 1.0, devices=(replace(gpu(0), cuda_index=1), replace(gpu(1), cuda_index=0)))
+
+
+def spec(**asked: Any) -> JobSpec:
+    return JobSpec(0, "x", ("true",), "/", request(**asked), 1.0)
+
+
+def sampling(snapshot: Snapshot) -> Callable[[], Snapshot]:
+    return lambda: snapshot
+
+
+@rows(
+    ("asked", "words"),
+    [
+        ({"count": 5}, "5 GPUs requested, only 2 visible"),
+        ({"memory_bytes": 99 * GIB}, "no GPU here can satisfy this"),
+        ({"models": ("A100",)}, "no device here is of model 'A100'"),
+        ({"devices": ("7",)}, "there is no device '7'"),
+        ({"labels": ("fast",)}, "no device has the label 'fast'"),
+        ({"count": 2, "exclude": ("0",)}, "2 GPUs requested, only 1 can satisfy this"),
+    ],
+)
+def test_what_can_never_be_met_is_refused_at_once(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(AndonError, match=words):
+        possible_here([spec(**asked)], sampling(TWO), {})
+
+
+def test_what_can_be_met_is_queued_and_any_device_is_not_even_looked_at() -> None:
+    def never() -> Snapshot:
+        raise AssertionError("the devices were read")
+
+    plain = [spec(), spec(count=0)]
+    assert possible_here(plain, never, {}) == plain
+    asked = [spec(count=2, memory_bytes=40 * GIB)]
+    assert possible_here(asked, sampling(TWO), {}) == asked
+    large = [spec(count=9)]
+    assert possible_here(large, sampling(Snapshot("n", 1.0)), {}) == large, "no driver answers yet"
+    assert possible_here(large, sampling(replace(TWO, simulated=True)), {}) == large, "others"
+
+
+def test_a_cuda_number_is_settled_under_the_masks_of_the_submission() -> None:
+    [made] = possible_here([spec(devices=("cuda:0", "0"), count=2)], sampling(TWO), {})
+    assert made.request.devices == ("GPU-1", "0")
+
+
+def test_whether_there_is_a_gpu_is_asked_of_the_driver_where_no_file_shows_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(submitting, "USUAL_SIGNS", ())
+    monkeypatch.setattr(presence, "signs", lambda root: ())
+    monkeypatch.setattr(submitting, "sampled", lambda choices: TWO)
+    assert submitting._no_gpu(Choices()) is None
+    none = Snapshot("n", 1.0, faults=(Fault("nvidia", "the driver is not loaded"),))
+    monkeypatch.setattr(submitting, "sampled", lambda choices: none)
+    assert submitting._no_gpu(Choices()) == (
+        "no GPU can be read on this node: nvidia: the driver is not loaded"
+    )
