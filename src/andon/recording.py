@@ -281,8 +281,7 @@ class RecordedRun:
         """Once, and not by every rank of many."""
         if self._quiet or recorder.begin.rank or recorder.ended is None:
             return
-        path = str(recorder.path) if recorder.file.writes else None
-        words = plain_text(end_words(recorder.begin, recorder.ended, path))
+        words = plain_text(end_words(recorder.begin, recorder.ended, recorder.file.writes))
         with suppress(OSError, ValueError):  # it may be closed
             print(f"andon: {words}", file=sys.stderr, flush=True)
 

@@ -2,7 +2,6 @@
 
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,12 +127,11 @@ def gpu_of(said: Outcome) -> str:
     return found[1]
 
 
-def test_the_path_is_said_once_for_each_run_that_is_not_quiet(done: Made) -> None:
+def test_each_run_that_is_not_quiet_says_once_how_to_read_its_report(done: Made) -> None:
     said, _ = done
-    told = [line for line in said.err.splitlines() if "; record: " in line]
-    paths = [Path(line.rpartition("; record: ")[2]) for line in told]
-    assert [path.name.partition("_20")[0] for path in paths] == ["items", "callback", "all"]
-    assert all(path.is_file() for path in paths)
+    told = [line for line in said.err.splitlines() if ": andon runs report " in line]
+    named = [re.search(r"; run (\w+): andon runs report \w{8}$", line) for line in told]
+    assert [one and one[1] for one in named] == ["items", "callback", "all"]
     found = [re.match(r"andon: .* on (GPU \d): mean ", line) for line in told]
     assert {one and one[1] for one in found} == {f"GPU {gpu_of(said)}"}
 

@@ -128,7 +128,7 @@ def test_ranks_are_one_run_and_the_first_samples(tmp_path: Path) -> None:
             [PYTHON, "-c", RANK], env={**os.environ, **ours}, stderr=subprocess.PIPE, text=True,
             check=True, timeout=120,
         )  # fmt: skip
-        assert done.stderr.count("; record: ") == (rank == 0), done.stderr
+        assert done.stderr.count("andon runs report ") == (rank == 0), done.stderr
     first, second = sorted(records(tmp_path / "state"), key=lambda record: record[0]["rank"])
     assert first[0]["group"] == second[0]["group"] is not None
     assert first[-1]["samples"] > 0

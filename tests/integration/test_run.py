@@ -49,9 +49,12 @@ def test_a_command_sees_its_devices_alone_and_leaves_nothing(tmp_path: Path) -> 
     assert (done.code, len(uuids)) == (0, 2)
     first, last = done.err.splitlines()
     assert re.fullmatch(r"andon: running on GPU \d, \d \(lease \w{5}\)", first)
-    told = re.fullmatch(r"andon: [\d.]+ m?s on GPU \d, \d: mean \d+ %.*; record: (/.*)", last)
+    told = re.fullmatch(
+        r"andon: [\d.]+ m?s on GPU \d, \d: mean \d+ %.*; run python\S*: andon runs report (\w+)",
+        last,
+    )
     assert told
-    assert json.loads(Path(told[1]).read_text().splitlines()[-1])["event"] == "end"
+    assert andon("runs", "report", told[1]).code == 0
     assert all(uuid.startswith("GPU-") and len(uuid) == 40 for uuid in uuids)
     assert entries() == []
     [record] = records(tmp_path / "state")
@@ -350,8 +353,8 @@ def test_a_record_has_the_name_that_was_given_and_csv_on_request(tmp_path: Path)
     done = andon("run", *words, "--", PYTHON, "-c", script)
     [record] = (tmp_path / "kept").glob("night-run_*.jsonl")
     assert done.out.strip() == str(record)
-    assert f"record: {record}" in done.err
     begin = json.loads(record.read_text().splitlines()[0])
+    assert f"andon runs report {begin['id']}" in done.err
     assert begin["name"] == "night run"
     assert all(one["name"].startswith("NVIDIA") for one in begin["candidates"])
     table = record.with_suffix(".csv")

@@ -71,7 +71,9 @@ def test_other_ends_are_told_and_recorded_each_as_its_own(
     done = andon("run", *arguments, "--", "sh", "-c", command)
     assert done.code == code
     assert words in done.err
-    more = [s for s in done.err.splitlines() if "running on" not in s and "; record: " not in s]
+    more = [
+        s for s in done.err.splitlines() if "running on" not in s and "andon runs report" not in s
+    ]
     assert (more == []) == (words == "")
     [record] = records(tmp_path / "state")
     assert (record[-1]["exit_code"], record[-1]["state"]) == (code, end)

@@ -31,6 +31,7 @@ def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(
         f"waiting 1:42 · 2nd in queue behind {user} (2 GPUs) · 0 of 2 free, 2 needed · "
         f"GPU 0: held by lease {held.held.lease.id} ({user})"
     )
+    assert waiting_text(Progress(0.4, candidates)).startswith("waiting · 2nd in queue")
     assert waiting_text(Progress(3.0, candidates, "the book is locked")).endswith(
         "the book is locked"
     )

@@ -1,13 +1,16 @@
 """`andon logs`: whole characters, and a job that is deleted meanwhile."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from andon.app.jobs import Queue
 from andon.cli.commands.jobs import logs
-from andon.engine.jobs.folder import CLAIM, JobsFolder
-from andon.model.job import AttemptClaim, JobSpec
+from andon.cli.terminal import Choices
+from andon.engine.jobs.folder import CANCELLED, CLAIM, JobsFolder
+from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest
 
@@ -42,5 +45,39 @@ def test_a_job_that_is_deleted_while_it_is_followed(
 ) -> None:
     output = logs._Output(queue, 1, None)
     queue.folder.remove(1)
-    output.follow()
+    output.follow(Choices())
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_who_follows_a_job_that_waits_reads_why_until_it_starts(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    live: bool,
+) -> None:
+    """On a terminal in one place, elsewhere a line when the reason changes."""
+    folder = JobsFolder(tmp_path)
+    folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), time.time() - 75)])
+    monkeypatch.setattr("sys.stderr.isatty", lambda: live)
+    monkeypatch.setattr("andon.app.jobs.start_dispatcher", lambda folder: None)
+    acts_left: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: folder.write_holdups({1: Holdup("bob has GPU 0", AT)}, time.time()),
+        lambda: None,
+        lambda: folder.note(1, CANCELLED, JobNote(1, AT, "ada")),
+    ]
+    monkeypatch.setattr(logs.time, "sleep", lambda seconds: acts_left.pop(0)())
+    logs._Output(Queue(folder), 1, None).follow(Choices())
+    said = capsys.readouterr().err
+    if live:
+        assert said.split("\r\x1b[K")[1:] == [
+            *(["job 1 waiting 1:15 · no. 1: just queued"] * 2),
+            *(["job 1 waiting 1:15 · no. 1: bob has GPU 0"] * 2),
+            "",
+        ]
+    else:
+        assert said.splitlines() == [
+            "andon: job 1 waiting 1:15 · no. 1: just queued",
+            "andon: job 1 waiting 1:15 · no. 1: bob has GPU 0",
+        ]

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from andon.app.job_messages import job_notice
-from andon.cli.commands.jobs import logs
+from andon.app.jobs import Queue
+from andon.cli.commands.jobs import group, logs
 from andon.cli.commands.jobs.common import going_on
 from andon.cli.main import run
 from andon.cli.show.jobs.listing import expected_words, render_jobs, why
@@ -110,11 +111,12 @@ def test_the_list_has_waiting_jobs_by_their_places(
     acts.hold(folder, JobFacts(made[0]), Standing(JobState.WAITING))
     folder.pause()
     monkeypatch.setattr("andon.app.jobs.own_jobs_folder", lambda: folder)
-    for words in (["jobs"], ["jobs", "--all"], ["jobs", "--state", "waiting"]):
+    for words in (["jobs"], ["jobs", "--state", "waiting"]):
         assert run(words) == 0
         lines = capsys.readouterr().out.splitlines()[1:]
         places = [line.split()[1] for line in lines if line.split()[0].isdecimal()]
         assert places == ["n2", "n1", "n0"][: len(places)], words
+    assert group._shown(Queue(folder), True, None) == ([3, 2, 1], 0)
 
 
 def test_a_word_that_means_no_job_keeps_no_other_from_being_cancelled(

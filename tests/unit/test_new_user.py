@@ -16,7 +16,7 @@ from andon.cli.catalogue import ALIASES, COMMANDS, MEANT
 from andon.cli.commands.explain import alerts
 from andon.cli.commands.explain.alerts_trial import trial
 from andon.cli.commands.suggestions import OPTIONS_MEANT
-from andon.cli.main import cli, run
+from andon.cli.main import cli, named, run
 from andon.cli.past_source import find_past, open_past
 from andon.cli.remote_history import RemoteHistory
 from andon.cli.terminal import Choices
@@ -70,12 +70,11 @@ def test_help_is_a_word_too(capsys: Said) -> None:
         ("est", "estimate"),
         ("jobs 5", "jobs show 5"),
         ("jobs retyr", "jobs retry"),
-        ("jobs ls", "jobs"),
         ("jobs frobnicate", None),
         ("runs shwo", "runs show"),
         ("runs baseline chekc", "runs baseline check"),
         ("alerts silenec", "alerts silence"),
-        ("alerts list", "alerts"),
+        ("probes list", "probes"),
         ("config chekc", "config check"),
         ("probes bset", "probes best"),
         ("probes frobnicate", None),
@@ -99,6 +98,9 @@ def test_a_command_that_does_not_exist_names_only_what_can_be_meant(
         ("status --jsno", "--json"),
         ("-l 1", "andon watch"),
         ("watch --csv", "--format"),
+        ("run --wait ls", "--timeout"),
+        ("status --ssh node7", "--url"),
+        ("submit --host node7", "ssh HOST andon"),
         ("status --frobnicate", None),
         ("cordon --json 0", None),  # --reason is only spelled like it
     ],
@@ -127,7 +129,26 @@ def test_every_option_that_is_suggested_exists() -> None:
     }
     for typed, meant in OPTIONS_MEANT.items():
         for one in meant:
-            assert one in known or one.removeprefix("andon ") in COMMANDS, typed
+            known_word = one in known or one.removeprefix("andon ") in COMMANDS
+            assert known_word or one.startswith("ssh HOST andon"), typed
+
+
+@rows(
+    "typed, meant",
+    [
+        ("retry 3", "jobs retry 3"),
+        ("requeue 3 4", "jobs requeue 3 4"),
+        ("runs list", "runs"),
+        ("runs ls --json", "runs --json"),
+        ("jobs list", "jobs"),
+        ("alerts list", "alerts"),
+        ("leases list", "leases"),
+        ("runs show list", "runs show list"),
+        ("run list", "run list"),
+    ],
+)
+def test_names_that_people_try_are_taken(typed: str, meant: str) -> None:
+    assert named(typed.split()) == meant.split()
 
 
 # Taking a GPU and giving it back.

@@ -161,6 +161,12 @@ COMMANDS = {
 ALIASES = {"bench": "cost"}
 """Other names of commands, which the overview leaves out."""
 
+SHORT_FORMS = {"retry": ("jobs", "retry"), "requeue": ("jobs", "requeue")}
+"""Commands of a group that can be typed without it."""
+LISTED = frozenset({"alerts", "jobs", "leases", "runs"})
+LISTING = frozenset({"list", "ls"})
+"""What these commands do without a further word, for those who type one."""
+
 MEANT = {
     **dict.fromkeys(("take", "reserve", "claim", "book", "lock", "alloc"), "lease --for 2h"),
     **dict.fromkeys(("give-back", "giveback", "return", "unlease", "unlock", "stop"), "release"),

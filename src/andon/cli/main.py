@@ -7,7 +7,17 @@ from importlib import import_module
 
 import click
 
-from andon.cli.catalogue import ALIASES, COMMANDS, EXAMPLES, EXIT_CODES, JOBS, MEANT
+from andon.cli.catalogue import (
+    ALIASES,
+    COMMANDS,
+    EXAMPLES,
+    EXIT_CODES,
+    JOBS,
+    LISTED,
+    LISTING,
+    MEANT,
+    SHORT_FORMS,
+)
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import reopen_closed, report, write
 from andon.errors import AndonError, Invalid
@@ -70,11 +80,15 @@ def _is_command(word: str) -> bool:
 def named(args: Sequence[str]) -> list[str]:
     """The arguments with their command: without one, options and devices are those of status.
 
-    `andon help run` is `andon run --help`.
+    `andon help run` is `andon run --help`, `andon runs list` is `andon runs`.
     """
     begins = args[0] if args else "-"
     if begins == HELP:
         return [*args[1:], "--help"]
+    if begins in SHORT_FORMS:
+        return [*SHORT_FORMS[begins], *args[1:]]
+    if begins in LISTED and len(args) > 1 and args[1] in LISTING:
+        return [begins, *args[2:]]
     bare = begins.startswith("-") or begins.isdecimal()
     if not bare or any(map(_is_command, args)) or _ABOUT.intersection(args):
         return list(args)

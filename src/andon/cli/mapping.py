@@ -33,6 +33,7 @@ from andon.core.mapping.scaling import ScalingStep, step_of
 from andon.core.mapping.template import CommandTemplate, template_of
 from andon.core.processes.redaction import redact
 from andon.core.runs.matching import RunQuery
+from andon.core.runs.usage_words import report_words
 from andon.engine.mapping.bound_calls import bound_caller
 from andon.engine.mapping.calls import Caller, CommandCaller
 from andon.engine.mapping.contained_calls import MapContainers
@@ -384,7 +385,9 @@ class _Maker:
 
     def _say(self, result: MapResult) -> None:
         text = summary_words(result)
-        notice(f"{text}; record: {result.path}" if result.path else text, self.choices)
+        name = self.asked.name or Path(self.asked.command[0]).name
+        more = f"; {report_words(name, result.run)}" if result.path else ""
+        notice(f"{text}{more}", self.choices)
         if result.progress.done < result.progress.total:
             notice(f"to continue: the same command with --resume {result.run}", self.choices)
 

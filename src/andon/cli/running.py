@@ -235,11 +235,10 @@ class Running:
         return launcher.run(LeaseCheck(held, self._notify), self._notify)
 
     def _finish(self, recorder: RunRecorder, outcome: RunOutcome, oom: OutOfMemory | None) -> None:
-        """Complete the record; one line says what was used and where the record is."""
+        """Complete the record; one line says what was used and how to read more."""
         last = recorder.end(outcome, oom)
         if outcome.state is not RunState.NOT_STARTED:
-            path = str(recorder.path) if recorder.file.writes else None
-            self._notify(end_words(recorder.begin, last, path))
+            self._notify(end_words(recorder.begin, last, recorder.file.writes))
 
     def _begin(
         self, lease: Lease, chosen: Sequence[Device], snapshot: Snapshot, choice: dict[str, Any]

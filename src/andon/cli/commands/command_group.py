@@ -6,8 +6,6 @@ from typing import Any
 
 import click
 
-LISTING = ("list", "ls")  # what a group does without a command
-
 
 class SuggestingGroup(click.Group):
     """A group that says which command was meant by one that it does not have."""
@@ -26,6 +24,7 @@ class SuggestingGroup(click.Group):
 
 def _meant(word: str, known: Sequence[str]) -> str | None:
     """What to add to the group's name; `show` for the name of one of those in its list."""
+    from andon.cli.catalogue import LISTING
     from andon.cli.commands.suggestions import near_command
 
     if word in LISTING:

@@ -23,6 +23,8 @@ OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("--no-color", "--nocolor", "--no-colour", "--colour"), ("--color",)),
     **dict.fromkeys(("--message", "--comment"), ("--note", "--reason")),
     "--force": ("--yes",),
+    "--wait": ("--timeout",),
+    **dict.fromkeys(("--ssh", "--host", "-H", "--node"), ("--url", "ssh HOST andon")),
 }
 """Options that people try, and those that do it, where the command has them; else a command."""
 

@@ -18,23 +18,28 @@ REPEAT_SECONDS = 30.0
 ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
-class WaitingLine:
-    """Call it with every progress; `clear` removes it."""
+class LineInPlace:
+    """A line of standard error that is rewritten on a terminal; elsewhere it is printed when what
+    it is about changes, and now and then."""
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
-        self._live = sys.stderr.isatty() and not choices.quiet
+        self.is_live = sys.stderr.isatty() and not choices.quiet
         self._printed = 0.0
+        self._about: object = None
         self._shown = False
 
-    def __call__(self, progress: "Progress") -> None:
-        width = size()[0] - 1
-        text = waiting_text(progress, width if self._live else None)
-        if self._live:
-            write(sys.stderr, f"\r\x1b[K{say(text).fit(width).plain}")
+    @property
+    def width(self) -> int | None:
+        """What a line may have; None where that does not matter."""
+        return size()[0] - 1 if self.is_live else None
+
+    def show(self, text: str, about: object = "") -> None:
+        if self.is_live:
+            write(sys.stderr, f"\r\x1b[K{say(text).fit(size()[0] - 1).plain}")
             self._shown = True
-        elif not self._printed or time.monotonic() - self._printed >= REPEAT_SECONDS:
-            self._printed = time.monotonic()
+        elif about != self._about or time.monotonic() - self._printed >= REPEAT_SECONDS:
+            self._printed, self._about = time.monotonic(), about
             notice(text, self._choices)
 
     def clear(self) -> None:
@@ -43,14 +48,26 @@ class WaitingLine:
             self._shown = False
 
 
+class WaitingLine(LineInPlace):
+    """Call it with every progress; `clear` removes it."""
+
+    def __call__(self, progress: "Progress") -> None:
+        self.show(waiting_text(progress, self.width))
+
+
+def waited_words(seconds: float) -> str:
+    """`waiting 0:42`; without a time in the first second, which may be all that is printed."""
+    whole = int(seconds)
+    return f"waiting {whole // 60}:{whole % 60:02d}" if whole else "waiting"
+
+
 def waiting_text(progress: "Progress", width: int | None = None) -> str:
     """`waiting 0:42 · 2nd in queue behind alice (4 GPUs) · 1 of 2 free · GPU 0: held by …`.
 
     Where that is too wide, less is said rather than half of a name.
     """
     candidates = progress.candidates
-    seconds = int(progress.waited_seconds)
-    waited, place = f"waiting {seconds // 60}:{seconds % 60:02d}", _place(progress)
+    waited, place = waited_words(progress.waited_seconds), _place(progress)
     count = ""
     if candidates.missing:
         count = _count(candidates)

@@ -30,13 +30,18 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
     return f"{began}: {', '.join(parts)}" if parts else f"{began}: nothing was read in this time"
 
 
-def end_words(begin: RunBegin, end: RunEnd, path: str | None) -> str:
-    """What a run used and where its record is; without a path nothing was written."""
+def end_words(begin: RunBegin, end: RunEnd, recorded: bool) -> str:
+    """What a run used, and the command that shows more of it, if something was recorded."""
     where = title(", ".join(device.label for device in begin.devices))
     used = f"{measured_seconds(end.duration_seconds)} without a GPU"
     if begin.devices:
         used = usage_words(where, end.duration_seconds, list(end.summary.values()))
-    return used if path is None else f"{used}; record: {path}"
+    return f"{used}; {report_words(begin.name, begin.id)}" if recorded else used
+
+
+def report_words(name: str, identity: str) -> str:
+    """`run train.py: andon runs report kqzab…`."""
+    return f"run {name}: andon runs report {identity}"
 
 
 def _known(values: Any) -> list[float]:

@@ -25,6 +25,8 @@ COMMANDS = {
     "resume": ("acts:resume", "Let held jobs start."),
     "rm": ("acts:rm", "Delete ended jobs with their output."),
     "move": ("acts:move", "Change a job's position among yours."),
+    "cancel": ("cancel:cancel", "The same as andon cancel."),
+    "logs": ("logs:logs", "The same as andon logs."),
     "pause": ("acts:pause", "Start no more jobs."),
     "start": ("acts:start", "Start jobs again after a pause."),
 }

@@ -12,17 +12,20 @@ import click
 from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.common import JOB_FORMS, one_job, open_queue
 from andon.cli.options import MOST, chosen, shared
-from andon.cli.terminal import notice, write
+from andon.cli.terminal import Choices, notice, write
 from andon.errors import Gone
 from andon.host.private_files import open_regular
+from andon.model.job import JobState
 
 if TYPE_CHECKING:
     from andon.app.jobs import Queue
+    from andon.cli.show.waiting import LineInPlace
 
 LINES = 15
 PIECE_BYTES = 1 << 16
 MOST_LAST_BYTES, LONG_LINE_BYTES = 1 << 20, 1 << 10
 POLL_SECONDS = 0.2
+WAITS = (JobState.WAITING, JobState.HELD, JobState.LATER)
 
 
 def count(text: str | int) -> int:
@@ -62,7 +65,7 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
         notice(f"the last {LINES} lines; all of them: andon logs {job} -n 0", choices)
     output.show_new()
     if follow:
-        output.follow()
+        output.follow(choices)
     return 0
 
 
@@ -97,18 +100,38 @@ class _Output:
             return False
         return self._place > 0
 
-    def follow(self) -> None:
+    def follow(self, choices: Choices) -> None:
+        """Until it has ended; while it waits, a line says why."""
         from andon.app.jobs import start_dispatcher
+        from andon.cli.show.waiting import LineInPlace
 
-        while True:
-            self._queue.refresh()
-            found = self._queue.standings.get(self._number)
-            self.show_new()
-            if found is None or found.state.is_settled:
+        line = LineInPlace(choices)
+        try:
+            while True:
+                self._queue.refresh()
+                found = self._queue.standings.get(self._number)
+                if found is not None and found.state in WAITS:
+                    self._say_why(line)
+                else:
+                    line.clear()
                 self.show_new()
-                return
-            start_dispatcher(self._queue.folder)
-            time.sleep(POLL_SECONDS)
+                if found is None or found.state.is_settled:
+                    self.show_new()
+                    return
+                start_dispatcher(self._queue.folder)
+                time.sleep(POLL_SECONDS)
+        finally:
+            line.clear()
+
+    def _say_why(self, line: "LineInPlace") -> None:
+        from andon.cli.show.jobs.listing import why
+        from andon.cli.show.waiting import waited_words
+
+        view, now = self._queue.views([self._number])[0], time.time()
+        waits = view.state is JobState.WAITING
+        words = waited_words(max(0.0, now - view.submitted_at)) if waits else view.state.words
+        reason = why(view, now)
+        line.show(f"job {view.label} {words} · {reason}", (view.state, view.position, view.reason))
 
     def show_new(self) -> None:
         path = self._path()
