@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from andon.core.evidence.accounting import unattributed_bytes
-from andon.core.history.intervals import UsageInterval
 from andon.errors import AndonError
 from andon.model.device import DeviceStatus, Process, Snapshot
+
+if TYPE_CHECKING:  # of the history, which most commands do not read
+    from andon.core.history.intervals import UsageInterval
 
 KEPT_SECONDS = 86_400.0
 MOST = 100  # processes of one device: the latest
 Identity = tuple[int, float | None]
 """A pid, and when that process was started."""
-Usage = Callable[[str, float, float], Sequence[UsageInterval]]
+Usage = Callable[[str, float, float], "Sequence[UsageInterval]"]
 """A device's intervals between two times."""
 Exited = Callable[[Iterable[Process]], frozenset[Identity]]
 """Which of these surely do not run any more."""
@@ -23,7 +26,7 @@ class Departures:
     """From the history, beyond the snapshots at hand; a process that is not known to have ended
     may have left one device only."""
 
-    uses: Mapping[str, tuple[UsageInterval, ...]] = field(default_factory=dict)
+    uses: "Mapping[str, tuple[UsageInterval, ...]]" = field(default_factory=dict)
     exited: frozenset[Identity] = frozenset()
 
 
@@ -100,7 +103,7 @@ def departures(
     return Departures(uses, exited(one.process for one in gone))
 
 
-def _used(usage: Usage, uuid: str, at: float) -> tuple[UsageInterval, ...]:
+def _used(usage: Usage, uuid: str, at: float) -> "tuple[UsageInterval, ...]":
     """Nothing where there is no history."""
     try:
         found = usage(uuid, at - KEPT_SECONDS, at)

@@ -91,7 +91,7 @@ def sampled(
     if server is not None and seconds <= REMEMBERED_SECONDS and not choices.fresh:
         from andon.cli.remote import Remote
 
-        if choices.url is not None:
+        if told is None:  # another machine's devices, or simulated ones
             return Remote(server.server).past()
         if snapshot_source.recent_snapshot(choices, told) is not None:
             from andon.host.server.latest_snapshot import all_filled
