@@ -93,6 +93,11 @@ class WebSocket:
             if (message.get("text") or "").startswith(beginning):
                 return str(message["text"])
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether everything that was sent has been heard."""
+        return self._out.empty()
+
     async def opened(self) -> str:
         """The name that the server gave the connection."""
         return str(json.loads((await self.heard("0{"))[1:])["sid"])

@@ -8,18 +8,20 @@ from andon.model.job import JobSpec
 from andon.model.work import DeviceRequest
 from andon.web.folder_jobs import FolderJobs
 from andon.web.server_jobs import ServerJobs
+from andon.web.user_files import SharedFiles
 
 AT = 1_790_000_000.0
 
 
-def one_job(folder: Path) -> ServerJobs:
+def one_job(folder: Path, users: SharedFiles | None = None, name: str = "train") -> ServerJobs:
     """Shown by a server of root, which accepts none over the network."""
     folder.mkdir(exist_ok=True)
     if not (folder / "1").exists():
-        JobsFolder(folder).submit([JobSpec(0, "train", ("true",), "/", DeviceRequest(), AT)])
+        JobsFolder(folder).submit([JobSpec(0, name, ("true",), "/", DeviceRequest(), AT)])
     return ServerJobs(
         FolderJobs(lambda: Queue(JobsFolder(folder)), "root", lambda: None),
         lambda: None,
         lambda: "a server run by root accepts no jobs",
         lambda document: [],
+        users,
     )

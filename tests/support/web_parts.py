@@ -32,6 +32,7 @@ from andon.web.answers.health import HealthPart
 from andon.web.app import build
 from andon.web.routes.api import AppState
 from andon.web.server_history import NoHistory, ServerHistory
+from andon.web.server_jobs import ServerJobs
 from andon.web.server_runs import ServerRuns
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.audit import Audit
@@ -107,6 +108,7 @@ class Parts:
         audit: Audit | None = None,
         broken: Callable[[], Mapping[str, str]] = dict,
         runs: ServerRuns | None = None,
+        jobs: ServerJobs | None = None,
     ) -> None:
         self.sampler = Hand(*snapshots)
         self.station = SnapshotFeed(
@@ -138,7 +140,7 @@ class Parts:
             watcher=self.watcher,
             remote_leases=self.lender,
             runs=runs or runs_of([]),
-            jobs=one_job(folder / "jobs"),
+            jobs=jobs or one_job(folder / "jobs"),
             placed=PlacedFeed(self.sampler, self.station).latest,
         )
         self.app: App = build(self.shop, rules, self.audit)

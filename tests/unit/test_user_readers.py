@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -33,6 +33,7 @@ from andon.web.server_runs import FoundRuns, ServerRuns
 from andon.web.user_files import UserFiles
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN
+from tests.support.user_parts import Told, Users, jobs_told
 
 ALICE = UserAccount(1234, 1234, (1234,), "alice", "/home/alice")
 SIGHT = Sight(user="alice", uid=1234)
@@ -160,40 +161,6 @@ def test_root_is_never_another_user() -> None:
 VIEW = JobView(
     1, "1", "sweep", JobState.WAITING, "python a.py", "/home/alice", "mallory", BEGAN, "1"
 )
-
-
-class Told:
-    """A reader that answers by a table; an error is raised."""
-
-    def __init__(self, **answers: object) -> None:
-        self.answers, self.asked = answers, list[tuple[str, dict[str, object]]]()
-
-    def ask(self, what: str, **given: object) -> dict[str, Any]:
-        self.asked.append((what, given))
-        found = self.answers[what]
-        if isinstance(found, AndonError):
-            raise found
-        return cast("dict[str, Any]", found)
-
-
-def jobs_told(*views: JobView, seen: str = "1") -> dict[str, object]:
-    return {"seen": seen, "views": [view_to_json(one) for one in views], "paused": False}
-
-
-class Users:
-    """Those whose files can be looked at."""
-
-    def __init__(self, **readers: tuple[int, Told]) -> None:
-        self._files = {uid: UserFiles(name, told) for name, (uid, told) in readers.items()}
-
-    def of(self, uid: int) -> UserFiles | None:
-        return self._files.get(uid)
-
-    def known(self) -> Sequence[UserFiles]:
-        return list(self._files.values())
-
-    def named(self, user: str) -> UserFiles | None:
-        return next((one for one in self._files.values() if one.user == user), None)
 
 
 class OwnJobs:
