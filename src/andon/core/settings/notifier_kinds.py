@@ -79,7 +79,8 @@ def _encryption(value: object) -> str:
 OWN_KEYS = (
     TableKey("headers", ValueKind('a table such as { X-Token = "…" }', _headers),
              "for webhook: sent with each message"),
-    TableKey("to", ValueKind('an address such as "ada@example.org", or a list', _texts), "for email: who gets it"),
+    TableKey("to", ValueKind('an address such as "ada@example.org", or a list', _texts),
+             "for email: who gets it"),
     TableKey("from", ValueKind("an address such as andon@example.org", _matching(_ADDRESS)),
              "for email: the sender; else the user, or the first in to"),
     TableKey("host", ValueKind("the name of a mail server", _matching(_HOST)),
