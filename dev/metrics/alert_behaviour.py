@@ -19,9 +19,26 @@ def span(value: float) -> str:
 
 INTRO = f"""# How alerts behave
 
-This page says when an alert begins, when it ends, and when people are notified. `andon alerts
-rules` lists the rules with the thresholds in force. More than two hundred tables in
-`tests/timelines` test this behaviour.
+What you will notice first, on the example of a card that gets hot:
+
+1. At 80 °C its lamp becomes an amber ring ("getting too hot", "alert in 60 s"). Nobody is notified,
+   and if it cools down again, nothing remains of it.
+2. After a minute the alert fires: the lamp is an amber triangle, the headline names the device, the
+   temperature, since when and whose program it is, and `andon why` says what to do. Nobody is
+   notified yet: 80 °C is no danger.
+3. Near its own slowdown temperature, for a minute, the notifiers send one message. At the slowdown
+   temperature the lamp is red, and they send one more.
+4. Somebody acknowledges it (`andon alerts ack thermal@2`) or silences it for two hours: the lamp
+   stays, but it no longer leads the headline and the lists, and nothing more is sent unless it gets
+   worse.
+5. It cools down: the lamp follows at once, to amber and then to a ring ("was too hot; now 70 °C,
+   clears in 80 s"). After two minutes the alert ends, and whoever was notified is told.
+
+Lost and silent devices, memory errors and full disks go the same way, with their own times. The
+rest of this page says exactly when an alert begins, when it ends, and when people are notified;
+`andon alerts rules` lists the rules with the thresholds in force.
+
+## In detail
 
 - **States.** A rule has one or more *levels*, each with a condition, a time for which it must hold,
   and a time for which it must be clear. An alert is *pending* from the first sample in which a
@@ -29,6 +46,9 @@ rules` lists the rules with the thresholds in force. More than two hundred table
   been clear for theirs. An alert that was only pending leaves no trace.
 - **Two thresholds.** An alert that fired at 80 °C is clear at 75 °C, not at 79 °C. The table below
   lists both values.
+- **The lamp follows the reading.** A level whose value is clear no longer sets the lamp or the
+  level of a list, although the alert stays open until it has been clear for its time. Back above
+  the threshold, it counts at once.
 - **Own limits first.** A device that reports its slowdown temperature is judged by it, and the
   alert shows both numbers.
 - **Durations count observed time**, on a clock that neither jumps nor stops in suspend. Of the time

@@ -1,4 +1,4 @@
-"""docs/conditions.md, made from the catalogue and from the tests: every condition in full."""
+"""docs/conditions.md, made from the catalogue: every condition in a few lines."""
 
 import re
 import textwrap
@@ -19,25 +19,18 @@ from andon.web.answers.schemas import FigureRow, RulePage
 WIDTH = 100
 ORDER = ("heat", "clocks", "memory", "use", "state", "node", "sharing", "own")
 """What a person looks for first; other folders follow."""
-BEHAVIOUR = frozenset(
-    {
-        "clock", "devices", "flapping", "healthy", "inhibition", "missing_data", "renotify",
-        "restart", "silence_ack",
-    }
-)  # fmt: skip
-"""Timelines about what holds for every alert: they are counted, not listed."""
 NEEDS = "Needs a server that follows the lease book (`andon serve`)."
 INTRO = """# Conditions
 
-Everything that andon can find wrong, by what it is about. Each condition is one file in
-`src/andon/core/conditions`; alerts, lamps, `andon why`, the settings, the Prometheus rules and this
-page are derived from it. [alerting.md](alerting.md) says how alerts begin and end, and
-[extending.md](extending.md#a-condition-is-one-file-and-one-timeline) how to add a condition.
+Everything that andon can find wrong, by what it is about: what it means, what to do, when it fires
+and ends at the default thresholds, and what `andon why` calls it. A condition without levels is
+never an alert: only `andon why` mentions it. What is "not sent" is on the board and notifies no
+one. [alerting.md](alerting.md) says how alerts begin and end; the numbers of Xids are in
+[alerts.md](alerts.md#xids).
 
-`andon alerts rules NAME` shows the same page with the thresholds in force on your own devices, and
-`andon alerts rules --all` lists the names. A condition without levels is never an alert: only
-`andon why` mentions it. What is not sent is on the board and notifies no one. The numbers of Xids
-are in [alerts.md](alerts.md#xids).
+`andon alerts rules NAME` shows an entry with the thresholds in force on your own devices and its
+query for Prometheus; `andon alerts rules --all` lists the names. Every threshold is a
+[setting](settings.md), also as a variable: `alerts.fan_celsius` is `ANDON_ALERTS_FAN_CELSIUS`.
 
 """
 
@@ -51,12 +44,11 @@ class Tests(NamedTuple):
 
 def conditions_page() -> str:
     """The whole page."""
-    tests = tables_of()
     known = sorted(GROUPS, key=lambda group: _place(group.name))
     parts = [INTRO, *_contents(known)]
     for group in known:
         parts += [f"\n## {group.about.strip().rstrip('.')}\n"]
-        parts += ["".join(_condition(one.name, tests[one.name])) for one in group.conditions]
+        parts += ["".join(_condition(one.name)) for one in group.conditions]
     return "".join(parts)
 
 
@@ -86,52 +78,44 @@ def _contents(groups: Sequence[Group]) -> Iterator[str]:
         yield _wrapped(f"- {group.name}: {names}", "  ")
 
 
-def _condition(name: str, tests: Tests) -> Iterator[str]:
+def _condition(name: str) -> Iterator[str]:
     page = rule_page(BY_NAME[name], RuleContext(Rulebook()))
+    needs = f" {NEEDS}" if BY_NAME[name].needs is Precondition.LEASES else ""
     yield f"\n### {name}\n\n"
-    yield _wrapped(f"**{page.title}.** {page.why}")
+    yield _wrapped(f"**{page.title}.** {page.why}{needs}")
     yield "\n" + _wrapped(f"What to do: {page.advice}")
-    if BY_NAME[name].needs is Precondition.LEASES:
-        yield f"\n{NEEDS}\n"
-    if page.levels:
-        yield from _levels(page)
-    yield "\n" + "".join(_facts(page))
-    yield from _figures(page.figures)
-    yield from _queries(page)
-    yield from _tested(tests)
+    facts = [*_levels(page), *_facts(page), *_figures(page.figures)]
+    yield "\n" + "".join(_wrapped(f"- {fact}", "  ") for fact in facts)
 
 
 def _levels(page: RulePage) -> Iterator[str]:
-    yield "\n| level | sent | fires when | for | ends when | for |\n|---|---|---|---|---|---|\n"
     for rung in page.levels:
-        cells = (
-            str(rung.level), "yes" if rung.notify else "no", rung.condition,
-            span(rung.for_seconds), rung.clear_condition, span(rung.clear_seconds),
-        )  # fmt: skip
-        yield f"| {' | '.join(cells)} |\n"
+        held = "" if rung.for_seconds <= 0 else f", for {span(rung.for_seconds)}"
+        clear = "" if rung.clear_seconds <= 0 else f", for {span(rung.clear_seconds)}"
+        sent = "" if rung.notify else " (not sent)"
+        ends = f"Ends: {rung.clear_condition}{clear}."
+        yield f"**{rung.level}**{sent}: {rung.condition}{held}. {ends}"
 
 
 def _facts(page: RulePage) -> Iterator[str]:
-    """What the surfaces say about it, a line each."""
+    """What the surfaces say about it."""
     if page.label:
-        yield f"- On its lamp: {page.label}.\n"
+        yield f"On its lamp: {page.label}."
     for name in page.behind:
-        yield f"- Not sent while [{name}](#{name}) fires for it.\n"
-    for reason in page.reasons:
-        calm = "" if reason.problem else " Not a problem."
-        yield _wrapped(f"- `andon why` says `{reason.code}`: {reason.means}.{calm}", "  ")
-    if not page.reasons:
-        yield "- `andon why` does not mention it.\n"
-    if page.levels and page.no_query_reason:
-        yield _wrapped(f"- Not in the Prometheus rules: {page.no_query_reason}.", "  ")
+        yield f"Not sent while [{name}](#{name}) fires for it."
+    said = [f"`{one.code}` ({one.means})" for one in page.reasons]
+    if said:
+        yield f"`andon why`: {', '.join(said)}."
 
 
 def _figures(figures: Sequence[FigureRow]) -> Iterator[str]:
     if figures:
-        yield "\n| threshold | default | variable | what it is |\n|---|---|---|---|\n"
-    for one in figures:
-        off = ' ("off" turns the condition off)' if one.can_be_off else ""
-        yield f"| `{one.setting}` | {_value(one)} | `{one.variable}` | {one.help}{off} |\n"
+        said = [f"`{one.setting}` = {_value(one)} ({_meaning(one)})" for one in figures]
+        yield f"Thresholds: {'; '.join(said)}."
+
+
+def _meaning(figure: FigureRow) -> str:
+    return f'{figure.help}; "off" turns the condition off' if figure.can_be_off else figure.help
 
 
 def _value(figure: FigureRow) -> str:
@@ -140,27 +124,6 @@ def _value(figure: FigureRow) -> str:
     if figure.unit == "bytes":
         return human_bytes(figure.default)
     return f"{figure.default:g} {SYMBOLS.get(figure.unit, figure.unit)}".rstrip()
-
-
-def _queries(page: RulePage) -> Iterator[str]:
-    for one in page.queries:
-        yield f"\n`{one.alert}` in Prometheus:\n\n```promql\n{one.query}\n```\n"
-
-
-def _tested(tests: Tests) -> Iterator[str]:
-    if not tests.timelines and not tests.situations:
-        return
-    yield "\nTested by:\n\n"
-    for file, titles in tests.timelines.items():
-        if file not in BEHAVIOUR:
-            yield _wrapped(f"- `tests/timelines/{file}.txt`: {'; '.join(titles)}", "  ")
-    others = [file for file in tests.timelines if file in BEHAVIOUR]
-    if others:
-        count = sum(len(tests.timelines[file]) for file in others)
-        tables = "table" if count == 1 else "tables"
-        yield _wrapped(f"- {count} {tables} about how alerts behave: {', '.join(others)}", "  ")
-    if tests.situations:
-        yield _wrapped(f"- `tests/situations`: {'; '.join(tests.situations)}", "  ")
 
 
 def _wrapped(text: str, indent: str = "") -> str:

@@ -58,6 +58,10 @@ NOTIFIERS = AdapterTable(
         "alertmanager": "andon.notifiers.alertmanager:Alertmanager",
         "apprise": "andon.notifiers.apprise:AppriseNotifier",
         "command": "andon.notifiers.command:CommandNotifier",
+        "email": "andon.notifiers.apprise:AppriseNotifier",
+        "pagerduty": "andon.notifiers.apprise:AppriseNotifier",
+        "slack": "andon.notifiers.apprise:AppriseNotifier",
+        "webhook": "andon.notifiers.apprise:AppriseNotifier",
     },
 )
 

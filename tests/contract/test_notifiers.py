@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.settings.alerts import NOTIFIER_KINDS, NotifierSettings
+from andon.core.settings.alerts import NotifierSettings
+from andon.core.settings.notifier_kinds import KINDS, addressed
 from andon.ports import Notifier
 from andon.registry import NOTIFIERS, load
 from andon.testing.notifier_contract import SECRET, NotifierContract, NotifierService
@@ -39,7 +40,8 @@ with (folder / "heard").open("a") as file:
 def by_http(kind: str, scheme: str, path: str, server: Listening) -> NotifierService:
     def settings(port: int) -> NotifierSettings:
         url = f"{scheme}://user:{SECRET}@127.0.0.1:{port}{path}"
-        return NotifierSettings("phone", kind, url=url, timeout_seconds=1.0)
+        values = {"name": "phone", "kind": kind, "url": url, "timeout_seconds": 1.0}
+        return NotifierSettings(**addressed(kind, values))
 
     here = settings(server.server_address[1])
     return NotifierService(lambda: plain(server.heard), server.behave, here, settings(free_port()))
@@ -66,12 +68,14 @@ def by_command(folder: Path) -> NotifierService:
 
 
 STARTS = {"command": [pytest.mark.process]}
+OWN = ("alertmanager", "apprise", "command", "webhook")
+"""Those whose other side can be here; slack, email and pagerduty are Apprise with an address."""
 
 
 class TestNotifiers(NotifierContract):
     """Each kind of andon's own."""
 
-    @pytest.fixture(params=[pytest.param(k, marks=STARTS.get(k, [])) for k in NOTIFIER_KINDS])
+    @pytest.fixture(params=[pytest.param(k, marks=STARTS.get(k, [])) for k in OWN])
     def service(
         self, request: pytest.FixtureRequest, tmp_path: Path, listening: Listening
     ) -> NotifierService:
@@ -79,6 +83,8 @@ class TestNotifiers(NotifierContract):
             return by_command(tmp_path)
         if request.param == "apprise":
             return by_http("apprise", "json", "/told", listening)
+        if request.param == "webhook":
+            return by_http("webhook", "http", "/told?key=1", listening)
         return by_http("alertmanager", "http", "/prefix", listening)
 
     def make(self, settings: NotifierSettings) -> Notifier:
@@ -87,4 +93,4 @@ class TestNotifiers(NotifierContract):
 
 
 def test_every_kind_is_in_the_registry() -> None:
-    assert set(NOTIFIERS) == set(NOTIFIER_KINDS)
+    assert set(NOTIFIERS) == set(KINDS)

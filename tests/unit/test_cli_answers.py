@@ -115,7 +115,7 @@ class Heard:
 
 def test_a_test_message_names_the_node_without_a_server() -> None:
     heard = Heard()
-    assert alerts_trial._sent(heard)["ok"]
+    assert alerts_trial.sent(heard)["ok"]
     assert [notice.node for notice in heard.notices] == [node_name()]
 
 

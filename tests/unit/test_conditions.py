@@ -233,3 +233,11 @@ def test_the_page_has_each_condition_once_and_every_link_on_it_leads_somewhere()
     assert sorted(name for name in headings if name in BY_NAME) == sorted(BY_NAME)
     assert len(headings) == len(BY_NAME) + len(GROUPS)
     assert set(re.findall(r"\]\(#(\w+)\)", page)) == BY_NAME.keys()
+
+
+def test_the_page_is_for_users() -> None:
+    """It had 1,304 lines, the names of test files and queries of 2,000 characters."""
+    page = made()["docs/conditions.md"]
+    assert not re.findall(r"tests/|promql|\.txt|\.py\b", page)
+    assert page.count("\n") < 15 * len(BY_NAME)
+    assert max(map(len, page.splitlines())) <= 100

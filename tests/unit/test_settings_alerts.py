@@ -307,7 +307,10 @@ def test_config_check_tells_an_unknown_kind_beside_the_other_mistakes(
     err = capsys.readouterr().err
     assert "quiet_hours" in err
     assert "unknown notifier: pigeon" in err
-    assert "one of: alertmanager, apprise, command; or install a package" in err
+    assert (
+        "one of: alertmanager, apprise, command, email, pagerduty, slack, webhook; or install a "
+        "package" in err
+    )
 
 
 PAGE = (REPOSITORY / "docs" / "notifiers.md").read_text(encoding="utf-8")

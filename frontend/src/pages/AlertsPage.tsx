@@ -98,7 +98,7 @@ function Notified() {
     <>
       <h2>Notifications</h2>
       {notifiers.length > 0 ? <p className="dim">Sent through {notifiers.join(", ")}.</p> : (
-        <p className="dim">Nobody is notified: no notifier is configured. How to add a Slack channel: <Command text="andon config --help" /></p>
+        <p className="dim">Nobody is notified: no notifier is configured. To add a Slack channel: <Command text="andon alerts notify add slack URL" /></p>
       )}
     </>
   );

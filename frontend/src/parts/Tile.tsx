@@ -90,9 +90,9 @@ export const Tile = memo(function Tile(props: Props) {
 });
 
 /** What a small lit tile has room for: why it is lit, before whom it affects. */
-function note({ word, reason, acknowledged }: Props): string {
-  const soon = /^alert in \d+ s/.exec(reason ?? "")?.[0];
-  return acknowledged === null ? (soon ?? word) : `✓ ${acknowledged || word}`;
+function note({ word, reason, acknowledged, silenced }: Props): string {
+  if (acknowledged !== null) return `✓ ${acknowledged || word}`;
+  return silenced ? "silenced" : (/^alert in \d+ s/.exec(reason ?? "")?.[0] ?? word);
 }
 
 /** Its users; a flag marks a lease. */

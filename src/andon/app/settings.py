@@ -19,13 +19,14 @@ def config_path(explicit: str | None = None) -> Path | None:
     named = explicit or os.environ.get("ANDON_CONFIG")
     if named:
         return expanded(named)
-    for path in (_users_file(), Path("/etc/andon/andon.toml")):
+    for path in (users_file(), Path("/etc/andon/andon.toml")):
         if is_regular(path) and _foreign_owner(path) is None:
             return path
     return None
 
 
-def _users_file() -> Path:
+def users_file() -> Path:
+    """The user's own configuration file, whether it exists or not."""
     folder = os.environ.get("XDG_CONFIG_HOME")
     return (expanded(folder) if folder else home_folder() / ".config") / "andon" / "andon.toml"
 
@@ -45,7 +46,7 @@ def load_settings(
 ) -> Resolved:
     """Flags, then ANDON_* variables, then the file, then the defaults."""
     path = config_path(config)
-    file = None if path is None else (str(path), _read(path))
+    file = None if path is None else (str(path), read_config(path))
     resolved = resolve(file, os.environ, flags, strict)
     if config or os.environ.get("ANDON_CONFIG") or (ignored := _ignored()) is None:
         return resolved
@@ -54,7 +55,7 @@ def load_settings(
 
 def _ignored() -> str | None:
     """What to say of a file that root does not read because another user wrote it."""
-    path = _users_file()
+    path = users_file()
     owner = _foreign_owner(path) if is_regular(path) else None
     if owner is None:
         return None
@@ -74,7 +75,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
         resolved = load_settings(flags, config, strict=True)
     except Invalid as exc:
         path = config_path(config)
-        named = addresses(_read(path)) if path is not None and is_regular(path) else ()
+        named = addresses(read_config(path)) if path is not None and is_regular(path) else ()
         try:
             open_notifiers(Settings(alerts_notifiers=named))
         except Invalid as more:
@@ -87,7 +88,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
     return resolved
 
 
-def _read(path: Path) -> str:
+def read_config(path: Path) -> str:
     """The text of the configuration file; /dev/null means none."""
     if str(path) == os.devnull:
         return ""

@@ -19,8 +19,8 @@ LATE_SECONDS = 600.0
 LATE = "Delayed: this was held back or could not be sent earlier."
 SIMULATED = "SIMULATED: no real device is affected."
 NO_NOTIFIER = (
-    "no notifier is configured, so nobody is notified: andon config --help shows how to add a "
-    "Slack channel"
+    "no notifier is configured, so nobody is notified; to add a Slack channel: andon alerts notify "
+    "add slack URL"
 )
 _EPOCH = datetime(1970, 1, 1)
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]

@@ -12,13 +12,19 @@ from andon.core.settings.kinds import (
     RULES,
     SECONDS,
     TEXT,
+    TableKey,
     ValueKind,
+)
+from andon.core.settings.notifier_kinds import (
+    EVERY_KEY,
+    KINDS,
+    OWN_KEYS,
+    SECRETS,
+    addressed,
+    wrong_keys,
 )
 from andon.model.alert import Level
 
-NOTIFIER_KINDS = ("alertmanager", "apprise", "command")
-"""The kinds that come with andon. Whether an installed package has another one is checked when the
-notifiers are opened."""
 TIMEOUT_SECONDS = 30.0
 LONGEST_TIMEOUT_SECONDS = 600.0
 HIDDEN = "***"
@@ -55,15 +61,6 @@ class NotifierSettings:
     quiet_hours: str | None = None
     bypass_quiet_hours: str = str(Level.CRITICAL)
     timeout_seconds: float = TIMEOUT_SECONDS
-
-
-@dataclass(frozen=True, slots=True)
-class TableKey:
-    """One key of a table, for parsing and for the docs."""
-
-    name: str
-    kind: ValueKind
-    help: str
 
 
 def _device(value: object) -> str | int:
@@ -129,9 +126,11 @@ DEVICE = ValueKind('a device such as 3, "6:0", "GPU-…" or "1a:00.0"', _device)
 NOTIFIER_COLUMNS = (
     TableKey("name", ValueKind("letters, digits, - and _", _name),
              "its name; must be unique"),
-    TableKey("kind", ValueKind(f"{', '.join(NOTIFIER_KINDS)} or a package's own", _name),
+    TableKey("kind", ValueKind(f"{', '.join(KINDS)} or a package's own", _name),
              "how it sends"),
-    TableKey("url", ValueKind("a URL such as slack://…", _url), "for apprise and alertmanager"),
+    TableKey("url", ValueKind("a URL such as https://…", _url),
+             "for slack, webhook, alertmanager and apprise"),
+    *OWN_KEYS,
     TableKey("command", ValueKind('a command such as ["/usr/bin/logger"]', _command),
            "for command; it gets the alerts as JSON on standard input"),
     TableKey("minimum_level", ValueKind("warning or critical", _level),
@@ -168,7 +167,7 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
         if any(one.name == values.get("name") for one in found):
             mistakes.append(f"{place}: another notifier has this name already")
         if len(mistakes) == before:
-            found.append(NotifierSettings(**values))
+            found.append(NotifierSettings(**addressed(values["kind"], values)))
     return tuple(found)
 
 
@@ -181,12 +180,17 @@ def addresses(text: str) -> tuple[NotifierSettings, ...]:
     except (ValueError, KeyError, TypeError, RecursionError):
         return ()
     found: list[NotifierSettings] = []
-    keys = [column for column in NOTIFIER_COLUMNS if column.name in ("name", "kind", "url")]
     for place, table in _tables(raw, "notifier", []):
-        wanted = {c.name: table[c.name] for c in keys if c.name in table}
-        values = _values(place, wanted, tuple(keys), [])
-        foreign = values.get("kind", NOTIFIER_KINDS[0]) not in NOTIFIER_KINDS
-        if foreign or ("kind" in values and "url" in values):
+        wanted = {
+            name: table[name] for name in ("name", "kind", *sorted(EVERY_KEY)) if name in table
+        }
+        wrong: Mistakes = []
+        values = _values(place, wanted, NOTIFIER_COLUMNS, wrong)
+        kind = values.get("kind", "")
+        if kind in KINDS:
+            usable = not wrong and not [*wrong_keys(kind, values, wanted)] and kind != "command"
+            values = addressed(kind, values) if usable else {}
+        if values.get("kind"):
             found.append(NotifierSettings(**{"name": place, **values}))
     return tuple(found)
 
@@ -287,19 +291,9 @@ def _missing(values: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[st
     for key in ("name", "kind"):
         if key not in table:
             yield f"{key} is missing"
-    kind = values.get("kind")
-    if kind == "command" and "command" not in table:
-        yield "command is missing"
-    if kind in ("apprise", "alertmanager") and "url" not in table:
-        yield "url is missing"
-    if kind == "command" and "url" in table:
-        yield "a command notifier takes no url"
-    if kind in ("apprise", "alertmanager") and "command" in table:
-        yield f"{kind} takes no command"
-    url, seconds = values.get("url", ""), values.get("timeout_seconds", TIMEOUT_SECONDS)
-    if kind == "alertmanager" and url and not url.startswith(("http://", "https://")):
-        yield "url: Alertmanager's must begin with http:// or https://"
-    if not 1 <= seconds <= LONGEST_TIMEOUT_SECONDS:
+    if "kind" in values:
+        yield from wrong_keys(values["kind"], values, table)
+    if not 1 <= values.get("timeout_seconds", TIMEOUT_SECONDS) <= LONGEST_TIMEOUT_SECONDS:
         yield f"timeout_seconds: must be from 1 to {LONGEST_TIMEOUT_SECONDS:g}"
 
 
@@ -312,4 +306,4 @@ def _meant(name: str, known: Any) -> str:
 
 def _quoted(key: str, raw: object) -> str:
     """The value as written, unless it may hold a secret."""
-    return "the value" if key in ("url", "command") else repr(raw)[:80]
+    return "the value" if key in SECRETS else repr(raw)[:80]

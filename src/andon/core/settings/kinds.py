@@ -18,6 +18,15 @@ class ValueKind:
     """The value as it may be printed, also one that is not allowed."""
 
 
+@dataclass(frozen=True, slots=True)
+class TableKey:
+    """One key of a table, for parsing and for the docs."""
+
+    name: str
+    kind: ValueKind
+    help: str
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.isprintable():
         raise ValueError

@@ -11,6 +11,7 @@ import click
 from andon.cli import alert_source
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
 from andon.cli.commands.command_group import SuggestingGroup
+from andon.cli.commands.explain.alerts_notify import notify
 from andon.cli.commands.watch.status import NO_DEVICE, as_json_text
 from andon.cli.moments import coming_moment, moment
 from andon.cli.options import (
@@ -305,6 +306,9 @@ def test(notifier: str | None) -> int:
     if payload["note"]:
         notice(payload["note"], chosen())
     return 0 if all(one["ok"] for one in payload["results"]) and payload["results"] else 1
+
+
+alerts.add_command(notify)
 
 
 def _find(source: alert_source.Source, name: str) -> Alert:

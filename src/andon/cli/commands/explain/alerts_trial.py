@@ -24,10 +24,11 @@ def trial(choices: Choices, name: str | None) -> Json:
         )
     chosen = [notifier for notifier in notifiers if name in (None, notifier.name)]
     note = None if notifiers else NO_NOTIFIER
-    return {"results": [_sent(notifier) for notifier in chosen], "note": note}
+    return {"results": [sent(notifier) for notifier in chosen], "note": note}
 
 
-def _sent(notifier: Notifier) -> Json:
+def sent(notifier: Notifier) -> Json:
+    """The result of a test message through this one, which is closed then."""
     error: AndonError | None = None
     try:
         notifier.send([trial_notice(time.time(), node_name())], [])

@@ -29,14 +29,8 @@ def config(context: click.Context) -> int | None:
     the one that --config or ANDON_CONFIG names, else ~/.config/andon/andon.toml, else
     /etc/andon/andon.toml.
 
-    To be notified in a Slack channel, add this to the file of the user who runs the server, restart
-    the server and try it with andon alerts test (it needs pip install 'andon[notify]'):
-
-    \b
-      [[alerts.notifier]]
-      name = "slack"
-      kind = "apprise"
-      url = "slack://TokenA/TokenB/TokenC/#channel"
+    To be notified in a Slack channel: andon alerts notify add slack URL. It adds the lines to the
+    file and tries them; e-mail, webhooks, PagerDuty and commands are added in the same way.
     """
     if context.invoked_subcommand is None:
         _reference(Terminal.of(chosen()))

@@ -1,0 +1,112 @@
+"""Adds a notifier to the configuration file: checked before, written whole, private."""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from andon.app.alerts import open_notifiers
+from andon.app.settings import config_path, read_config, users_file
+from andon.core.settings.alerts import NotifierSettings, read_notifiers
+from andon.core.settings.notifier_lines import free_name, notifier_lines, with_lines
+from andon.core.settings.resolution import Settings, resolve
+from andon.errors import Conflict, Denied, Invalid
+from andon.host.private_files import PRIVATE_FILE, replace_file
+
+SYSTEM_FILE = Path("/etc/andon/andon.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class AddedNotifier:
+    """What was written where; `lines` is empty if it was there already."""
+
+    path: Path
+    settings: NotifierSettings
+    lines: str
+
+
+def add_notifier(
+    kind: str, values: Mapping[str, Any], name: str | None = None, config: str | None = None
+) -> AddedNotifier:
+    """Append a notifier to the configuration file in use; one that is there stays as it is."""
+    path = (config_path(config) or _new_file()).resolve()
+    with _locked(path.parent):
+        text = read_config(path) if path.exists() else ""
+        before = resolve((str(path), text), {}, {}).settings.alerts_notifiers
+        taken = [one.name for one in before]
+        if name in taken:
+            same = _made(name or kind, kind, values)
+            if same not in before:
+                hint = "choose another name with --name, or edit the file"
+                raise Conflict(f"{path} has a notifier named {name} already", hint=hint)
+        new = _made(name or free_name(kind, taken), kind, values)
+        known = next((one for one in before if replace(one, name=new.name) == new), None)
+        if known is not None and name in (None, known.name):
+            return AddedNotifier(path, known, "")
+        lines = notifier_lines(new.name, kind, values)
+        after = with_lines(text, lines)
+        if _notifiers(path, after) != (*before, new):
+            raise Invalid(
+                f"{path} keeps its notifiers in another form, so nothing was added",
+                hint="write them as [[alerts.notifier]] tables",
+            )
+        open_notifiers(Settings(alerts_notifiers=(new,)))  # Apprise knows more about an address
+        _write(path, after)
+    return AddedNotifier(path, new, lines)
+
+
+def _new_file() -> Path:
+    """Root's settings are the machine's: its HOME may be another user's."""
+    return SYSTEM_FILE if os.geteuid() == 0 else users_file()
+
+
+def _made(name: str, kind: str, values: Mapping[str, Any]) -> NotifierSettings:
+    mistakes: list[str] = []
+    table = {"name": name, "kind": kind, **values}
+    found = read_notifiers([table], "notifier", mistakes)
+    if not found:
+        told = tuple(words.partition(": ")[2] or words for words in mistakes)
+        reason = f"this {kind} notifier cannot be used: {told[0]}"
+        raise Invalid(reason, hint="andon alerts notify add --help", mistakes=told[1:])
+    return found[0]
+
+
+def _notifiers(path: Path, text: str) -> tuple[NotifierSettings, ...] | None:
+    try:
+        return resolve((str(path), text), {}, {}).settings.alerts_notifiers
+    except Invalid:
+        return None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One writer at a time: the file is read, extended and replaced."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as exc:
+        raise _denied(folder, exc) from exc
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: Path, text: str) -> None:
+    """Private, because an address is a secret; its owner stays its owner."""
+    try:
+        owner = path.stat() if path.exists() else None
+        replace_file(path, text.encode(), PRIVATE_FILE)
+        if owner is not None and os.geteuid() == 0 != owner.st_uid:
+            os.chown(path, owner.st_uid, owner.st_gid)
+    except OSError as exc:
+        raise _denied(path, exc) from exc
+
+
+def _denied(path: Path, exc: OSError) -> Denied:
+    hint = "name a file of yours with --config, or ask who runs the server"
+    return Denied(f"{path} cannot be written: {exc.strerror}", hint=hint)
