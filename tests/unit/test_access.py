@@ -13,6 +13,7 @@ from andon.core.access.policy import (
     changes,
     is_loopback,
     is_open,
+    is_proxy_header,
     judge,
     parse_host,
 )
@@ -271,3 +272,28 @@ def test_what_is_remembered_of_guessers_is_bounded() -> None:
 def test_a_users_session_opens_what_the_role_allows(method: str, path: str, found: int) -> None:
     call = replace(LOCAL, method=method, path=path, key=ShownKey.SESSION, who=DORA)
     assert status(call) == found
+
+
+@rows(
+    "header",
+    ["via", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip",
+     "x-client-ip", "client-ip", "true-client-ip", "cf-connecting-ip", "cf-ray", "cf-visitor",
+     "fastly-client-ip", "fly-client-ip", "x-original-host", "x-original-forwarded-for",
+     "x-envoy-external-address", "x-appengine-user-ip", "x-azure-clientip", "x-remote-ip",
+     "x-remote-addr", "x-originating-ip", "x-host", "x-proxyuser-ip", "x-amzn-trace-id",
+     "x-cluster-client-ip", "x-scheme", "front-end-https", "wl-proxy-client-ip", "x-arr-log-id",
+     "x-varnish", "ngrok-trace-id", "tailscale-user-login", "x-cloud-trace-context", "cdn-loop"],
+)  # fmt: skip
+def test_a_header_of_a_proxy_is_known(header: str) -> None:
+    assert is_proxy_header(header)
+
+
+@rows(
+    "header",
+    ["host", "user-agent", "accept", "accept-encoding", "connection", "cookie", "authorization",
+     "content-type", "origin", "referer", "sec-fetch-site", "upgrade", "sec-websocket-key", "te",
+     "x-requested-with", "x-prometheus-scrape-timeout-seconds", "x-grafana-device-id", "priority",
+     "if-none-match", "proxy-authorization", "x-andon-x", "dnt", "x-request-id"],
+)  # fmt: skip
+def test_a_header_of_a_client_is_none(header: str) -> None:
+    assert not is_proxy_header(header)

@@ -294,6 +294,36 @@ def test_a_new_connection_that_gives_way_itself_is_closed() -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("sent", [GET[:-2], GET + GET[:20], b""])
+def test_who_has_asked_and_gives_way_reads_why(sent: bytes) -> None:
+    """The oldest unfinished request goes for a new connection; a silent one is only closed."""
+
+    async def play() -> bytes:
+        app, places = App(), Places(most=16)
+        app.may_answer.set()
+        async with listening(places, app) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            await until(places, PeerStanding.BEGUN if sent else PeerStanding.SILENT, 1)
+            others = []
+            for _ in range(16):
+                others.append(await asyncio.open_connection("127.0.0.1", port))
+                others[-1][1].write(GET[:-2])
+            found = await asyncio.wait_for(reader.read(), 20)
+            for _, one in [*others, (reader, writer)]:
+                one.close()
+        return found
+
+    said = asyncio.run(play()).rpartition(b"HTTP/1.1 ")[2]
+    if not sent:
+        assert said == b""
+        return
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert head.startswith(b"503")
+    assert b"retry-after: 11" in head.lower()
+    assert json.loads(body)["error"]["kind"] == "unavailable"
+
+
 def test_when_few_are_left_of_many_memory_is_given_back_once() -> None:
     calm: list[int] = []
     seats = Places(most=100)

@@ -27,15 +27,15 @@ QUESTIONS = frozenset({("POST", ESTIMATE)})
 """Requests with a body that only compute: they count as reading."""
 LIVE = "/socket.io/"
 
-PROXY_HEADERS = frozenset(
-    {
-        "forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip",
-        "cf-connecting-ip", "cf-connecting-ipv6", "cf-ray", "fastly-client-ip", "fly-client-ip",
-        "x-original-host", "x-original-forwarded-for", "x-envoy-external-address",
-        "x-appengine-user-ip", "x-azure-clientip",
-    }
-)  # fmt: skip
-"""Headers that proxies add, besides all that start with `x-forwarded`."""
+_PROXY_HEADER = re.compile(
+    r"via|front-end-https|cf-.*|cdn-.*|fastly-.*|fly-.*|akamai-.*|true-client.*|proxy-(?!auth).*"
+    r"|.*(?:forwarded|forwarder|client-?ip|real-?ip|remote-?(?:addr|ip|host)|connecting-?ip"
+    r"|originating|user-ip|proxied|proxyuser|external-address).*"
+    r"|x-(?:original|envoy|appengine|azure|amzn?|cloud|google|vercel|nginx|varnish|arr|proxy|host"
+    r"|scheme|url-scheme|rewrite|tunnel|ngrok|tailscale|cluster|gateway|lb|traefik)(?:-.*)?"
+    r"|ngrok-.*|tailscale-.*|x-remote.*"
+)
+"""Headers that proxies, tunnels and content networks add."""
 
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 _ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<place>[^/?#@\s]+)", re.ASCII)
@@ -91,6 +91,11 @@ class Refusal:
     hint: str
 
 
+FULL = Refusal(503, "all connections of this server are in use", "try again in a few seconds")
+FULL_SECONDS = 10.0
+"""For Retry-After."""
+
+
 def judge(call: AccessRequest, rules: Rules) -> Refusal | None:
     """Why the request is refused; None if it is allowed."""
     return _check_origin(call, rules) or _check_key(call, rules) or _check_role(call)
@@ -136,7 +141,7 @@ def is_open(call: AccessRequest) -> bool:
 
 def is_proxy_header(header: str) -> bool:
     """Whether a header name, in lower case, shows that a proxy forwarded the request."""
-    return header in PROXY_HEADERS or header.startswith("x-forwarded")
+    return _PROXY_HEADER.fullmatch(header) is not None
 
 
 def is_loopback(address: str | None) -> bool:

@@ -11,8 +11,11 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 
+from andon.core.access.policy import FULL, FULL_SECONDS
 from andon.core.access.quotas import PeerStanding
+from andon.web.answers.problems import problem
 from andon.web.transport.places import Places, Seat
 from andon.web.transport.turns import LONGEST_HEAD, RequestTurns
 
@@ -24,6 +27,12 @@ AGAIN_SECONDS = 0.2  # until accepting is retried when descriptors run out
 CLOSING_SECONDS = 2.0  # for the end of a TLS connection
 LEAST_SECONDS = 0.05
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+_BODY = problem(FULL.status, FULL.reason, FULL.hint)
+TURNED_AWAY = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: %d\r\n"
+    b"cache-control: no-store\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
+) % (FULL_SECONDS + 1, len(_BODY), _BODY)
 
 Connect = Callable[[Seat], asyncio.Protocol]
 
@@ -102,7 +111,7 @@ class Acceptor:
         gone: list[bool] = []
         seat = accepted.seat = self._places.arrive(lambda: gone.append(True), now)
         if gone:  # all are in use, and it was the one to give way
-            accepted.close()
+            self._turn_away(accepted)
             return
         seat.end = lambda: self._end_silent(seat)
         self._silent[seat] = accepted
@@ -164,7 +173,15 @@ class Acceptor:
         accepted = self._silent.pop(seat, None)
         if accepted is not None:
             self._loop.remove_reader(accepted.fileno())
-            accepted.close()
+            self._turn_away(accepted)
+
+    def _turn_away(self, accepted: Accepted) -> None:
+        """Whoever has asked already reads why; what is not read here would reset the connection."""
+        if self._context is None:
+            with suppress(OSError):
+                accepted.recv(LONGEST_HEAD)
+                accepted.send(TURNED_AWAY)
+        accepted.close()
 
     def _expire(self) -> None:
         """One timer for all: the oldest is due first."""

@@ -14,7 +14,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from andon.core.access.policy import Refusal
+from andon.core.access.policy import FULL, FULL_SECONDS, Refusal
 from andon.web.answers.problems import problem
 from andon.web.bindings.accepting import OWED_SECONDS
 from andon.web.transport.places import SEAT, Seat
@@ -69,7 +69,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._seat.begin(self._give_up)
+        self._seat.begin(self._give_way)
         self._owes(self._seat.arrived_at + OWED_SECONDS)
 
     def data_received(self, data: bytes) -> None:
@@ -158,8 +158,18 @@ class Connection(H11Protocol):
         self._moves()
         self.transport.abort()
 
+    def _give_way(self) -> None:
+        """All connections are in use: one whose request has begun reads why."""
+        begun = self._held or self.conn.their_state is not h11.IDLE or self.conn.trailing_data[0]
+        if begun and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._owes_nothing()
+            self._answer(FULL)
+        else:
+            self._give_up()
+
     def _answer(self, refusal: Refusal) -> None:
         """Refuse if no response has begun; in the middle of one, only close."""
+        wait = [(b"retry-after", b"%d" % (FULL_SECONDS + 1))] if refusal is FULL else []
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = problem(refusal.status, refusal.reason, refusal.hint)
             head = h11.Response(
@@ -171,6 +181,7 @@ class Connection(H11Protocol):
                     (b"x-content-type-options", b"nosniff"),
                     (b"cache-control", b"no-store"),
                     (b"connection", b"close"),
+                    *wait,
                 ],
             )
             for part in (head, h11.Data(data=body), h11.EndOfMessage()):

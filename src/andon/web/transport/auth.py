@@ -12,6 +12,8 @@ from andon.core.access.lockout import Lockout
 from andon.core.access.policy import (
     ESTIMATE,
     EXCHANGE,
+    FULL,
+    FULL_SECONDS,
     LIVE,
     AccessRequest,
     Refusal,
@@ -239,8 +241,6 @@ class Gate:
         return noting
 
 
-FULL = Refusal(503, "all connections of this server are in use", "try again in a few seconds")
-FULL_SECONDS = 10.0
 _TOO_OFTEN = Refusal(
     429, "too many wrong tokens from this address", "wait, then use the correct one"
 )
