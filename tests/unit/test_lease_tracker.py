@@ -180,7 +180,7 @@ def test_a_book_that_cannot_be_read_is_told_and_followed_again_when_it_can(
     follower.until(lambda page: page is None)
     said = follower.ledger.health()
     assert said["state"] == "degraded"
-    assert "No such file" in said["reason"]
+    assert "has no folder leases" in said["reason"]
     assert (said["readable"], said["count"]) == (False, None)
     statuses = (gpu(0, processes=[Process(1)]),)
     assert follower.ledger.marked(statuses) is statuses

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from andon.core.sharing.policy_path import POLICY_PATH
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.host.inspection.account_names import user_name
+from andon.host.inspection.user_namespace import is_unknown, machine_uid
 from andon.host.private_files import read_regular
-from andon.host.user_namespace import is_unknown, machine_uid
 
 if TYPE_CHECKING:
     from andon.core.sharing.policy import Policy, UserLimits

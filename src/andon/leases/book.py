@@ -13,8 +13,8 @@ from andon.core.sharing.holdings import Here
 from andon.core.sharing.queueing import Waiting
 from andon.core.sharing.usage import RecentUsage
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host.inspection.user_namespace import is_root
 from andon.host.kin import here, user_name
-from andon.host.user_namespace import is_root
 from andon.leases import contents, files, places, tickets
 from andon.leases.files import BookFile
 from andon.leases.hold import Hold, LeaseHold

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from andon.core.sharing.holdings import Here, believed, believed_in_containers
 from andon.errors import Invalid
+from andon.host.inspection.user_namespace import is_unknown
 from andon.host.kin import container_members, group_members, user_name
-from andon.host.user_namespace import is_unknown
 from andon.leases.files import BookFile
 from andon.model import wire, work_wire
 from andon.model.work import BookEntry, Cordon, Kin, Lease, Owner, Ticket

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from andon.errors import Denied, Invalid, Unavailable
 from andon.host import file_systems
-from andon.host.user_namespace import is_unknown
+from andon.host.inspection.user_namespace import is_unknown
 
 SYSTEM_BOOK = Path("/run/andon")
 COMMON_BOOK = Path("/tmp/andon")  # noqa: S108 - every user must find the same one

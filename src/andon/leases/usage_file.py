@@ -8,8 +8,8 @@ from pathlib import Path
 
 from andon.core.sharing.usage import NO_USAGE, RecentUsage, usage_from_json, usage_to_json
 from andon.errors import Invalid
+from andon.host.inspection.user_namespace import is_root
 from andon.host.private_files import open_regular, read_regular, replace_file
-from andon.host.user_namespace import is_root
 from andon.model.wire import dumps, loads
 
 NAME, LOCK = "usage.json", "usage.lock"

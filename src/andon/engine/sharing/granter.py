@@ -21,9 +21,9 @@ from andon.core.sharing.rights import next_fence
 from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages, Candidates
 from andon.engine.sharing.refusal import is_hopeless, refusal
 from andon.errors import AndonError, Conflict, Denied
+from andon.host.inspection.user_namespace import is_root
 from andon.host.kin import here, myself, ticks_now
 from andon.host.policy_file import limits_for, read_policy
-from andon.host.user_namespace import is_root
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.tickets import TicketHold

@@ -15,9 +15,9 @@ from andon.host.folders import (
     make_private,
     others_may_write,
 )
+from andon.host.inspection.user_namespace import is_root
 from andon.host.machine_id import node_key
 from andon.host.private_files import NotRegular, open_regular
-from andon.host.user_namespace import is_root
 
 TOKEN = "token"  # noqa: S105 (a file's name)
 SHORTEST_TOKEN = 32
