@@ -240,3 +240,16 @@ def test_what_failed_halfway_is_followed_again(
     one.step()
     assert {found.state.is_settled for found in one._known.values()} == {True}
     one.close()
+
+
+def test_a_job_that_a_full_disk_kept_from_starting_is_tried_as_soon_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [1000]
+    monkeypatch.setattr(dispatching, "free_bytes", lambda folder: left[0])
+    one = dispatcher(JobsFolder(tmp_path))
+    one._back_off(1, "it could not be started: No space left on device")
+    one._back_off(2, "it could not be started: its supervisor died")
+    assert [one._is_backing_off(number) for number in (1, 2)] == [True, True]
+    left[0] = 1_000_000
+    assert [one._is_backing_off(number) for number in (1, 2)] == [False, True]

@@ -24,6 +24,7 @@ from andon.compat.estimates import estimate_gpu_requirements
 from andon.core.estimate.options import ServingEngine
 from andon.core.executing.options_wire import options_from_json
 from andon.core.executing.order import ContainerOptions
+from andon.core.jobs import job_file
 from andon.core.jobs.engine_commands import ENGINES
 from andon.core.jobs.file_lines import json_lines, shown_path, toml_lines
 from andon.core.jobs.job_file import jobs_in
@@ -231,6 +232,18 @@ def test_nonsense_is_one_clear_line(tmp_path: Path, name: str, text: str, says: 
     with pytest.raises(Invalid) as wrong:
         read_job_file(written(tmp_path, name, text))
     assert says in wrong.value.reason
+
+
+def test_of_very_many_mistakes_the_first_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs a search for what was meant, also in a server."""
+    asked: list[str] = []
+    monkeypatch.setattr(
+        job_file, "get_close_matches", lambda word, *more, **most: asked.append(word) or []
+    )
+    document = {**{f"k{n}": 1 for n in range(20_000)}, "job": [{}] * 1000}
+    with pytest.raises(Invalid, match="at least 50 mistakes") as wrong:
+        jobs_in(document, "x.json", {})
+    assert (len(wrong.value.mistakes), len(asked)) == (50, 50)
 
 
 def test_a_missing_file_says_how_to_run_a_command_instead(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from andon.errors import Invalid
 from andon.model.work import DeviceRequest
 
 MOST_FILE_JOBS = 10_000
+MOST_MISTAKES = 50
 JOBS = "job"
 HINT = "docs/job-files.md has all keys"
 
@@ -22,7 +23,14 @@ class Mistakes:
         self._path, self._lines = path, lines
         self._found: dict[str, int] = {}
 
+    @property
+    def is_enough(self) -> bool:
+        """Whether further ones are not looked at: nobody reads so many, and each takes its time."""
+        return len(self._found) >= MOST_MISTAKES
+
     def add(self, place: KeyPath, words: str) -> None:
+        if self.is_enough:
+            return
         line, shown = line_of(place, self._lines), shown_path(place)
         where = f"{self._path}:{line}" if line is not None else self._path
         text = f"{where}: {shown}: {words}" if shown else f"{where}: {words}"
@@ -34,7 +42,8 @@ class Mistakes:
         if len(mistakes) == 1:
             raise Invalid(mistakes[0], hint=HINT)
         if mistakes:
-            reason = f"{self._path} has {len(mistakes)} mistakes"
+            least = "at least " if self.is_enough else ""
+            reason = f"{self._path} has {least}{len(mistakes)} mistakes"
             raise Invalid(reason, hint=HINT, mistakes=mistakes)
 
 
@@ -90,6 +99,8 @@ def _job(
     values: dict[str, Any] = {}
     asked: dict[str, Any] = {}
     for key, given, where in _given(common, own, place):
+        if mistakes.is_enough:
+            break
         if key in REQUEST_KEYS:
             asked[key] = given
             continue

@@ -1,10 +1,13 @@
 """The dispatcher of one user's jobs on one machine: scans, plans, starts and records them."""
 
+import errno
 import logging
+import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from andon.core.jobs.order import in_order
 from andon.core.jobs.states import Standing, has_work
@@ -35,6 +38,8 @@ BUSY_NAP_SECONDS, NAP_SECONDS = 0.03, 0.2
 FAILED_SECONDS = 1.0  # after an unexpected error
 BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 10.0, 160.0
 """Before a job that could not be started is tried again; twice as long after each failure."""
+ROOM_BYTES = 64 * 1024  # more on a disk that was full: a job may start again
+FULL_WORDS = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 ANSWER_SECONDS = 30.0  # for a supervisor to claim its attempt
 IN_TURN = "other users wait too: your jobs start one at a time"
 FAILING = frozenset((JobState.FAILED, JobState.TIMED_OUT, JobState.LOST))
@@ -58,6 +63,30 @@ class _Starting:
     held: LeaseHold
     until: float
     adopts: bool = False  # it takes over a container: the lease stays whatever it says
+
+
+@dataclass(frozen=True, slots=True)
+class _BackOff:
+    """A job that could not be started, and until when it is not tried again."""
+
+    due: float
+    reason: str
+    room_bytes: int | None = None  # what a full disk had left then
+
+    def has_room(self, free: int | None) -> bool:
+        """Whether its disk was full, and someone has made room since."""
+        if self.room_bytes is None or free is None:
+            return False
+        return free >= self.room_bytes + ROOM_BYTES
+
+
+def free_bytes(folder: Path) -> int | None:
+    """What this user may still write there; None where that is not known."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
 
 
 def kind_of(spec: JobSpec) -> Kind:
@@ -85,7 +114,7 @@ class Dispatcher:
         self._troubles: dict[Kind, tuple[float, str]] = {}
         self._starting: dict[int, _Starting] = {}
         self._running: list[Supervisor] = []
-        self._later: dict[int, tuple[float, str]] = {}  # jobs that could not be started
+        self._later: dict[int, _BackOff] = {}  # jobs that could not be started
         self._failures: dict[int, int] = {}  # how often in a row
         self._told: dict[int, int] = {}  # the attempts whose end was notified
         self._jobs: dict[int, JobFacts] = {}
@@ -344,17 +373,19 @@ class Dispatcher:
         before = self._failures.get(number, 0)
         self._failures[number] = before + 1
         pause = min(BACKOFF_SECONDS * 2 ** min(before, 10), MOST_BACKOFF_SECONDS)
-        self._later[number] = (time.monotonic() + pause, reason)
+        is_full = any(words in reason for words in FULL_WORDS)
+        room = free_bytes(self._folder.path) if is_full else None
+        self._later[number] = _BackOff(time.monotonic() + pause, reason, room)
         self._looked = 0.0  # another one may start on its devices at once
 
     def _is_backing_off(self, number: int) -> bool:
         if number not in self._later:
             return False
-        due, reason = self._later[number]
-        if time.monotonic() >= due:
+        found = self._later[number]
+        if time.monotonic() >= found.due or found.has_room(free_bytes(self._folder.path)):
             del self._later[number]
             return False
-        self._board.waits(number, reason)
+        self._board.waits(number, found.reason)
         return True
 
     def _expire(self) -> None:
