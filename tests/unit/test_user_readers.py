@@ -19,7 +19,7 @@ from andon.engine.user_readers import (
     UserReaders,
 )
 from andon.errors import AndonError, Denied, Gone, Unavailable
-from andon.host.user_accounts import UserAccount, become
+from andon.host.server.user_accounts import UserAccount, become
 from andon.model.job import JobState, JobView
 from andon.model.job.wire import view_to_json
 from andon.model.lease_list import LeaseList, WaitingRow

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from andon.engine.user_readers import MOST_READERS, UserReaders
 from andon.errors import AndonError
-from andon.host.user_accounts import UserAccount, account_of
+from andon.host.server.user_accounts import UserAccount, account_of
 from andon.web.user_files import UserFiles
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from andon.engine.records.finder import RunFinder
 from andon.engine.user_readers import IDLE_SECONDS, MOST_ANSWER_BYTES
 from andon.errors import AndonError, Gone
 from andon.host.server.state_folder import node_path
-from andon.host.user_accounts import UserAccount, become
+from andon.host.server.user_accounts import UserAccount, become
 from andon.model.job.wire import view_to_json
 from andon.model.run_wire import row_to_json
 from andon.model.shapes import to_json

@@ -17,7 +17,7 @@ from typing import Any
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.interpreter import module_command, module_environment
-from andon.host.user_accounts import UserAccount
+from andon.host.server.user_accounts import UserAccount
 
 MODULE = "andon.app.user_reader"
 HEADER_BYTES = 9  # eight digits and a newline: how many bytes follow

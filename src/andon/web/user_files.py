@@ -13,7 +13,7 @@ from andon.model.job.view_wire import view_from_json
 from andon.model.json_fields import Wrong
 from andon.model.run import RunRow
 from andon.model.run_wire import row_from_json
-from andon.model.shapes_in import read_as
+from andon.model.shapes import read_as
 from andon.web.answers.job_schemas import JobDone, JobLog
 from andon.web.answers.run_schemas import RunDetails, RunMarks, RunUpdate
 

@@ -10,8 +10,7 @@ import pytest
 from andon.core.access.roles import ALL_SEEING
 from andon.core.runs.fold import RunFold, row_of
 from andon.model.json_fields import LONGEST, Wrong
-from andon.model.shapes import Doc, to_json
-from andon.model.shapes_in import read_as
+from andon.model.shapes import Doc, read_as, to_json
 from andon.web.answers.run_details import details_of
 from andon.web.answers.run_schemas import RecordExtent, RunDetails
 from tests.support.rows import rows
