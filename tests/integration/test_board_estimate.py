@@ -34,7 +34,7 @@ def test_the_form_shows_a_bar_per_gpu_and_says_what_is_wrong(home: Served, seen:
     page.get_by_label("model", exact=True).fill("llama-3-8b")
     page.get_by_role("button", name="Estimate", exact=True).click()
     answer = page.locator(".estimated")
-    expect(answer).to_contain_text("14.9 GiB", timeout=30_000)
+    expect(answer).to_contain_text("15.0 GiB", timeout=30_000)
     expect(answer.locator(".fit-bar")).to_have_count(4)
     expect(answer).to_contain_text("andon run --gpus 1")
     page.get_by_label("tensor parallel").fill("3")
