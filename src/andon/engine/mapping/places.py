@@ -13,6 +13,7 @@ from andon.core.runs.sampled import run_devices
 from andon.core.sharing.launching import NO_DEVICE, environment
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
+from andon.errors import Conflict
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.rejoin import Presence, shorten
@@ -156,7 +157,11 @@ class LeasedPlaces:
         offer = self.availability.offer(self._book, self._wanted(taken))
         if not offer.choice.chosen:
             return None
-        return self._place(self._granter().grant(self._wanted(taken), self.terms, AT_ONCE_SECONDS))
+        try:
+            granted = self._granter().grant(self._wanted(taken), self.terms, AT_ONCE_SECONDS)
+        except Conflict:  # someone took it meanwhile: `later` waits for the next
+            return None
+        return self._place(granted)
 
     def later(self, taken: Sequence[WorkPlace], unwanted: Callable[[], bool]) -> WorkPlace | None:
         if len(taken) >= self.most:
