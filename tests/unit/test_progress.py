@@ -1,5 +1,8 @@
 """Progress of a program from the end of its output: forms that are met, and nonsense."""
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from andon.core.runs.progress import (
     progress_in,
     work_progress,
 )
+from andon.engine.jobs.progress import output_progress
 from andon.model.progress import WorkProgress
 from andon.model.run import RunLogged
 from tests.support.rows import rows
@@ -133,6 +137,19 @@ def test_steps_that_a_run_logs(
         for at, step, total in lines
     ]
     assert logged_progress(logged) == expected
+
+
+def test_of_an_output_only_the_end_is_read_and_only_a_file(tmp_path: Path) -> None:
+    output = tmp_path / "output.log"
+    assert output_progress(output, 0.0) is None
+    output.write_bytes(b"step 1/9\n" + b"\xff\x00 \n" * TAIL_BYTES)
+    assert output_progress(output, 0.0) is None
+    with output.open("ab") as file:
+        file.write(b"\xe2\x94step 300/1200\n")
+    os.utime(output, (400.0, 400.0))
+    assert output_progress(output, 100.0) == WorkProgress(300, 1200, "step", 1.0, 1300.0)
+    os.mkfifo(tmp_path / "fifo")
+    assert output_progress(tmp_path / "fifo", 0.0) is None
 
 
 pieces = st.sampled_from([
