@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Job, JobPage } from "../src/api/types";
-import { actsOf, timeText, withJobs } from "../src/pages/jobs/words";
+import { actsOf, progressText, timeText, withJobs } from "../src/pages/jobs/words";
 
 test("a job's time is that of its command, else how long it has run or waited", () => {
   const job = { seconds: null, started: null, state: "waiting", submitted_at: 100 } as const;
@@ -28,4 +28,12 @@ test("jobs of two users with the same number are two jobs", () => {
   const counts = { waiting: 0, running: 1, ended: 0 };
   const next = withJobs(page, { jobs: [job("bob", "running")], gone: [{ user: "alice", number: 1 }], whole: true, paused: false, counts });
   assert.deepEqual(next.jobs.map((one) => [one.user, one.state]), [["bob", "running"]]);
+});
+
+test("progress is told as the commands tell it, and a time that is over is not", () => {
+  const progress = { step: 450, total: 1000, label: "", rate: 5, expected_end: 610 };
+  assert.equal(progressText({ progress }, 500), "450/1000 (45 %), 1 min 50 s left");
+  assert.equal(progressText({ progress: { ...progress, label: "epoch 3/10" } }, 700), "450/1000 (45 %), epoch 3/10");
+  assert.equal(progressText({ progress: { ...progress, step: 1000 } }, 500), "1000/1000 (100 %)");
+  assert.equal(progressText({ progress: null }, 500), "–");
 });

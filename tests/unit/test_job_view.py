@@ -9,6 +9,7 @@ from andon.model.job import JobState, JobView
 from andon.model.job.view_wire import view_from_json
 from andon.model.job.wire import view_to_json
 from andon.model.json_fields import Wrong
+from andon.model.progress import WorkProgress
 
 WAITING = JobView(3, "3", "train", JobState.WAITING, "python train.py", "/data", "alice", 1e9, "2")
 RUNNING = replace(
@@ -18,6 +19,7 @@ RUNNING = replace(
     array=12, array_index=3, devices=("0", "1"), device_uuids=("GPU-a", "GPU-b"), lease="k7",
     run="r1", record="/data/r1.jsonl", pid=4711, started=1e9, seconds=5.0, exit_code=1, signal=9,
     waiting_details=("GPU 3 is held by bob until 12:00",), environment={"CUDA": "0"}, tags=("a",),
+    progress=WorkProgress(450, 1000, "epoch 3/10", 5.0, 1e9),
 )  # fmt: skip
 
 
@@ -29,7 +31,8 @@ def test_what_is_written_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [("number", "3"), ("state", "asleep"), ("label", None), ("after", [0.5]), ("after", 1),
-     ("started", "now"), ("waiting_details", [1]), ("pid", -1), ("devices", "0")],
+     ("started", "now"), ("waiting_details", [1]), ("pid", -1), ("devices", "0"),
+     ("progress", 1), ("progress", {"step": 9, "total": 3})],
 )  # fmt: skip
 def test_a_field_that_is_wrong_is_named(field: str, value: object) -> None:
     with pytest.raises(Wrong, match=field):

@@ -48,7 +48,20 @@ class Queue:
         from andon.core.jobs.views import positions, views
 
         places = positions(self.jobs.order_keys(), self.standings)
-        return views(self.jobs, self.standings, places, self.folder.holdups(), only)
+        found = views(self.jobs, self.standings, places, self.folder.holdups(), only)
+        return [self._with_progress(view) for view in found]
+
+    def _with_progress(self, view: "JobView") -> "JobView":
+        """One that runs, with how far it has come by the end of its output."""
+        last = self.jobs[view.number].last
+        if view.pid is None or last is None:
+            return view
+        from dataclasses import replace
+
+        from andon.engine.jobs.progress import output_progress
+
+        output = self.folder.output(view.number, last.number)
+        return replace(view, progress=output_progress(output, view.started))
 
     def view(self, number: int) -> "JobView":
         """One job, with the variables that may be shown; Gone where there is none."""

@@ -164,7 +164,7 @@ def shown_to(sight: Sight, view: JobView) -> JobView:
     return replace(
         view, name=HIDDEN_NAME, command=HIDDEN_NAME, folder="", reason=None, error=None,
         record=None, tags=(), waiting_details=(), environment={}, run=None, pid=None, group=None,
-        params={},
+        params={}, progress=None,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from andon.model.job.spec import JobSpec
+from andon.model.progress import WorkProgress
 
 
 class JobState(StrEnum):
@@ -179,6 +180,7 @@ class JobView:
     signal: int | None = None
     error: str | None = None
     waiting_details: tuple[str, ...] = ()
+    progress: WorkProgress | None = None  # of one that runs, if its output tells it
     environment: Mapping[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     group: str | None = None  # of its run

@@ -13,6 +13,7 @@ from andon.model.json_fields import (
     choice_in,
     flag_in,
     id_in,
+    inside,
     names_in,
     number_in,
     some_id_in,
@@ -25,6 +26,7 @@ from andon.model.json_fields import (
     time_in,
     whole_in,
 )
+from andon.model.progress import WorkProgress
 
 _COUNT = 2**53
 
@@ -53,6 +55,7 @@ def view_from_json(value: Json) -> JobView:
         devices=names_in(value, "devices", MOST_GPUS),
         device_uuids=names_in(value, "device_uuids", MOST_GPUS),
         waiting_details=_lines(value, "waiting_details"),
+        progress=inside(value, "progress", _progress),
         environment=texts_in(value, "environment"),
         tags=names_in(value, "tags"),
         group=some_text_in(value, "group"),
@@ -61,6 +64,17 @@ def view_from_json(value: Json) -> JobView:
         after_any=_numbers(value, "after_any"),
         **_times(value),
         **_outcome(value),
+    )
+
+
+def _progress(value: Json) -> WorkProgress:
+    total = whole_in(value, "total", _COUNT)
+    return WorkProgress(
+        step=whole_in(value, "step", total),
+        total=max(1, total),
+        label=some_text_in(value, "label", NAME) or "",
+        rate=number_in(value, "rate", 0.0),
+        expected_end=some_time_in(value, "expected_end"),
     )
 
 

@@ -140,7 +140,8 @@ def holdup_from_json(value: Json) -> Holdup:
 
 
 def view_to_json(view: JobView) -> dict[str, Any]:
-    return plain_fields(view)
+    progress = None if view.progress is None else plain_fields(view.progress)
+    return {**plain_fields(view), "progress": progress}
 
 
 def views_to_json(views: Sequence[JobView], paused: bool = False) -> dict[str, Any]:

@@ -63,8 +63,8 @@ def _took(view: JobView, now: float) -> Text:
 
 
 def why(view: JobView, now: float) -> str:
-    """Its place and its reason; when it is expected to start."""
-    parts = []
+    """Its place and its reason; when it is expected to start; of one that runs, how far it is."""
+    parts = [] if view.progress is None else [view.progress.words(now)]
     if view.state is JobState.WAITING and view.position is not None:
         parts.append(f"no. {view.position}")
     if view.state is JobState.LATER and view.begin_at is not None:
@@ -115,7 +115,7 @@ def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
         ("command", view.command),
         ("folder", view.folder),
         ("asks for", asked),
-        ("why", why(view, now)),
+        ("why" if view.progress is None else "progress", why(view, now)),
         ("after", others),
         ("submitted", f"{moment(view.submitted_at, now)} by {view.user}"),
         ("began", "" if view.started is None else moment(view.started, now)),

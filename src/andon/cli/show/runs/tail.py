@@ -9,6 +9,7 @@ from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.core.history.sparkline import sparkline
+from andon.core.runs.progress import logged_progress
 from andon.core.runs.records.recent import Happening, RecentLines
 from andon.model.model_names import models_in_words, short_model
 from andon.model.run import (
@@ -123,6 +124,9 @@ def _head(begin: RunBegin, recent: RecentLines, state: RunState, now: float) -> 
     devices = models_in_words(device.name for device in begin.devices)
     where = f" on {begin.node}" + (f": {devices}" if devices else "")
     named = mark + say(begin.name, "bold") + say(f" ({begin.id}): ") + state_text(state)
+    logged = [line for line in recent.happenings if isinstance(line, RunLogged)]
+    progress = logged_progress(logged) if state is RunState.RUNNING else None
+    where += "" if progress is None else f"; {progress.words(now)}"
     joint = " for " if state is RunState.RUNNING else " after "
     message = f"; {recent.end.message}" if recent.end and recent.end.message else ""
     return named + say(joint) + length(took) + say(where + message)

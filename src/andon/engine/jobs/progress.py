@@ -1,0 +1,22 @@
+"""How far a job that runs has come, by the end of its output."""
+
+import os
+from pathlib import Path
+
+from andon.core.runs.progress import TAIL_BYTES, progress_in, work_progress
+from andon.host.private_files import open_regular
+from andon.model.progress import WorkProgress
+
+
+def output_progress(path: Path, started: float | None) -> WorkProgress | None:
+    """None if it tells no steps, or cannot be read; only its last bytes are."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            told_at = os.fstat(file.fileno()).st_mtime
+            file.seek(max(0, size - TAIL_BYTES))
+            tail = file.read(TAIL_BYTES)
+    except OSError:
+        return None
+    told = progress_in(tail.decode(errors="replace"))
+    return None if told is None else work_progress(told, started, told_at)
