@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from andon.cli import main
-from andon.cli.system_errors import system_error
+from andon.cli.show.system_errors import system_error
 from tests.support.rows import rows
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from andon.model.job import JobState, JobView
+from andon.model.job.progress import WorkProgress
 from andon.model.job.view_wire import view_from_json
 from andon.model.job.wire import view_to_json
 from andon.model.json_fields import Wrong
-from andon.model.progress import WorkProgress
 
 WAITING = JobView(3, "3", "train", JobState.WAITING, "python train.py", "/data", "alice", 1e9, "2")
 RUNNING = replace(

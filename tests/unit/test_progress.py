@@ -15,7 +15,7 @@ from andon.core.runs.progress import (
     work_progress,
 )
 from andon.engine.jobs.progress import output_progress
-from andon.model.progress import WorkProgress
+from andon.model.job.progress import WorkProgress
 from andon.model.run import RunLogged
 from tests.support.rows import rows
 

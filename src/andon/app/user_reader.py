@@ -30,12 +30,13 @@ from andon.model.job.wire import view_to_json
 from andon.model.run_wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.stores import sqlite_runs as sqlite_runs  # the same
+from andon.registry import RUN_INDEXES, load
 from andon.web.folder_jobs import FolderJobs
 from andon.web.run_records import opened
 from andon.web.server_runs import FoundRuns, ServerRuns
 from andon.web.user_files import MOST_ROWS, PIECE_BYTES
 
+load(RUN_INDEXES, "sqlite")  # the same: later it may not be able to read andon's own files
 MOST_QUESTION_BYTES = 64 * 1024
 TOO_LONG = {"kind": "unavailable", "reason": "the answer is too long", "hint": ""}
 Answer = dict[str, Any]

@@ -151,7 +151,7 @@ def run(args: Sequence[str]) -> int:
         return 0
     except (OSError, MemoryError, RuntimeError, ImportError) as error:
         # Limits and paths of the system: any access may be the first to meet them.
-        from andon.cli.system_errors import system_error
+        from andon.cli.show.system_errors import system_error
 
         found = system_error(error)
         if found is None or sys.flags.dev_mode:

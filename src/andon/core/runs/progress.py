@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from andon.model.progress import WorkProgress
+from andon.model.job.progress import WorkProgress
 from andon.model.run import RunLogged
 
 TAIL_BYTES = 8 * 1024

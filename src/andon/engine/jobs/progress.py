@@ -5,7 +5,7 @@ from pathlib import Path
 
 from andon.core.runs.progress import TAIL_BYTES, progress_in, work_progress
 from andon.host.private_files import open_regular
-from andon.model.progress import WorkProgress
+from andon.model.job.progress import WorkProgress
 
 
 def output_progress(path: Path, started: float | None) -> WorkProgress | None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from andon.model.job.progress import WorkProgress
 from andon.model.job.spec import JobSpec
-from andon.model.progress import WorkProgress
 
 
 class JobState(StrEnum):

@@ -3,6 +3,7 @@
 from typing import Any
 
 from andon.model.job.facts import JobState, JobView
+from andon.model.job.progress import WorkProgress
 from andon.model.job.spec_wire import MOST_GPUS, MOST_JOBS, seconds_in
 from andon.model.json_fields import (
     LONGEST,
@@ -26,7 +27,6 @@ from andon.model.json_fields import (
     time_in,
     whole_in,
 )
-from andon.model.progress import WorkProgress
 
 _COUNT = 2**53
 
