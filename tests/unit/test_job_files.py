@@ -237,9 +237,12 @@ def test_nonsense_is_one_clear_line(tmp_path: Path, name: str, text: str, says: 
 def test_of_very_many_mistakes_the_first_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each costs a search for what was meant, also in a server."""
     asked: list[str] = []
-    monkeypatch.setattr(
-        job_file, "get_close_matches", lambda word, *more, **most: asked.append(word) or []
-    )
+
+    def close_matches(word: str, *more: object, **most: object) -> list[str]:
+        asked.append(word)
+        return []
+
+    monkeypatch.setattr(job_file, "get_close_matches", close_matches)
     document = {**{f"k{n}": 1 for n in range(20_000)}, "job": [{}] * 1000}
     with pytest.raises(Invalid, match="at least 50 mistakes") as wrong:
         jobs_in(document, "x.json", {})

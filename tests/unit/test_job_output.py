@@ -67,7 +67,9 @@ def test_who_follows_a_job_that_waits_reads_why_until_it_starts(
         lambda: None,
         lambda: folder.note(1, CANCELLED, JobNote(1, AT, "ada")),
     ]
-    monkeypatch.setattr(logs.time, "sleep", lambda seconds: acts_left.pop(0)())
+    monkeypatch.setattr(
+        "andon.cli.commands.jobs.logs.time.sleep", lambda seconds: acts_left.pop(0)()
+    )
     logs._Output(Queue(folder), 1, None).follow(Choices())
     said = capsys.readouterr().err
     if live:

@@ -17,7 +17,10 @@ def test_nothing_is_lost_at_either_end(seconds: float) -> None:
         at += 1.0
     meter.add(100 + seconds, 500.0, 7000 + 500 * (100 + seconds))
     source = "counter" if seconds > 1 else "power"
-    assert meter.until(100 + seconds) == (pytest.approx(500 * seconds, rel=0.001), source)
+    found = meter.until(100 + seconds)
+    assert found is not None
+    assert found[0] == pytest.approx(500 * seconds, rel=0.001)
+    assert found[1] == source
 
 
 def test_where_the_counter_is_read_seldom_its_difference_counts() -> None:
