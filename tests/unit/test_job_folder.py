@@ -99,6 +99,9 @@ def test_a_damaged_index_counts_as_none() -> None:
         if damaged != text:
             assert read_index(damaged) == {}, place
     assert read_index(b"") == read_index(b"{}\n[]") == read_index(text[:-30]) == {}
+    deep = b"[" * 100_000
+    assert read_index(deep) == {}
+    assert facts_from_row(deep.decode()) is None
 
 
 @contextmanager

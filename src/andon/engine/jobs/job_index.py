@@ -80,7 +80,7 @@ def read_index(content: bytes) -> dict[int, IndexedJob]:
             number: IndexedJob(stamp, _standing(*stands) if stands else None, tuple(key), row)
             for (number, stamp, stands, key), row in zip(json.loads(heads), rows, strict=True)
         }
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
 
 
@@ -107,7 +107,7 @@ def facts_from_row(text: str) -> JobFacts | None:
             order,
             tuple(_attempt(one) for one in attempts),
         )
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, IndexError, RecursionError):
         return None
 
 
