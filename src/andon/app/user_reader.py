@@ -145,7 +145,6 @@ def main(arguments: Sequence[str]) -> int:
     numbers = tuple(int(one) for one in groups.split(",") if one)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    load(RUN_INDEXES, "sqlite")  # while it may read andon's own files
     become(UserAccount(int(uid), int(gid), numbers, name, home))
     os.umask(0o077)
     answers, source = UserAnswers(name), sys.stdin.buffer
