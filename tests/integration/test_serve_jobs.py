@@ -55,7 +55,7 @@ def jobs(home: Served) -> None:
         assert made.code == 0, made.err
     try:
         wait_for(lambda: asked(home, "/api/jobs/1")["state"] == "running", PATIENCE)
-        wait_for(lambda: "no dispatcher" not in asked(home, "/api/jobs/2")["reason"], PATIENCE)
+        wait_for(lambda: "just queued" not in asked(home, "/api/jobs/2")["reason"], PATIENCE)
     except AssertionError as error:
         logs = [file.read_text() for file in home.state.rglob(LOG)]
         raise AssertionError(asked(home, "/api/jobs/1"), logs) from error

@@ -104,7 +104,8 @@ class ServerRuns:
         if scope is PageScope.OWN:
             return f"The runs of {sight.user} on this machine"
         if scope is PageScope.EVERYONE:
-            return "The runs of everyone who signed in here, or holds or waits for GPUs"
+            others = "those of everyone who signed in here, or holds or waits for GPUs"
+            return f"{self._whose}; and {others}"
         return self._whose
 
     def seen(self, sight: Sight, afresh: bool = False) -> "SeenRuns":
