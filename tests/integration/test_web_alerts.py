@@ -174,7 +174,7 @@ def test_a_silence_that_makes_no_sense_is_refused(client: Caller, body: dict[str
 def test_without_a_notifier_a_test_says_so(client: Caller) -> None:
     said = client.post("/api/alerts/test", json={}, headers=BEARER).json()
     assert said["results"] == []
-    assert "andon config --help" in said["note"]
+    assert "andon alerts notify add slack URL" in said["note"]
     named = client.post("/api/alerts/test", json={"notifier": "phone"}, headers=BEARER)
     assert named.status_code == 404
 

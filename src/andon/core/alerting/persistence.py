@@ -100,8 +100,13 @@ def _shifted(episode: Episode, shift: float) -> Episode:
     )
 
 
-_PLAIN = ("up", "worst", "dark", "fired", "factor", "restarted", "notifiable", "notified_rank",
-          "covered", "notified_at", "reminders")  # fmt: skip
+_TIMES = ("dark", "fired", "notified_at")
+_COUNTS = ("up", "factor", "reminders")
+_RANKS = ("notified_rank", "covered")
+_FLAGS = ("restarted", "notifiable")
+_PLAIN = ("worst", *_TIMES, *_COUNTS, *_RANKS, *_FLAGS)
+FURTHEST = 1e12  # seconds: no clock gets there
+MOST_COUNT = 1 << 16
 
 
 def _episode_to_json(episode: Episode) -> Json:
@@ -119,24 +124,24 @@ def _state(data: Json) -> AlertState:
     for value in data["episodes"]:
         episode = _episode(value)
         if not _is_known(episode):
-            owed += _ended(episode, float(data["wall"]))
+            owed += _ended(episode, _number(data["wall"]))
             continue
         episodes.setdefault(episode.alert.subject, {})[episode.alert.rule] = episode
     return AlertState(
         episodes=episodes,
         silences=tuple(silence_from_json(value) for value in data["silences"]),
         owed=tuple(owed),
-        ended=_each(data["ended"], lambda v: LastEnd(float(v[0]), int(v[1]))),
-        seconds=_each(data["seconds"], int),
-        places=_each(data["places"], lambda v: Location(str(v[0]), v[1])),
-        ecc=_each(data["ecc"], int),
+        ended=_each(data["ended"], lambda v: LastEnd(_number(v[0]), _count(v[1]))),
+        seconds=_each(data["seconds"], lambda v: int(_number(v))),
+        places=_each(data["places"], _location),
+        ecc=_each(data["ecc"], lambda v: int(_number(v))),
         xids={
-            str(subject): {int(code): float(at) for code, at in codes.items()}
+            str(subject): {int(code): _number(at) for code, at in codes.items()}
             for subject, codes in data["xids"].items()
         },
-        wall=float(data["wall"]),
-        steady=None if data["steady"] is None else float(data["steady"]),
-        boot=data["boot"],
+        wall=_number(data["wall"]),
+        steady=_time(data["steady"]),
+        boot=None if data["boot"] is None else str(data["boot"]),
     )
 
 
@@ -154,13 +159,55 @@ def _ended(episode: Episode, wall: float) -> list[Alert]:
 
 
 def _episode(value: Json) -> Episode:
+    """Of the right types and within bounds: what is judged next relies on them."""
+    plain: dict[str, Any] = {name: _time(value[name]) for name in _TIMES}
+    plain |= {name: _count(value[name]) for name in _COUNTS}
+    plain |= {name: None if value[name] is None else _count(value[name]) for name in _RANKS}
+    plain |= {name: _flag(value[name]) for name in _FLAGS}
     return Episode(
         alert=alert_from_json(value["alert"]),
-        held=tuple(value["held"]),
-        calm=tuple(value["calm"]),
-        **{name: value[name] for name in _PLAIN if name != "worst"},
-        worst=value.get("worst"),  # not in a file of an earlier version
+        held=tuple(map(_time, _list(value["held"]))),
+        calm=tuple(map(_time, _list(value["calm"]))),
+        worst=_time(value.get("worst")),  # not in a file of an earlier version
+        **plain,
     )
+
+
+def _location(value: Any) -> Location:
+    vendor, parent = _list(value)
+    if not isinstance(vendor, str) or not isinstance(parent, str | None):
+        raise TypeError("not a place")
+    return Location(vendor, parent)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise TypeError("not a list")
+    return list(value)
+
+
+def _time(value: Any) -> float | None:
+    return None if value is None else _number(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("not a number")
+    if not -FURTHEST <= value <= FURTHEST:  # NaN is not either
+        raise ValueError("not a possible number")
+    return value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_COUNT:
+        raise TypeError("not a count")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("not true or false")
+    return value
 
 
 def _each(values: Mapping[str, Any], read: Callable[[Any], T]) -> dict[str, T]:

