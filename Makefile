@@ -2,7 +2,7 @@
 BIN := .venv/bin
 DEVICES ?= 4
 
-.PHONY: run unit test check golden bench screenshots setup setup-to-run clean
+.PHONY: run unit test long check golden bench screenshots setup setup-to-run clean
 
 # Serves this machine's GPUs, or simulated ones (which say so) where there is none.
 run: setup-to-run
@@ -18,6 +18,12 @@ test:
 	@$(MAKE) --no-print-directory setup
 	@dev/parts
 	@dev/test
+
+# What takes too long for every change: all kills, every moment of the timelines, long fuzzing.
+long: setup
+	@ANDON_STORM=full ANDON_EVERY_LOOK=1 ANDON_FUZZ_SECONDS=$${ANDON_FUZZ_SECONDS:-900} \
+	    $(BIN)/python -m pytest -q -s tests/integration/test_job_storm.py \
+	    tests/integration/test_kill_storm.py tests/unit/test_timelines.py tests/fuzz
 
 check: setup
 	@$(BIN)/ruff format --check .

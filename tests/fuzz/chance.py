@@ -14,8 +14,8 @@ from typing import Any
 
 SEED = int(os.environ.get("ANDON_FUZZ_SEED", "12"))
 SECONDS = float(os.environ.get("ANDON_FUZZ_SECONDS", "60"))
-PARTS = 5
-"""Books, packets, bodies, documents and settings share the time."""
+PARTS = 6
+"""Books, packets, bodies, documents, settings and environments share the time."""
 
 NUMBERS: tuple[Any, ...] = (
     0, 1, -1, 2, 255, 256, 4095, 65535, 65536, 2**22, 2**31 - 1, 2**31, -(2**31), 2**32, 2**53,
