@@ -76,6 +76,7 @@ def waiting_text(progress: "Progress", width: int | None = None) -> str:
     short = note or _first_obstacle(candidates, brief=True)
     forms = (
         (waited, place, count, reason),
+        (waited, place, count.partition(",")[0], reason),
         (waited, place, count, short),
         (waited, place, short),
         (waited, _number(progress), short),
