@@ -94,7 +94,7 @@ def test_each_retry_asks_for_half_as_much_again_of_a_shared_device(tmp_path: Pat
     budget = ("--shared", "--memory", "60GiB", "--retry-oom", "5")
     done = andon("run", *budget, "--", PYTHON, "-c", failing)
     assert done.code == 1, "the command's own"
-    assert "202 GiB are needed after 135 GiB, and no GPU here has more than 14" in done.err
+    assert "203 GiB are needed after 135 GiB, and no GPU here has more than 14" in done.err
     assert done.err.count("retrying with more memory") == 2
     assert len(records(tmp_path / "state")) == 3
     assert entries() == []
