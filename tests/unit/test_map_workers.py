@@ -1,6 +1,8 @@
 """The workers of a map: what they write, how they end, and what they give back."""
 
 import os
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -11,14 +13,21 @@ import pytest
 from andon import mapping
 from andon.core.mapping.items import items_of
 from andon.core.mapping.plan import MapPlan, MapUnit
+from andon.core.mapping.resume import DIGEST
+from andon.core.runs.fold import RunFold, row_of
 from andon.engine.mapping import worker_calls
 from andon.engine.mapping.calls import KEPT_BYTES, CallEnd
+from andon.engine.mapping.earlier import earlier_outcomes
 from andon.engine.mapping.places import CpuPlaces, WorkPlace
 from andon.engine.mapping.pool import MapPool
 from andon.engine.mapping.session import MapSession
 from andon.engine.mapping.worker_calls import LastBytes, WorkerCaller
+from andon.engine.running import scribe
 from andon.engine.running.recorder import RunRecorder
-from andon.model.run import ItemState
+from andon.model.run import ItemState, RunItem, RunKind
+from andon.model.run_wire import line_to_text
+from tests.support.run_records import BEGAN, begin
+from tests.support.waiting import wait_for
 
 ANSWERS = """
 import json, sys
@@ -205,3 +214,27 @@ def test_a_process_that_has_just_ended_can_be_told_to_end() -> None:
     caller = mapping._FunctionCaller(work, Worker())  # type: ignore[arg-type]
     caller.end(9)
     assert caller._asked
+
+
+@pytest.mark.process
+def test_what_a_killed_map_has_handed_over_is_read_although_it_is_not_written_yet(
+    tmp_path: Path,
+) -> None:
+    """The process that writes the record is stopped, with the end of an item in its pipe."""
+    path = tmp_path / "a.jsonl"
+    with subprocess.Popen(
+        [sys.executable, scribe.__file__, str(path)], stdin=subprocess.PIPE
+    ) as writer:
+        assert writer.stdin is not None
+        begun = begin(kind=RunKind.MAP, params={DIGEST: "d"})
+        writer.stdin.write(line_to_text(begun).encode())
+        writer.stdin.flush()
+        wait_for(lambda: path.exists() and path.stat().st_size > 0)
+        os.kill(writer.pid, signal.SIGSTOP)
+        ok = RunItem(BEGAN, ItemState.OK, 0, "a")
+        writer.stdin.write(line_to_text(ok).encode())
+        writer.stdin.close()  # as a kill does
+        row = row_of(begun, RunFold(), str(path), False)
+        threading.Timer(0.1, os.kill, (writer.pid, signal.SIGCONT)).start()
+        found = earlier_outcomes(row, "d", lambda word: row)
+    assert found == {0: ("a", ItemState.OK)}

@@ -1,5 +1,7 @@
 """Reads what earlier maps have done, from their records."""
 
+import fcntl
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from andon.errors import AndonError, Invalid
 from andon.model.run import ItemState, RunItem, RunKind, RunRow
 
 MOST_CHAINED = 1000
+WRITTEN_SECONDS, POLL_SECONDS = 30.0, 0.05
 
 
 def earlier_outcomes(
@@ -38,6 +41,22 @@ def earlier_outcomes(
 def _items(path: Path) -> Iterator[RunItem]:
     reader = RecordLines(without_samples=True)
     with open_record(path) as file:
+        _wait_until_written(file.fileno())
         size = path.stat().st_size
         for data in pieces(file, size):
             yield from (line for line in reader.feed(data) if isinstance(line, RunItem))
+
+
+def _wait_until_written(descriptor: int) -> None:
+    """The process that writes a record outlives a killed map until all lines are in it; without
+    the last ones, items that have ended would be done again."""
+    until = time.monotonic() + WRITTEN_SECONDS
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(POLL_SECONDS)
+        except OSError:  # some file systems cannot
+            return
+        else:
+            return

@@ -4,8 +4,9 @@ It runs as a script, without andon: a folder that does not respond holds whoever
 it does, and a process that is held in the kernel cannot even exit. The first argument is the file,
 and a second one says that its folder was not chosen by anyone: root then writes into no folder that
 another user could have made or could replace. Lines arrive on standard input, and a line of one
-zero byte, or the end of input, ends it. What went wrong is said on standard output: the error, then
-how many lines were lost.
+zero byte, or the end of input, ends it. The file is locked until all lines are in it, also those of
+a process that was killed. What went wrong is said on standard output: the error, then how many
+lines were lost.
 """
 
 # ruff: noqa: PTH101,PTH102,PTH112,PTH116,PTH120
@@ -14,6 +15,11 @@ how many lines were lost.
 import os
 import stat
 import sys
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 END = b"\0"
 PIECE_BYTES = 1 << 16
@@ -51,7 +57,13 @@ def open_new(path: str, chosen: bool = True) -> int:
     if not chosen:
         refuse_anothers(path)
     make_folder(os.path.dirname(path))
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+    made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+    try:
+        if fcntl is not None:
+            fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # some file systems cannot
+        return made
+    return made
 
 
 class LineAppender:

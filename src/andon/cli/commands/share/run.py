@@ -100,8 +100,8 @@ def run(
     """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
 
     Waits for them if necessary, sets the environment so that the command sees only these, and
-    releases them when it ends. At the end one line on standard error says what it used and where
-    the record is; -q leaves it out. The exit code is the command's; 125 means that andon itself
+    releases them when it ends. At the end one line on standard error says what it used and how to
+    read more; -q leaves it out. The exit code is the command's; 125 means that andon itself
     failed, 126 and 127 that the command could not be started.
     """
     choices = chosen()
