@@ -134,7 +134,7 @@ def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Pat
     book = str(house / "book")
     with serving(tmp_path / "server", simulate=1, HOME=str(house), ANDON_LEASE_DIR=book) as served:
         show(seen.page, served)
-        expect(seen.page.get_by_text("The lease directory cannot be read")).to_be_visible()
+        expect(seen.page.get_by_text("The lease book cannot be read")).to_be_visible()
         expect(seen.page.get_by_role("main")).to_contain_text("is under a home directory")
         expect(seen.page.get_by_role("heading", name="No leases")).to_have_count(0)
         assert violations(seen.page) == []

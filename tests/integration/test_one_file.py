@@ -145,4 +145,4 @@ def test_the_prometheus_rules_and_the_pages_have_it(copy: Path) -> None:
     assert "- alert: AndonCold\n" in rules
     page = said(copy, "from dev.metrics.conditions import conditions_page as p; print(p())")
     assert "\n### cold\n\n**Too cold.** Water condenses on a card" in page
-    assert "`ANDON_ALERTS_COLD_CELSIUS`" in page
+    assert "`alerts.cold_celsius` = 5 °C" in page

@@ -2,20 +2,28 @@
 
 import copy
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from andon.core import alerting
 from andon.core.alerting import EMPTY, AlertState, Moment, Observation
+from andon.core.alerting.past import Query
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.notifying.messages import message
+from andon.core.notifying.outbox import Delivery
 from andon.errors import Invalid
 from andon.model.alert import Notice, NoticeKind, Party
 from andon.model.device import Snapshot, State
+from andon.stores.sqlite import SqliteStore
+from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.testing.notices import HOT
 from tests.support.alert_stories import Devices, gpu, process, silenced, silent, with_
 from tests.support.rows import rows
@@ -118,3 +126,38 @@ def test_a_name_in_a_message_forges_no_line_and_calls_no_channel(words: str) -> 
         starts = [line.partition(":")[0] for line in one.body.splitlines()]
         assert starts.count("What to do") <= 1
         assert "Bcc" not in starts
+
+
+@pytest.mark.slow
+@rows(
+    "table, column, wrong",
+    [
+        (table, column, wrong)
+        for table, column in (
+            ("alert_state", "body"), ("outbox", "body"), ("outbox", "due"), ("episode", "body"),
+        )
+        for wrong in ("{", "[]", b"\xff\x00", "[" * 100_000, 1e400)
+    ],
+)  # fmt: skip
+def test_a_damaged_row_costs_only_itself(table: str, column: str, wrong: object) -> None:
+    """A delivery that could not be read kept all alerts from being stored, for good."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "history.db"
+        SqliteStore(path).close()
+        store = SqliteAlertStore(path)
+        notices = [Notice(str(n), NoticeKind.FIRING, HOT, AT) for n in range(2)]
+        alerts = [replace(HOT, id=f"thermal@GPU-3#{n}", since=AT) for n in range(2)]
+        store.save({"a": 1}, alerts, [Delivery(one, "phone", AT) for one in notices])
+        with closing(sqlite3.connect(path)) as connection, connection:
+            first = f"(SELECT min(rowid) FROM {table})"
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = {first}", (wrong,))
+        saved = store.load()
+        assert saved is not None
+        assert len(saved.deliveries) == (2 if table != "outbox" else 1)
+        assert len(store.episodes(Query())) == (2 if table != "episode" else 1)
+        assert saved.state == ({"a": 1} if table != "alert_state" else {})
+        store.save({"a": 2}, [], saved.deliveries)
+        again = store.load()
+        assert again is not None
+        assert again.deliveries == saved.deliveries
+        store.close()

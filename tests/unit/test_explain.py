@@ -173,7 +173,7 @@ def test_a_thermal_slowdown_is_heat_with_what_it_costs_and_who_works() -> None:
         )
     )  # fmt: skip
     assert codes(reasons) == ["heat"]
-    assert "91 °C (limit 89 °C)" in reasons[0].sentence
+    assert "91 °C (slows down at 89 °C)" in reasons[0].sentence
     assert "50 % below maximum" in reasons[0].sentence
     assert reasons[0].process == ALICE
 

@@ -26,6 +26,7 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
   const { at, silences, counts, note } = found.data;
   const all = listed(found.data);
   const shown = parts(matching(all, search));
+  const few = shown.active.length + shown.handled.length <= OPEN;
   const row = (one: Listed, open = false) => <AlertRow key={one.alert.id} entry={one} at={at} open={open} named={name === one.alert.id} />;
   return (
     <section className={old ? "old" : undefined}>
@@ -40,8 +41,8 @@ export function AlertsPage({ name, search }: { name: string | null; search: stri
           <p>An alert appears here when a rule below holds for long enough: a GPU is too hot, lost, not responding, throttled or running out of memory. Being busy is not an alert. Alerts are shown to everyone: none is hidden here.</p>
         </Notice>
       )}
-      <ul className="alerts">{shown.active.map((one) => row(one, shown.active.length <= OPEN))}</ul>
-      {shown.handled.length > 0 && <><h2>Handled</h2><ul className="alerts">{shown.handled.map((one) => row(one))}</ul></>}
+      <ul className="alerts">{shown.active.map((one) => row(one, few))}</ul>
+      {shown.handled.length > 0 && <><h2>Handled</h2><ul className="alerts">{shown.handled.map((one) => row(one, few))}</ul></>}
       <Minor shown={shown} name={name} row={row} />
       {silences.length > 0 && <><h2>Active silences</h2><Silences silences={silences} /></>}
       <h2>Resolved</h2>

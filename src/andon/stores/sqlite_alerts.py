@@ -1,10 +1,12 @@
 """Alerts, pending notifications and past alerts: three small tables next to the history."""
 
 import json
+import logging
+import math
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from andon.core.alerting.past import (
     KEPT_SECONDS,
@@ -15,13 +17,16 @@ from andon.core.alerting.past import (
     trimmed,
 )
 from andon.core.notifying.outbox import Delivery, SavedAlerts
-from andon.errors import Invalid, Unavailable
+from andon.errors import Invalid
 from andon.model import alert_wire
 from andon.model.alert import Alert, Phase
 from andon.stores.sqlite_database import Database
 from andon.stores.statements import statements
 
 SQL = statements("sqlite")
+log = logging.getLogger("andon.history")
+Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class SqliteAlertStore:
@@ -36,10 +41,8 @@ class SqliteAlertStore:
             rows = connection.execute(SQL["outbox"]).fetchall()
         if found is None:
             return None
-        try:
-            return SavedAlerts(json.loads(found[0]), tuple(_delivery(row) for row in rows))
-        except (ValueError, KeyError, TypeError, Invalid) as exc:
-            raise Unavailable(f"the saved alerts cannot be read: {exc}") from exc
+        state = next(_readable([found], _state), {})
+        return SavedAlerts(state, tuple(_readable(rows, _delivery)))
 
     def save(
         self, state: Mapping[str, Any], changed: Sequence[Alert], deliveries: Sequence[Delivery]
@@ -65,7 +68,7 @@ class SqliteAlertStore:
         }
         with self._database.reading() as connection:
             rows = connection.execute(SQL["episodes"], asked).fetchall()
-        return [alert_wire.alert_from_json(json.loads(body)) for (body,) in rows]
+        return list(_readable(rows, lambda row: alert_wire.alert_from_json(json.loads(row[0]))))
 
     def prune(self, at: float) -> int:
         with self._database.transaction() as connection:
@@ -76,6 +79,22 @@ class SqliteAlertStore:
 
     def close(self) -> None:
         self._database.close()
+
+
+def _readable(rows: Iterable[Row], read: Callable[[Row], T]) -> Iterator[T]:
+    """What can be read of these rows: a damaged one costs only itself."""
+    for row in rows:
+        try:
+            yield read(row)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, Invalid) as exc:
+            log.warning("a stored alert is damaged and left out: %s", str(exc)[:200])
+
+
+def _state(row: Row) -> Mapping[str, Any]:
+    found = json.loads(row[0])
+    if not isinstance(found, dict):
+        raise TypeError("not an object")
+    return found
 
 
 def _excess(connection: sqlite3.Connection) -> Iterator[tuple[str]]:
@@ -101,8 +120,10 @@ def _delivery_row(delivery: Delivery) -> tuple[object, ...]:
     return (*delivery.key, delivery.due, body)
 
 
-def _delivery(row: tuple[str, str, float, str]) -> Delivery:
+def _delivery(row: Row) -> Delivery:
     _, notifier, due, body = row
+    if not isinstance(notifier, str) or not math.isfinite(due):
+        raise TypeError("not a delivery")
     return Delivery(alert_wire.notice_from_json(json.loads(body)), notifier, due)
 
 

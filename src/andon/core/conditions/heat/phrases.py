@@ -69,7 +69,7 @@ def limits_of(view: View) -> HeatLimits:
 
 def temperature(view: View) -> Clause:
     now, slowdown = view.read("temperature_celsius"), view.limit("slowdown_celsius")
-    both = say("{t} (limit {s})", t=now, s=slowdown)
+    both = say("{t} (slows down at {s})", t=now, s=slowdown)
     return both or say("{t}", t=now)
 
 
