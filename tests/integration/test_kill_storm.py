@@ -149,11 +149,10 @@ class Storm:
         until_settled(self._folder, LONG)
         for one in [*self._runs, *self._maps]:
             one.process.wait(LONG)
-        for one in self._maps:
-            if one.killed:
-                [record] = (self._place / one.name).glob("*.jsonl")
-                again = self._map(one.name, "--resume", str(record))
-                again.process.wait(LONG)
+        for one in [one for one in self._maps if one.killed]:
+            records = list((self._place / one.name).glob("*.jsonl"))  # none, if it had just begun
+            more = [word for record in records for word in ("--resume", str(record))]
+            self._map(one.name, *more).process.wait(LONG)
         wait_for(self._is_free, LONG)
 
     def end(self) -> None:
