@@ -14,6 +14,7 @@ from andon.core.settings.alerts import NotifierSettings, read_notifiers
 from andon.core.settings.notifier_lines import free_name, notifier_lines, with_lines
 from andon.core.settings.resolution import Settings, resolve
 from andon.errors import Conflict, Denied, Invalid
+from andon.host.folders import make_private
 from andon.host.private_files import PRIVATE_FILE, replace_file
 
 SYSTEM_FILE = Path("/etc/andon/andon.toml")
@@ -85,7 +86,7 @@ def _notifiers(path: Path, text: str) -> tuple[NotifierSettings, ...] | None:
 def _locked(folder: Path) -> Iterator[None]:
     """One writer at a time: the file is read, extended and replaced."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as exc:
         raise _denied(folder, exc) from exc
