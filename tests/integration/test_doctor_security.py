@@ -48,6 +48,7 @@ def doctor(scene: str) -> dict[str, list[dict[str, Any]]]:
     del env["ANDON_PORT"]  # on a network of its own, where the usual port is free
     done = subprocess.run(command, input=play, capture_output=True, text=True, timeout=120, env=env)
     assert "Traceback" not in done.stderr, done.stderr
+    assert done.stdout, done.stderr
     found: dict[str, list[dict[str, Any]]] = {}
     for finding in json.loads(done.stdout)["findings"]:
         found.setdefault(finding["id"], []).append(finding)

@@ -157,10 +157,11 @@ class Liar(BaseHTTPRequestHandler):
 ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Liar).serve_forever()
 """
 RELAY = """
-import socket, threading
+import contextlib, socket, threading
 def pipe(a, b):
-    while part := a.recv(65536): b.sendall(part)
-    b.shutdown(socket.SHUT_WR)
+    with contextlib.suppress(OSError):  # either side may be closed already
+        while part := a.recv(65536): b.sendall(part)
+        b.shutdown(socket.SHUT_WR)
 with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listening:
     while True:
         near, _ = listening.accept()

@@ -17,7 +17,7 @@ from andon.cli.options import chosen, shared
 from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal
-from andon.errors import AndonError, Invalid
+from andon.errors import AndonError, Denied, Invalid
 from andon.version import __version__
 
 if TYPE_CHECKING:
@@ -96,6 +96,8 @@ def gather(choices: Choices) -> "MachineFacts":
         stored = app.store_files(settings)
     except Invalid as wrong:
         mistakes = (*mistakes, f"history.store: {wrong.reason} ({wrong.hint})")
+    except Denied:
+        pass  # another user's state folder: a finding of its own, and its files are not read
     facts = inspect(Path(settings.root))
     look = look_of(settings)
     own = own_of(choices, settings, mistakes)
