@@ -2,7 +2,7 @@
 BIN := .venv/bin
 DEVICES ?= 4
 
-.PHONY: run unit test long check golden bench screenshots setup setup-to-run clean
+.PHONY: run unit test long check golden bench screenshots pictures setup setup-to-run clean
 
 # Serves this machine's GPUs, or simulated ones (which say so) where there is none.
 run: setup-to-run
@@ -44,6 +44,11 @@ bench: setup
 screenshots: setup
 	@dev/parts
 	@PYTHONPATH=. $(BIN)/python dev/screenshots.py
+
+# The pictures of the docs, as the board and `andon top` are now.
+pictures: setup
+	@dev/parts
+	@PYTHONPATH=. $(BIN)/python -m dev.pictures
 
 setup:
 	@dev/install

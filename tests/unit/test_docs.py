@@ -164,3 +164,24 @@ def test_the_example_condition_is_shown_as_it_is_tested(name: str) -> None:
     text = read(f"tests/support/{name}")
     shown = text if name.endswith(".py") else re.sub("^", "    ", text.rstrip("\n"), flags=re.M)
     assert shown in read("docs/extending.md")
+
+
+def test_the_readme_and_the_index_of_the_docs_list_the_same_pages() -> None:
+    def listed(name: str) -> list[str]:
+        return [line for line in read(name).splitlines() if line.startswith("| **I ")]
+
+    seen_from_docs = [
+        re.sub(r"\]\((docs/)?", lambda m: "](" if m[1] else "](../", line)
+        for line in listed("README.md")
+    ]
+    assert len(seen_from_docs) == 4
+    assert listed("docs/README.md") == seen_from_docs
+    pages = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)", read("docs/README.md")))
+
+
+@pytest.mark.parametrize("page", ["alerts", "sharing", "runs", "jobs", "estimate", "board", "top"])
+def test_pages_for_users_have_a_picture(page: str) -> None:
+    found = re.findall(r"!\[[^]]+\]\((pictures/[\w.]+)\)", read(f"docs/{page}.md"))
+    assert found
+    assert all((REPOSITORY / "docs" / one).stat().st_size < 200_000 for one in found)
