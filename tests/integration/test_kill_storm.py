@@ -49,7 +49,7 @@ WORK = """
 exec 9>>"$STORM/device-$CUDA_VISIBLE_DEVICES"
 flock -n 9 || echo "$1 on $CUDA_VISIBLE_DEVICES" >> "$STORM/twice"
 echo begun >> "$STORM/begun-$1"
-sleep $(($2 % 2)).$(($2 % 7))
+sleep $3.$(($2 % 7))
 echo ended >> "$STORM/ended-$1"
 exit $(($2 % 5))
 """
@@ -215,18 +215,18 @@ class Storm:
 
     def _submit(self) -> None:
         words = ("sh", str(self._place / "work.sh"))
-        text = f'exec {" ".join(words)} "job$ANDON_JOB" "$ANDON_JOB"'
+        text = f'exec {" ".join(words)} "job$ANDON_JOB" "$ANDON_JOB" 1'
         spec = here_spec(("sh", "-c", text), DeviceRequest(), simulate=DEVICES, git=False)
         self._jobs += [made.number for made in submit([spec] * JOBS_AT_ONCE)]
 
     def _run(self) -> None:
         name = f"run{len(self._runs)}"
-        work = ("sh", str(self._place / "work.sh"), name, str(self._chance.randrange(5)))
+        work = ("sh", str(self._place / "work.sh"), name, str(self._chance.randrange(5)), "3")
         self._runs.append(Started(name, self._started("run", "--quiet", "--", *work)))
 
     def _map(self, name: str, *more: str) -> Started:
         record = ("--telemetry-dir", str(self._place / name), "--name", name)
-        work = ("sh", str(self._place / "work.sh"), f"{name}-{{item}}", "5")
+        work = ("sh", str(self._place / "work.sh"), f"{name}-{{item}}", "5", "0")
         items = ("--items", str(self._place / "items"))
         process = self._started("map", "--quiet", *items, *record, *more, "--", *work)
         self._maps.append(Started(name, process))

@@ -3,16 +3,18 @@
 import csv
 import io
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from andon.cli.commands.jobs import from_file, submit
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.history import usage_to_csv as past_to_csv
 from andon.cli.show.process_rows import uses, uses_to_csv
-from andon.cli.terminal import Terminal
+from andon.cli.terminal import Choices, Terminal
 from andon.core.history.intervals import UsageInterval
 from andon.errors import AndonError, Unavailable
 from andon.model import wire
@@ -118,3 +120,15 @@ def test_open_prints_the_code_of_a_link(
     monkeypatch.setattr(signing_in, "sign_in_link", lambda *_: link)
     assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 0
     assert capsys.readouterr().out == f"{Impostor.url}/#code={code}\n"
+
+
+def test_the_name_in_a_job_file_forges_no_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"train\x1b[31m{HOSTILE}\r\njob 2: forged"
+    monkeypatch.setattr(Terminal, "of", lambda _choices: Terminal(80, 24, color=True, live=True))
+    from_file._say(Choices(), ["1"], [name])
+    submit._say(Choices(), "1", [cast("Any", SimpleNamespace(name=name, simulate=1))])
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert len(shown.splitlines()) == 2

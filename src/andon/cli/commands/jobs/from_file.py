@@ -81,11 +81,12 @@ def _say(choices: Choices, labels: Sequence[str], names: Sequence[str]) -> None:
     if not terminal.live:
         terminal.show("".join(f"{label}\n" for label in labels))
         return
+    from andon.cli.show.text import say
     from andon.cli.terminal import notice
     from andon.host.inspection.log_out import log_out_line
 
     for label, name in zip(labels, names, strict=True):
-        terminal.show(f"job {label}: {name}\n")
+        terminal.say(say(f"job {label}: {name}"))
     notice(log_out_line(), choices)
 
 

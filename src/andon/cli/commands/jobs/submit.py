@@ -246,9 +246,10 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
     else:
         many = f" ({len(made)} jobs)" if len(made) > 1 else ""
         mark = "SIMULATED " if made[0].simulate is not None else ""
-        terminal.show(f"{mark}job {number}{many}: {made[0].name}; andon logs {number} -f\n")
+        from andon.cli.show.text import say
         from andon.host.inspection.log_out import log_out_line
 
+        terminal.say(say(f"{mark}job {number}{many}: {made[0].name}; andon logs {number} -f"))
         notice(log_out_line(), choices)
     if made is not None and made[0].simulate is None and (why := _no_gpu(choices)) is not None:
         notice(f"it waits: {why}; to use simulated GPUs: andon submit --simulate 4 …", choices)
