@@ -19,7 +19,7 @@ RESTART = "a running server uses it after its next start"
 
 @click.group(cls=SuggestingGroup)
 def notify() -> None:
-    """Say who is notified of alerts: Slack, e-mail, PagerDuty and more."""
+    """Add a notifier: Slack, e-mail, PagerDuty and more."""
 
 
 @notify.command(short_help="Add a notifier to the configuration file and try it.")
