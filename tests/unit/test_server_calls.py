@@ -8,7 +8,18 @@ import pytest
 from andon.core.access.server_proof import PATH
 from andon.errors import Denied, Unavailable
 from andon.host.server import calls
-from andon.host.server.calls import FAILURES, Answer, Asked, CallLimits, Target, Token, Trust, call
+from andon.host.server.calls import (
+    FAILURES,
+    Answer,
+    Asked,
+    CallLimits,
+    Target,
+    Token,
+    TooLarge,
+    Trust,
+    call,
+)
+from tests.support.hostile_server import SLOW, hostile_server
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.sources import sources
 
@@ -154,3 +165,24 @@ def test_no_other_module_sends_a_token() -> None:
     assert {path for path, text in sources().items() if bearer.search(text)} == {
         "host/server/calls.py"
     }
+
+
+@pytest.mark.parametrize("url", ["http", "https"])
+def test_one_time_limit_holds_for_the_whole_exchange(url: str) -> None:
+    """Whoever accepts and says nothing, or one sign now and then, is left when time is over."""
+    with hostile_server() as server:
+        server.manner = SLOW["slow headers"]
+        target = Target(server.url.replace("http", url, 1), token=OWN)
+        with pytest.raises(FAILURES):
+            call(target, Asked("GET", "/api/x"), CallLimits(0.2, 1 << 20))
+
+
+def test_an_answer_beyond_its_bound_is_refused(server: Proving) -> None:
+    server.body = b"x" * 1001
+    with pytest.raises(TooLarge):
+        call(Target(server.url), Asked("GET", "/api/x"), CallLimits(5.0, 1000))
+    pieces: list[bytes] = []
+    asked = Asked("GET", "/api/x", sink=pieces.append)
+    answer = call(Target(server.url), asked, CallLimits(5.0, 1001))
+    assert (answer.status, answer.body) == (200, b"")
+    assert b"".join(pieces) == server.body

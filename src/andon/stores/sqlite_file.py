@@ -3,6 +3,7 @@
 import errno
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -216,10 +217,11 @@ def make_file(path: Path, kind: FileKind = HISTORY_FILE) -> None:
         raise Denied(f"{path} cannot be created", hint=kind.hint) from exc
     except OSError as exc:
         raise Unavailable(f"{path}: {exc.strerror}") from exc
+    identity(path)
 
 
 def identity(path: Path) -> tuple[int, int]:
-    """Device and inode of the file at this path now."""
+    """Device and inode of the file at this path now; a pipe would be waited for."""
     try:
         found = path.stat()
     except FileNotFoundError as exc:
@@ -229,6 +231,8 @@ def identity(path: Path) -> tuple[int, int]:
             reason = f"{str(path)[:40]!r}… is too long for a path"
             raise Invalid(reason, hint="set ANDON_HISTORY to a shorter one") from exc
         raise Unavailable(f"{path}: {exc.strerror}") from exc
+    if not stat.S_ISREG(found.st_mode):
+        raise Unavailable(f"{path} is not a regular file")
     return found.st_dev, found.st_ino
 
 
