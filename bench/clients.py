@@ -15,8 +15,9 @@ import socket
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 UPDATES = re.compile(rb'^42\["(snapshot|gpu_status_update)",\{.{0,400}?"at":([0-9.]+)', re.DOTALL)
 SETTLING_SECONDS = 2.0
@@ -24,8 +25,7 @@ SMALL_BUFFER = 4096
 _TEXT, _CLOSE = 0x81, 0x8
 
 
-@dataclass(slots=True)
-class Heard:
+class Heard(Struct):
     """What one client received: for each event and snapshot time, its delay."""
 
     delays: dict[tuple[str, float], float] = field(default_factory=dict)

@@ -15,11 +15,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from bench import nodes
 from bench.figures import Spread
@@ -29,8 +30,7 @@ REQUEST = b"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/plain\r\n\r\n"
 WARM_UP = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Scrapes:
+class Scrapes(Struct, frozen=True):
     """One way of scraping, many times."""
 
     mode: str

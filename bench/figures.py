@@ -2,16 +2,17 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any, Self
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 ONE_HERTZ = "1hz"
 TIGHT = "tight"
 MODES = (ONE_HERTZ, TIGHT)
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """The typical sample, a bad one, and the mean, which determines the cost per day."""
 
     median_seconds: float
@@ -29,8 +30,7 @@ class Spread:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """One tool in one mode; `reader` and `reader_cpu` are andon's reader alone."""
 
     tool: str
@@ -53,8 +53,7 @@ class Series:
         return cls(**value)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a table's samples were taken."""
 
     name: str  # "stand-in" or the device's name
@@ -66,8 +65,7 @@ class Place:
         return f"{self.name}: {self.devices} devices, {self.processes} processes"
 
 
-@dataclass(frozen=True, slots=True)
-class Combo:
+class Combo(Struct, frozen=True):
     """Every tool and mode that was measured in one place."""
 
     place: Place

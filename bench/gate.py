@@ -15,8 +15,9 @@ import tempfile
 import tomllib
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from bench import nodes
 from bench.gate_figures import FIGURES, Version
@@ -27,8 +28,7 @@ TREES = ROOT / ".build" / "pins"
 LIMIT = 1.10
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One figure of both versions, in its unit."""
 
     name: str

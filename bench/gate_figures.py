@@ -13,8 +13,9 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 START = "from andon.cli.entry import main; main()"
 WARM_UP_SECONDS = 4.0
@@ -49,8 +50,7 @@ print(used.ru_utime + used.ru_stime)
 Measure = Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """One version of andon with a home of its own, on the node of both."""
 
     tree: Path
@@ -73,8 +73,7 @@ class Version:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """How one number is measured; `prepare` returns what is called in each round."""
 
     unit: str

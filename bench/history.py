@@ -10,9 +10,10 @@ import platform
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from andon.core.history.intervals import OpenIntervals, UsageInterval
 from andon.core.history.series import NodeReadings, tick_of
@@ -31,8 +32,7 @@ METRIC = "utilization_percent"
 BEGIN = 1_790_000_000 - 1_790_000_000 % 864_000
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """A target, and the measured value."""
 
     promise: str

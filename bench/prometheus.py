@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct
+
 from andon.core.history.series import Key, NodeReadings, scale_of
 
 BLOCK_SECONDS = 7200  # the smallest block that Prometheus writes
 TOOL = "promtool"
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Struct, frozen=True):
     """The size of a block, and its number of values."""
 
     values: int

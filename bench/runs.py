@@ -11,9 +11,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
+
+from msgspec.structs import replace
 
 from andon.backends.nvidia.backend import Nvidia
 from andon.core.conditions.rulebook import Rulebook

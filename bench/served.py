@@ -6,11 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
+
+from msgspec import Struct
 
 from bench.tools import process_cpu_seconds, resident_bytes
 
@@ -19,8 +20,7 @@ ANSWER_SECONDS = 30.0
 MAIN_THREAD, OTHER_THREADS = "event loop", "others"
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
+class Used(Struct, frozen=True):
     """CPU time of the server and its reader since they started."""
 
     server_cpu_seconds: float
@@ -33,8 +33,7 @@ class Used:
         return self.server_cpu_seconds + self.reader_cpu_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """Memory of the server and its reader, in bytes.
 
     RSS counts shared pages twice, but is used: PSS falls when any other Python starts.
@@ -54,8 +53,7 @@ class Held:
         return self.server_rss + self.reader_rss
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(Struct, frozen=True):
     """A running server."""
 
     port: int

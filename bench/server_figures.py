@@ -2,8 +2,10 @@
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from bench.served import Held, Used
 from bench.targets import Verdict
@@ -17,8 +19,7 @@ LATER_SECONDS = 0.1
 GROWTH_BYTES = 20e6
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """The server at one moment of a run."""
 
     seconds: float
@@ -26,8 +27,7 @@ class Look:
     held: Held
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
+class Stay(Struct, frozen=True):
     """One client for a while."""
 
     client: str
@@ -106,8 +106,7 @@ class Stay:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Crowd:
+class Crowd(Struct, frozen=True):
     """Many clients, and one client before them."""
 
     alone: Mapping[str, Any]

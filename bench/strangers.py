@@ -20,10 +20,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from andon.core.history.tiers import Retention
 from andon.core.simulation import behaviour, seeding
@@ -44,8 +46,7 @@ READERS = ("/api/board", "/api/alerts", "/api/leases", "/api/devices/0/why")
 OWNER = ("/healthz", "token")
 
 
-@dataclass(frozen=True, slots=True)
-class Attack:
+class Attack(Struct, frozen=True):
     """The kind and number of clients, and how long they stay."""
 
     name: str
@@ -64,8 +65,7 @@ ATTACKS = (
 )
 
 
-@dataclass(slots=True)
-class Answers:
+class Answers(Struct):
     """The answers to one caller's repeated requests."""
 
     seconds: list[float] = field(default_factory=list)
@@ -82,8 +82,7 @@ class Answers:
         return ordered[int(0.99 * (len(ordered) - 1))] if ordered else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """The effect of one kind of client."""
 
     name: str

@@ -1,8 +1,9 @@
 """andon's cost targets, compared with measurements."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from bench.figures import ONE_HERTZ, TIGHT, Combo, Series, Spread
 
@@ -16,8 +17,7 @@ LESS_CPU_THAN_NVITOP = 20.0
 LESS_WALL_THAN_GPUSTAT = 150.0
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """One target; `reached` is None if this run did not measure it."""
 
     promise: str

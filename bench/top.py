@@ -19,8 +19,9 @@ import termios
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from bench import nodes
 from bench.history import Target
@@ -31,8 +32,7 @@ SETTLE_SECONDS = 6.0
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(Struct, frozen=True):
     """One program in its window."""
 
     name: str

@@ -6,10 +6,10 @@ python -m dev.picture_of_top FILE 200x60        another file, another window
 
 import re
 import sys
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 
+from msgspec.structs import replace
 from tests.support.snapshots import HOST
 from tests.support.top_scenes import frame_of
 

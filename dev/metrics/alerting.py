@@ -1,7 +1,8 @@
 """The alerts of the file for Prometheus: their names, queries and texts."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.conditions.catalogue import DEFAULTS, RULES
 from andon.core.conditions.condition import Condition, Subject
@@ -14,8 +15,7 @@ GPU = "GPU {{ $labels.device }} on {{ $labels.instance }}"
 NODE = "{{ $labels.instance }}"
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
+class Alert(Struct, frozen=True):
     """A condition, how long it must hold, and what a person should know and do."""
 
     name: str

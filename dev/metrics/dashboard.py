@@ -1,10 +1,10 @@
 """deploy/grafana/andon.json, made from the catalogue: one dashboard for any number of nodes."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from dev.metrics.rules import metric
+from msgspec import Struct
 
 from andon.model.throttling import IDLE
 
@@ -14,16 +14,14 @@ ON = 'instance=~"$instance", device=~"$device"'
 AT = 'instance=~"$instance"'
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """One query of a panel, and the names of its series."""
 
     text: str
     legend: str
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(Struct, frozen=True):
     """One panel: its queries, its unit (by Grafana's name) and its size."""
 
     title: str
@@ -36,8 +34,7 @@ class Panel:
     stacked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """Panels under one heading; with `each` the row is repeated for every device."""
 
     title: str

@@ -1,10 +1,10 @@
 """deploy/prometheus/andon-rules.yml, made from the catalogues: recording rules and alerts."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dev.metrics import alerting
 from dev.metrics.alerting import Alert
+from msgspec import Struct
 
 from andon.core.conditions.catalogue import RULES
 from andon.core.conditions.prometheus import no_query_reason
@@ -13,8 +13,7 @@ from andon.exporter.catalogue import ALL
 NAMES = frozenset(row.name for row in ALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """A recording rule: a query that is computed in advance."""
 
     name: str

@@ -11,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import ParamSpec, TypeVar
+
+from msgspec.structs import replace
 
 from andon import library
 from andon.app import open_availability

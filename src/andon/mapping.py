@@ -6,8 +6,9 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from andon import library
 from andon.app.mapping import MapRecord, told
@@ -90,8 +91,7 @@ def map(  # noqa: A001 - `andon.map`
     return work.values(plan)
 
 
-@dataclass(slots=True)
-class _FunctionWork:
+class _FunctionWork(Struct):
     """Calls the function, and keeps the result of each item."""
 
     function: Callable[[Any], Any]
@@ -125,8 +125,7 @@ class _FunctionWork:
         return outcome.result if outcome.ok else outcome.raised()
 
 
-@dataclass(slots=True)
-class _FunctionCaller:
+class _FunctionCaller(Struct):
     """The calls of one process."""
 
     work: _FunctionWork
@@ -157,8 +156,7 @@ class _FunctionCaller:
         self.worker.close()
 
 
-@dataclass(slots=True)
-class _HeldPlaces:
+class _HeldPlaces(Struct):
     """Places whose leases have a holder of their own: `andon release` does not end this program."""
 
     gpus: int | str

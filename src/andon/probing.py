@@ -3,9 +3,10 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import Any
+
+from msgspec import Struct
 
 from andon import library
 from andon.core.probing.judging import StopReason, TrialEnd
@@ -27,8 +28,7 @@ from andon.units import check_seconds, parse_seconds
 NO_NUMBER = "the function returned no number"
 
 
-@dataclass(frozen=True, slots=True)
-class _ProbePlace:
+class _ProbePlace(Struct, frozen=True):
     """The devices of a probe, and the variables that show a process only these."""
 
     uuids: tuple[str, ...]

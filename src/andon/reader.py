@@ -19,10 +19,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.aside import Aside

@@ -5,14 +5,14 @@ builder names. A builder returns what a machine is made of; `build` puts it into
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 Content = str | bytes
 
 
-@dataclass(slots=True)
-class Machine:
+class Machine(Struct):
     """Files by path, and links by path, all relative to the root."""
 
     files: dict[str, Content] = field(default_factory=dict)

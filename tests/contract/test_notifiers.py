@@ -2,10 +2,10 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.settings.alerts import NotifierSettings
 from andon.core.settings.notifier_kinds import KINDS, addressed

@@ -1,7 +1,8 @@
 """All checks by name: idle and under load, once only, and under load only."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tests.device import (
     contract,
@@ -18,8 +19,7 @@ from tests.device import (
 from tests.device.scenes import Scene
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One check; `run` raises AssertionError or Skipped, and returns what it found."""
 
     name: str

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+
+from msgspec.structs import fields
 
 import andon
 from andon import app

@@ -7,9 +7,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from tests.device.load import NoLoadError, loaded
 
@@ -22,8 +23,7 @@ class SkippedError(Exception):
     """A check that cannot run here; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """What the node does while it is sampled."""
 
     name: str

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 import andon
 from andon.model.device import DeviceStatus, ProcessKind, Snapshot
@@ -15,8 +16,7 @@ Value = float | str | None
 Agrees = Callable[[Value, Value], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """One value that both tools report."""
 
     name: str

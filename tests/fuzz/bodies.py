@@ -3,10 +3,11 @@
 import json
 import socket
 import time
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode
+
+from msgspec import Struct
 
 from tests.fuzz.chance import Chance, nested, rounds
 from tests.fuzz.routes import Odd, Route, describe, identifiers, sweep
@@ -28,8 +29,7 @@ MOST_ANSWER_BYTES = 1 << 20
 LONGEST_WAIT_SECONDS, LONGEST_LEASE_SECONDS = 0.2, 60
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """One request."""
 
     method: str

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tests.fuzz.chance import NUMBERS, TEXTS, Chance
 from tests.fuzz.target import Target
@@ -14,8 +15,7 @@ GOOD = {"metric": "power_watts", "metrics": "power_watts,sm_clock_mhz", "points"
 ODD = (*NUMBERS, *TEXTS, None, [], {}, [[]], [None], ["x"] * 70, {"": 0}, ["\x00"], [1, "a", {}])
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(Struct, frozen=True):
     """One operation of the description."""
 
     method: str
@@ -24,8 +24,7 @@ class Route:
     body: dict[str, Any] | None  # its fields, each with a value of the right type
 
 
-@dataclass(frozen=True)
-class Odd:
+class Odd(Struct, frozen=True):
     """One odd value for one field or query of a route."""
 
     route: Route

@@ -4,11 +4,12 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from msgspec import Struct, field
 
 from tests.fuzz.chance import SECONDS
 from tests.integration.serving import Served, serving
@@ -22,8 +23,7 @@ COMMAND = "python train.py --customer fuzz-4f1c9 --password-file /home/alice/p"
 SHORTEST_SECRET = 12
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """The server, the lease that must stay, and what nobody may see without the token."""
 
     served: Served

@@ -5,11 +5,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from andon.app import load_settings, open_sampler
 from andon.engine.sampling.sampler import Sampler
@@ -25,8 +25,7 @@ PCI = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a command printed, and how it ended."""
 
     code: int

@@ -13,8 +13,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 NOBODY = 65534
 QUIET = {
@@ -24,8 +25,7 @@ QUIET = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Impostor:
+class Impostor(Struct, frozen=True):
     """Where it listens, and what it heard."""
 
     host: str

@@ -10,10 +10,10 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from tests.support.waiting import wait_for
 
@@ -68,8 +68,7 @@ def remove_cgroups(name: str) -> None:
                 folder.rmdir()
 
 
-@dataclass(frozen=True)
-class Docker:
+class Docker(Struct, frozen=True):
     """A Docker engine of its own, with one image in it: busybox, called `tiny`.
 
     It accepts requests for GPUs; `requested` has what they were, by container.
@@ -157,8 +156,7 @@ def busybox_image(folder: Path) -> Path:
     return folder / "tiny.tar"
 
 
-@dataclass(frozen=True)
-class Slurm:
+class Slurm(Struct, frozen=True):
     """A cluster of one node."""
 
     node: str

@@ -6,10 +6,11 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
+
+from msgspec import Struct
 
 from tests.conftest import REPOSITORY
 from tests.integration.parts import daemon, free_port, wait_until
@@ -29,8 +30,7 @@ def fetch(port: int, path: str) -> tuple[int, str]:
         connection.close()
 
 
-@dataclass(frozen=True)
-class Prometheus:
+class Prometheus(Struct, frozen=True):
     """A running one; queries are answered as of now."""
 
     port: int

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
 
 from tests.conftest import need
 from tests.integration.conftest import Outcome
@@ -18,8 +19,7 @@ from tests.integration.conftest import Outcome
 READY_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What came back."""
 
     status: int
@@ -30,8 +30,7 @@ class Answer:
         return json.loads(self.body)
 
 
-@dataclass(frozen=True)
-class Served:
+class Served(Struct, frozen=True):
     """Where it is, and its secrets."""
 
     url: str

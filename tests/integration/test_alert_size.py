@@ -1,8 +1,9 @@
 """A noisy year of alerts in the real file: it stays small, and the newest are there."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.core.alerting.past import Query
 from andon.core.notifying.outbox import Delivery

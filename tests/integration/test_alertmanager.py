@@ -4,11 +4,12 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
@@ -27,8 +28,7 @@ __all__ = ["listening"]
 VOICE = MessageContext("node7", berlin, "https://gpus.example/")
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(Struct, frozen=True):
     """A running Alertmanager, and where it passes things on."""
 
     port: int

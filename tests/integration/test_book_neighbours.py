@@ -188,7 +188,7 @@ ls -A /tmp/andon/leases /tmp/andon/tickets | grep -c -e hidden -e evil || true
 
 LEAVE = """
 import os, subprocess
-from dataclasses import replace
+from msgspec.structs import replace
 from andon.host.kin import myself, started_ticks
 from andon.leases.book import Book
 from andon.model.work import Lease, LeaseKind, Share, Work

@@ -7,10 +7,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.host.kin import myself, started_ticks
 from andon.leases import places

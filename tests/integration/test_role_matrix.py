@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from andon.core.access.roles import ALL_SEEING, Identity, Role
 from andon.errors import Gone

@@ -7,10 +7,10 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli.main import run as cli
 from andon.host.kin import user_name

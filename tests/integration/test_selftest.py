@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli.commands.setup import selftest
 from andon.cli.commands.setup.doctor import title_of

@@ -11,10 +11,10 @@ import time
 from collections import Counter as TallyOf
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.host.kin import myself
 from andon.leases.book import Book

@@ -3,12 +3,12 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.access.audit_trail import audit_rows
 from andon.core.access.roles import BLIND

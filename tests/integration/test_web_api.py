@@ -4,11 +4,11 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.access.roles import BLIND
 from andon.core.sampling.self_checks import StoreStats
@@ -175,7 +175,7 @@ def test_every_error_has_one_shape(
 
 def test_the_unexpected_has_the_same_shape_and_tells_nothing(tmp_path: Path) -> None:
     parts = Parts(tmp_path, [drawn.farm()])
-    broken = replace(drawn.farm(), devices=(object(),))  # type: ignore[arg-type]
+    broken = replace(drawn.farm(), devices=(object(),))
     with served(parts) as client:
         while parts.station.last is not broken:
             parts.sampler.give(broken)

@@ -1,12 +1,12 @@
 """What the board draws: columns, uses, the last minutes, and types that are true."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import NodeReadings, throttle_mask

@@ -6,13 +6,13 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.access.roles import ANONYMOUS
 from andon.core.sharing.holdings import Here

@@ -4,10 +4,10 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.access.audit_trail import audit_rows
 from andon.core.access.policy import QUESTIONS, SAFE_METHODS, Rules

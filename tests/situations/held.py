@@ -1,6 +1,6 @@
 """Held, and not used."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tests.situations.shared import PID, part, training
 from tests.situations.story import (

@@ -1,8 +1,10 @@
 """What a situation is, and the small builders with which the table tells one."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.model.device import (
     SAMPLE_VALUES,
@@ -28,8 +30,7 @@ NOW = 1_790_000_000.0
 """When the newest look of every situation is taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """One story that somebody told about a GPU, and what a helpful expert answers first."""
 
     name: str
@@ -46,8 +47,7 @@ class Situation:
 # Devices
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """A card as it is sold: what it states of itself, and how it looks when nothing runs."""
 
     name: str
@@ -355,8 +355,7 @@ def asleep(device: Device) -> DeviceStatus:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """One look at a node, before it is given its time."""
 
     devices: tuple[DeviceStatus, ...]

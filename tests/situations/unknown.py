@@ -1,6 +1,6 @@
 """What cannot be known, and errors."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.model.device import Device, DeviceStatus
 from tests.situations.shared import PID, job, part, training

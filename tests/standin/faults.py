@@ -5,9 +5,10 @@ No functions named means all of them; `device` None means the whole node.
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 Action = Literal["error", "delay", "hang", "hang_file", "crash", "crash_once"]
 
@@ -25,8 +26,7 @@ GPU_IS_LOST = 15
 _crash_numbers = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """One fault.
 
     "*" among `functions` means every function; for one device, every function that takes its handle

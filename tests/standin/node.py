@@ -2,8 +2,10 @@
 
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import fields, replace
 
 Kind = Literal["compute", "graphics", "mps"]
 
@@ -18,8 +20,7 @@ def made_up_uuid(prefix: str, *parts: int) -> str:
     return f"{prefix}-{uuid.uuid5(_NAMESPACE, f'{prefix}{parts}')}"
 
 
-@dataclass(frozen=True, slots=True)
-class StandInProcess:
+class StandInProcess(Struct, frozen=True):
     """One process on a device. `memory` None: NVML says "not available"; `sm` None: no sample."""
 
     pid: int
@@ -28,8 +29,7 @@ class StandInProcess:
     sm: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StandInMig:
+class StandInMig(Struct, frozen=True):
     """One MIG instance of a device whose `mig_mode` is 1."""
 
     uuid: str
@@ -42,8 +42,7 @@ class StandInMig:
     processes: tuple[StandInProcess, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StandInDevice:
+class StandInDevice(Struct, frozen=True):
     """One device, by default an idle H200. A number set to None: NVML says "not supported"."""
 
     uuid: str
@@ -138,8 +137,7 @@ class StandInDevice:
         return tuple(int(part, 16) for part in self.bus_id.replace(".", ":").split(":"))
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(Struct, frozen=True):
     """The growing counters of a device at one moment."""
 
     since_ns: int = 0

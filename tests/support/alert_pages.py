@@ -1,6 +1,6 @@
 """Alerts by hand: a node where something of everything is wrong."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.cli.show.alerts import AlertOverview
 from andon.core.conditions.catalogue import BY_NAME
@@ -28,7 +28,7 @@ def alert(rule: str, device: int, level: Level, message: str, **changes: object)
         severity=severity(level, BY_NAME[rule]),
         message=message,
     )
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)
 
 
 def lost() -> Alert:

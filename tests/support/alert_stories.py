@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core import alerting
 from andon.core.alerting import EMPTY, AlertState, HeldDevices, Moment, Observation
@@ -21,8 +23,7 @@ Devices = tuple[DeviceStatus, ...]
 Act = Callable[[AlertState, Moment], AlertState]
 
 
-@dataclass(frozen=True)
-class Story:
+class Story(Struct, frozen=True):
     """What a server has seen, and what every surface says of it."""
 
     name: str

@@ -3,10 +3,10 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.alerting import Moment, OwnTrouble
 from andon.core.conditions.rulebook import Rulebook

@@ -1,7 +1,8 @@
 """A node of one H200, or of others, to be explained."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.evidence.reasons import Reason
 from andon.core.explain import explain

@@ -1,12 +1,13 @@
-"""Any value of a dataclass, by the types of its fields."""
+"""Any value of a struct, by the types of its fields."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from enum import EnumType
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin
 
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import fields
 
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text("aé\x9b{", max_size=3),
@@ -18,12 +19,12 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def any_of(kind: Any, **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Values of a type; `fixed` gives some fields of a dataclass a strategy of their own."""
+    """Values of a type; `fixed` gives some fields of a struct a strategy of their own."""
     if kind in PLAIN:
         return PLAIN[kind]
     if isinstance(kind, EnumType):
         return st.sampled_from(list(kind))
-    if is_dataclass(kind) and isinstance(kind, type):
+    if isinstance(kind, type) and issubclass(kind, Struct):
         parts = {f.name: any_of(f.type) for f in fields(kind) if f.name not in fixed}
         return st.builds(kind, **parts, **fixed)
     return _generic(get_origin(kind), get_args(kind))

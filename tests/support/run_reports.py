@@ -1,7 +1,8 @@
 """Reports of runs as tests describe them: one device that does its work well, and changes to it."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.core.runs.fold import RunFold
 from andon.core.runs.reporting.phases import Phases

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from msgspec.structs import replace
 
 from andon.cli.commands.setup.cost import Cost, CostReport
 from andon.cli.show.process_rows import HostUsage

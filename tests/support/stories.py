@@ -15,9 +15,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.cli.lamp_source import LampSource
 from andon.cli.show.cells import ASLEEP, LAMPS
@@ -37,8 +40,7 @@ PROGRAM = "finetune.py"
 LONG_ENOUGH_SECONDS = 100.0  # for what must fire
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(Struct, frozen=True):
     """What one surface says of one device; None where it says nothing of the kind."""
 
     lamp: str | None = None
@@ -51,13 +53,12 @@ Account = Mapping[str, Said]
 """What one surface says of all devices, by label."""
 
 
-@dataclass(frozen=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """One device: what happens to it, and what everyone must say."""
 
     name: str
     expected: Said = Said()
-    changes: Mapping[str, Any] = field(default_factory=dict)  # fields of the device
+    changes: Mapping[str, Any] = {}  # fields of the device
     faults: tuple[Callable[[int], Fault], ...] = ()
     soon: bool = False  # happens last: its alert is still pending
     silenced: bool = False

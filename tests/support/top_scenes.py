@@ -3,8 +3,9 @@
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.core.alerting.lamps import board
 from andon.core.alerting.standing import standing

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 FOLDER = Path(__file__).parent
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(d|h|m|s)")
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
@@ -20,8 +22,7 @@ def seconds(text: str) -> float:
     return sign * sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-@dataclass(frozen=True)
-class DeviceLine:
+class DeviceLine(Struct, frozen=True):
     """One device as its line describes it."""
 
     label: int
@@ -37,8 +38,7 @@ class DeviceLine:
     absent: bool = False
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One row of a table; `number` is its line in the file."""
 
     number: int

@@ -1,9 +1,10 @@
 """The world that a timeline tells of: devices, the node, leases, events, and two clocks."""
 
 import re
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.core.alerting import HeldDevices, Moment, Observation, OwnTrouble, PreviousLease, Sharing
 from andon.model.alert import Event, EventKind

@@ -1,9 +1,9 @@
 """Who may do what: every kind of caller at every kind of door."""
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.access.lockout import KEPT, Lockout
 from andon.core.access.policy import (

@@ -1,12 +1,12 @@
 """What holds for any row of looks, whatever they show; and the words of every rule."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core import alerting
 from andon.core.alerting import (

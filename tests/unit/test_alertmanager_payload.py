@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings

@@ -1,9 +1,8 @@
 """Who is blamed: decided once, by share, else memory; equals together."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core import alerting
 from andon.core.alerting.standing import board_now, standing
@@ -17,7 +16,7 @@ from tests.support.snapshots import AT, h200
 
 
 def process(pid: int, user: str | None = "dora", **more: object) -> Process:
-    return replace(Process(pid, user=user, name="python"), **more)  # type: ignore[arg-type]
+    return replace(Process(pid, user=user, name="python"), **more)
 
 
 @rows(

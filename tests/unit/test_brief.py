@@ -1,6 +1,6 @@
 """At a prompt a snapshot is a line, and so is each of its large parts."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.model.device import Host, Sample, Snapshot, State
 from tests.support.rows import rows

@@ -3,11 +3,11 @@
 import json
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation

@@ -1,11 +1,11 @@
 """Sessions of their own interval that share ticks, and cannot hold each other up."""
 
 import threading
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.sampling import cadence
 from andon.engine.sampling.bus import MOST_EVENTS, Bus

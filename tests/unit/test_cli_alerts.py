@@ -1,10 +1,10 @@
 """The parts of `andon alerts` that need no server: names, changes, where a server is."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli import alert_source
 from andon.cli.alert_source import FromSampling, FromServer, resolved, server_source, source_of

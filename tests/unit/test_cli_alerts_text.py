@@ -3,11 +3,11 @@
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.cli.show.alert import render_alert, render_change
 from andon.cli.show.alert_rules import render_rule, render_rules

@@ -3,10 +3,10 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli import snapshot_source
 from andon.cli.commands.explain import alerts_trial

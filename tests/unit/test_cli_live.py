@@ -1,6 +1,6 @@
 """The picture of `andon watch` on a terminal fits every window."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.cli.show.live import LiveTable
 from andon.cli.show.text import display_width

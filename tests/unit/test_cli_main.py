@@ -3,11 +3,11 @@
 import io
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from andon import app
 from andon.cli import snapshot_source

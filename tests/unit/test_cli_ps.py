@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.cli import process_counters, snapshot_source
 from andon.cli.main import run
@@ -32,8 +33,7 @@ from tests.support.rows import rows
 from tests.support.snapshots import ANCESTORS, FAMILY, HOSTS, FakeSampler, launched, office
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(Struct, frozen=True):
     cpu_seconds: float
     memory_bytes: int | None
 

@@ -1,10 +1,10 @@
 """`andon runs report`, `andon runs compare` and `andon who --format` as people call them."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli.main import run
 from andon.model.run import RunBegin, RunEnd
@@ -31,7 +31,7 @@ def runs_of(folder: Path, name: str, durations: list[float], **more: object) -> 
     assert isinstance(last, RunEnd)
     paths = []
     for number, seconds in enumerate(durations):
-        begun = replace(first, id=f"{name}{number}", name=name, **more)  # type: ignore[arg-type]
+        begun = replace(first, id=f"{name}{number}", name=name, **more)
         ended = replace(last, duration_seconds=seconds)
         paths.append(write_record(folder / f"{name}{number}.jsonl", begun, ended))
     return ",".join(map(str, paths))

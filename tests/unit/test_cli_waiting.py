@@ -1,10 +1,10 @@
 """The line that a person sees while waiting."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli.main import run
 from andon.cli.show.waiting import queue_line, waiting_text

@@ -3,11 +3,11 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli import snapshot_source
 from andon.cli.main import run

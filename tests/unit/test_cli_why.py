@@ -3,9 +3,9 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli import snapshot_source
 from andon.cli.main import run

@@ -5,13 +5,13 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core import alerting
 from andon.core.alerting import EMPTY, AlertState, Moment, Observation

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.evidence.departures import NOTHING_KNOWN, departures
 from andon.core.history.intervals import UsageInterval

@@ -1,8 +1,7 @@
 """Links, set clocks and modes of the driver: what `why` says, and the words of their alerts."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from andon.core import alerting
 from andon.core.alerting import EMPTY, AlertState, Moment, Observation

@@ -1,9 +1,9 @@
 """What the doctor makes of hundreds of machines: exactly what is wrong with each, and no more."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli.show.findings import broken_command
 from andon.core.doctor.checkup import judge
@@ -124,7 +124,7 @@ def test_a_comment_in_a_fix_is_not_broken_in_two() -> None:
 
 def test_facts_of_a_book_have_no_place_for_a_name_of_a_file() -> None:
     """Whoever writes into the book chooses names; root pastes what is told here."""
-    assert set(Stray.__slots__) == {"odd", "owner", "uid", "count"}
+    assert set(Stray.__struct_fields__) == {"odd", "owner", "uid", "count"}
     assert all(isinstance(check, Check) for made in strays() for check, _ in made.expected)
 
 

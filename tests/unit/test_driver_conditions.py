@@ -1,8 +1,7 @@
 """Drivers that cannot be read: when it is said, in which words, and where nothing is amiss."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from andon.cli.commands.share.who import NOT_KNOWN, _lines, _unknown
 from andon.cli.show.alerts import AlertOverview
@@ -204,7 +203,7 @@ def test_another_vendors_files_are_named() -> None:
     "change", [{"container": ""}, {"container": None}, {"device_files": True}, {"cards": None}]
 )
 def test_it_is_the_drivers_fault_where_no_container_lacks_a_file(change: dict[str, object]) -> None:
-    fault = replace(BOXED, code=FaultCode.DRIVER_FAILED, **change)  # type: ignore[arg-type]
+    fault = replace(BOXED, code=FaultCode.DRIVER_FAILED, **change)
     rules = [alert.rule for alert in lit(node(fault, devices=(device(0),)))]
     assert rules == ["driver_unreadable"]
 

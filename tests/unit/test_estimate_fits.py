@@ -1,12 +1,12 @@
 """Which GPUs a model fits on, the smallest size, the command to type, and measured peaks."""
 
 import contextlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.estimate.config_json import config_facts
 from andon.core.estimate.estimating import Estimate, estimate, measured, verdict_words

@@ -1,7 +1,8 @@
 """Weights by name alone against the published sizes of models, in each of their packed forms."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.core.estimate.names import name_facts
 from andon.core.estimate.options import EstimateOptions

@@ -265,7 +265,7 @@ def test_a_longer_context_never_needs_less_cache(
     shape: ModelShape, tokens: int, more: int, window: int
 ) -> None:
     assert kv_bytes(shape, tokens, 16) <= kv_bytes(shape, tokens + more, 16)
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     windowed = replace(shape, window=window, windowed_layers=shape.layers // 2)
     assert kv_bytes(windowed, tokens, 16) <= kv_bytes(windowed, tokens + more, 16)

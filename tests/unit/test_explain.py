@@ -1,8 +1,7 @@
 """What each rule says about states, heat and fans, and when it keeps silent."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from andon.core.explain import explain, explain_absence, explain_node
 from andon.model.device import (

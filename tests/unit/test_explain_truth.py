@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields
 from random import Random
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import fields
 
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.show.text import display_width

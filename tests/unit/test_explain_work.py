@@ -1,9 +1,9 @@
 """What each rule says about clocks, memory, use and the whole node, and when it keeps silent."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.alerting.standing import board_now
 from andon.core.conditions.rulebook import Rulebook

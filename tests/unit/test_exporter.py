@@ -1,8 +1,7 @@
 """`/metrics`: exactly the kept names, nothing that was not read, and always well-formed."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from andon.engine.sampling.sampler import Costs
 from andon.errors import Invalid

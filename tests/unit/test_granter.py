@@ -4,10 +4,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Granter, Progress, Terms

@@ -1,6 +1,6 @@
 """What a hot device's alert says: the limit that is reached, its level now, and what to do."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation

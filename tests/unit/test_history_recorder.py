@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import NodeReadings

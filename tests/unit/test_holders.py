@@ -1,8 +1,7 @@
 """What the book makes of devices and processes: marks, strangers, orphans, leases that ended."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from andon.core.alerting import PreviousLease
 from andon.core.sharing.holders import (

@@ -1,8 +1,7 @@
 """The host is short of memory while devices wait: judged cheaply, and never from unknown values."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from andon.core.alerting import EMPTY, Moment, Observation, current, step
 from andon.core.conditions.catalogue import DEFAULTS

@@ -1,12 +1,12 @@
 """Which jobs start now: examples, and the property that no job is delayed by one behind it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.jobs.dispatch import (
     DispatchPlan,

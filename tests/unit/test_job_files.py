@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.app.jobs import Queue, same_as
 from andon.cli.commands.jobs.submit import is_job_file, submit

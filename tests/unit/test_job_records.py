@@ -2,10 +2,10 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.engine.jobs import recording
 from andon.engine.jobs.recording import JobRecorder, RecordFile, continued, new_record

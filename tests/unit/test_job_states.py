@@ -1,11 +1,11 @@
 """How jobs stand: tables of what lies in a folder, and properties."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.jobs.naming import NameRule, meant, one_meant, parse_array
 from andon.core.jobs.order import in_order, place_before, place_first, place_last

@@ -1,11 +1,11 @@
 """What a dispatcher could not read again is refused when it is submitted."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.jobs.job_file_keys import FileJob
 from andon.engine.jobs.commit_question import CommitQuestion

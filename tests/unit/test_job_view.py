@@ -1,9 +1,9 @@
 """A job as a server shows it: what is written is read again, and nothing else is believed."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from andon.model.job import JobState, JobView
 from andon.model.job.progress import WorkProgress

@@ -1,10 +1,10 @@
 """Small things about jobs: the variables of a command, messages, and how a job is shown."""
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from andon.app.job_messages import job_notice
 from andon.app.jobs import Queue

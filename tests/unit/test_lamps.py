@@ -1,10 +1,10 @@
 """The board: lamps, words and one headline that a person reads from across the room."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.alerting.lamps import LampBoard, board
 from andon.core.conditions.catalogue import BY_NAME

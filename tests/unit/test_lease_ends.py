@@ -1,10 +1,10 @@
 """Ends of leases: a step of the wall clock ends nothing and extends nothing."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.sharing.lease_ends import begun, followed, left_seconds, showing, to_show
 from andon.leases import holder, places

@@ -2,10 +2,10 @@
 
 import fcntl
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.errors import Gone
 from andon.leases.holders import open_holder

@@ -1,10 +1,9 @@
 """Who may end a lease, and what a fence proves."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.rights import (

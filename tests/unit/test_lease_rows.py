@@ -1,8 +1,7 @@
 """What a list of leases says, and what it keeps for itself."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from andon.core.access.roles import ANONYMOUS, Identity, Role
 from andon.core.sharing.holdings import Here

@@ -1,9 +1,8 @@
 """One order, one count and one entry for what belongs together, on every surface."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.alerting import listing
 from andon.core.alerting.listing import (

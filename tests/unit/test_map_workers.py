@@ -141,11 +141,10 @@ def test_a_worker_that_cannot_be_closed_ends_the_map_and_gives_its_device_back()
 class OneLater(CpuPlaces):
     """Has one more place, later."""
 
-    def __init__(self, place: WorkPlace) -> None:
-        self.most, self._place = 2, [place]
+    last: list[WorkPlace]
 
     def later(self, taken: Sequence[WorkPlace], unwanted: Callable[[], bool]) -> WorkPlace | None:
-        return self._place.pop()
+        return self.last.pop()
 
 
 class Slow(Unclosable):
@@ -171,7 +170,7 @@ def test_a_later_worker_that_cannot_be_started_ends_the_map_and_gives_its_device
         return Slow(given_back)
 
     plan = MapPlan(items_of(["a", "b"]))
-    pool = MapPool(plan, OneLater(second), caller_of, Heard(), lambda words: None)
+    pool = MapPool(plan, OneLater(2, [second]), caller_of, Heard(), lambda words: None)
     with pytest.raises(OSError, match="Too many open files"):
         pool.run([first], lambda: None)
     assert given_back.is_set()
@@ -185,7 +184,7 @@ class Nothing:
 class OnePlace(CpuPlaces):
     """That says when it was given back."""
 
-    given_back = 0
+    given_back: int = 0
 
     def first(self) -> WorkPlace:
         return WorkPlace("0", {}, give_back=self._back)

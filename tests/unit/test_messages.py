@@ -1,7 +1,8 @@
 """What a person reads on a phone."""
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.notifying.messages import (
     MessageContext,

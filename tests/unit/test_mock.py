@@ -1,8 +1,7 @@
 """The mock says what it was told, stands where a backend stands, and knows nothing else."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from andon.compat.metrics import GpuMetrics
 from andon.errors import Gone, Invalid, Unavailable

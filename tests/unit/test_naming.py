@@ -1,10 +1,9 @@
 """One answer to what a device is called and which device a name means."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.errors import Gone, Invalid
 from andon.model.device import Device, DeviceStatus, State

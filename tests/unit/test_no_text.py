@@ -4,10 +4,10 @@ import json
 import os
 import pwd
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.probing.results import ProbePlan, probe_of
 from andon.engine.jobs.recording import RecordFile

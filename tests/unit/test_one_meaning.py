@@ -1,11 +1,11 @@
 """Hot, thermally throttled and unattributed mean the same in alerts, `why`, colours and PromQL."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.cli import snapshot_source
 from andon.cli.main import run

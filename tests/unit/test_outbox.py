@@ -1,9 +1,8 @@
 """What is still to be told: once each, nothing forgotten, all of it bounded."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.notifying.outbox import MOST_AGE_SECONDS, MOST_DELIVERIES, Outbox, validate
 from andon.core.notifying.routes import QuietHours, Route

@@ -1,11 +1,11 @@
 """Which devices are free, and which of them is best."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.sharing.capacity import Weights
 from andon.core.sharing.placement import score

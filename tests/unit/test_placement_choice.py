@@ -1,11 +1,11 @@
 """Which devices are chosen, and the words about every one that is not."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.sharing.choice import can_come, choose, obstacle, pick, rank
 from andon.core.sharing.eligibility import need_of, obstacles_of, preferred

@@ -1,10 +1,10 @@
 """What this machine can never start is refused when it is submitted, not queued."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.app.jobs import possible_here
 from andon.cli.commands.jobs import submit as submitting

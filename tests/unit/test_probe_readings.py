@@ -1,10 +1,10 @@
 """What a probe reads of its devices, and what it says where that is not enough."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.probing.judging import TrialEnd
 from andon.core.probing.results import ProbePlan

@@ -2,11 +2,11 @@
 
 import re
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.cli.show.probing.chart import render_probe
 from andon.core.probing.judging import StopReason, TrialEnd, judged

@@ -2,11 +2,11 @@
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.sampling.readings import (
     BOUNDS,
@@ -57,7 +57,7 @@ def test_every_number_of_a_sample_has_bounds() -> None:
     assert set(BOUNDS) == set(SAMPLE_VALUES) - {"throttle"}
     for name, bounds in BOUNDS.items():
         assert bounds.unit in (symbol_of(name), "errors"), name
-    assert set(LIMIT_BOUNDS) == set(Limits.__slots__)
+    assert set(LIMIT_BOUNDS) == set(Limits.__struct_fields__)
     assert all(bounds.reason for bounds in (*BOUNDS.values(), *LIMIT_BOUNDS.values()))
 
 
@@ -168,7 +168,7 @@ def test_a_process_keeps_what_can_be_of_it() -> None:
 @rows("value", SENTINELS)
 def test_a_devices_own_limits_are_checked_too(value: float) -> None:
     limits = Limits(slowdown_celsius=value, power_default_watts=value, sm_clock_mhz=1980)  # type: ignore[arg-type]
-    device, reasons = checked_device(replace(DEVICE, memory_total_bytes=value, limits=limits))  # type: ignore[arg-type]
+    device, reasons = checked_device(replace(DEVICE, memory_total_bytes=value, limits=limits))
     assert device.limits == Limits(sm_clock_mhz=1980)
     assert device.memory_total_bytes is None
     assert set(reasons) == {

@@ -4,12 +4,12 @@ import json
 import os
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.backends.replay import RecordedHost, Replay
 from andon.backends.replay.backend import CARD, HINT, MARK, NOT_RECORDED
@@ -63,7 +63,7 @@ def status(at: float, number: int = 0, utilization: int = 50) -> DeviceStatus:
 def snapshot(at: float, *statuses: DeviceStatus, **fields: object) -> Snapshot:
     made = Snapshot(node="far", at=at, versions={"driver": "580.1"}, devices=statuses,
                     host=Host(cpu_percent=at - T0))  # fmt: skip
-    return replace(made, **fields)  # type: ignore[arg-type]
+    return replace(made, **fields)
 
 
 def line(shot: Snapshot) -> str:

@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import click
 import pytest
+from msgspec.structs import fields
 
 import andon
 from andon.cli.commands.share.run import run

@@ -1,10 +1,9 @@
 """Who is told, and when: levels, rules, devices, owners, quiet hours."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.notifying.routes import QuietHours, Route, concerns, due, parse_quiet
 from andon.model.alert import Level, Notice, NoticeKind

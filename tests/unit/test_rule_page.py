@@ -1,9 +1,9 @@
 """One condition on one page: thresholds in force and where they are set, reasons, queries."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli.remote_rules import rule_from_json, rules_from_json
 from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, condition_named, thresholds

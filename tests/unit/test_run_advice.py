@@ -1,10 +1,10 @@
 """What a report says could be better, and what it must not say."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.runs.reporting.advice import ADVICE, advice_on
 from andon.core.runs.reporting.phases import Phases

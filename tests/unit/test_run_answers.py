@@ -1,10 +1,10 @@
 """What the server says of runs: who sees what, the list and its filters, one run in each form."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.access.roles import ALL_SEEING, BLIND, Sight
 from andon.core.runs.fold import RunFold, row_of

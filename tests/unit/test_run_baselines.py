@@ -1,11 +1,11 @@
 """Baselines: drift is said where numbers leave the range of good runs, and nowhere else."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.runs.baselines import (
     DriftLine,

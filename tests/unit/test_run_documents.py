@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.cli.show.reports.as_html import document_html
 from andon.cli.show.reports.as_markdown import document_markdown

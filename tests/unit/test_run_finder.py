@@ -3,10 +3,10 @@
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.runs.matching import RunQuery
 from andon.engine.records.finder import RunFinder

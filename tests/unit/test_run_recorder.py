@@ -1,11 +1,11 @@
 """A run's record: sampled less often as it grows old, and complete when it ends."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.runs.lines import RecordLines

@@ -1,10 +1,9 @@
 """Which records go: the oldest, never marked ones, and never more than must."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.runs.records.retention import KeptRecord, RunsKept, overdue
 from andon.model.run import RunRow, RunState
@@ -14,7 +13,7 @@ PLAIN = replace(FIRST, tags=())
 
 
 def record(age: float, size: int = 10, **changed: object) -> KeptRecord:
-    row: RunRow = replace(PLAIN, id=f"run{age}", began=AT - age, **changed)  # type: ignore[arg-type]
+    row: RunRow = replace(PLAIN, id=f"run{age}", began=AT - age, **changed)
     return KeptRecord(row, size)
 
 

@@ -1,13 +1,13 @@
 """What a run used: exact, in constant memory, and without what was not known."""
 
 import json
-from dataclasses import replace
 from itertools import chain
 from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.runs.tallies import RunTally, Summary
 from andon.model.device import State

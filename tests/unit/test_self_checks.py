@@ -1,8 +1,7 @@
 """andon's own pulse: what is too dear, missed or not kept becomes a trouble."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from andon.core.sampling.self_checks import SelfStats, StoreStats, troubles
 from andon.engine.sampling.sampler import Costs

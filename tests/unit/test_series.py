@@ -1,10 +1,9 @@
 """What is remembered, how finely, for how long, and who was there."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.history.backlog import MOST_TICKS, Backlog, validate
 from andon.core.history.codec import SeriesRow, point

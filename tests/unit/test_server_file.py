@@ -2,13 +2,13 @@
 
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from andon.core.sharing.holdings import Here
 from andon.errors import Conflict, Denied
@@ -149,7 +149,7 @@ def test_one_wrong_field_spoils_the_file(folder: Path, fields: dict[str, object]
 _ANY = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text())
 
 
-@given(st.dictionaries(st.sampled_from([*Announced.__slots__, "more"]), _ANY))
+@given(st.dictionaries(st.sampled_from([*Announced.__struct_fields__, "more"]), _ANY))
 def test_no_content_breaks_it(said: dict[str, Any]) -> None:
     found = server_file.parse(said)
     assert found is None or 0 < found.pid <= server_file.MOST_PIDS

@@ -2,12 +2,12 @@
 
 import hashlib
 import hmac
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.access.server_proof import (
     Peer,

@@ -4,11 +4,11 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli import snapshot_source
 from andon.cli.snapshot_source import recent_snapshot, told_snapshot

@@ -3,11 +3,11 @@
 import re
 import subprocess
 import sys
-from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.settings.figures import every_field
 from andon.core.settings.resolution import (
@@ -335,7 +335,7 @@ def test_a_prefix_that_no_metric_can_have_is_a_mistake_with_its_flag(prefix: str
 
 def test_the_table_and_the_settings_have_the_same_fields() -> None:
     names = {*(f.name for f in FIELDS), *TABLES.values(), "alerts_figures"}
-    assert names == {f.name for f in fields(Settings)}
+    assert names == set(Settings.__struct_fields__)
     for taken in (
         [f.place for f in every_field()],
         [f.variable for f in every_field()],

@@ -1,12 +1,13 @@
 """What is described is what is sent: every member declared, its type true, and no other."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import fields
 
 from andon.core.access.roles import BLIND
 from andon.core.alerting.lamps import LampBoard
@@ -114,8 +115,7 @@ def test_every_shape_and_every_reading_has_a_sentence() -> None:
 
 
 def test_a_type_without_json_is_refused() -> None:
-    @dataclass
-    class Odd:
+    class Odd(Struct):
         when: complex
 
     assert fields(Odd)

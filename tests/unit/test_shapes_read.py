@@ -1,11 +1,11 @@
-"""JSON of another program as dataclasses: what was encoded is read again, nothing else is."""
+"""JSON of another program as structs: what was encoded is read again, nothing else is."""
 
 import json
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
 
 import pytest
+from msgspec import Struct, field
 
 from andon.core.access.roles import ALL_SEEING
 from andon.core.runs.fold import RunFold, row_of
@@ -23,16 +23,14 @@ class Colour(StrEnum):
     RED = "red"
 
 
-@dataclass(frozen=True)
-class Inner:
+class Inner(Struct, frozen=True):
     """With a default."""
 
     name: str
     size: Annotated[float | None, Doc("may be missing")] = None
 
 
-@dataclass(frozen=True)
-class Outer:
+class Outer(Struct, frozen=True):
     """Every kind of field."""
 
     whole: int

@@ -1,8 +1,7 @@
 """What `who`, `leases`, `cordon` and refusals say: reasons for dashes, marks, and what helps."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from andon.cli.commands.share.cordon import cordoned_words
 from andon.cli.commands.share.leases import _memory

@@ -2,8 +2,9 @@
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.core.conditions.catalogue import BY_NAME, DEFAULTS, FIGURES, RULES, RULES_OF, thresholds
 from andon.core.conditions.condition import Condition

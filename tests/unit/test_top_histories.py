@@ -1,6 +1,6 @@
 """What the graphs are drawn from: means of equal stretches, the past before the first sample."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.tui.histories import KEPT, METRICS, Histories, Point, buckets, thin
 from tests.support.snapshots import AT, office

@@ -1,11 +1,12 @@
 """No name that another user chose reaches the terminal of `andon top` as a command."""
 
 import re
-from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from andon.core.evidence.reasons import Reason
 from andon.model.job import JobState, JobView
@@ -28,7 +29,7 @@ def spoiled(value: Any, name: str = "") -> Any:
         return value
     if isinstance(value, str):
         return value + HOSTILE
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         made = {one.name: spoiled(getattr(value, one.name), one.name) for one in fields(value)}
         return replace(value, **{k: v for k, v in made.items() if v != getattr(value, k)})
     if isinstance(value, tuple):

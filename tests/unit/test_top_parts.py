@@ -1,10 +1,10 @@
 """The small parts of top: what is remembered, environments, users, commands that a server hid."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli.terminal import Choices
 from andon.core.history.series import tick_of

@@ -1,9 +1,9 @@
 """What each key of top does, as a function of the state before and the scene."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.tui.effects import EffectKind
 from andon.tui.keys import KEYS, action_of, key_name

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from andon.cli.show.text import Text, display_width, say
 from andon.model.device import Snapshot

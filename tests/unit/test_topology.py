@@ -1,13 +1,13 @@
 """How devices are linked, which of them are chosen together, and the CPUs next to them."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.cli.show.topology import render_topology
 from andon.core.jobs.dispatch import QueuedJob, plan

@@ -2,12 +2,13 @@
 
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.core.sharing.holders import BookView
 from andon.core.sharing.lease_rows import usage_rows, waiting_rows

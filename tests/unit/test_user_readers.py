@@ -4,11 +4,11 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from andon.app.shared_files import UsersFiles
 from andon.core.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight

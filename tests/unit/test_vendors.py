@@ -1,10 +1,10 @@
 """The table of vendors: one row is all that differs outside a vendor's backend."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.doctor import driver
 from andon.core.doctor.facts import MachineFacts, PciCard

@@ -1,9 +1,9 @@
 """What the REST answers say, from snapshots alone."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.access.roles import BLIND
 from andon.core.settings.resolution import Settings

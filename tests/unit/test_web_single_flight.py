@@ -1,7 +1,8 @@
 """A dear answer is made once for all who ask before the next snapshot."""
 
 import threading
-from dataclasses import fields, replace
+
+from msgspec.structs import fields, replace
 
 from andon.core.access.roles import ALL_SEEING, BLIND
 from andon.core.history.series import Bucket

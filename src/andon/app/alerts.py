@@ -1,8 +1,9 @@
 """Alerts: their rules, their notifiers, their store and what watches for them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.app.history import separate_history, store_kind, store_url
 from andon.app.thresholds import rulebook

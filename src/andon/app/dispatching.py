@@ -8,8 +8,9 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings

@@ -1,7 +1,8 @@
 """The history's store: which one the settings name, how it is opened, and what it keeps."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
+
+from msgspec.structs import replace
 
 from andon.core.settings.resolution import Settings
 from andon.core.settings.store_url import MEMORY, StoreUrl, parse_store_url, url_of_file

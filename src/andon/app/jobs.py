@@ -56,7 +56,7 @@ class Queue:
         last = self.jobs[view.number].last
         if view.pid is None or last is None:
             return view
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         from andon.engine.jobs.progress import output_progress
 
@@ -65,7 +65,7 @@ class Queue:
 
     def view(self, number: int) -> "JobView":
         """One job, with the variables that may be shown; Gone where there is none."""
-        from dataclasses import replace
+        from msgspec.structs import replace
 
         from andon.core.jobs.views import shown_environment
 
@@ -100,7 +100,7 @@ def possible_here(
     asked = {spec.request for spec in specs if not spec.request.is_plain}
     if not asked:  # `submit` must be quick
         return list(specs)
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from andon.core.sharing.eligibility import settled
 

@@ -1,9 +1,10 @@
 """Puts a map together: its places, its record, its workers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from andon.app.runs import remember
 from andon.app.thresholds import rulebook
@@ -23,8 +24,7 @@ from andon.model.run import RunKind
 WITHOUT_DEVICE = "it works without a device"
 
 
-@dataclass(frozen=True, slots=True)
-class MapRecord:
+class MapRecord(Struct, frozen=True):
     """How a map is recorded."""
 
     name: str

@@ -4,9 +4,11 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.app.alerts import open_notifiers
 from andon.app.settings import config_path, read_config, users_file
@@ -20,8 +22,7 @@ from andon.host.private_files import PRIVATE_FILE, replace_file
 SYSTEM_FILE = Path("/etc/andon/andon.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class AddedNotifier:
+class AddedNotifier(Struct, frozen=True):
     """What was written where; `lines` is empty if it was there already."""
 
     path: Path

@@ -3,9 +3,10 @@
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.core.sampling.masks import VARIABLES, Visibility, visibility
 from andon.core.settings.resolution import Settings

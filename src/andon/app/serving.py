@@ -4,9 +4,10 @@ import logging
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder, store_kind

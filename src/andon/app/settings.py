@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.core.settings.resolution import Resolved, Settings, resolve
 from andon.errors import Invalid

@@ -1,8 +1,9 @@
 """The thresholds in force, from the settings or from a caller's own."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.core.settings.resolution import Settings
 

@@ -13,8 +13,9 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from andon.app.jobs import Queue
 from andon.app.runs import open_run_finder

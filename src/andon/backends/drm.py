@@ -9,9 +9,10 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
 
 from andon.backends.sysfs import Tree
 from andon.core.processes import fdinfo
@@ -29,8 +30,7 @@ MOST_DESCRIPTORS: Final = 4096  # of one process
 MOST_CLIENTS: Final = 2048  # of one card
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptor:
+class Descriptor(Struct, frozen=True):
     """An open file of a process on a node such as `renderD128`."""
 
     pid: int
@@ -38,8 +38,7 @@ class Descriptor:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class DrmSearch:
+class DrmSearch(Struct, frozen=True):
     """What one search found, and what it could not see."""
 
     descriptors: tuple[Descriptor, ...] = ()
@@ -152,8 +151,7 @@ def is_kernel_thread(stat: bytes) -> bool:
     return found is not None and bool(found.flags & KERNEL_THREAD)
 
 
-@dataclass(frozen=True, slots=True)
-class CardProcess:
+class CardProcess(Struct, frozen=True):
     """A process on one card."""
 
     pid: int
@@ -162,8 +160,7 @@ class CardProcess:
     busy: float | None  # of the engine it uses most, 0 to 1; None at the first reading
 
 
-@dataclass(frozen=True, slots=True)
-class CardUse:
+class CardUse(Struct, frozen=True):
     """Use of a card since the previous reading."""
 
     users: tuple[CardProcess, ...] = ()

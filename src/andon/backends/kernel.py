@@ -8,8 +8,9 @@ because some values are differences and `andon status` reads only once.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+from msgspec import Struct
 
 from andon.backends import pci
 from andon.backends.drm import FIRST_READING, Descriptors
@@ -34,8 +35,7 @@ SLEEPING: Final = frozenset({"suspended", "suspending"})
 MOMENT_SECONDS: Final = 0.1  # between the two readings: enough for counters in milliseconds
 
 
-@dataclass(frozen=True, slots=True)
-class CardFiles:
+class CardFiles(Struct, frozen=True):
     """Where a card's files are, and what it shares with other cards."""
 
     tree: Tree  # the whole root

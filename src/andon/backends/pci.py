@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from andon.backends.sysfs import SysfsValue, Tree
 
@@ -38,8 +39,7 @@ def folder(address: str) -> str:
     return f"sys/bus/pci/devices/{address}"
 
 
-@dataclass(frozen=True, slots=True)
-class PcieLink:
+class PcieLink(Struct, frozen=True):
     """The current state of a PCIe link, and its maximum."""
 
     generation: SysfsValue[int]
@@ -59,8 +59,7 @@ def link(tree: Tree, address: str) -> PcieLink:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PcieSlot:
+class PcieSlot(Struct, frozen=True):
     """The fastest link of the slot that a card is in; None where that is unknown."""
 
     generation: int | None = None

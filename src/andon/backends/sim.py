@@ -9,8 +9,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from andon.core.simulation import behaviour
 from andon.core.simulation.behaviour import NOT_SIMULATED, UNSUPPORTED, Specimen

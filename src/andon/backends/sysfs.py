@@ -8,10 +8,11 @@ import errno
 import grp
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from andon.kernel_files import PAGE_BYTES, read_file
 
@@ -31,8 +32,7 @@ _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENODATA, errno.ENXIO, e
 _SILENT: Final = frozenset({errno.EIO, errno.ETIMEDOUT, errno.ETIME, errno.EREMOTEIO})
 
 
-@dataclass(frozen=True, slots=True)
-class SysfsValue(Generic[T]):
+class SysfsValue(Struct, Generic[T], frozen=True):
     """A value, or why there is none."""
 
     value: T | None = None

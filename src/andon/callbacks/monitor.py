@@ -10,9 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
+
+from msgspec.structs import replace
 
 from andon import library
 from andon.callbacks.guard import LONGEST_PAUSE_SECONDS

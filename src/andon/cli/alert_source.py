@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
+
+from msgspec.structs import replace
 
 from andon.cli import snapshot_source
 from andon.cli.remote import Server, own_server, service

@@ -3,8 +3,9 @@
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from andon.cli.show.cells import WITHHELD
 from andon.cli.show.text import UNKNOWN, Text, say

@@ -6,10 +6,12 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.app.mapping import MapRecord, told
 from andon.cli.commands.share.container_options import contained
@@ -62,8 +64,7 @@ LAST = "last"
 GPU_OPTIONS = ("memory", "shared", "model", "label", "devices")
 
 
-@dataclass(frozen=True, slots=True)
-class MapAsked:
+class MapAsked(Struct, frozen=True):
     """What `andon map` was asked for, besides devices."""
 
     command: tuple[str, ...]
@@ -232,8 +233,7 @@ def _last_map(rows: Sequence[RunRow], command: str) -> RunRow:
     raise Gone("no earlier map had this command", hint="andon runs lists them")
 
 
-@dataclass(frozen=True, slots=True)
-class _Maker:
+class _Maker(Struct, frozen=True):
     """Makes sessions, one for a map and several for --scaling."""
 
     choices: Choices
@@ -397,8 +397,7 @@ def _without_gpu(hint: str) -> str:
     return f"{hint}; {more}" if hint else more
 
 
-@dataclass(slots=True)
-class _Silent:
+class _Silent(Struct):
     """For --scaling: what items write is not shown, only what fails."""
 
     screen: MapScreen

@@ -1,7 +1,8 @@
 """Where `history` and `who` get the past: a named server, this user's file, or the server here."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 from andon.cli.snapshot_source import connected
 from andon.cli.sources import settings_of

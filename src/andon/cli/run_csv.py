@@ -1,8 +1,9 @@
 """The samples of a run as CSV, beside its record."""
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.cli.show import csv_rows
 from andon.engine.running.line_pipe import LinePipe

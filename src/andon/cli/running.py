@@ -3,10 +3,12 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.app import rulebook
 from andon.app.runs import remember
@@ -52,8 +54,7 @@ RECORD_VARIABLE = "ANDON_RECORD"  # tells the command where its record is
 WARN_SECONDS = 300.0  # how long before its end the owner is warned
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """A lease of ours that another process holds, and its devices as they are now."""
 
     lease: Lease
@@ -87,8 +88,7 @@ def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attac
     return Attached(lease, devices, view.snapshot, path / LEASES / found.name)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordOptions:
+class RecordOptions(Struct, frozen=True):
     """How a run is recorded: under which name, where, and whether as CSV too."""
 
     name: str | None = None

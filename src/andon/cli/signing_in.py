@@ -1,6 +1,6 @@
 """How `andon open` gets a one-time link: with the token, or as a user of this machine."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from andon.cli.remote import (
     LIMITS,
@@ -31,8 +31,7 @@ NO_SERVER = "no andon server is running here"
 START = "start one: andon serve; or use one on another machine: andon open --url URL"
 
 
-@dataclass(frozen=True, slots=True)
-class SignInLink:
+class SignInLink(Struct, frozen=True):
     """The address, the code, and as which user on whose server, if known."""
 
     url: str

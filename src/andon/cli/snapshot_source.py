@@ -4,9 +4,10 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.cli.show.render import Mask
 from andon.cli.sources import resolved_of as resolved_of

@@ -3,8 +3,9 @@
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TextIO
+
+from msgspec import Struct, field
 
 from andon.cli.show.text import Text, harmless, say, without_commands, without_unicode
 from andon.errors import AndonError
@@ -13,8 +14,7 @@ PIPE_WIDTH = 120  # for a file or a pipe without a terminal
 LEAST_WIDTH, MOST_WIDTH = 20, 1000  # a heading is this wide: COLUMNS must not fill a disk
 
 
-@dataclass(slots=True)
-class Choices:
+class Choices(Struct):
     """The options on the command line, before or after the command's name."""
 
     simulate: int | None = None
@@ -43,8 +43,7 @@ class Choices:
         return {"simulate": 0, **found} if "replay" in found else found
 
 
-@dataclass(frozen=True, slots=True)
-class Terminal:
+class Terminal(Struct, frozen=True):
     """Where a command's text goes."""
 
     width: int

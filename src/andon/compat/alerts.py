@@ -6,8 +6,9 @@ check now and then.
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol, Self
+
+from msgspec import Struct
 
 from andon.core.conditions.catalogue import DEFAULTS
 from andon.core.sampling.idleness import ZERO_READING
@@ -27,8 +28,7 @@ class Metrics(Protocol):
     def power_percent(self) -> float | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class AlertConfig:
+class AlertConfig(Struct, frozen=True):
     """The thresholds; a value at or above one raises its alert."""
 
     thermal_threshold: float = DEFAULTS.thermal_celsius
@@ -37,8 +37,7 @@ class AlertConfig:
     idle_timeout_secs: float = DEFAULTS.idle_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class ThermalThrottling:
+class ThermalThrottling(Struct, frozen=True):
     """Too hot. Severity 60 at the threshold and 4 more for each degree above it."""
 
     device: int
@@ -55,8 +54,7 @@ class ThermalThrottling:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPressure:
+class MemoryPressure(Struct, frozen=True):
     """Nearly full. Severity 30 at the threshold, 50 when there is nothing left."""
 
     device: int
@@ -73,8 +71,7 @@ class MemoryPressure:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PowerLimit:
+class PowerLimit(Struct, frozen=True):
     """At its power limit. Severity 20 at the threshold, 30 at the limit."""
 
     device: int
@@ -91,8 +88,7 @@ class PowerLimit:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GpuIdle:
+class GpuIdle(Struct, frozen=True):
     """Nothing has run on it for this long. Severity 10: every other alert comes first."""
 
     device: int

@@ -1,13 +1,13 @@
 """One device's readings, under the names `collect_metrics` has always used."""
 
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from andon.model.device import DeviceStatus, Sample
 
 
-@dataclass(frozen=True, slots=True)
-class GpuMetrics:
+class GpuMetrics(Struct, frozen=True):
     """A device's readings in this sample; None if it did not report one."""
 
     device_id: int

@@ -5,9 +5,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from andon import library
 from andon.compat.metrics import GpuMetrics
@@ -21,8 +22,7 @@ from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.units import MIB
 
 
-@dataclass(frozen=True, slots=True)
-class GPUInfo:
+class GPUInfo(Struct, frozen=True):
     """One device that answered; memory in MiB, None if unknown."""
 
     index: int
@@ -36,8 +36,7 @@ class GPUInfo:
     score: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class GPUSnapshot:
+class GPUSnapshot(Struct, frozen=True):
     """The node's devices at one time (timezone-aware, UTC)."""
 
     timestamp: datetime

@@ -1,6 +1,6 @@
 """When to retry, and what is known about the failures so far."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from andon.errors import AndonError
 
@@ -10,8 +10,7 @@ def doubled_seconds(times: int, first: float, most: float) -> float:
     return min(most, first * 2.0 ** min(times, 16))
 
 
-@dataclass(frozen=True, slots=True)
-class BackOff:
+class BackOff(Struct, frozen=True):
     """How long to wait: after the first `at_once` failures not at all, then doubled each time."""
 
     first_seconds: float = 1.0
@@ -24,8 +23,7 @@ class BackOff:
         return doubled_seconds(late - 1, self.first_seconds, self.most_seconds) if late > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(Struct, frozen=True):
     """The failures of one thing since it last succeeded; none while it works."""
 
     count: int = 0

@@ -12,9 +12,10 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.core.executing import engine_answers as answers
 from andon.core.executing.container_arguments import (

@@ -5,10 +5,11 @@ first four names are stable ones, percent included; all others use base units.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
+
+from msgspec import Struct
 
 from andon.exporter import spreads
 from andon.exporter.spreads import ExportedDevice, SelfReadings
@@ -39,8 +40,7 @@ Spread = Callable[[Any], Iterable[tuple[str, int]]]
 Scale = Callable[[float], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One row. `read` returns one value, or `spread` several, each with its own labels."""
 
     name: str

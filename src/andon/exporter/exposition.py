@@ -1,8 +1,9 @@
 """Renders a snapshot as Prometheus text; unknown values are left out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from andon.engine.sampling.sampler import Costs
 from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVER, SERVICE, Metric, When
@@ -19,8 +20,7 @@ Headed = tuple[Metric, str, str]
 """A metric with its full name and its HELP and TYPE lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A device of this scrape, with the starts of its lines."""
 
     seen: ExportedDevice

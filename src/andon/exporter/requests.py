@@ -1,7 +1,8 @@
 """One HTTP request and its answer: only what a scraper needs, parsed strictly."""
 
-from dataclasses import dataclass
 from io import BufferedIOBase
+
+from msgspec import Struct
 
 from andon.errors import AndonError
 
@@ -14,8 +15,7 @@ class MalformedRequest(Exception):
     """The request is malformed."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """What is requested; `host` is the name without its port."""
 
     method: str
@@ -23,8 +23,7 @@ class HttpRequest:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpAnswer(Struct, frozen=True):
     """The response."""
 
     status: int

@@ -1,8 +1,9 @@
 """Metrics with several series: how one part of a snapshot becomes labelled values."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from andon.engine.sampling.sampler import Costs
 from andon.exporter.texts import label, labels
@@ -21,8 +22,7 @@ Points = Iterable[tuple[str, int]]
 """Labels and an integer each; a tuple if the same points repeat."""
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """What serving has cost so far."""
 
     dropped: int = 0
@@ -31,8 +31,7 @@ class Service:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ServerCounts:
+class ServerCounts(Struct, frozen=True):
     """What a server keeps: its history, alerts and leases; None where not known."""
 
     store_bytes: int | None = None
@@ -41,8 +40,7 @@ class ServerCounts:
     leases: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SelfReadings:
+class SelfReadings(Struct, frozen=True):
     """Readings about andon itself; costs, service and counts if known."""
 
     snapshot: Snapshot
@@ -52,8 +50,7 @@ class SelfReadings:
     counts: ServerCounts | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedDevice:
+class ExportedDevice(Struct, frozen=True):
     """A device as the exporter reads it; a GPU without the processes of its partitions."""
 
     status: DeviceStatus

@@ -11,10 +11,11 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Full, Queue
 from typing import Any
+
+from msgspec import Struct
 
 from andon.core.processes.attribution import UNKNOWN, Container, RuntimeNames
 from andon.core.processes.redaction import printable
@@ -31,8 +32,7 @@ Sockets = Mapping[str, Sequence[str]]
 """By runtime, the sockets to ask for its containers; the first that knows one answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerInfo:
+class ContainerInfo(Struct, frozen=True):
     """What is known of a container now; not final means that it should be asked again."""
 
     names: RuntimeNames | None
@@ -40,8 +40,7 @@ class ContainerInfo:
     waited_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
+class _Reply(Struct, frozen=True):
     names: RuntimeNames | None
     until: float  # when to ask again for a container that was not found
 

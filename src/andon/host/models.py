@@ -9,8 +9,9 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.core.estimate.config_json import config_facts
 from andon.core.estimate.gguf import (

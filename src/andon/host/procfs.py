@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from andon.core.processes.attribution import Belonging, belongs, slurm_from_environment
 from andon.core.processes.proc_stat import parse_stamp, parse_stat
@@ -26,16 +27,14 @@ _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # fixed in the kernel's proc_ns.h
 _DEVICE_FILES = ("/dev/nvidia", "/dev/dri/", "/dev/kfd", "/dev/dxg", "/dev/accel")
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessCounters:
+class ProcessCounters(Struct, frozen=True):
     """CPU time and memory of a process so far; two readings give a rate."""
 
     cpu_seconds: float
     memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessFacts:
+class ProcessFacts(Struct, frozen=True):
     """What does not change while a process runs; None where it cannot be read."""
 
     started: float
@@ -45,8 +44,7 @@ class ProcessFacts:
     settled: bool = True  # False: read again, it may have been in the middle of exec
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessParent:
+class ProcessParent(Struct, frozen=True):
     """A process and the one that started it."""
 
     pid: int

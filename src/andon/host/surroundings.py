@@ -5,8 +5,9 @@ The files are the ones that `andon doctor` reads; no device is opened, and none 
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.host.inspection.cards import BUS, card_folders, driver_of
 from andon.host.inspection.files import names_in

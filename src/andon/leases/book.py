@@ -5,9 +5,11 @@ import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.sharing.holdings import Here
 from andon.core.sharing.queueing import Waiting
@@ -42,8 +44,7 @@ Stamp = tuple[int, float]
 """Size and ctime of a file, which no one can set: while they stay, so does its content."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """Files of the book that are ignored: whose they are, and why."""
 
     folder: Path

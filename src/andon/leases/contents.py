@@ -5,8 +5,9 @@ A file's owner and times come from the kernel; its content comes from its owner.
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from andon.core.sharing.holdings import Here, believed, believed_in_containers
 from andon.errors import Invalid

@@ -8,8 +8,9 @@ import string
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.host.births import born
@@ -28,8 +29,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class BookFile:
+class BookFile(Struct, frozen=True):
     """One file, as it was read."""
 
     name: str

@@ -5,8 +5,9 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from andon.core.sharing.lease_ends import LeaseEnd, begun, followed, left_seconds, showing, to_show
 from andon.errors import Gone, Unavailable
@@ -23,8 +24,7 @@ def clocks() -> tuple[float, float]:
     return time.time(), boot_seconds()
 
 
-@dataclass(slots=True)
-class Hold:
+class Hold(Struct):
     """A locked file of the book.
 
     `folder` has its own shared lock: without one, systemd-tmpfiles deletes the file although it is
@@ -142,8 +142,7 @@ def name_container_in(file: Path, container: str) -> None:
         os.close(descriptor)
 
 
-@dataclass(slots=True)
-class Countdown:
+class Countdown(Struct):
     """The time left of a lease, regardless of changes to the wall clock."""
 
     hold: Hold
@@ -162,8 +161,7 @@ class Countdown:
         return left_seconds(self.end, boot)
 
 
-@dataclass(slots=True)
-class LeaseHold:
+class LeaseHold(Struct):
     """A lease that this process holds, alone or with others."""
 
     lease: Lease

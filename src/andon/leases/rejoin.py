@@ -4,7 +4,8 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Gone, Invalid
 from andon.leases import files

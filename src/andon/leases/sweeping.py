@@ -1,8 +1,9 @@
 """Removes what is not held from a book: for root, in any user's book."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from andon.host.kin import here
 from andon.leases import contents, files
@@ -15,8 +16,7 @@ from andon.leases.tickets import awake_name
 TIMEOUT_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
+class Cleared(Struct, frozen=True):
     """How many files were removed, and how many leases are held there."""
 
     removed: int = 0

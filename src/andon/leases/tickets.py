@@ -8,7 +8,6 @@ import fcntl
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from andon.leases import files
 from andon.leases.hold import Hold
@@ -17,7 +16,6 @@ TICKET_SUFFIX, AWAKE_SUFFIX = ".ticket", ".awake"
 RESUME_TRIES = 20
 
 
-@dataclass(slots=True)
 class TicketHold(Hold):
     """A locked ticket. Parked, it keeps its place although it is not in the queue."""
 

@@ -1,8 +1,9 @@
 """Alerts, silences and device events."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class Level(StrEnum):
@@ -34,8 +35,7 @@ class EventKind(StrEnum):
     RESET = "reset"  # the driver resets the device, as AMD's does when it hangs
 
 
-@dataclass(frozen=True, slots=True)
-class Party:
+class Party(Struct, frozen=True):
     """A process that an alert concerns, as far as it may be shown."""
 
     pid: int
@@ -45,8 +45,7 @@ class Party:
     started: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """An event that a device reported."""
 
     kind: EventKind
@@ -60,8 +59,7 @@ class Event:
     pci: str | None = None  # as written in the report, if it has no uuid
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledgement:
+class Acknowledgement(Struct, frozen=True):
     """Someone has acknowledged it: it stays on the board and is not sent again."""
 
     at: float
@@ -69,8 +67,7 @@ class Acknowledgement:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(Struct, frozen=True):
     """Matching alerts are shown but not sent until it ends; None matches everything."""
 
     id: str
@@ -82,8 +79,7 @@ class Silence:
     since: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
+class Alert(Struct, frozen=True):
     """One rule's state for one subject, in one episode."""
 
     id: str  # rule@subject#start of the episode in seconds
@@ -127,8 +123,7 @@ class NoticeKind(StrEnum):
     TEST = "test"
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """One notification about one alert; its id makes a second delivery recognisable."""
 
     id: str

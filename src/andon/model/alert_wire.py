@@ -1,8 +1,9 @@
 """JSON of alerts: `andon.alerts/1`."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, Any
+
+from msgspec import Struct
 
 from andon.errors import Invalid
 from andon.model.alert import (
@@ -55,8 +56,7 @@ NOTICE_ORDER = names_of(Notice, "id", "kind", "at", "node", "simulated")
 _PARTY, _ACKNOWLEDGEMENT = names_of(Party), names_of(Acknowledgement)
 
 
-@dataclass(frozen=True, slots=True)
-class AlertList:
+class AlertList(Struct, frozen=True):
     """andon.alerts/1."""
 
     node: str

@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from msgspec import Struct, field
+
+from andon.model.alert import Event
 from andon.model.band import Band, band
 from andon.model.shapes import Doc, doc_of
 from andon.model.throttling import REASONS
 from andon.model.topology.place import NO_PLACE, DevicePlace
 from andon.units import unit_of
-
-if TYPE_CHECKING:  # imported at every start; events are rare
-    from andon.model.alert import Event
 
 NAMES_MISSING = "processes.names"
 """The key of `missing` for the reason why listed processes have no name."""
@@ -75,8 +74,7 @@ SAMPLER = "sampler"
 _CODES = ", ".join(f"`{one}`" for one in FaultCode)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A reader that failed this time; the rest of the snapshot is valid."""
 
     source: Annotated[str, Doc("the vendor")]
@@ -95,8 +93,7 @@ class Fault:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """One board, which is read, and can hang, separately: a device and its partitions."""
 
     key: str
@@ -105,8 +102,7 @@ class Card:
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The limits that the device reports."""
 
     slowdown_celsius: Annotated[int | None, Doc("where it starts to slow down")] = None
@@ -132,8 +128,7 @@ class Limits:
         return _lower(self.pcie_width, self.pcie_slot_width)
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """How the driver runs the device. None means unknown; the reason is in `missing`."""
 
     persistence: Annotated[
@@ -145,11 +140,14 @@ class Setup:
         float | None, Doc("how long the driver took to start when andon opened it")
     ] = None
     missing: Annotated[Mapping[str, str], Doc("name → reason, for every `null` here")] = field(
-        default_factory=dict, hash=False
+        default_factory=dict
     )
 
+    def __hash__(self) -> int:
+        return hash((self.persistence, self.ecc, self.ecc_pending, self.start_seconds))
 
-SETUP_VALUES = tuple(one.name for one in fields(Setup) if one.name != "missing")
+
+SETUP_VALUES = Setup.__struct_fields__[:-1]
 
 
 def unknown_setup(reason: str) -> Setup:
@@ -160,8 +158,7 @@ def unknown_setup(reason: str) -> Setup:
 NOT_READ = unknown_setup("not read through this backend")
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """Static facts about a device."""
 
     __repr__ = _brief
@@ -186,8 +183,7 @@ _THROTTLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """One device at one instant. None means unknown; the reason is in `missing`."""
 
     __repr__ = _brief
@@ -259,20 +255,18 @@ class Sample:
     ] = field(default_factory=dict)
 
 
-SAMPLE_VALUES = tuple(f.name for f in fields(Sample) if f.name not in ("at", "read_at"))
+SAMPLE_VALUES = Sample.__struct_fields__[1:-1]
 """The values of a sample, in the order in which they are always listed."""
-
-
-_LABELS = {one.name: doc_of(one.type).label for one in fields(Sample)}
 
 
 def reading_label(name: str) -> str:
     """What tables call a value: its label, or its name without the unit."""
-    return _LABELS.get(name) or name.removesuffix("_" + unit_of(name)).replace("_", " ")
+    return doc_of(Sample.__annotations__.get(name)).label or name.removesuffix(
+        "_" + unit_of(name)
+    ).replace("_", " ")
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """An operating system process that uses a device; its identity is pid and start time."""
 
     pid: Annotated[int, Doc("as this system numbers it")]
@@ -292,8 +286,7 @@ class Process:
     lease: Annotated[str | None, Doc("the id of the lease under which it runs")] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """One device's answer to one request."""
 
     uuid: str
@@ -305,8 +298,7 @@ class Reading:
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceStatus:
+class DeviceStatus(Struct, frozen=True):
     """A device in a snapshot: its facts, its state, its latest reading."""
 
     __repr__ = _brief
@@ -383,8 +375,7 @@ class DeviceStatus:
         return max(0, spare)
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """One local file system."""
 
     mount: str
@@ -392,8 +383,7 @@ class Disk:
     total_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Struct, frozen=True):
     """One interface; the counters start when it comes up."""
 
     name: str
@@ -401,8 +391,7 @@ class Network:
     sent_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class DriverVersions:
+class DriverVersions(Struct, frozen=True):
     """The versions of one vendor's driver on a node."""
 
     vendor: str
@@ -412,8 +401,7 @@ class DriverVersions:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """The node's own values."""
 
     __repr__ = _brief
@@ -445,18 +433,17 @@ class Host:
         int | None, Doc("sent by all network cards since the last reading")
     ] = None
     missing: Annotated[Mapping[str, str], Doc("name → reason, for every number that is `null`")] = (
-        field(default_factory=dict, hash=False)
+        field(default_factory=dict)
     )
 
 
 HOST_VALUES = tuple(
-    one.name for one in fields(Host) if one.name not in ("disk", "network", "drivers", "missing")
+    name for name in Host.__struct_fields__ if name not in ("disk", "network", "drivers", "missing")
 )
 """The numbers of a node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """A whole node at one instant. Reading it touches no hardware."""
 
     __repr__ = _brief
@@ -478,7 +465,7 @@ class Snapshot:
             "`code`, and what the system itself shows of its cards; the rest is still valid"
         ),
     ] = ()
-    events: "tuple[Event, ...]" = ()  # since this session's last snapshot; not part of the JSON
+    events: tuple[Event, ...] = ()  # since this session's last snapshot; not part of the JSON
 
 
 def _lower(own: int | None, slot: int | None) -> int | None:

@@ -1,7 +1,8 @@
 """JSON of device events, as a reader process sends them."""
 
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from andon.model.alert import Event, EventKind, Party
 from andon.model.json_fields import (

@@ -1,6 +1,6 @@
 """Every lease of a machine at one instant, as shown to people and programs."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from andon.errors import Invalid
 from andon.model.json_fields import (
@@ -29,8 +29,7 @@ from andon.model.work import LeaseKind, LeaseState, Share
 LEASES = "andon.leases/1"
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRow:
+class LeaseRow(Struct, frozen=True):
     """One lease: its owner, what is reserved and what is used.
 
     What cannot be read, or is not public, is None.
@@ -62,8 +61,7 @@ class LeaseRow:
         return f"{self.user} for {whom}" if whom and whom != self.user else self.user
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingRow:
+class WaitingRow(Struct, frozen=True):
     """One place in the queue; 1 is next."""
 
     position: int
@@ -76,8 +74,7 @@ class WaitingRow:
     gpu_hours: float | None = None  # the user's recent use, where a server counts it
 
 
-@dataclass(frozen=True, slots=True)
-class UserHours:
+class UserHours(Struct, frozen=True):
     """A user's recent GPU hours, which halve every week; they affect the order of the queue."""
 
     user: str
@@ -85,8 +82,7 @@ class UserHours:
     gpu_hours: float
 
 
-@dataclass(frozen=True, slots=True)
-class CordonRow:
+class CordonRow(Struct, frozen=True):
     """A device that is out of service; without an index if it is not present."""
 
     uuid: str
@@ -96,16 +92,14 @@ class CordonRow:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class BookRow:
+class BookRow(Struct, frozen=True):
     """The folder for new leases, and its owner."""
 
     path: str
     owner: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseList:
+class LeaseList(Struct, frozen=True):
     """All leases, and whether each device is available; `note` says why a list is empty."""
 
     at: float

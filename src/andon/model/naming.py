@@ -7,7 +7,8 @@ by a person may also be a UUID or its prefix, a PCI address, or `cuda:0`.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.errors import Gone, Invalid
 from andon.model.device import Device, DeviceStatus, Host, Sample, Snapshot, State

@@ -1,6 +1,6 @@
 """Who ended another process's lease, and why: what its holder reads when it is asked to stop."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from andon.errors import Invalid
 from andon.model.json_fields import NAME, Wrong, text_in
@@ -10,8 +10,7 @@ SCHEMA = "andon.release/1"
 MOST_NOTE = 200  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseNote:
+class ReleaseNote(Struct, frozen=True):
     """One release; an empty note gives no reason."""
 
     by: str

@@ -6,9 +6,10 @@ that the run took later), `sample`, `log`, `event`, `item` and `alert`; `end` la
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 RUN_SCHEMA = "andon.run/1"
 MOST_LINE_BYTES = 4 * 1024 * 1024
@@ -62,8 +63,7 @@ class ItemState(StrEnum):
     RETRY = "retry"
 
 
-@dataclass(frozen=True, slots=True)
-class RunDevice:
+class RunDevice(Struct, frozen=True):
     """A device of a run, so that the record can be read without the node."""
 
     uuid: str
@@ -74,8 +74,7 @@ class RunDevice:
     power_limit_watts: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunCandidate:
+class RunCandidate(Struct, frozen=True):
     """A device that could have been chosen, and its state at that time."""
 
     index: int
@@ -87,8 +86,7 @@ class RunCandidate:
     obstacle: str | None = None  # why it was not available, in words
 
 
-@dataclass(frozen=True, slots=True)
-class RunBegin:
+class RunBegin(Struct, frozen=True):
     """The first line: what the run is, and where."""
 
     at: float
@@ -117,16 +115,14 @@ class RunBegin:
     pid_namespace: str | None = None  # where its pid counts: a container has its own
 
 
-@dataclass(frozen=True, slots=True)
-class GitState:
+class GitState(Struct, frozen=True):
     """The commit of the working directory."""
 
     commit: str
     dirty: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunFacts:
+class RunFacts(Struct, frozen=True):
     """What takes a moment to find out, and is found out while the run starts."""
 
     at: float
@@ -136,16 +132,14 @@ class RunFacts:
     versions_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunJoined:
+class RunJoined(Struct, frozen=True):
     """A device that the run took after it had begun: a map grows as devices become free."""
 
     at: float
     device: RunDevice
 
 
-@dataclass(frozen=True, slots=True)
-class RunSample:
+class RunSample(Struct, frozen=True):
     """The run's devices at one time, by uuid: `state` and the readings of `SAMPLED`."""
 
     at: float
@@ -153,8 +147,7 @@ class RunSample:
     cpu_percent: float | None = None  # of the node: a starved loader shows here
 
 
-@dataclass(frozen=True, slots=True)
-class RunLogged:
+class RunLogged(Struct, frozen=True):
     """Values of the program's own: a loss at a step."""
 
     at: float
@@ -162,8 +155,7 @@ class RunLogged:
     step: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunEvent:
+class RunEvent(Struct, frozen=True):
     """Something that the program reports: an epoch began."""
 
     at: float
@@ -171,8 +163,7 @@ class RunEvent:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RunItem:
+class RunItem(Struct, frozen=True):
     """An item of a run that works through items."""
 
     at: float
@@ -186,8 +177,7 @@ class RunItem:
     begun_before: bool = False  # by the map that this one resumes, which was killed meanwhile
 
 
-@dataclass(frozen=True, slots=True)
-class RunAlert:
+class RunAlert(Struct, frozen=True):
     """An alert on one of the run's devices while it ran."""
 
     at: float
@@ -198,8 +188,7 @@ class RunAlert:
     device: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfMemory:
+class OutOfMemory(Struct, frozen=True):
     """An allocation that failed, in bytes; None where it is not known."""
 
     reported_by: str | None = None
@@ -211,8 +200,7 @@ class OutOfMemory:
     growth: str | None = None  # "leak" or "step", as far as the samples tell
 
 
-@dataclass(frozen=True, slots=True)
-class RunSeries:
+class RunSeries(Struct, frozen=True):
     """The whole run in at most `SERIES_POINTS` points, so that a long one opens at once.
 
     `at` are seconds since the begin; a value is the mean of its span, None where nothing was read.
@@ -222,8 +210,7 @@ class RunSeries:
     devices: Mapping[str, Mapping[str, tuple[float | None, ...]]]
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
+class RunEnd(Struct, frozen=True):
     """The last line: how it ended and what it used.
 
     `summary` is by uuid: a `DeviceUse` of `model/run_use.py`. `node` is
@@ -255,8 +242,7 @@ RunLine = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(Struct, frozen=True):
     """A run as lists show it: what its record says, and what people added to it.
 
     The record is authoritative: the index that holds these rows can be rebuilt from the files.

@@ -1,15 +1,17 @@
-"""JSON objects as types: derived from the dataclasses that are encoded, and given as JSON Schema.
+"""JSON objects as types: derived from the values that are encoded, and given as JSON Schema.
 
-An encoder that writes more than the fields of a dataclass declares what it adds beside itself, as
+An encoder that writes more than the fields of a value declares what it adds beside itself, as
 `Member`s; so a field of an answer is named once.
 """
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
 from enum import EnumType
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from andon.model.json_fields import LONGEST, MOST, MOST_ITEMS, Wrong, shown
 
@@ -44,9 +46,9 @@ class Doc(NamedTuple):
 _NO_DOC = Doc("")
 
 
-def names_of(kind: type, *first: str, without: Collection[str] = ()) -> tuple[str, ...]:
-    """The fields of a dataclass, these first."""
-    found = dict.fromkeys((*first, *(one.name for one in fields(kind))))
+def names_of(kind: type[Struct], *first: str, without: Collection[str] = ()) -> tuple[str, ...]:
+    """The fields of a value, these first."""
+    found = dict.fromkeys((*first, *kind.__struct_fields__))
     return tuple(name for name in found if name not in without)
 
 
@@ -56,9 +58,9 @@ def plain(value: object, names: Iterable[str]) -> Json:
 
 
 def to_json(value: Any) -> Any:
-    """Dataclasses as objects, in any depth; everything else as it is."""
-    if is_dataclass(value):
-        return {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
+    """Values as objects, in any depth; everything else as it is."""
+    if isinstance(value, Struct):
+        return {name: to_json(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):
         return {name: to_json(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -67,18 +69,27 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def members_of(kind: type, without: Sequence[str] = ()) -> dict[str, Member]:
-    """The fields of a dataclass, with their types and descriptions."""
-    assert is_dataclass(kind)
+def types_of(kind: type[Struct]) -> dict[str, Any]:
+    """The types of its fields as written, in their order; names in quotes are left as they are."""
+    found = {name: one for part in reversed(kind.__mro__) for name, one in _annotations(part)}
+    return {name: found[name] for name in kind.__struct_fields__}
+
+
+def _annotations(part: type) -> Iterable[tuple[str, Any]]:
+    return getattr(part, "__annotations__", {}).items()
+
+
+def members_of(kind: type[Struct], without: Sequence[str] = ()) -> dict[str, Member]:
+    """The fields of a value, with their types and descriptions."""
     return {
-        one.name: Member(_bare(one.type), doc_of(one.type).text)
-        for one in fields(kind)
-        if one.name not in without
+        name: Member(_bare(type_), doc_of(type_).text)
+        for name, type_ in types_of(kind).items()
+        if name not in without
     }
 
 
 def shape_of(
-    kind: type,
+    kind: type[Struct],
     name: str = "",
     *,
     schema: str = "",
@@ -86,7 +97,7 @@ def shape_of(
     more: Mapping[str, Member] | None = None,
     order: Sequence[str] = (),
 ) -> JsonShape:
-    """The JSON of a dataclass: its fields, `schema` in front, and what its encoder adds."""
+    """The JSON of a value: its fields, `schema` in front, and what its encoder adds."""
     front = {"schema": Member(Literal[schema], f'`"{schema}"`')} if schema else {}
     found = {**front, **members_of(kind, without), **(more or {})}
     about = (kind.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ")
@@ -104,7 +115,7 @@ def _bare(kind: Any) -> Any:
 
 
 class Schemas:
-    """JSON Schema of shapes and dataclasses; each becomes a definition under its name."""
+    """JSON Schema of shapes and values; each becomes a definition under its name."""
 
     def __init__(self, known: Mapping[type, JsonShape], closed: bool = False) -> None:
         self.definitions: dict[str, Json] = {}
@@ -126,7 +137,7 @@ class Schemas:
             return {"type": _PLAIN[kind]}
         if isinstance(kind, EnumType):
             return self._enum(kind)
-        if is_dataclass(kind) and isinstance(kind, type):
+        if isinstance(kind, type) and issubclass(kind, Struct):
             return self.ref(self._known.get(kind) or shape_of(kind))
         return self._generic(get_origin(kind), get_args(kind), kind)
 
@@ -167,7 +178,7 @@ class Schemas:
         return {"$ref": REF + kind.__name__}
 
 
-# Reading JSON of another program into the dataclasses that describe it; everything has bounds.
+# Reading JSON of another program into the values that describe it; everything has bounds.
 
 
 def read_as(kind: Any, value: object, longest: int = LONGEST) -> Any:
@@ -182,7 +193,7 @@ def read_as(kind: Any, value: object, longest: int = LONGEST) -> Any:
             return kind(_plain(str, value, longest))
         except ValueError as exc:
             raise Wrong("", f"is {shown(value)}, not a {kind.__name__}") from exc
-    if is_dataclass(kind):
+    if isinstance(kind, type) and issubclass(kind, Struct):
         return _fields(kind, value, longest)
     return _generic(kind, value, longest)
 
@@ -205,7 +216,7 @@ def _fields(kind: Any, value: object, longest: int) -> Any:
     for one in fields(kind):
         if one.name in found:
             out[one.name] = _within(one.name, one.type, found[one.name], longest)
-        elif one.default is MISSING and one.default_factory is MISSING:
+        elif one.required:
             raise Wrong(one.name, "is missing")
     return kind(**out)
 

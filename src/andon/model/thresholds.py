@@ -1,14 +1,14 @@
 """The thresholds of conditions: their defaults and meaning, and those in force."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 NOTHING_OFF: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A number of a condition that people may set."""
 
     name: str  # ends with its unit: thermal_celsius

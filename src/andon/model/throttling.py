@@ -1,8 +1,9 @@
 """One row per throttle reason: why the clocks of a device are not higher."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 
 class ThrottleKind(StrEnum):
@@ -15,8 +16,7 @@ class ThrottleKind(StrEnum):
     HARDWARE = "hardware"  # the board slows it down and does not say why
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottleReason:
+class ThrottleReason(Struct, frozen=True):
     """One reason. Its name is what a snapshot holds."""
 
     name: str

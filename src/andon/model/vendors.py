@@ -4,9 +4,10 @@ A backend of a third party has no row: its name is its title, and it has no mask
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct, field
 
 GIVEN_AWAY: Final = ("vfio-pci", "pci-stub", "xen-pciback")
 """Kernel drivers of cards that are reserved for virtual machines."""
@@ -22,8 +23,7 @@ class MaskEntry(StrEnum):
     RENUMBERED = "renumbered"  # its place among those that the variables before it left
 
 
-@dataclass(frozen=True, slots=True)
-class MaskVariable:
+class MaskVariable(Struct, frozen=True):
     """A variable that makes a runtime see only some of the vendor's devices."""
 
     name: str
@@ -31,8 +31,7 @@ class MaskVariable:
     hides_all: str  # the value that hides every device; an empty one hides none for some
 
 
-@dataclass(frozen=True, slots=True)
-class VendorRow:
+class VendorRow(Struct, frozen=True):
     """One vendor. Its backend is `andon.backends.NAME`, with the class `Name`."""
 
     name: str

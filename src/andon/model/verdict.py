@@ -1,7 +1,9 @@
 """Whether a device is available: the verdict that every view shows, and its JSON."""
 
-from dataclasses import asdict, dataclass
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from andon.model.json_fields import (
     NAME,
@@ -23,8 +25,7 @@ class VerdictKind(StrEnum):
     WITHHELD = "withheld"  # for a reason of its own: cordoned, broken, not responding, hidden
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceVerdict:
+class DeviceVerdict(Struct, frozen=True):
     """One device: whether it is available; if not, why, because of whom and until when."""
 
     uuid: str

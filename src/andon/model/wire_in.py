@@ -5,8 +5,9 @@ rejected with its place. Impossible values are checked by `core/sampling/reading
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, get_args, get_type_hints
+
+from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.model.device import (

@@ -1,7 +1,8 @@
 """Leases, requests for them, and tickets in the queue."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from andon.model.job.device_request import MOST_PRIORITY as MOST_PRIORITY
 from andon.model.job.device_request import DeviceRequest as DeviceRequest
@@ -27,8 +28,7 @@ class LeaseState(StrEnum):
     UNREADABLE = "unreadable"  # held, but its content is unreadable: everything is withheld
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """Who holds a lease or waits for one, identified as the kernel does."""
 
     uid: int
@@ -41,8 +41,7 @@ class Owner:
     container: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """The process that uses the devices; its group shows whether it still runs."""
 
     pid: int
@@ -50,8 +49,7 @@ class Work:
     group: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """One device of a lease: the whole device, or part of its memory."""
 
     uuid: str
@@ -59,8 +57,7 @@ class Share:
     memory_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """A claim on devices. `since_ticks` counts from boot and does not depend on the clock."""
 
     id: str
@@ -85,8 +82,7 @@ class Lease:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A lease in the book; the user is the file's owner, whatever the file says."""
 
     lease: Lease | None  # None: locked but unreadable
@@ -106,8 +102,7 @@ class Claim:
         return None if self.lease is None else self.lease.share_of(uuid)
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """A request with the devices that are eligible for it."""
 
     eligible: frozenset[str]
@@ -119,8 +114,7 @@ class Need:
     even_if_used: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(Struct, frozen=True):
     """A place in the queue."""
 
     id: str
@@ -133,8 +127,7 @@ class Ticket:
     asked: float | None = None  # when it was made, as its owner says; None where it never moved
 
 
-@dataclass(frozen=True, slots=True)
-class Cordon:
+class Cordon(Struct, frozen=True):
     """A device that a user took out of service."""
 
     uuid: str
@@ -143,8 +136,7 @@ class Cordon:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Kin:
+class Kin(Struct, frozen=True):
     """A process and its relation to others, from the kernel."""
 
     pid: int
@@ -156,8 +148,7 @@ class Kin:
     ended: bool = False  # a zombie that has not been reaped
 
 
-@dataclass(frozen=True, slots=True)
-class BookEntry:
+class BookEntry(Struct, frozen=True):
     """One file of the book, before it is evaluated."""
 
     file: str

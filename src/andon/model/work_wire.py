@@ -6,8 +6,9 @@ Any user of the machine can write these files, so the type and range of every fi
 import math
 import string
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.model.wire import Json
@@ -110,7 +111,7 @@ def _read(value: Json, schema: str, read: Callable[[Json], T]) -> T:
 
 def _plain(value: Lease | Ticket | Need | Owner | Share | Work | Cordon) -> Json:
     """The fields of one value, without nested ones."""
-    return {name: getattr(value, name) for name in value.__slots__}
+    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 def _lease(value: Json) -> Lease:

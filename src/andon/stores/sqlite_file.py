@@ -6,8 +6,9 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host import file_systems
@@ -15,8 +16,7 @@ from andon.host.folders import make_private, make_private_file
 from andon.stores.statements import migrations
 
 
-@dataclass(frozen=True, slots=True)
-class FileKind:
+class FileKind(Struct, frozen=True):
     """What a database is for: its migrations, what people call it, and what to do about it."""
 
     dialect: str

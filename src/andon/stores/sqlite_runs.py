@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.core.runs.baselines import RunBaseline, baseline_from_json, baseline_to_json
 from andon.core.runs.matching import RunQuery, glob_of, models_of, words_of

@@ -1,7 +1,8 @@
 """The contract of every alert store, as a pytest suite that other packages can use too."""
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.alerting.past import KEPT_SECONDS, Query
 from andon.core.notifying.outbox import Delivery

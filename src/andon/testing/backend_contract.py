@@ -7,7 +7,6 @@ class TestMyBackend(BackendContract):
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import ClassVar
 
 from andon.model.device import SAMPLE_VALUES, Card, Device, Reading, State
@@ -77,12 +76,12 @@ class BackendContract:
         for reading in readings:
             sample = reading.sample
             assert sample is not None
-            for field in fields(sample):
-                value = getattr(sample, field.name)
-                if field.name.endswith("_percent") and value is not None:
-                    assert 0 <= value <= 100, field.name
-                if field.name.endswith(("_bytes", "_watts", "_mhz")) and value is not None:
-                    assert value >= 0, field.name
+            for name in sample.__struct_fields__:
+                value = getattr(sample, name)
+                if name.endswith("_percent") and value is not None:
+                    assert 0 <= value <= 100, name
+                if name.endswith(("_bytes", "_watts", "_mhz")) and value is not None:
+                    assert value >= 0, name
             total, used = totals[reading.uuid], sample.memory_used_bytes
             assert used is None or total is None or used <= total
 

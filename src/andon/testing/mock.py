@@ -1,8 +1,9 @@
 """A mock backend whose devices report what a test sets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Self
+
+from msgspec import Struct, field
 
 from andon.compat.metrics import GpuMetrics
 from andon.errors import AndonError, Gone, Invalid, Unavailable
@@ -23,8 +24,7 @@ from andon.model.device import (
 UNSET = "not set by the test"
 
 
-@dataclass(slots=True)
-class _MockDevice:
+class _MockDevice(Struct):
     """What the test has set for one device."""
 
     index: int

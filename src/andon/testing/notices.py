@@ -1,6 +1,6 @@
 """Sample alerts and notices for tests."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
 

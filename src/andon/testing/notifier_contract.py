@@ -11,8 +11,10 @@ class TestMyNotifier(NotifierContract):
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.notifying.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
@@ -25,8 +27,7 @@ SECRET = "s3cr3tT0kenValue"  # noqa: S105 (it is there to be looked for)
 """Part of the address in the settings; it must appear in no error."""
 
 
-@dataclass
-class NotifierService:
+class NotifierService(Struct):
     """The real other side of a notifier: what it heard, and how it behaves."""
 
     heard: Callable[[], list[str]]

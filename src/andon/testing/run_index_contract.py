@@ -1,9 +1,9 @@
 """The contract of every run index, as a pytest suite that other packages can use too."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from andon.core.runs.baselines import BaselineRun, RunBaseline
 from andon.core.runs.matching import RunQuery, select

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding

@@ -1,10 +1,10 @@
 """`andon top`: the devices and who uses them, live and interactive."""
 
 import sys
-from dataclasses import replace
 from importlib.util import find_spec
 
 import click
+from msgspec.structs import replace
 
 from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
 from andon.cli.snapshot_source import settings_of

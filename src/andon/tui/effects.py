@@ -1,7 +1,8 @@
 """What an action asks the app to do, besides showing the new state."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from andon.tui.state import TopState
 
@@ -22,8 +23,7 @@ class EffectKind(StrEnum):
     SUSPEND = "suspend"
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """One thing to do, and with what."""
 
     kind: EffectKind

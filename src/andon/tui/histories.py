@@ -3,8 +3,9 @@
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 from andon.model.device import DeviceStatus, Snapshot
 
@@ -14,8 +15,7 @@ KEPT = 1200  # readings of one device and metric; older ones are thinned out
 HELD_INTERVALS = 3.0  # a bucket without a reading shows the last one for this many intervals
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """A reading, or the mean of a stretch of the past; `seconds` is the stretch it stands for."""
 
     at: float

@@ -1,7 +1,8 @@
 """Every key of `andon top`: what it does, where it works, and its line in the help."""
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from andon.tui.state import TopState, TopView
 
@@ -10,8 +11,7 @@ TABLES = frozenset((TopView.DEVICES, TopView.PROCESSES, TopView.DEVICE, TopView.
 LISTS = frozenset((TopView.DEVICES, TopView.PROCESSES, TopView.DEVICE))
 
 
-@dataclass(frozen=True, slots=True)
-class KeyBinding:
+class KeyBinding(Struct, frozen=True):
     """Keys that do the same; the first is the one that is shown."""
 
     keys: tuple[str, ...]

@@ -1,8 +1,9 @@
 """Navigation in top: the view, the row under the cursor, and the way back."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from andon.core.alerting import listing
 from andon.tui.effects import Outcome
@@ -123,5 +124,5 @@ def with_cursor(state: TopState, rows: Sequence[ProcessEntry]) -> TopState:
 
 
 def choose(state: TopState, **changes: object) -> TopState:
-    choice: ProcessChoice = replace(state.processes, **changes)  # type: ignore[arg-type]
+    choice: ProcessChoice = replace(state.processes, **changes)
     return replace(state, processes=choice)

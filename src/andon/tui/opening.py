@@ -3,8 +3,9 @@
 import gc
 import os
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.cli.snapshot_source import chosen_uuids, only
 from andon.cli.terminal import Choices, notice

@@ -1,7 +1,8 @@
 """A page that is being drawn: its lines, and what a click on each of them means."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.cli.show.text import Text, say, without_unicode
 from andon.tui.histories import Histories
@@ -11,16 +12,14 @@ from andon.tui.state import TopState
 _ARROWS = str.maketrans({"↓": "v", "↑": "^", "▾": "v", "▴": "^"})
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """What a click means: a row of a table, a column to sort by, or a key."""
 
     kind: str
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """Everything that a view draws from."""
 
     scene: Scene
@@ -32,8 +31,7 @@ class Frame:
     now: float = 0.0
 
 
-@dataclass(slots=True)
-class Page:
+class Page(Struct):
     """Lines from top to bottom; `hits` maps a line to stretches of columns and their meaning."""
 
     width: int

@@ -1,7 +1,8 @@
 """What each action does: the state before and the scene in, the state after and effects out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.tui.effects import Effect, EffectKind, Outcome
 from andon.tui.moving import back, choose, focus, move, nth, open_chosen, opened, with_cursor

@@ -2,8 +2,9 @@
 
 import json
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.host.private_files import read_regular, replace_file

@@ -1,8 +1,10 @@
 """Everything that top knows at one instant, and the rows that its views make of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.cli.show.entries import NamedDevice, lit_entries
 from andon.cli.show.process_rows import SORTS, HostUsage, ProcessFilter, ProcessRow, uses
@@ -22,8 +24,7 @@ if TYPE_CHECKING:  # imported when their views are opened: the first picture mus
     from andon.model.verdict import DeviceVerdict
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentSeen:
+class EnvironmentSeen(Struct, frozen=True):
     """The environment of one process: values of names on the list, others by name alone."""
 
     pid: int
@@ -32,8 +33,7 @@ class EnvironmentSeen:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """What is known now. A list that is None has not been read; its note says why."""
 
     snapshot: Snapshot | None = None
@@ -73,8 +73,7 @@ def with_snapshot(scene: Scene, snapshot: Snapshot, rulebook: Rulebook, lamps: L
     return replace(scene, snapshot=snapshot, entries=found, lamps=lamps, first_look=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessEntry:
+class ProcessEntry(Struct, frozen=True):
     """A row of the processes table; an ancestor in the tree has no use of a device."""
 
     use: ProcessRow | None

@@ -1,7 +1,8 @@
 """What a person has chosen in `andon top`: one frozen value, changed only by `reducers`."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class TopView(StrEnum):
@@ -38,8 +39,7 @@ SPANS = (60.0, 300.0, 1800.0, 7200.0, 43200.0, 86400.0)
 INTERVALS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A line that is being typed; `before` is what Escape returns to."""
 
     kind: PromptKind
@@ -47,8 +47,7 @@ class Prompt:
     before: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessChoice:
+class ProcessChoice(Struct, frozen=True):
     """Which processes are shown, and how; the parts that are remembered come first."""
 
     sort: str = "memory"
@@ -66,8 +65,7 @@ class ProcessChoice:
         return bool(self.text or self.user or self.device or self.mine or self.compute_only)
 
 
-@dataclass(frozen=True, slots=True)
-class ShownNotice:
+class ShownNotice(Struct, frozen=True):
     """One line for the user, shown for a limited time."""
 
     text: str
@@ -75,8 +73,7 @@ class ShownNotice:
     style: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopState:
+class TopState(Struct, frozen=True):
     """Everything that a key can change."""
 
     view: TopView = TopView.DEVICES

@@ -1,6 +1,6 @@
 """What each user has on a node: devices, memory, share, and what is held but idle."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from andon.core.sampling.idleness import SCHEDULABLE_IDLE_PERCENT
 from andon.model.naming import range_of
@@ -8,8 +8,7 @@ from andon.model.work import LeaseState
 from andon.tui.scene import Scene
 
 
-@dataclass(frozen=True, slots=True)
-class UserLine:
+class UserLine(Struct, frozen=True):
     """One user's row."""
 
     user: str
@@ -21,8 +20,7 @@ class UserLine:
     idle: str  # held devices that do nothing now
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     devices: set[str]
     pids: set[int]
     memory_bytes: int = 0

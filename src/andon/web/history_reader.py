@@ -8,11 +8,11 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from fastapi import Request
+from msgspec import Struct
 
 from andon.core.access.peers import peer_of
 from andon.errors import Gone, Unavailable
@@ -30,8 +30,7 @@ class Busy(Unavailable):
     retry_seconds = 5
 
 
-@dataclass(eq=False, slots=True)
-class _Job:
+class _Job(Struct, eq=False):
     key: Hashable
     work: Callable[[], bytes]
     found: "asyncio.Future[bytes]"

@@ -1,7 +1,8 @@
 """The server's history: the recorder and its store, or the reason why there is none."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import asdict
 
 from andon.core.access.roles import Sight
 from andon.core.history.series import HOST, HOST_METRICS, Bucket

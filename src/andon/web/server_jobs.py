@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.access.roles import Identity, Sight, sight_of
 from andon.core.sharing.queue_reasons import queue_reasons
@@ -25,8 +27,7 @@ from andon.web.user_files import SharedFiles, UserFiles
 MOST_LISTED = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ListedJobs:
+class ListedJobs(Struct, frozen=True):
     """What one caller sees: the jobs, the oldest first, and what is missing."""
 
     views: Sequence[JobView]

@@ -8,8 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import BinaryIO, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.access.roles import Sight
 from andon.core.runs.fold import row_of
@@ -42,8 +44,7 @@ FRESH_SECONDS = 1.0
 NOT_ALL = "the record is too long: only what happened in its first part is shown"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRuns:
+class FoundRuns(Struct, frozen=True):
     """All runs of the index; the same object while nothing has changed."""
 
     rows: Sequence[RunRow]
@@ -51,8 +52,7 @@ class FoundRuns:
     problem: str | None = None  # why the list may be older than the records
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
+class Download(Struct, frozen=True):
     """A record to be sent."""
 
     file: BinaryIO | UserRecord
@@ -60,8 +60,7 @@ class Download:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunNews:
+class RunNews(Struct, frozen=True):
     """What is new since the last time, by who sees it."""
 
     state: RunState
@@ -206,8 +205,7 @@ class ServerRuns:
             return self._rows
 
 
-@dataclass(frozen=True, slots=True)
-class SeenRuns:
+class SeenRuns(Struct, frozen=True):
     """The runs that one caller sees, by id, each with the files it is in."""
 
     rows: Mapping[str, tuple[RunRow, UserFiles | None]]

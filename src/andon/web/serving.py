@@ -6,8 +6,9 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from andon.core.access.quotas import places_for
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
@@ -21,8 +22,7 @@ BACKLOG = 4096
 after a second: a short queue would favour whoever connects most often."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServeOptions:
+class ServeOptions(Struct, frozen=True):
     """Where to serve, and how."""
 
     host: str
@@ -34,8 +34,7 @@ class ServeOptions:
     lends_simulated: bool = False  # whether simulated devices may be leased (--simulate was given)
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """What is printed once the server is ready."""
 
     url: str

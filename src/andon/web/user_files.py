@@ -4,8 +4,10 @@ import base64
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.errors import AndonError, Unavailable
 from andon.model.job import JobView
@@ -31,8 +33,7 @@ class Asking(Protocol):
     def ask(self, what: str, **given: object) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class UserJobs:
+class UserJobs(Struct, frozen=True):
     """A user's jobs, and whether the queue is paused."""
 
     views: Sequence[JobView]

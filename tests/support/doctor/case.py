@@ -1,6 +1,7 @@
 """A case for the doctor: a machine, and all that is wrong with it."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.doctor.facts import (
     MachineFacts,
@@ -14,8 +15,7 @@ NOTHING = (Check.NO_DEVICE, FAIL), (Check.READER_FAULT, FAIL)
 C = Check
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """A machine and all that is wrong with it; `says` must stand in what is found or in a fix."""
 
     name: str
@@ -29,21 +29,21 @@ def case(name: str, facts: MachineFacts, *expected: tuple[Check, Grade], says: s
 
 
 def kernel(facts: MachineFacts, **changed: object) -> MachineFacts:
-    return replace(facts, kernel=replace(facts.kernel, **changed))  # type: ignore[arg-type]
+    return replace(facts, kernel=replace(facts.kernel, **changed))
 
 
 def box(facts: MachineFacts, **changed: object) -> MachineFacts:
-    return replace(facts, containers=replace(facts.containers, **changed))  # type: ignore[arg-type]
+    return replace(facts, containers=replace(facts.containers, **changed))
 
 
 def own(facts: MachineFacts, **changed: object) -> MachineFacts:
-    return replace(facts, own=replace(facts.own, **changed))  # type: ignore[arg-type]
+    return replace(facts, own=replace(facts.own, **changed))
 
 
 def seen(facts: MachineFacts, **changed: object) -> MachineFacts:
-    shown = replace(facts.trial.snapshot or snapshot(), **changed)  # type: ignore[arg-type]
+    shown = replace(facts.trial.snapshot or snapshot(), **changed)
     return replace(facts, trial=replace(facts.trial, snapshot=shown))
 
 
 def one_card(driver: str | None, **changed: object) -> tuple[PciCard, ...]:
-    return (replace(PciCard("0000:01:00.0", "nvidia", driver, "active", "on"), **changed),)  # type: ignore[arg-type]
+    return (replace(PciCard("0000:01:00.0", "nvidia", driver, "active", "on"), **changed),)

@@ -1,8 +1,9 @@
 """The doctor on drivers, NVIDIA's library and device files."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
+
+from msgspec.structs import replace
 
 from andon.core.doctor.facts import (
     Containers,

@@ -1,6 +1,6 @@
 """Machines as `andon doctor` finds them, built by hand; each is healthy until a case changes it."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.core.doctor.checkup import judge
 from andon.core.doctor.facts import (
@@ -57,13 +57,13 @@ ALICE = CallingUser("alice", 1000, ("alice", "users"), ())
 
 def nodes(count: int = 8, **changed: object) -> tuple[DeviceFile, ...]:
     paths = ["/dev/nvidiactl", "/dev/nvidia-uvm", *(f"/dev/nvidia{n}" for n in range(count))]
-    return tuple(replace(DeviceFile(path), **changed) for path in paths)  # type: ignore[arg-type]
+    return tuple(replace(DeviceFile(path), **changed) for path in paths)
 
 
 def snapshot(count: int = 8, *faults: Fault, **changed: object) -> Snapshot:
     devices = tuple(h200(index) for index in range(count))
     plain = Snapshot("node17", AT, versions={"driver": VERSION}, host=HOST, devices=devices)
-    return replace(plain, faults=faults, **changed)  # type: ignore[arg-type]
+    return replace(plain, faults=faults, **changed)
 
 
 def server() -> MachineFacts:

@@ -1,7 +1,8 @@
 """The doctor on who could read, forge or replace what: lease books, state, token, ports."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.doctor.books import MANY_FILES
 from andon.core.doctor.facts import BookFolder, CallingUser, MachineFacts
@@ -34,14 +35,14 @@ RUNNING = RunningServer(f"{STATE}/server.json", 26366)
 
 
 def secure(**changed: object) -> MachineFacts:
-    return replace(server(), security=replace(SAFE, **changed))  # type: ignore[arg-type]
+    return replace(server(), security=replace(SAFE, **changed))
 
 
 def book(
     *strays: Stray, path: str = "/run/andon", name: str = "root", uid: int = 0, **changed: object
 ) -> MachineFacts:
     """The server with one lease book in use, with these files in it."""
-    contents = replace(Contents(strays), **changed)  # type: ignore[arg-type]
+    contents = replace(Contents(strays), **changed)
     found = BookFolder(path, name, uid, contents=contents)
     return own(server(), books=(found,), book_place=path)
 

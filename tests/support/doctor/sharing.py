@@ -1,7 +1,8 @@
 """The doctor on root's policy, recent use, and what a log-out does to jobs."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.doctor.facts import PolicyFacts
 from andon.core.jobs.log_out import LogOutFacts, Place

@@ -1,8 +1,9 @@
 """What the doctor makes of hundreds of machines: exactly what is wrong with each, and no more."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
+
+from msgspec.structs import replace
 
 from andon.core.doctor.checkup import judge
 from andon.core.doctor.facts import Folder

@@ -17,9 +17,10 @@ import sys
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from tests.support.warm.request import COMMAND, HEADER, Start, at_start, module_of, plain_start
 
@@ -40,8 +41,7 @@ def may_be_warm() -> bool:
     return sys.platform == "linux" and not os.environ.get(COLD_VARIABLE)
 
 
-@dataclass(frozen=True)
-class _Kept:
+class _Kept(Struct, frozen=True):
     """A process that forks commands on request, with its end of the connection."""
 
     process: subprocess.Popen[bytes]

@@ -1,7 +1,8 @@
 """Processes that compute through ROCm, which the kernel lists under /sys/class/kfd."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.backends.sysfs import Tree
 from andon.model.device import Process, ProcessKind

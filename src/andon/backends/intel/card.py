@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from andon.backends import pci
 from andon.backends.drm import FIRST_READING, OLD_FDINFO, CardClients, CardUse
@@ -33,8 +34,7 @@ OTHERWISE: Final = {
 }
 
 
-@dataclass(slots=True)
-class Counter:
+class Counter(Struct):
     """A counter that only grows, and its rate between two readings."""
 
     value: float | None = None

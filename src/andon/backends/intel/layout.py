@@ -1,8 +1,9 @@
 """Paths of i915 and xe for the same values: clocks, idle time, throttle reasons."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from andon.backends.sysfs import SysfsValue, Tree
 from andon.model.throttling import CURRENT_LIMIT, HW_THERMAL, POWER_CAP, SW_THERMAL
@@ -33,8 +34,7 @@ REASONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SysfsLayout:
+class SysfsLayout(Struct, frozen=True):
     """Paths in the device's folder; of several, the first that exists is used."""
 
     clock_mhz: str

@@ -4,9 +4,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.card import NvidiaCard

@@ -1,9 +1,11 @@
 """One open NVIDIA card: its facts, its readings by tier, its partitions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.backends import pci
 from andon.backends.nvidia import nvml
@@ -49,8 +51,7 @@ def fact(read: Callable[[Handle], T], handle: Handle) -> T | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """A MIG instance of the board."""
 
     device: Device

@@ -1,8 +1,9 @@
 """How a card is linked with the others, as NVML knows it; asked once for each card."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.card import NvidiaCard

@@ -2,8 +2,9 @@
 
 import ctypes
 import struct
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.nvml import Handle
@@ -17,8 +18,7 @@ _PROCESS = struct.Struct(
 )  # pid, memory, instances: the same in the driver's v2 and v3 lists
 
 
-@dataclass(frozen=True, slots=True)
-class ListedProcess:
+class ListedProcess(Struct, frozen=True):
     """One entry of a driver's process list."""
 
     pid: int

@@ -3,11 +3,11 @@
 import ctypes
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pynvml
+from msgspec import Struct
 
 from andon.backends.nvidia import trouble
 from andon.backends.nvidia.calls import LibraryCall, LongNumber, Number
@@ -181,8 +181,7 @@ def utilization(handle: Handle) -> tuple[int, int]:
     return rates[0], rates[1]
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryInfo:
+class MemoryInfo(Struct, frozen=True):
     total: int
     used: int
     free: int
@@ -379,8 +378,7 @@ ECC_EVENTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RawEvent:
+class RawEvent(Struct, frozen=True):
     """One event: its device (a number for the handle), kind and code."""
 
     device: int

@@ -6,8 +6,9 @@ H200's second together, the energy counter alone takes 3 ms and the per-process 
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.nvml import Handle
@@ -22,8 +23,7 @@ SHARES_WATCHED_SECONDS: Final = 5.0
 EARLY_SECONDS: Final = 0.1  # intervals are never exact; a tier that is almost due is due now
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct, frozen=True):
     """One call and the fields it fills, in order."""
 
     fields: tuple[str, ...]

@@ -1,8 +1,9 @@
 """What each NVML error means, and what to do about it."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.model.device import FaultCode
@@ -17,8 +18,7 @@ class Reach(Enum):
     VENDOR = "all of NVML"
 
 
-@dataclass(frozen=True, slots=True)
-class DriverTrouble:
+class DriverTrouble(Struct, frozen=True):
     reach: Reach
     reason: str
     hint: str = ""

@@ -1,9 +1,10 @@
 """nvidia-smi as a backend: one call reads all devices, so there is one card to ask."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from andon.backends import pci
 from andon.backends.nvidia_smi import cards as boards

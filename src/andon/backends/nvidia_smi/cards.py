@@ -1,8 +1,10 @@
 """Turns nvidia-smi's report into devices and readings, with a reason for each missing value."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.backends.nvidia_smi.report import Gpu, Listed, MigInstance, SmiProcess, SmiReport
 from andon.backends.nvidia_smi.texts import NOT_REPORTED, Unknown, Value
@@ -32,8 +34,7 @@ LOST_HINT: Final = "find the cause: sudo dmesg | grep -i -e xid -e nvrm"
 _MEMORY: Final = ("memory_used_bytes", "memory_free_bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class SmiCard:
+class SmiCard(Struct, frozen=True):
     """A board of the report with what else is known of it."""
 
     gpu: Gpu
@@ -41,8 +42,7 @@ class SmiCard:
     parts: tuple[tuple[MigInstance, Device], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SystemMemory:
+class SystemMemory(Struct, frozen=True):
     """The system's memory, for devices without memory of their own."""
 
     total_bytes: int | None = None

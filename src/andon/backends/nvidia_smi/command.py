@@ -6,8 +6,9 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from andon.child_output import MOST_BYTES, OutputTooLong, read_outputs
 from andon.errors import Unavailable
@@ -22,8 +23,7 @@ class NoAnswer(Unavailable):
     """It runs but does not respond: the driver hangs, and may recover."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """Its output and exit code."""
 
     code: int

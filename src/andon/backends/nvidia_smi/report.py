@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from andon.backends.nvidia_smi.texts import NOT_REPORTED, Unknown, Value, lost, pci_address, plain
 from andon.model.device import ProcessKind
@@ -23,8 +24,7 @@ _LISTED_PART: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SmiProcess:
+class SmiProcess(Struct, frozen=True):
     """One process of one board."""
 
     pid: int
@@ -33,8 +33,7 @@ class SmiProcess:
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MigInstance:
+class MigInstance(Struct, frozen=True):
     """A MIG instance; the uuid is None if this version does not print it."""
 
     number: int
@@ -43,8 +42,7 @@ class MigInstance:
     values: Mapping[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """One board. `values` holds samples, sizes and limits by the model's names."""
 
     uuid: str | None
@@ -62,8 +60,7 @@ class Gpu:
         return self.values.get(name, NOT_REPORTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreachable:
+class Unreachable(Struct, frozen=True):
     """A board that nvidia-smi could only identify: by its address, or by its index."""
 
     reason: str
@@ -71,8 +68,7 @@ class Unreachable:
     index: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SmiReport:
+class SmiReport(Struct, frozen=True):
     """Everything that was reported."""
 
     gpus: tuple[Gpu, ...] = ()
@@ -80,8 +76,7 @@ class SmiReport:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A MIG instance as `nvidia-smi -L` names it."""
 
     uuid: str

@@ -1,15 +1,15 @@
 """Parses nvidia-smi's values: a number with its unit, or one of its many texts for unknown."""
 
 import re
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from andon.core.processes.redaction import printable
 from andon.units import MIB
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """A value that is not known, and why; `absent` when the device never has it."""
 
     reason: str
@@ -29,8 +29,7 @@ _SHOWN_CHARACTERS: Final = 60
 _NUMBER: Final = re.compile(r"P?(-?[0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z%/]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(Struct, frozen=True):
     """How a value is written, and its valid range."""
 
     unit: str = ""

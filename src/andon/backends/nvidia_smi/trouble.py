@@ -1,7 +1,8 @@
 """What nvidia-smi's own failures mean, and what to do about them."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from andon.backends.nvidia_smi.texts import plain
 from andon.errors import AndonError, Denied, Unavailable
@@ -15,8 +16,7 @@ class Unreadable(Unavailable):
 _IN_CONTAINER = "inside a container, start it with --gpus all"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """One kind of failure: its output, its exit codes, and what that means."""
 
     words: str

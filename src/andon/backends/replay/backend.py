@@ -7,10 +7,11 @@ so that it is visible wherever a name or a version is shown.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from andon.backends.replay.recording import RecordedMoment, Recording
 from andon.errors import Invalid, Unavailable

@@ -7,11 +7,12 @@ import time
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from andon.core.sampling.readings import checked_host
 from andon.errors import AndonError, Denied, Invalid, Unavailable
@@ -30,8 +31,7 @@ ENDED = "the recording has ended"
 HINT = "record one: andon watch --out gpus.jsonl, or: andon status --json > gpus.json"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedMoment:
+class RecordedMoment(Struct, frozen=True):
     """The state of the recording at one moment of the replay."""
 
     snapshot: Snapshot

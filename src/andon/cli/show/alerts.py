@@ -2,7 +2,8 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
@@ -30,8 +31,7 @@ UNBROKEN = "\u00a0"  # keeps words on one line; printed as a plain space
 FINE = "No active alerts."
 
 
-@dataclass(frozen=True, slots=True)
-class AlertOverview:
+class AlertOverview(Struct, frozen=True):
     """Everything that `andon alerts` shows at one time."""
 
     node: str
@@ -164,8 +164,7 @@ def hung(mark: Text, text: str, style: str, width: int) -> list[Text]:
     return [(mark if n == 0 else inset) + say(row, style) for n, row in enumerate(plain)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Brief:
+class _Brief(Struct, frozen=True):
     """One line, for informational, pending and resolved alerts."""
 
     alert: Alert

@@ -1,7 +1,8 @@
 """The columns of the device table: those always shown, and those for wide terminals."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.cli.show import cells
 from andon.cli.show.entries import CUDA, NamedDevice, model_name, runtime_of
@@ -27,8 +28,7 @@ def explained_fields(width: int) -> set[str]:
     return {field for field in FIELDS if width >= WIDE or field not in _WIDE_ONLY}
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """How much detail each cell has at one width."""
 
     bar: int

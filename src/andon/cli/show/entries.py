@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.alerting.lamps import DeviceLamp, LampBoard
 from andon.core.alerting.standing import board_now
@@ -27,8 +29,7 @@ def runtime_of(vendor: str) -> str:
     return vendor_of(vendor).runtime
 
 
-@dataclass(frozen=True, slots=True)
-class NamedDevice:
+class NamedDevice(Struct, frozen=True):
     """One device with its display name."""
 
     status: DeviceStatus

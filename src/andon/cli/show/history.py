@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.cli.show.csv_rows import csv_line
 from andon.cli.show.table import TableColumn, TableRow, choose, draw, sizes_of
@@ -28,8 +29,7 @@ Shares = tuple[Sequence[int], Mapping[str, Sequence[float | None]]]
 """How many readings each interval has, and the share of them that each throttle reason applied."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryLine:
+class HistoryLine(Struct, frozen=True):
     """One reading of one device over the whole period."""
 
     device: Device | None  # None for the node itself

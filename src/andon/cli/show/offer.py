@@ -1,7 +1,8 @@
 """Which devices are free, as the text and JSON of `andon free`; pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.cli.show import cells
 from andon.cli.show.entries import short_model
@@ -16,8 +17,7 @@ SCHEMA = "andon.free/1"
 NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not asked about
 
 
-@dataclass(frozen=True, slots=True)
-class OfferRow:
+class OfferRow(Struct, frozen=True):
     """One device: the verdict on it, and what was read."""
 
     verdict: DeviceVerdict
@@ -32,8 +32,7 @@ class OfferRow:
         return self.verdict.kind is VerdictKind.FREE
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """What a request would get now, or why not; it reserves nothing."""
 
     at: float

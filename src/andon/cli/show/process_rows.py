@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from andon.cli.show import cells
 from andon.cli.show.csv_rows import csv_line
@@ -30,16 +31,14 @@ class HostCounters(Protocol):
     def memory_bytes(self) -> int | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class HostUsage:
+class HostUsage(Struct, frozen=True):
     """CPU and host memory of a process, between two readings."""
 
     cpu_percent: float | None = None
     memory_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRow:
+class ProcessRow(Struct, frozen=True):
     """One process on one device; without a process, the memory not accounted for."""
 
     entry: NamedDevice
@@ -71,8 +70,7 @@ def between(
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessFilter:
+class ProcessFilter(Struct, frozen=True):
     """Which processes to show; None means all."""
 
     user: str | None = None

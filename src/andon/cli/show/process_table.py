@@ -1,7 +1,8 @@
 """The table of `andon ps`: by size, by device with sums, or as a tree."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.cli.show import cells
 from andon.cli.show.process_rows import ProcessRow
@@ -16,8 +17,7 @@ from andon.units import human_bytes
 NO_PROCESS = "no process is using a GPU"
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLine:
+class ProcessLine(Struct, frozen=True):
     """One row of the table: a process on a device, an ancestor that uses none, or a sum."""
 
     use: ProcessRow | None
@@ -27,8 +27,7 @@ class ProcessLine:
     summed: "ProcessSum | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessSum:
+class ProcessSum(Struct, frozen=True):
     """What the processes of one device use together."""
 
     processes: int

@@ -3,8 +3,9 @@
 import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from andon.cli.show import cells
 from andon.cli.show.columns import (
@@ -37,8 +38,7 @@ TROUBLED = {Lamp.RED: "red", Lamp.AMBER: "yellow"}
 _STATE_STYLES = {State.LOST: "red", State.STALE: "yellow", State.ASLEEP: "dim", State.OK: "dim"}
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
+class Mask(Struct, frozen=True):
     """What hides devices from this process, and how many of them were left out; and what only the
     container runtime reads."""
 

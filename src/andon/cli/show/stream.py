@@ -3,7 +3,8 @@
 import re
 import time
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.cli.show import cells
 from andon.cli.show.columns import MEDIUM, WIDE, label
@@ -21,8 +22,7 @@ TRY = "try: andon watch --simulate 4"
 _NUMBERS = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class StreamLine:
+class StreamLine(Struct, frozen=True):
     """One device in one line."""
 
     entry: NamedDevice

@@ -1,8 +1,9 @@
 """Lays out rows in columns and decides which columns fit."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from andon.cli.show.text import Text, say
 
@@ -10,8 +11,7 @@ R = TypeVar("R")
 GAP = 2
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn(Generic[R]):
+class TableColumn(Struct, Generic[R], frozen=True):
     """One column. Lower ranks are shown first; `elastic` ones take the space that is left."""
 
     title: str
@@ -24,8 +24,7 @@ class TableColumn(Generic[R]):
     floor: int = 0  # space for later values, where rows are printed one by one
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow(Generic[R]):
+class TableRow(Struct, Generic[R], frozen=True):
     """One row; a message replaces every column that does not lead."""
 
     value: R

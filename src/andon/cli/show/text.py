@@ -2,8 +2,9 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 ELLIPSIS = "…"
 UNKNOWN = "–"
@@ -77,8 +78,7 @@ def without_unicode(text: str) -> str:
     return "".join(char if char.isascii() else "?" * char_width(char) for char in plain)
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """Text in one or more styles; a style is any of `bold dim reverse red green yellow cyan`."""
 
     spans: tuple[tuple[str, str], ...] = ()

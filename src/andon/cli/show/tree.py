@@ -1,8 +1,9 @@
 """Processes under those that started them, so that eight ranks are shown under their torchrun."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 _SUPERVISORS = frozenset({
     "agetty", "bash", "catatonit", "conmon", "containerd-shim", "csh", "dash", "docker-init",
@@ -23,8 +24,7 @@ class ParentLink(Protocol):
     def name(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """One process of the forest; those that it started follow, one deeper."""
 
     pid: int

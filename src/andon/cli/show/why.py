@@ -3,7 +3,8 @@
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.cli.show import cells
 from andon.cli.show.columns import label
@@ -101,8 +102,7 @@ OLD_SECONDS = 10.0
 _ABOUT_WHO = ("process.", "processes.blamed", "users.")
 
 
-@dataclass(frozen=True, slots=True)
-class WhyAnswer:
+class WhyAnswer(Struct, frozen=True):
     """The question, and every reason that was found."""
 
     snapshot: Snapshot

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.model.json_fields import shown
 
@@ -10,8 +11,7 @@ LONGEST_LINE = 4096
 _OUTCOMES = {403: "refused", 401: "refused"}
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
+class AuditRow(Struct, frozen=True):
     """One change that was requested: by whom, what, and what became of it."""
 
     at: float

@@ -1,7 +1,8 @@
 """Limits how often an address may send a wrong key before it has to wait."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.access.peers import peer_of
 
@@ -10,8 +11,7 @@ WITHIN_SECONDS = 60.0
 KEPT = 4096  # addresses; the oldest are dropped first
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(Struct, frozen=True):
     """The failures of one address since a time."""
 
     failures: int

@@ -7,8 +7,9 @@ cookie that a browser would send automatically.
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from andon.core.access.roles import ANONYMOUS, Identity, action_of, refusal_for
 from andon.core.access.server_proof import PATH as PROOF
@@ -56,8 +57,7 @@ class ShownKey(StrEnum):
         return self in (ShownKey.SESSION, ShownKey.TOKEN)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """How the server was started: on loopback or not, and the names it answers to."""
 
     loopback: bool
@@ -65,8 +65,7 @@ class Rules:
     origins: frozenset[str] = frozenset()  # of other sites whose pages may use this server
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRequest:
+class AccessRequest(Struct, frozen=True):
     """What matters for access in one request or WebSocket handshake."""
 
     method: str
@@ -82,8 +81,7 @@ class AccessRequest:
     who: Identity = ANONYMOUS
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """An HTTP status, the reason for it, and what to do."""
 
     status: int

@@ -5,8 +5,9 @@ the same address. So connections that have sent nothing are closed in favour of 
 without a valid key get only their share, and the rest is reserved for valid keys.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 MOST = 2000
 RESERVED_FILES = 512  # for the store, the readers, the log and whatever a request opens
@@ -29,8 +30,7 @@ WAITING = (PeerStanding.SILENT, PeerStanding.BEGUN, PeerStanding.KEPT)
 """Those with no request to serve, in the order in which they are closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quotas:
+class Quotas(Struct, frozen=True):
     """The maximum number of connections of each kind; the rest is reserved for the token."""
 
     most: int = MOST

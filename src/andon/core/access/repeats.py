@@ -2,14 +2,14 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 EVERY_SECONDS = 60.0
 MOST_KINDS = 512
 
 
-@dataclass(slots=True)
-class _Kind:
+class _Kind(Struct):
     reported_at: float
     held_back: int = 0
 

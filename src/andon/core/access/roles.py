@@ -6,8 +6,9 @@ others only what concerns their own things.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from andon.errors import Denied
 
@@ -103,8 +104,7 @@ _ROUTES = (
 _COMPILED = tuple((method, re.compile(path), action) for method, path, action in _ROUTES)
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """A caller: the role, and the account if it is known. A token does not identify a person."""
 
     role: Role = Role.ANONYMOUS
@@ -116,8 +116,7 @@ class Identity:
 ANONYMOUS = Identity()
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(Struct, frozen=True):
     """Whose command lines a caller sees: everyone's, one user's, or no one's; `uid` is theirs."""
 
     everything: bool = False

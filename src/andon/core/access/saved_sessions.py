@@ -7,7 +7,8 @@ again.
 import hmac
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.access.roles import Identity, Role, identity_of
 
@@ -15,8 +16,7 @@ SCHEMA = "andon.sessions/1"
 _KEY = b"andon.sessions/1 key"
 
 
-@dataclass(frozen=True, slots=True)
-class SavedSession:
+class SavedSession(Struct, frozen=True):
     """One session: the hash of its secret, whose it is, and when it ends (UTC seconds)."""
 
     name: bytes

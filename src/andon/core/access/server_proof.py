@@ -8,7 +8,8 @@ one that relays the request to the real server returns the real server's address
 import hmac
 import ipaddress
 from collections.abc import Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 PATH = "/api/proof"
 NONCE_BYTES = 32
@@ -20,16 +21,14 @@ _STATEMENT = b"andon.proof/1 server statement"
 _LONGEST_PLACE = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """A server's answer: the address at which it was asked, and the proof."""
 
     place: str
     proof: str
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """What this machine knows about the other end of a connection."""
 
     address: str

@@ -8,7 +8,8 @@ code for that user. The client checks that the socket belongs to the user who li
 import json
 import re
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SCHEMA = "andon.sign-in/1"
 PREFIX = "andon-sign-in/"
@@ -18,8 +19,7 @@ _CODE = re.compile(r"[A-Za-z0-9_-]{16,256}", re.ASCII)
 _URL = re.compile(r"https?://[A-Za-z0-9_.:\[\]-]{1,255}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class SignInAnswer:
+class SignInAnswer(Struct, frozen=True):
     """What the server says to whoever connects: a code for this user, or why there is none."""
 
     url: str

@@ -1,7 +1,8 @@
 """What a person can do with alerts: acknowledge, silence, and undo either."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.alerting.listing import order
 from andon.core.alerting.notify_policy import silenced_until

@@ -5,7 +5,8 @@ minute counts, both for what holds and for what is calm.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.alerting.state import NEVER, Episode, Times
 from andon.core.conditions.condition import Condition, Rung, severity

@@ -1,8 +1,9 @@
 """The lamp of every device, and the word under it: decided here for every view."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from andon.core.alerting.listing import (
     covered,
@@ -26,8 +27,7 @@ from andon.model.naming import device_labels, title
 from andon.units import human_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceLamp:
+class DeviceLamp(Struct, frozen=True):
     """One device on the board."""
 
     uuid: str
@@ -56,8 +56,7 @@ class DeviceLamp:
         return self.lamp in (Lamp.RED, Lamp.AMBER) and not self.handled
 
 
-@dataclass(frozen=True, slots=True)
-class LampBoard:
+class LampBoard(Struct, frozen=True):
     """The whole board."""
 
     at: float
@@ -104,8 +103,7 @@ def _fires(alert: Alert) -> bool:
     return alert.state is Phase.FIRING and lamp_of(alert) is not Lamp.GREEN
 
 
-@dataclass(frozen=True, slots=True)
-class _Light:
+class _Light(Struct, frozen=True):
     """Something that lights the lamp of a device."""
 
     lamp: Lamp

@@ -1,8 +1,9 @@
 """How alerts are listed in every view: one order, one count, related ones in one entry."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from andon.core.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Phase

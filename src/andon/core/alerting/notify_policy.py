@@ -1,7 +1,8 @@
 """Which alerts inhibit others, which are silenced, and when people are notified."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.alerting.episodes import is_calm
 from andon.core.alerting.state import NEVER, Episode, Location

@@ -1,6 +1,7 @@
 """Queries over past alerts, and what is kept of them."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.model.alert import Alert, Level, Party, Phase
 
@@ -12,8 +13,7 @@ MOST_PARTIES = 4
 COMMAND_CHARACTERS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """A query over alerts; None means any."""
 
     since: float | None = None

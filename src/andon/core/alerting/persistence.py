@@ -1,8 +1,9 @@
 """The alert state as JSON, so that it survives a restart, adjusted after a reboot."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from andon.core.alerting.state import AlertState, Episode, LastEnd, Location
 from andon.core.conditions.catalogue import BY_NAME

@@ -1,6 +1,6 @@
 """An alert as its latest reading shows it: its level now, when it fires, and when it clears."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.core.alerting.episodes import clear_seconds, is_calm, level_now
 from andon.core.alerting.state import Episode

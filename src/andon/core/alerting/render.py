@@ -1,7 +1,8 @@
 """Turns a finding into an alert for people: its numbers, its sentence, who is affected."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.alerting.state import Episode
 from andon.core.conditions.catalogue import BY_NAME

@@ -1,6 +1,6 @@
 """The conditions that hold now, judged from one sample: used when no server watches."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.core.alerting.commands import current
 from andon.core.alerting.lamps import LampBoard, board

@@ -1,8 +1,9 @@
 """The state of alerting: every episode, and what the next step needs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from andon.core.conditions.judgement import Judgement, Rungs
 from andon.core.conditions.rulebook import Rulebook
@@ -15,8 +16,7 @@ Times = tuple[float | None, ...]
 """One steady time per rung; None if it is not running."""
 
 
-@dataclass(frozen=True, slots=True)
-class Episode:
+class Episode(Struct, frozen=True):
     """One rule's state for one subject. Times are on the steady clock.
 
     A rung has held for now minus its `held` time: a gap without data moves that time forward
@@ -55,8 +55,7 @@ class LastEnd(NamedTuple):
     factor: int
 
 
-@dataclass(frozen=True, slots=True)
-class AlertState:
+class AlertState(Struct, frozen=True):
     """Everything the next step needs. Small: it holds only pending and firing alerts."""
 
     episodes: Mapping[str, Mapping[str, Episode]] = field(default_factory=dict)  # subject, rule
@@ -80,8 +79,7 @@ class AlertState:
 EMPTY = AlertState()
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
+class StepResult(Struct, frozen=True):
     """The new state, the alerts that changed, and the notices to send.
 
     A resolved alert in `changed` without `fired` was only pending: it is dropped and does not

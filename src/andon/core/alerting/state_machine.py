@@ -1,7 +1,8 @@
 """One step: evaluate a sample, advance every episode, and return the changes and notices."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.alerting.episodes import (
     FLAP_SECONDS,

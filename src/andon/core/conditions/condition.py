@@ -5,9 +5,10 @@ A module in a folder beside this one that defines `CONDITION` is a condition. Th
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from andon.core.conditions.judgement import Judgement
 from andon.core.conditions.judging import Judged
@@ -47,8 +48,7 @@ SERVED = frozenset({Precondition.READINGS, Precondition.LEASES})
 """What a server provides: it also follows the lease book."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
+class Rung(Struct, frozen=True):
     """One step of a condition: a level, when it holds, and how long it must hold and be clear."""
 
     level: Level
@@ -87,8 +87,7 @@ Sentence = Callable[[AlertFacts], str]
 NOTHING: Mapping[str, float | str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """One thing that can be wrong; its rungs from the lowest to the highest level.
 
     Without rungs it is never an alert: only `why` mentions it.

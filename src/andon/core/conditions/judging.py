@@ -6,8 +6,9 @@ threshold counts as reached when the value rounds to it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import Judgement
@@ -29,8 +30,7 @@ class SharedDevice(NamedTuple):
     divided: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OnReading:
+class OnReading(Struct, frozen=True):
     """Judged by the readings of a device that answers; asleep, it is calm."""
 
     judge: Callable[[DeviceView], Judgement | None]
@@ -39,54 +39,46 @@ class OnReading:
     unknown. An empty set: it holds only while there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class OnHeld:
+class OnHeld(Struct, frozen=True):
     """Judged by the readings of a device that a lease holds, while its utilisation is 0."""
 
     judge: Callable[[DeviceView], Judgement]
 
 
-@dataclass(frozen=True, slots=True)
-class OnState:
+class OnState(Struct, frozen=True):
     """Judged by the state of a device that does not answer."""
 
     judge: Callable[[DeviceStatus], Judgement | None]
 
 
-@dataclass(frozen=True, slots=True)
-class OnEvents:
+class OnEvents(Struct, frozen=True):
     """Judged by what devices report on their own; `core/alerting/events` takes it in."""
 
 
-@dataclass(frozen=True, slots=True)
-class OnNode:
+class OnNode(Struct, frozen=True):
     """Judged by a whole snapshot: the node itself, its drivers."""
 
     judge: Callable[[Snapshot, Thresholds], Judgement | None]
 
 
-@dataclass(frozen=True, slots=True)
-class OnFault:
+class OnFault(Struct, frozen=True):
     """Judged by a reader that failed: its subject is the vendor's driver."""
 
     judge: Callable[[Fault, Snapshot], Judgement | None]
 
 
-@dataclass(frozen=True, slots=True)
-class OnReport:
+class OnReport(Struct, frozen=True):
     """A part of andon reports it, under the name of the condition."""
 
 
-@dataclass(frozen=True, slots=True)
-class OnLease:
+class OnLease(Struct, frozen=True):
     """Judged by a lease and its devices."""
 
     judge: Callable[[HeldDevices, Statuses, Thresholds], Judgement | None]
     ends_with_lease: bool = True  # at once; otherwise its calm begins then
 
 
-@dataclass(frozen=True, slots=True)
-class OnSharing:
+class OnSharing(Struct, frozen=True):
     """Judged by a device, its holders and its processes outside a lease."""
 
     judge: Callable[[SharedDevice], Judgement | None]

@@ -1,22 +1,21 @@
 """What is judged in one step: a snapshot, and what the lease book and andon itself report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.model.alert import Event, Party
 from andon.model.device import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """One instant on two clocks; durations are measured only on the steady one."""
 
     wall: float  # UTC seconds; may be set by a person or a time server
     steady: float  # seconds since boot, including time suspended
 
 
-@dataclass(frozen=True, slots=True)
-class OwnTrouble:
+class OwnTrouble(Struct, frozen=True):
     """A part of andon that does not work: "store", "sampler", "notifier:phone"."""
 
     subject: str
@@ -24,8 +23,7 @@ class OwnTrouble:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldDevices:
+class HeldDevices(Struct, frozen=True):
     """A claim on devices, as alerts see it: a lease, a job or a run."""
 
     id: str  # "lease:…", "job:…", "run:…"
@@ -39,8 +37,7 @@ class HeldDevices:
     remedy: str = ""  # the command that stops what is left of an orphan
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousLease:
+class PreviousLease(Struct, frozen=True):
     """The previous lease of a device."""
 
     id: str
@@ -48,8 +45,7 @@ class PreviousLease:
     ended: float
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(Struct, frozen=True):
     """What the lease book says about devices besides their holders; by uuid."""
 
     strangers: Mapping[str, frozenset[int]] = field(default_factory=dict)
@@ -64,8 +60,7 @@ NOT_SHARED = Sharing()
 """No sharing at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """What is judged in one step. `leases` is None if they are unknown."""
 
     snapshot: Snapshot

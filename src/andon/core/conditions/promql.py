@@ -1,7 +1,8 @@
 """The PromQL terms from which conditions build their queries."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.model.thresholds import Thresholds
 
@@ -9,8 +10,7 @@ DEVICE = "instance, job, device, uuid"
 HALF = 0.05  # of the last digit that is shown
 
 
-@dataclass(frozen=True, slots=True)
-class PromTerms:
+class PromTerms(Struct, frozen=True):
     """The prefix of the metrics and the figures in force."""
 
     prefix: str

@@ -1,7 +1,8 @@
 """The thresholds in force for each device."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.core.conditions.catalogue import DEFAULTS
 from andon.model.device import Device, DeviceStatus
@@ -12,8 +13,7 @@ MOST_DEVICES = 4096
 RENOTIFY_SECONDS = 14_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(Struct, frozen=True):
     """Different thresholds for one device, by its name, or for every device of a model."""
 
     device: str | int | None = None

@@ -1,7 +1,8 @@
 """The conditions as people read them: their texts with the thresholds that are in force."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.conditions.condition import Condition, Rung
 from andon.model.thresholds import Thresholds

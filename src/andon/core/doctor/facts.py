@@ -1,7 +1,8 @@
 """Facts about a machine, gathered by host/inspection and checked here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.core.doctor.security_facts import Contents, Security
 from andon.core.jobs.log_out import LogOutFacts
@@ -9,8 +10,7 @@ from andon.core.sharing.policy import POLICY_PATH
 from andon.model.device import DeviceStatus, Snapshot, State
 
 
-@dataclass(frozen=True, slots=True)
-class PciCard:
+class PciCard(Struct, frozen=True):
     """One display or compute controller, as the kernel lists it without waking it."""
 
     pci: str
@@ -20,8 +20,7 @@ class PciCard:
     power_control: str = ""  # on: never suspended; auto: when idle
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """What the kernel reports about itself and its drivers."""
 
     release: str = ""
@@ -39,8 +38,7 @@ class Kernel:
     log_closed: str | None = None  # why its log cannot be followed; None if it can
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """A libnvidia-ml.so.1. `source` says how the loader finds it; empty if it does not."""
 
     path: str
@@ -50,8 +48,7 @@ class Library:
     fits: bool | None = None  # whether it is for this processor
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceFile:
+class DeviceFile(Struct, frozen=True):
     """A device file and whether this user can open it for reading and writing."""
 
     path: str
@@ -60,8 +57,7 @@ class DeviceFile:
     usable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CallingUser:
+class CallingUser(Struct, frozen=True):
     """The calling user. A group joined since the login is in the file but not in the session."""
 
     name: str = "user"
@@ -70,16 +66,14 @@ class CallingUser:
     listed_groups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Specification:
+class Specification(Struct, frozen=True):
     """A CDI file: the driver versions in its paths."""
 
     path: str
     versions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Containers:
+class Containers(Struct, frozen=True):
     """Whether this is a container, and the host's support for containers."""
 
     inside: str = ""  # docker, podman, kubernetes, lxc, ...; empty: no container
@@ -93,8 +87,7 @@ class Containers:
     cgroup: str = ""  # v1, v2, hybrid, or empty
 
 
-@dataclass(frozen=True, slots=True)
-class ProcVisibility:
+class ProcVisibility(Struct, frozen=True):
     """How much of other users' processes is visible."""
 
     hidepid: str = ""
@@ -102,16 +95,14 @@ class ProcVisibility:
     let_off: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """The wall clock now; `synchronised` according to the kernel."""
 
     at: float = 0.0
     synchronised: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """A folder of andon's, or its nearest existing parent."""
 
     path: str
@@ -122,8 +113,7 @@ class Folder:
     remote: bool = False  # not examined: a network file system can block forever
 
 
-@dataclass(frozen=True, slots=True)
-class BookFolder:
+class BookFolder(Struct, frozen=True):
     """A lease book: a folder and its owner."""
 
     path: str
@@ -135,8 +125,7 @@ class BookFolder:
     contents: Contents = field(default_factory=Contents)
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """andon itself."""
 
     version: str = ""
@@ -154,8 +143,7 @@ class Installation:
     color: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyFacts:
+class PolicyFacts(Struct, frozen=True):
     """Root's limits as text, and what each user used lately; `mistake` if none can apply."""
 
     path: str = POLICY_PATH
@@ -168,8 +156,7 @@ class PolicyFacts:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleTrial:
+class SampleTrial(Struct, frozen=True):
     """One sample through the sampler, and how long it took."""
 
     snapshot: Snapshot | None = None
@@ -178,8 +165,7 @@ class SampleTrial:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MachineFacts:
+class MachineFacts(Struct, frozen=True):
     """All facts about a machine."""
 
     kernel: Kernel = Kernel()

@@ -1,8 +1,10 @@
 """The result of a check: a grade, the numbers, and a command that fixes it, or a hint."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 Value = str | int | float | bool | None
 
@@ -138,8 +140,7 @@ class Check(Named):
     LINKS_UNPROTECTED = "links_unprotected", "security"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One result: what was found, and a command that fixes it or, without one, a hint."""
 
     check: Named

@@ -1,7 +1,8 @@
 """Facts about who could read, forge or replace what, gathered by host/inspection/security."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from andon.core.settings.usual_port import USUAL_PORT
 
@@ -15,8 +16,7 @@ class Odd(StrEnum):
     UNLOCKED = "unlocked"  # no process holds it, and it is old
 
 
-@dataclass(frozen=True, slots=True)
-class Stray:
+class Stray(Struct, frozen=True):
     """How many odd files of one kind a user has in one book, without their names."""
 
     odd: Odd
@@ -25,8 +25,7 @@ class Stray:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """Contents of a lease book. `counts` lists the users with the most files, hidden included."""
 
     strays: tuple[Stray, ...] = ()
@@ -35,8 +34,7 @@ class Contents:
     closed: bool = False  # the book, or a part of it, cannot be listed
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """A file or folder that andon relies on: its owner, and who else can access it."""
 
     name: str  # its purpose: token, history, ...
@@ -47,8 +45,7 @@ class Kept:
     kind: str = "file"  # file, folder, link, other
 
 
-@dataclass(frozen=True, slots=True)
-class PortListener:
+class PortListener(Struct, frozen=True):
     """A socket that listens on a TCP port of this machine."""
 
     address: str
@@ -58,8 +55,7 @@ class PortListener:
     loopback: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class RunningServer:
+class RunningServer(Struct, frozen=True):
     """What this user's server.json says; `lives`: its process runs and is this user's."""
 
     path: str
@@ -68,8 +64,7 @@ class RunningServer:
     lives: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Security:
+class Security(Struct, frozen=True):
     """All security facts."""
 
     state: tuple[Kept, ...] = ()  # the folder first, then its existing files

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.estimate.options import (
     MODEL_WORDS,
@@ -38,8 +40,7 @@ _FLAGS = {"ep": "enable-expert-parallel"}  # vLLM's -ep is not --ep
 _MOST_SHOWN = 6
 
 
-@dataclass(frozen=True, slots=True)
-class ServerCommand:
+class ServerCommand(Struct, frozen=True):
     """A command line that was understood."""
 
     engine: ServingEngine

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.core.estimate.families import LLAMA, MULTIMODAL, FamilyTraits, traits_of
 from andon.core.estimate.quantisation import config_format

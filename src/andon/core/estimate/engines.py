@@ -1,7 +1,8 @@
 """How each engine spreads a model over GPUs: the world size, the splits, and what it refuses."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.estimate.options import EstimateOptions, ServingEngine, with_size
 from andon.core.estimate.shape import ModelShape, WeightFormat
@@ -23,8 +24,7 @@ _NOT_USED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SizeRefusal:
+class SizeRefusal(Struct, frozen=True):
     """Why an engine does not start with these sizes, and the nearest that it takes."""
 
     option: str

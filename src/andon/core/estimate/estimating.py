@@ -3,7 +3,9 @@
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.estimate.engines import (
     TITLES,
@@ -32,16 +34,14 @@ from andon.core.estimate.training import training_need
 from andon.units import GIB, MIB, human_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class FigureSource:
+class FigureSource(Struct, frozen=True):
     """Where one number comes from, and how sure it is."""
 
     source: FactSource
     confidence: EstimateConfidence
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """What a model needs and where it fits. A refused size has no numbers."""
 
     facts: ModelFacts

@@ -1,7 +1,9 @@
 """Which GPUs a model fits on, now and when they are empty, and the smallest size that fits."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.estimate.engines import TITLES, refusal, world_size
 from andon.core.estimate.learned import LearnedPeak
@@ -23,8 +25,7 @@ BALANCE = 0.8
 """`andon run` takes GPUs together whose free memory differs by less than this."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuRoom:
+class GpuRoom(Struct, frozen=True):
     """The memory of one GPU, and whether it is available."""
 
     uuid: str
@@ -42,8 +43,7 @@ class GpuRoom:
         return None if self.total_bytes is None else self.total_bytes - self.reserved_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GpuFit:
+class GpuFit(Struct, frozen=True):
     """Whether the need fits on one GPU; None is not known."""
 
     uuid: str
@@ -60,8 +60,7 @@ class GpuFit:
     vendor: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SmallestSize:
+class SmallestSize(Struct, frozen=True):
     """The smallest number of GPUs on which it fits."""
 
     option: str  # which size is varied

@@ -3,8 +3,9 @@
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from andon.core.estimate.quantisation import plain, whole_file
 from andon.core.estimate.shape import (
@@ -46,8 +47,7 @@ class HeaderGoesOn(Invalid):
     """The header is longer than the bytes that were read so far."""
 
 
-@dataclass(slots=True)
-class _Cursor:
+class _Cursor(Struct):
     """A position in the first bytes of a file; every failure names the offset."""
 
     content: bytes
@@ -120,14 +120,12 @@ class _Cursor:
         return _Listed(count)
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
+class _Listed(Struct, frozen=True):
     count: int
     values: tuple[Any, ...] = ()  # numbers that may be one for each layer: some layers have none
 
 
-@dataclass(frozen=True, slots=True)
-class GgufHeader:
+class GgufHeader(Struct, frozen=True):
     """What one file says; of a model in several files, only the first has all fields."""
 
     fields: Mapping[str, object]

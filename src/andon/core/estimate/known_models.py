@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from andon.core.estimate.config_json import config_facts
 from andon.core.estimate.shape import ModelShape

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.processes.redaction import redact
 from andon.model.run import RunRow, RunState
@@ -15,8 +16,7 @@ _UNTOLD = {
 """Runs whose peak is not that of the whole command."""
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedPeak:
+class LearnedPeak(Struct, frozen=True):
     """The highest peak of the fullest GPU, over all runs of a command."""
 
     runs: int

@@ -1,7 +1,8 @@
 """What a model's name alone says: its size, how its weights are packed, and a likely shape."""
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.estimate.known_models import known_model
 from andon.core.estimate.quantisation import format_in_name, plain

@@ -3,10 +3,12 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, Field, dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import FieldInfo, fields, replace
 
 from andon.errors import Invalid
 from andon.model.json_fields import shown
@@ -71,15 +73,18 @@ class EstimateOption(NamedTuple):
         return "--" + self.name.replace("_", "-")
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateOptions:
-    """How the model will run; its fields are the rows of the table."""
+class FirstOption(Struct, frozen=True):
+    """The one that may be given without its name."""
 
     engine: Annotated[
         ServingEngine,
         OptionAbout("vllm, sglang, trtllm, transformers or training.", "ENGINE", ("backend",)),
     ] = ServingEngine.VLLM
-    _: KW_ONLY
+
+
+class EstimateOptions(FirstOption, frozen=True, kw_only=True):
+    """How the model will run; its fields are the rows of the table."""
+
     tp: Annotated[
         int,
         OptionAbout(
@@ -240,7 +245,7 @@ def estimate_options() -> tuple[EstimateOption, ...]:
     return tuple(_row(one) for one in fields(EstimateOptions))
 
 
-def _row(one: Field[Any]) -> EstimateOption:
+def _row(one: FieldInfo) -> EstimateOption:
     written: Any = one.type
     about: OptionAbout = written.__metadata__[0]
     kind = written.__origin__

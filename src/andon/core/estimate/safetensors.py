@@ -3,8 +3,9 @@
 import json
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from andon.errors import Invalid
 
@@ -20,8 +21,7 @@ BITS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTensors:
+class StoredTensors(Struct, frozen=True):
     """What one or more files hold."""
 
     size_bytes: int = 0

@@ -1,6 +1,6 @@
 """What one GPU needs to serve a model: weights, cache, activations and overhead."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from andon.core.estimate.engines import splits_of, world_size
 from andon.core.estimate.kv_cache import kv_bytes
@@ -24,8 +24,7 @@ _FACTORS = ((4, 5), (2, 6), (1, 10))
 _SHARES = {ServingEngine.VLLM: 0.9, ServingEngine.SGLANG: 0.88, ServingEngine.TRTLLM: 0.9}
 
 
-@dataclass(frozen=True, slots=True)
-class GpuNeed:
+class GpuNeed(Struct, frozen=True):
     """What the fullest GPU of a group holds, in bytes."""
 
     weights_bytes: int

@@ -1,7 +1,8 @@
 """What decides a model's memory: its layers, heads and experts, and how its weights are stored."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 BITS_PER_BYTE = 8
 
@@ -26,8 +27,7 @@ class EstimateConfidence(StrEnum):
     LOW = "low"  # assumed from similar models
 
 
-@dataclass(frozen=True, slots=True)
-class LatentAttention:
+class LatentAttention(Struct, frozen=True):
     """Multi-head latent attention: one compressed vector per token instead of keys and values."""
 
     kv_rank: int
@@ -37,8 +37,7 @@ class LatentAttention:
     query_rank: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ExpertLayers:
+class ExpertLayers(Struct, frozen=True):
     """The layers whose feed-forward part is a choice among experts."""
 
     count: int
@@ -48,8 +47,7 @@ class ExpertLayers:
     shared_intermediate: int = 0  # of the experts that every token uses, together
 
 
-@dataclass(frozen=True, slots=True)
-class WeightFormat:
+class WeightFormat(Struct, frozen=True):
     """How weights are stored: embeddings and norms in the plain type, linear layers packed."""
 
     plain_bits: int = 16
@@ -66,8 +64,7 @@ class WeightFormat:
         return self.linear_bits < self.plain_bits
 
 
-@dataclass(frozen=True, slots=True)
-class ModelShape:
+class ModelShape(Struct, frozen=True):
     """The dimensions of a decoder, in elements."""
 
     family: str
@@ -107,8 +104,7 @@ class ModelShape:
         return self.heads * self.head_dim
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
+class ModelFacts(Struct, frozen=True):
     """What is known of a model, and from where."""
 
     name: str

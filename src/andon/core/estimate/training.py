@@ -5,7 +5,7 @@ the usual way: attention keeps queries, keys, values, output and a logarithm per
 input and its normalised output; the feed-forward part four tensors; the loss its logits in float32.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from andon.core.estimate.engines import world_size
 from andon.core.estimate.options import EstimateOptions, TrainingOptimizer, TrainingPrecision
@@ -25,8 +25,7 @@ FULL, HALF = 4, 2
 _LOSS = 12  # bytes per token and word: the result, its gradient, and that of the logits
 
 
-@dataclass(frozen=True, slots=True)
-class _Bytes:
+class _Bytes(Struct, frozen=True):
     """Bytes of one element of each kind."""
 
     weight: int

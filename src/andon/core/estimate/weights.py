@@ -1,8 +1,9 @@
 """The weights of a model, part by part: how many there are, and what each GPU holds of them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from andon.core.estimate.shape import BITS_PER_BYTE, ModelShape, WeightFormat, share, whole
 
@@ -28,8 +29,7 @@ class PipelineStage(StrEnum):
     LAST = "last"
 
 
-@dataclass(frozen=True, slots=True)
-class WeightPart:
+class WeightPart(Struct, frozen=True):
     """Weights that are stored and split alike, in all layers together."""
 
     name: str
@@ -39,8 +39,7 @@ class WeightPart:
     stage: PipelineStage = PipelineStage.LAYERS
 
 
-@dataclass(frozen=True, slots=True)
-class WeightSplits:
+class WeightSplits(Struct, frozen=True):
     """The number of GPUs by which each kind of part is divided."""
 
     tensor: int = 1

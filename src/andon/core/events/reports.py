@@ -1,8 +1,10 @@
 """Deduplicates the event reports of devices, and adds the device and the running processes."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.model.alert import Event, Party
 from andon.model.device import Device, Process
@@ -13,8 +15,7 @@ SAME_SECONDS: Final = 5.0
 Key = tuple[str | None, str, int | None]
 
 
-@dataclass(slots=True)
-class Reports:
+class Reports(Struct):
     """Recently reported events; `now` is an argument and monotonic."""
 
     seen: dict[Key, float] = field(default_factory=dict)

@@ -7,8 +7,9 @@ itself is most likely fine).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from andon.model.alert import Event, EventKind, Level
 
@@ -25,8 +26,7 @@ _APPLICATION: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Xid:
+class Xid(Struct, frozen=True):
     """The explanation of one Xid. `action` may refer to the device as `{gpu}`."""
 
     level: Level

@@ -1,7 +1,8 @@
 """Which processes cause what a device does: by share of its time, else by memory."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.model.alert import Party
 from andon.model.device import DeviceStatus, Process, ProcessKind
@@ -12,8 +13,7 @@ ALIKE = 0.9  # of the largest share: what differs less is the noise of a reading
 MOST_USERS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
+class Blame(Struct, frozen=True):
     """The processes that are named as the cause: one, or several that use the device equally."""
 
     processes: tuple[Process, ...]

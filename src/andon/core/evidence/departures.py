@@ -1,8 +1,9 @@
 """The processes that were on a device before, and which of them are known to have ended."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from andon.core.evidence.accounting import unattributed_bytes
 from andon.errors import AndonError
@@ -21,8 +22,7 @@ Exited = Callable[[Iterable[Process]], frozenset[Identity]]
 """Which of these surely do not run any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Departures:
+class Departures(Struct, frozen=True):
     """From the history, beyond the snapshots at hand; a process that is not known to have ended
     may have left one device only."""
 
@@ -33,8 +33,7 @@ class Departures:
 NOTHING_KNOWN = Departures()
 
 
-@dataclass(frozen=True, slots=True)
-class Departed:
+class Departed(Struct, frozen=True):
     """A process that is no longer on the device, and when it last was."""
 
     process: Process

@@ -5,10 +5,11 @@ taken and freed again, and warming towards an equilibrium are not trends.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
 from statistics import median
+
+from msgspec import Struct
 
 Point = tuple[float, float]
 """A monotonic time and a value."""
@@ -17,8 +18,7 @@ BLOCKS = 24  # slopes are computed between all pairs, so points are reduced to b
 WIDEST_RATIO = 2.0  # a wider ratio of latest to earliest arrival is not a forecast
 
 
-@dataclass(frozen=True, slots=True)
-class TrendCriteria:
+class TrendCriteria(Struct, frozen=True):
     """What a rise must satisfy to count as a trend."""
 
     least_seconds: float
@@ -36,8 +36,7 @@ FOR_ALERTS = TrendCriteria(600.0, 9, 6, 0.5, 1.6, 0.15, 2.6)
 """For alerts, which wake people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trend:
+class Trend(Struct, frozen=True):
     """A steady rise: its slope per second, and the bounds of that slope."""
 
     slope: float
@@ -47,8 +46,7 @@ class Trend:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """When a limit is reached if the trend continues: best estimate, earliest and latest."""
 
     seconds: float

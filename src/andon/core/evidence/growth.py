@@ -1,6 +1,6 @@
 """Detects steady memory growth and its process, ignoring programs that are starting."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from andon.core.evidence.forecast import FOR_EXPLANATIONS, Point, trend
 from andon.core.evidence.view import View
@@ -13,8 +13,7 @@ LEAST_BYTES = 128 * MIB
 LEAST_SHARE = 0.005  # of the device's memory
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """A steady rise of the memory in use."""
 
     rise_bytes: int

@@ -1,7 +1,8 @@
 """Builds sentences whose every number comes from evidence."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.evidence.blame import Blame
 from andon.core.evidence.reasons import Evidence, Reason, ReasonKind
@@ -11,8 +12,7 @@ from andon.units import fixed, human_bytes, human_seconds
 CERTAIN, LIKELY, POSSIBLE = 0.95, 0.75, 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(Struct, frozen=True):
     """Part of a sentence, with its evidence."""
 
     text: str = ""

@@ -1,8 +1,9 @@
 """A reason: why a device is in its state, with evidence and what to do."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from andon.model.device import Fault, Process, Snapshot
 
@@ -10,8 +11,7 @@ if TYPE_CHECKING:  # a view is evidence itself
     from andon.core.evidence.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class ReasonKind:
+class ReasonKind(Struct, frozen=True):
     """A kind of reason: its code, what it means, and how much it weighs.
 
     From TROUBLE_FROM up it is a problem; below it is not, but it is listed first.
@@ -29,8 +29,7 @@ TROUBLE_FROM = 20.0
 """Reasons of less weight are plain facts: the lamp stays green."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """One reading, or a number derived from readings, that supports a reason."""
 
     name: str
@@ -39,8 +38,7 @@ class Evidence:
     at: float | None = None  # when it was read; None if it does not change
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """One explanation. The greater weight comes first; below TROUBLE_FROM nothing is wrong."""
 
     code: str
@@ -64,16 +62,14 @@ class Reason:
         return "likely" if self.confidence >= LIKELY_FROM else "possible"
 
 
-@dataclass(frozen=True, slots=True)
-class FaultExplanation:
+class FaultExplanation(Struct, frozen=True):
     """What `why` says about a reader that failed, where no device is listed."""
 
     explain: Callable[[Fault, Snapshot], Reason | None]
     kinds: tuple[ReasonKind, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """What `why` says about a condition: the function, and the kinds of reason it may give."""
 
     explain: "Callable[[View], Reason | None]"

@@ -1,7 +1,8 @@
 """The input of an explanation: one device, its recent past and its neighbours, as evidence."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.evidence.accounting import owns_memory
 from andon.core.evidence.blame import Blame, blamed
@@ -25,8 +26,7 @@ BUSY_PERCENT = 50
 RECENT_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """One device in the latest snapshot, and its past samples, oldest first."""
 
     snapshot: Snapshot

@@ -5,7 +5,8 @@ twice gives the first one twice. No mask is set in addition: inside they are num
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.executing.order import ContainerMount, ContainerOptions, WorkOrder
 from andon.model.device import Device
@@ -18,8 +19,7 @@ WITH_FILES = frozenset({AMD.name, INTEL.name})
 """Vendors whose devices a container gets as files."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
+class EngineFacts(Struct, frozen=True):
     """Which engine answers, and whether it runs without root: then its root is this user."""
 
     kind: str

@@ -2,7 +2,8 @@
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.core.executing.pull_policy import PullPolicy as PullPolicy
 from andon.errors import Invalid
@@ -27,8 +28,7 @@ UNLEASED = "free-"  # how the label of work without a lease begins
 MASKS = frozenset(name for vendor in MASKED for name in vendor.environment)
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerMount:
+class ContainerMount(Struct, frozen=True):
     """A folder or file of this machine that the container sees."""
 
     source: str
@@ -36,8 +36,7 @@ class ContainerMount:
     readonly: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerOptions:
+class ContainerOptions(Struct, frozen=True):
     """The options of a container, as typed."""
 
     image: str
@@ -51,8 +50,7 @@ class ContainerOptions:
             raise Invalid(f"{self.image[:40]!r} is not the name of an image")
 
 
-@dataclass(frozen=True, slots=True)
-class Submitter:
+class Submitter(Struct, frozen=True):
     """The user for whom a command is executed."""
 
     uid: int
@@ -60,8 +58,7 @@ class Submitter:
     groups: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WorkOrder:
+class WorkOrder(Struct, frozen=True):
     """A command to execute on devices. `label` finds it again: the id of its lease or job."""
 
     command: tuple[str, ...]
@@ -78,8 +75,7 @@ class WorkOrder:
     home: str | None = None  # a temporary folder of this machine
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedWork:
+class CreatedWork(Struct, frozen=True):
     """A command that an executor has made ready; it may not have been started yet."""
 
     id: str
@@ -90,8 +86,7 @@ class CreatedWork:
     note: str = ""  # the name of the note that says that we made it
 
 
-@dataclass(frozen=True, slots=True)
-class WorkEnd:
+class WorkEnd(Struct, frozen=True):
     """How it ended. `code` is as a shell reports it; None where only its client knows."""
 
     code: int | None

@@ -1,7 +1,8 @@
 """JSON of reasons, as `andon why --json` and REST give it: `andon.why/1`."""
 
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 from andon.core.alerting.lamps import DeviceLamp
 from andon.core.conditions.catalogue import LIT_REASONS
@@ -14,8 +15,7 @@ from andon.model.wire import Json, process_to_json
 WHY = "andon.why/1"
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedDevice:
+class ExplainedDevice(Struct, frozen=True):
     """The ranked reasons of one device."""
 
     uuid: str
@@ -30,8 +30,7 @@ class ExplainedDevice:
         return cls(device.uuid, device.index, device.name, lit.lamp, lit.status, reasons)
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(Struct, frozen=True):
     """The reasons of some devices; `reasons` are the node's, if it has no device."""
 
     sampled_seconds: float

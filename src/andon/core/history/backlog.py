@@ -1,7 +1,9 @@
 """Data waiting to be written, and how much of it is kept while the store fails."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import NodeReadings
@@ -13,8 +15,7 @@ UPKEEP_SECONDS = 60.0
 SIZE_SECONDS = 60.0  # between two measurements of the store's size
 
 
-@dataclass(frozen=True, slots=True)
-class RecorderHealth:
+class RecorderHealth(Struct, frozen=True):
     """The state of recording."""
 
     ok: bool
@@ -31,8 +32,7 @@ class RecorderHealth:
     """Of the store, measured once a minute; None before the first time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
+class Backlog(Struct, frozen=True):
     """What is not committed yet. Times are monotonic."""
 
     ticks: tuple[NodeReadings, ...] = ()

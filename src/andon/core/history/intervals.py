@@ -1,7 +1,9 @@
 """Who used a device, from when until when: snapshots in, intervals out."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.model.device import Process, Snapshot
 from andon.model.programs import program_of
@@ -13,8 +15,7 @@ Identity = tuple[str, int, float]
 """Device, pid and when the process started."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsageInterval:
+class UsageInterval(Struct, frozen=True):
     """One process on one device for a while."""
 
     device: str
@@ -31,8 +32,7 @@ class UsageInterval:
         return self.device, self.pid, self.started or 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class OpenIntervals:
+class OpenIntervals(Struct, frozen=True):
     """The intervals that have not ended yet, by process."""
 
     open: Mapping[Identity, UsageInterval] = field(default_factory=dict)

@@ -6,10 +6,11 @@ point: a gap stays a gap.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
 from typing import Any, get_args, get_type_hints
+
+from msgspec import Struct
 
 from andon.core.history.codec import VALUE_LIMIT, SeriesRow
 from andon.model.device import SAMPLE_VALUES, Device, Host, Sample, Snapshot
@@ -44,8 +45,7 @@ Key = tuple[str, str]
 """Device and metric."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReadings:
+class NodeReadings(Struct, frozen=True):
     """The readings of a node at one instant, device by device."""
 
     at: float
@@ -62,8 +62,7 @@ class NodeReadings:
         return sum(len(values) for _, _, values in self.readings)
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(Struct, frozen=True):
     """The readings of one span of time; None where there are none."""
 
     since: float

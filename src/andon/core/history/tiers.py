@@ -1,10 +1,12 @@
 """Retention: what to pack, roll up and delete, and which tier answers a query."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import groupby, islice, pairwise
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.core.history.codec import SeriesRow, merged
 
@@ -29,8 +31,7 @@ WINDOW_MS = {Tier.RAW: 600_000, Tier.MINUTE: 120 * 60_000, Tier.HOUR: 240 * 3_60
 """The length of one block. Windows start at multiples of it; a longer one holds whole ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(Struct, frozen=True):
     """How long each tier is kept, and the maximum total size."""
 
     raw_seconds: float = 7 * DAY_SECONDS
@@ -42,8 +43,7 @@ class Retention:
         return (self.raw_seconds, self.minute_seconds, self.hour_seconds)[tier]
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """From when until when a tier has blocks; there may be gaps between."""
 
     since_ms: int
@@ -53,8 +53,7 @@ class Extent:
 Extents = Mapping[Tier, Extent]
 
 
-@dataclass(frozen=True, slots=True)
-class StoreContents:
+class StoreContents(Struct, frozen=True):
     """What a store holds, as far as its maintenance needs to know."""
 
     unpacked: tuple[int, ...] = ()
@@ -74,8 +73,7 @@ class DueRoll(NamedTuple):
     complete: int
 
 
-@dataclass(frozen=True, slots=True)
-class UpkeepPlan:
+class UpkeepPlan(Struct, frozen=True):
     """What is due now."""
 
     pack: tuple[int, ...] = ()
@@ -90,8 +88,7 @@ class UpkeepPlan:
     """The time before which intervals of use are deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Maintenance:
+class Maintenance(Struct, frozen=True):
     """What maintenance did."""
 
     packed_ticks: int = 0
@@ -105,15 +102,16 @@ class Maintenance:
     freed_bytes: int = 0
 
     def plus(self, other: "Maintenance") -> "Maintenance":
-        return Maintenance(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+        return Maintenance(
+            *(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__)
+        )
 
     @property
     def idle(self) -> bool:
         return self == Maintenance()
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A span of time, and the tier that answers for it."""
 
     tier: Tier

@@ -1,8 +1,9 @@
 """Who used how much over a span of time: hours, energy and idle shares per user and day."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import median
+
+from msgspec import Struct, field
 
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
@@ -13,8 +14,7 @@ HELD_IDLE_SECONDS = 1800.0
 """A shorter pause bothers no one; the alert on idle leases begins here too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """A device that was reserved for a run, whether or not a process was on it."""
 
     device: str
@@ -23,8 +23,7 @@ class Reservation:
     last: float
 
 
-@dataclass(slots=True)
-class UserUsage:
+class UserUsage(Struct):
     """One user's share. The energy of a shared device is divided among its users."""
 
     user: str

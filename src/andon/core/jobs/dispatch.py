@@ -7,8 +7,10 @@ of the leases in its way. If no such moment is known, no job overtakes it.
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from math import inf
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import can_come, hopeful, obstacle, pick
@@ -23,8 +25,7 @@ MOST_BLOCKED = 4
 HELD = frozenset((ObstacleKind.LEASED, ObstacleKind.FULL))
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedJob:
+class QueuedJob(Struct, frozen=True):
     """A job that is ready. `lasts_seconds` is how long it holds its devices at most: its time limit
     and its grace; None where it has no limit."""
 
@@ -44,8 +45,7 @@ def leaving(left: AbstractSet[str], order: Rank) -> Rank:
     return key if left else order
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStart:
+class PlannedStart(Struct, frozen=True):
     """A job that starts now; `passes` are those ahead of it that still wait."""
 
     number: int
@@ -53,8 +53,7 @@ class PlannedStart:
     passes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BlockedJob:
+class BlockedJob(Struct, frozen=True):
     """A job that cannot start now. It keeps `hoped`, which are all the devices that it could use,
     and could start at `could_start` by the limits of the leases in its way; None if not known."""
 
@@ -64,8 +63,7 @@ class BlockedJob:
     behind: int | None = None  # the job ahead that keeps what it could have
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchPlan:
+class DispatchPlan(Struct, frozen=True):
     """What starts, and which jobs are in the way of others; the rest that waits is in neither."""
 
     starts: tuple[PlannedStart, ...] = ()

@@ -1,7 +1,8 @@
 """How each engine that serves a model is started, and what it calls the options of a job file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.estimate.engines import TITLES
 from andon.core.estimate.options import ServingEngine, option_named, spelled
@@ -10,8 +11,7 @@ OWN_MEANING = frozenset({"utilization", "batched_tokens"})
 """Options that engines mean differently: the name of another engine's is not translated."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineCommand:
+class EngineCommand(Struct, frozen=True):
     """The words before the model, and the engine's own name of each option that it has."""
 
     start: tuple[str, ...]

@@ -2,9 +2,10 @@
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from statistics import median
+
+from msgspec import Struct
 
 from andon.model.job import EndReason, JobFacts
 
@@ -12,24 +13,21 @@ MOST_LEARNED = 50
 """The latest runs of a name that count."""
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
+class Learned(Struct, frozen=True):
     """How long jobs of one name took."""
 
     seconds: float
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceBusy:
+class DeviceBusy(Struct, frozen=True):
     """A device, and when it is expected to be free; infinite where that is not known."""
 
     free_at: float
     runs: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """An expected start, and how many runs it comes from."""
 
     at: float

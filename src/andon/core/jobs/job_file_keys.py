@@ -1,9 +1,10 @@
 """The keys of a job in a job file: which field each sets, how it is read, what it means."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
+
+from msgspec import Struct, field
 
 from andon.core.jobs.naming import parse_array
 from andon.core.sharing.requests import RequestOptions, rows
@@ -25,8 +26,7 @@ MOST_PARAMS = 100
 SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP")
 
 
-@dataclass(frozen=True, slots=True)
-class FileJob:
+class FileJob(Struct, frozen=True):
     """One job of a file; `begin`, `after` and the folder are resolved where it is submitted."""
 
     name: str = ""

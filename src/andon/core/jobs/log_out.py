@@ -1,7 +1,8 @@
 """What a log-out does to a user's jobs here, by the settings of systemd's login manager."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 LINGER = "loginctl enable-linger"
 _REAL_USERS = 1000  # logind leaves the IPC objects of system users alone
@@ -24,8 +25,7 @@ class LogOutEffect(StrEnum):
     KILLED = "killed"
 
 
-@dataclass(frozen=True, slots=True)
-class LogOutFacts:
+class LogOutFacts(Struct, frozen=True):
     """The login manager's settings for one user, and where this process is."""
 
     systemd: bool = False  # whether a login manager runs here at all

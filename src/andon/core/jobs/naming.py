@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.job import MOST_ARRAY, ArrayPlace, JobFacts, JobSpec
@@ -19,8 +20,7 @@ def _silent(words: str) -> None:
     """Nobody is told."""
 
 
-@dataclass(frozen=True, slots=True)
-class NameRule:
+class NameRule(Struct, frozen=True):
     """What a name means that several jobs have: the newest, and `tell` says so; with `only_one`
     none of them. Those that a command can act on (`fits`) come before others."""
 

@@ -1,7 +1,8 @@
 """The state of every job: from the files in its folder, the jobs it waits for, and the time."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.model.job import AttemptFacts, EndReason, JobFacts, JobState
 
@@ -16,8 +17,7 @@ WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """The state of a job, the attempt that it is about, and why it does not start or how it ended.
 
     A job that waits and has no reason is ready: it lacks only devices.

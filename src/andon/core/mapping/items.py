@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.core.runs.plain import plain_text
 from andon.errors import Invalid
@@ -10,8 +11,7 @@ from andon.errors import Invalid
 MOST_ITEMS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class MapItem:
+class MapItem(Struct, frozen=True):
     """One item; `fields` are those of its JSON line."""
 
     index: int

@@ -3,32 +3,30 @@
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.core.mapping.items import MapItem
 from andon.core.retrying import BackOff
 from andon.model.run import ItemState
 
 
-@dataclass(frozen=True, slots=True)
-class MapPolicy:
+class MapPolicy(Struct, frozen=True):
     """How many times an item is tried, and when the whole map is given up."""
 
     retries: int = 0
     most_failures: int | None = None
-    back_off: BackOff = BackOff(first_seconds=1.0, most_seconds=60.0, at_once=0)  # noqa: RUF009
+    back_off: BackOff = BackOff(first_seconds=1.0, most_seconds=60.0, at_once=0)
 
 
-@dataclass(frozen=True, slots=True)
-class MapUnit:
+class MapUnit(Struct, frozen=True):
     """What one call works on."""
 
     items: tuple[MapItem, ...]
     attempt: int = 1
 
 
-@dataclass(slots=True)
-class MapPlan:
+class MapPlan(Struct):
     """The items of a map. Callers in several threads need a lock."""
 
     items: Sequence[MapItem]

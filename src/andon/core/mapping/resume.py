@@ -3,8 +3,9 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
+
+from msgspec.structs import replace
 
 from andon.core.mapping.items import MapItem
 from andon.model.run import ItemState, RunItem

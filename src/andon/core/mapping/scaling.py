@@ -1,8 +1,9 @@
 """How the throughput of a map grows with its devices, and what limits it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from andon.core.runs.fold import mean_of
 
@@ -11,8 +12,7 @@ BUSY_PERCENT = 85.0
 POOR = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingStep:
+class ScalingStep(Struct, frozen=True):
     """One round of `--scaling`."""
 
     workers: int

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.mapping.items import MapItem
 from andon.errors import Invalid
@@ -13,8 +14,7 @@ OF_AN_ITEM = frozenset({ITEM, STEM, INDEX})
 NO_GPU = "cpu"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandTemplate:
+class CommandTemplate(Struct, frozen=True):
     """Words with `{item}`, `{stem}`, `{index}`, `{gpu}` or `{field}` in them; other braces stay.
 
     Without any that differs from item to item, the item is the last word.

@@ -6,16 +6,16 @@ Every other line is output.
 """
 
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from andon.core.mapping.items import MapItem
 
 LONGEST_ANSWER = 4 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerAnswer:
+class WorkerAnswer(Struct, frozen=True):
     """What a worker says about one item."""
 
     index: int

@@ -3,8 +3,10 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.notifying.routes import Offset
@@ -43,8 +45,7 @@ def trial_notice(at: float, node: str = "", simulated: bool = False) -> Notice:
     return Notice(f"{alert.id}:test", NoticeKind.TEST, alert, at, node, simulated)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A message; `level` is the worst that is still active, None if all is resolved."""
 
     title: str
@@ -52,8 +53,7 @@ class Message:
     level: Level | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MessageContext:
+class MessageContext(Struct, frozen=True):
     """The sender of messages: the node, its local time, its board."""
 
     node: str

@@ -1,8 +1,10 @@
 """Pending deliveries per notifier: each sent once, none lost, all bounded."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.core.notifying.routes import Offset, Route, due, when_quiet_ends
 from andon.model.alert import Alert, Notice, NoticeKind
@@ -21,8 +23,7 @@ class DeliveryKey(NamedTuple):
     notifier: str
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """One notice that one notifier has to send, not before `due` (UTC)."""
 
     notice: Notice
@@ -70,8 +71,7 @@ class SavedAlerts(NamedTuple):
 NONE_ACCEPTED = Acceptance()
 
 
-@dataclass(frozen=True, slots=True)
-class Outbox:
+class Outbox(Struct, frozen=True):
     """The deliveries in order, which notifiers have reported which open alert, and how often."""
 
     deliveries: tuple[Delivery, ...] = ()

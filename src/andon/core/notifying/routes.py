@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.model.alert import Alert, Level, Notice, NoticeKind
@@ -16,8 +18,7 @@ DAY_SECONDS = 86_400
 _CLOCK = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class QuietHours:
+class QuietHours(Struct, frozen=True):
     """From one minute of the local day to another; across midnight if the end comes first."""
 
     begin_minute: int
@@ -58,8 +59,7 @@ def _minute(hour: str, minute: str, text: str) -> int:
     return 60 * hours + minutes
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """What one notifier receives; an empty list means everything."""
 
     name: str

@@ -1,8 +1,9 @@
 """What a trial says about its size, by the same judgement as the end of a run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from andon.core.runs.oom import Strain, complaint, verdict
 from andon.model.probing.probe import TrialState
@@ -19,8 +20,7 @@ class StopReason(StrEnum):
     LEASE = "lease"  # its devices are no longer ours
 
 
-@dataclass(frozen=True, slots=True)
-class TrialEnd:
+class TrialEnd(Struct, frozen=True):
     """How the command or the function of a trial ended."""
 
     code: int

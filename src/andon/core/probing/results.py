@@ -1,15 +1,15 @@
 """What a probe found, from its trials."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.probing.memory_line import memory_line
 from andon.core.probing.search import Search, begin_search, recommended, searched
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
 
 
-@dataclass(frozen=True, slots=True)
-class ProbePlan:
+class ProbePlan(Struct, frozen=True):
     """What is probed, where, and between which sizes."""
 
     name: str

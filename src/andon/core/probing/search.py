@@ -1,7 +1,9 @@
 """Which size is tried next: doubling up to the first failure, then bisecting to 1/16."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.model.probing.probe import Trial, TrialState
@@ -12,8 +14,7 @@ fits."""
 LARGEST_SIZE = 10**12
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """The state of a search. What fits is assumed to fit at every smaller size too."""
 
     low: int

@@ -7,7 +7,8 @@ every line is read, and the most complete answer is used. Of nested containers t
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.processes.redaction import printable
 
@@ -16,8 +17,7 @@ LONGEST_NAME = 255  # the kernel's limit for a cgroup; users may name those belo
 SHORT_ID = 12  # how docker, podman and crictl print an id
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """A container by its runtime's id: 64 hex digits, or a name (LXC, nspawn)."""
 
     runtime: str
@@ -28,16 +28,14 @@ class Container:
         return self.id[:SHORT_ID] if _HEX.fullmatch(self.id) else self.id
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(Struct, frozen=True):
     """A Kubernetes pod; its name is not in the path."""
 
     uid: str
     qos: str = "guaranteed"
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmStep:
+class SlurmStep(Struct, frozen=True):
     """A Slurm job, with its step and task where known."""
 
     job: str
@@ -48,8 +46,7 @@ class SlurmStep:
         return self.job if self.step is None else f"{self.job}.{self.step}"
 
 
-@dataclass(frozen=True, slots=True)
-class Belonging:
+class Belonging(Struct, frozen=True):
     """Everything that a process belongs to; a container inside a Slurm job has both."""
 
     container: Container | None = None
@@ -68,8 +65,7 @@ class Belonging:
         return None if self.session is None else f"session:{self.session}"
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeNames:
+class RuntimeNames(Struct, frozen=True):
     """The names that a container's runtime gives it."""
 
     name: str | None = None

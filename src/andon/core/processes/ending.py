@@ -5,7 +5,8 @@
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.errors import AndonError, Denied, Gone, Invalid
 from andon.units import human_bytes, human_seconds
@@ -17,16 +18,14 @@ ENDING_SIGNALS = frozenset(("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL",
 """Those after which a process is expected to end."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndAsker:
+class EndAsker(Struct, frozen=True):
     """Who ends a process: this user, and the processes from which the request comes."""
 
     uid: int
     line: frozenset[int]  # the asking process and its ancestors
 
 
-@dataclass(frozen=True, slots=True)
-class EndLease:
+class EndLease(Struct, frozen=True):
     """The lease that a process belongs to, and whether this user may release it."""
 
     id: str
@@ -34,8 +33,7 @@ class EndLease:
     releasable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EndTarget:
+class EndTarget(Struct, frozen=True):
     """A process that may be ended, as it is shown before the question."""
 
     pid: int
@@ -54,8 +52,7 @@ class EndTarget:
     depth: int = 0  # of a descendant that is ended with the process above it
 
 
-@dataclass(frozen=True, slots=True)
-class EndWhole:
+class EndWhole(Struct, frozen=True):
     """What a process is a part of, and what can be done to all of it instead."""
 
     key: str  # that chooses it

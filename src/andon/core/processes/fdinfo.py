@@ -6,8 +6,10 @@ and its id, and often has several descriptors; its counters may decrease for a m
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.model.device import ProcessKind
 
@@ -19,8 +21,7 @@ _AMOUNT = re.compile(r"([0-9]{1,20})(?:\s+([A-Za-z]+))?", re.ASCII)
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
-@dataclass(frozen=True, slots=True)
-class DrmEngine:
+class DrmEngine(Struct, frozen=True):
     """How long a client kept an engine busy: in time, or in cycles of a total."""
 
     busy_nanoseconds: int | None = None
@@ -29,8 +30,7 @@ class DrmEngine:
     capacity: int = 1  # how many such engines there are
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """A client's use of one kind of memory; older kernels have only `memory_bytes`."""
 
     resident_bytes: int | None = None
@@ -44,8 +44,7 @@ class Region:
         return next((value for value in known if value is not None), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class DrmClient:
+class DrmClient(Struct, frozen=True):
     """One open file of a device."""
 
     driver: str

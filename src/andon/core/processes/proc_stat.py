@@ -1,13 +1,12 @@
 """Parses /proc/<pid>/stat, whose short name may itself contain spaces and parentheses."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 ENDED = (b"Z", b"X")  # a zombie, and a process that is being removed
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(Struct, frozen=True):
     """The fields that are used; times are in clock ticks, the start since boot."""
 
     comm: bytes

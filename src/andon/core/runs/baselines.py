@@ -1,8 +1,9 @@
 """Named baselines: the numbers of good runs, and whether a later run drifts from them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from andon.core.runs.matching import devices_words
 from andon.core.runs.spread import (
@@ -44,8 +45,7 @@ MEASURES = (
 _KNOWN = {measure.name: measure for measure in MEASURES}
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineRun:
+class BaselineRun(Struct, frozen=True):
     """A run of a baseline, as it was: its record may be gone by now."""
 
     id: str
@@ -55,8 +55,7 @@ class BaselineRun:
     values: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RunBaseline:
+class RunBaseline(Struct, frozen=True):
     """Runs to compare with, under a name."""
 
     name: str
@@ -64,8 +63,7 @@ class RunBaseline:
     runs: tuple[BaselineRun, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DriftLine:
+class DriftLine(Struct, frozen=True):
     """One measure: the baseline, the runs that are checked, and whether they drifted."""
 
     measure: RunMeasure

@@ -1,8 +1,9 @@
 """The energy of a run: the counter of the device from begin to end, and power where it has none."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 LONGEST_STEP_SECONDS = 30.0  # a longer gap between two readings of power is unknown
 LEAST_COUNTED_SECONDS = 1.0
@@ -12,8 +13,7 @@ LONGEST_BEFORE_SECONDS = 1.0  # a counter that was read earlier says nothing abo
 COUNTER, POWER = "counter", "power"
 
 
-@dataclass(slots=True)
-class EnergyMeter:
+class EnergyMeter(Struct):
     """Takes the readings of one device in their order.
 
     Between two readings of the counter their difference counts; before the first, after the last,

@@ -2,8 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.core.runs.energy import energy_source_of
 from andon.core.runs.summary import RunTallies
@@ -32,8 +34,7 @@ def _kept() -> deque[Any]:
     return deque(maxlen=MOST_KEPT)
 
 
-@dataclass(slots=True)
-class RunFold:
+class RunFold(Struct):
     """Takes lines one by one; everything but `begin` may be asked for at any time.
 
     `tallies` is for a record without its end: the same summary as of the samples so far.

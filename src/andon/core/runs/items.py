@@ -2,22 +2,21 @@
 
 import math
 import operator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.model.run import ItemState, RunItem
 
 MOST = 2**53
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     index: int
     attempt: int = 0
     started: float | None = None
 
 
-@dataclass(slots=True)
-class ItemBook:
+class ItemBook(Struct):
     """Knows the items of a run by their names; one that has ended is kept as two numbers."""
 
     items: dict[str, _Known] = field(default_factory=dict)

@@ -1,7 +1,8 @@
 """Reads a record piece by piece: whole lines only, each once; invalid ones are counted."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.errors import Invalid
 from andon.model.json_fields import Wrong
@@ -13,8 +14,7 @@ SAMPLE = b'{"event":"sample",'
 """How `line_to_text` begins a sample; one of another form is read like any line."""
 
 
-@dataclass(slots=True)
-class RecordLines:
+class RecordLines(Struct):
     """Takes bytes as they are read; keeps a half-written last line for the next time."""
 
     unreadable: int = 0

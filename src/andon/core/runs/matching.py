@@ -1,8 +1,9 @@
 """Which runs match a search: the same for every index, the command line and the server."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from andon.errors import Conflict
 from andon.model.model_names import models_in_words
@@ -11,8 +12,7 @@ from andon.model.run import RunRow, RunState
 MOST_CALLED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RunQuery:
+class RunQuery(Struct, frozen=True):
     """What is asked for; what is None does not matter. The newest runs come first."""
 
     since: float | None = None  # that began at or after

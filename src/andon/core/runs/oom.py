@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from andon.core.executing.order import HOST_MEMORY_WORDS
 from andon.model.naming import title
@@ -55,8 +56,7 @@ _OTHER = rf"Process \d+ has {_SIZE} memory in use"
 _FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-@dataclass(frozen=True, slots=True)
-class Strain:
+class Strain(Struct, frozen=True):
     """A device's memory shortly before the end."""
 
     label: str
@@ -70,8 +70,7 @@ class Strain:
         return 100 * self.used_bytes / self.total_bytes >= AT_LIMIT_PERCENT
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Why a command ended, as a sentence with the numbers."""
 
     end: RunState

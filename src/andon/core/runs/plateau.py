@@ -1,6 +1,6 @@
 """The memory that a device held for most of a run."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from andon.model.run_use import MemoryPlateau
 
@@ -8,15 +8,13 @@ STEPS = 50  # a level is two per cent of the device's memory
 LEAST_SHARE = 0.3  # a level that was held for less is no plateau
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(Struct):
     since: float
     seconds: float = 0.0
     weighted: float = 0.0
 
 
-@dataclass(slots=True)
-class MemoryLevels:
+class MemoryLevels(Struct):
     """The time spent at each level; without the size of the memory there are none."""
 
     total_bytes: int | None

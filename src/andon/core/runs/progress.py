@@ -6,7 +6,8 @@ that they took.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.model.job.progress import WorkProgress
 from andon.model.run import RunLogged
@@ -32,8 +33,7 @@ TOTALS = ("total_steps", "max_steps", "total")
 _FACTORS = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
-@dataclass(frozen=True, slots=True)
-class ToldProgress:
+class ToldProgress(Struct, frozen=True):
     """What an output says last: a step, the epoch around it, and the time that its bar took."""
 
     step: int

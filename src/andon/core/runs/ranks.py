@@ -1,15 +1,15 @@
 """Which processes are one run: the ranks of a distributed training, from their environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 RUN_VARIABLE = "ANDON_RUN"
 """The run that a process is part of: a recorder inside makes a child of it."""
 NO_TORCHRUN_ID = "none"  # what torchrun sets where no --rdzv-id was given
 
 
-@dataclass(frozen=True, slots=True)
-class RankPlace:
+class RankPlace(Struct, frozen=True):
     """What a process is in its run; None where it is not one of several."""
 
     group: str | None = None

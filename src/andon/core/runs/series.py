@@ -1,6 +1,6 @@
 """A run of any length in a bounded number of points: each is the mean of its span."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from andon.model.run import SERIES_POINTS, RunSeries
 
@@ -8,8 +8,7 @@ NARROWEST_SECONDS = 0.25
 Key = tuple[str, str]  # uuid and reading
 
 
-@dataclass(slots=True)
-class RunCurves:
+class RunCurves(Struct):
     """When there are too many spans, pairs are merged: a long run is coarser, but complete."""
 
     began: float

@@ -1,6 +1,6 @@
 """How long nothing ran on a device, and in how many spells."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from andon.core.sampling.idleness import ZERO_READING
 from andon.model.run_use import IdleSpells
@@ -11,8 +11,7 @@ STEPS = {DRIVER: (1.0, 0.2), SAMPLES: (30.0, 1.0)}
 many seconds."""
 
 
-@dataclass(slots=True)
-class IdleTime:
+class IdleTime(Struct):
     """Takes readings of utilisation in their order; each stands for the time since the last one."""
 
     source: str

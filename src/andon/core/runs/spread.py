@@ -1,8 +1,9 @@
 """What several runs say about a number: median, range, and when two sides really differ."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 LEAST_RUNS = 3
 """On each side; of fewer there is nothing to say beyond the numbers."""
@@ -17,8 +18,7 @@ class Order(StrEnum):
     UNKNOWN = "unknown"  # too few runs to tell
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadOfRuns:
+class SpreadOfRuns(Struct, frozen=True):
     """A number over several runs."""
 
     count: int

@@ -5,8 +5,9 @@ The writer of a record and the reader of an unfinished one both use it.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from andon.core.runs.energy import LONGEST_STEP_SECONDS, EnergyMeter
 from andon.core.runs.plateau import MemoryLevels
@@ -23,8 +24,7 @@ SLOWED = frozenset({ThrottleKind.POWER, ThrottleKind.THERMAL, ThrottleKind.HARDW
 Readings = Mapping[str, Any]
 
 
-@dataclass(slots=True)
-class _Throttling:
+class _Throttling(Struct):
     """Shares of the time in which each reason held."""
 
     known: float = 0.0

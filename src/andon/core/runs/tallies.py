@@ -1,8 +1,9 @@
 """What a run used: tallies whose size depends on the devices, not on the duration."""
 
 import math
-from dataclasses import dataclass, field
 from typing import TypedDict
+
+from msgspec import Struct, field
 
 from andon.model.device import DeviceStatus, Sample, Snapshot
 from andon.model.naming import device_labels
@@ -42,8 +43,7 @@ class RunSummary(TypedDict):
     gpu_stats: dict[str, GpuStats]
 
 
-@dataclass(slots=True)
-class RunTally:
+class RunTally(Struct):
     """The extremes and the mean of the values so far, without unknown ones."""
 
     count: int = 0
@@ -70,8 +70,7 @@ class RunTally:
         return {"min": self.min, "max": self.max, "mean": self.mean}
 
 
-@dataclass(slots=True)
-class _DeviceTallies:
+class _DeviceTallies(Struct):
     """The tallies of one device."""
 
     index: int

@@ -2,7 +2,8 @@
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.model.run_use import RunSpread
 
@@ -11,8 +12,7 @@ LEAST_WEIGHT = 1e-3
 """Of a reading that stands for no time, such as the only one."""
 
 
-@dataclass(slots=True)
-class TimedSpread:
+class TimedSpread(Struct):
     """In memory that does not grow with the run."""
 
     low: float | None = None

@@ -1,6 +1,6 @@
 """The message for a vendor that can be read in two ways: when the second is used, or fails too."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from andon.model.device import Fault, FaultCode
 

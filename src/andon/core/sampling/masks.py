@@ -17,7 +17,8 @@ GPU_DEVICE_ORDINAL is for OpenCL only (Slurm sets it everywhere) and masks nothi
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.model.device import Device
 from andon.model.vendors import AMD, MASKED, NVIDIA, SIMULATED, vendor_of
@@ -37,8 +38,7 @@ _UUID_CHARACTERS = 36  # without GPU- or MIG-
 _SHOWN_CHARACTERS = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Visibility:
+class Visibility(Struct, frozen=True):
     """The devices that remain visible under the masks."""
 
     visible: Mapping[str, int | None]
@@ -50,8 +50,7 @@ class Visibility:
     container: str | None = None  # what the container runtime was asked for: it masks nothing here
 
 
-@dataclass(slots=True)
-class _View:
+class _View(Struct):
     """One vendor's result while it is built."""
 
     visible: dict[str, int | None] = field(default_factory=dict)

@@ -4,8 +4,9 @@ A counter may wrap, start again or vanish, and a first reading has nothing to be
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 FIRST: Final = "needs two readings: available from the next one on"
 NO_TIME: Final = "no time has passed since the last reading"
@@ -16,8 +17,7 @@ NARROW: Final = 1 << 32
 """A counter that was never higher may have only 32 bits: it wraps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(Struct, frozen=True):
     """Counters of several things at one time, each with a number per direction."""
 
     at: float

@@ -1,7 +1,8 @@
 """How long to wait for a driver, and when its reader is abandoned or restarted."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from andon.core.retrying import BackOff, doubled_seconds
 
@@ -25,8 +26,7 @@ class ReaderPhase(StrEnum):
     OPEN = "open"
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
+class Life(Struct, frozen=True):
     """State of the current reader; times are from a monotonic clock."""
 
     phase: ReaderPhase
@@ -36,8 +36,7 @@ class Life:
     """When anything was last received from it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempts:
+class Attempts(Struct, frozen=True):
     """What happened to a vendor's readers so far."""
 
     failures: int = 0

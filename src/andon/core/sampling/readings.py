@@ -7,9 +7,11 @@ generous: what is merely odd is for `core/selftest/plausibility`.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from operator import attrgetter, le
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from andon.model.device import (
     HOST_VALUES,
@@ -35,8 +37,7 @@ MEMORY_SHARE: Final = 1.01  # parts are rounded separately
 _SUM_SHARE: Final = 1.05  # used and free are read one after the other
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """The range of possible values, and the reason for it."""
 
     low: float
@@ -149,7 +150,7 @@ def checked_device(device: Device) -> tuple[Device, Mapping[str, str]]:
         reasons["memory_total_bytes"] = _reason(total, _BYTES)
         device = replace(device, memory_total_bytes=None)
     if wrong:
-        kept = {f.name: getattr(device.limits, f.name) for f in fields(Limits)}
+        kept = asdict(device.limits)
         limits = Limits(**{name: None if name in wrong else v for name, v in kept.items()})
         device = replace(device, limits=limits)
     return device, reasons

@@ -1,7 +1,8 @@
 """When to leave a card that may suspend alone, so that monitoring does not keep it awake."""
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from andon.core.retrying import doubled_seconds
 
@@ -10,8 +11,7 @@ SUSPEND_SECONDS: Final = 60.0  # how long a released card may take to suspend
 LONGEST_SECONDS: Final = 600.0
 
 
-@dataclass(slots=True)
-class Rest:
+class Rest(Struct):
     """The rest state of one card; `now` is from a monotonic clock."""
 
     idle_since: float | None = None

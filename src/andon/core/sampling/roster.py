@@ -1,7 +1,9 @@
 """Which devices a vendor has and the state of each, from what its reader reported and when."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.core.sampling.readings import checked_device, checked_processes, without, wrong_values
 from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
@@ -11,8 +13,7 @@ RAN_SECONDS = 60.0  # how long the processes of a lost device are remembered
 HUNG_HINT = "the driver hangs on this device; the kernel log may say why (sudo dmesg)"
 
 
-@dataclass(slots=True)
-class RosterEntry:
+class RosterEntry(Struct):
     """The latest known state of one device."""
 
     device: Device

@@ -1,7 +1,8 @@
 """andon's own health: what sampling costs, which readings were missed or not stored."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.conditions.observation import OwnTrouble
 
@@ -12,8 +13,7 @@ LEAST_TICKS = 20
 FULL_PERCENT = 120.0  # maintenance cuts back to the budget: above this, it does not keep up
 
 
-@dataclass(frozen=True, slots=True)
-class StoreStats:
+class StoreStats(Struct, frozen=True):
     """State of the history; None where unknown."""
 
     reason: str | None = None
@@ -23,8 +23,7 @@ class StoreStats:
     budget_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SelfStats:
+class SelfStats(Struct, frozen=True):
     """Counters since the start, at one instant of a monotonic clock."""
 
     at: float

@@ -6,7 +6,9 @@ on it: the server does.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.sampling.roster import users_of
 from andon.model.device import UNWATCHED, Device, DeviceStatus, Snapshot, State
@@ -17,8 +19,7 @@ OLD_INTERVALS = 2.0
 SILENT = (State.STALE, State.LOST)
 
 
-@dataclass(frozen=True, slots=True)
-class ToldSnapshot:
+class ToldSnapshot(Struct, frozen=True):
     """A server's latest snapshot, and how often it makes one."""
 
     snapshot: Snapshot

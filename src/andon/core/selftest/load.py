@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.doctor.findings import Finding, failure, ok, unknown
 from andon.core.selftest.trials import DOCTOR, SelftestTrial
@@ -16,8 +17,7 @@ SM_ACTIVE_RISE = 5.0
 FREE_BYTES = 2 * GIB  # a load of half a GiB plus what the driver uses
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """The load that ran: its device and process; or why there was none."""
 
     uuid: str = ""

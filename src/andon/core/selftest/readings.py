@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.doctor.findings import Finding, failure, ok, unknown
 from andon.core.sampling.readings import IMPOSSIBLE, MEMORY_MISSING, SHARES_MISSING
@@ -21,16 +22,14 @@ _SHARES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class TrialResult:
+class TrialResult(Struct, frozen=True):
     """One trial of one device: what was wrong, and the values seen."""
 
     wrong: tuple[str, ...] = ()
     seen: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingTrial:
+class ReadingTrial(Struct, frozen=True):
     """One trial of the readings: its name, its unit, and its check."""
 
     trial: SelftestTrial

@@ -1,7 +1,8 @@
 """The trials of the selftest, and the history of a device that they check."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.doctor.findings import Named
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot
@@ -37,8 +38,7 @@ class SelftestTrial(Named):
     LOAD_PROCESS = "load_process", "load"
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
+class Sampling(Struct, frozen=True):
     """Statistics of the sampling; the seconds are CPU time of all samples together."""
 
     snapshots: int = 0
@@ -49,8 +49,7 @@ class Sampling:
     reader_cpu_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """One device over all samples; `samples` are its valid answers."""
 
     label: str

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from andon.core.settings.kinds import (
     NUMBER,
@@ -14,6 +15,7 @@ from andon.core.settings.kinds import (
     TEXT,
     TableKey,
     ValueKind,
+    repr_without,
 )
 from andon.core.settings.notifier_kinds import (
     EVERY_KEY,
@@ -36,8 +38,7 @@ _DEVICE = re.compile(
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class OverrideSettings:
+class OverrideSettings(Struct, frozen=True):
     """Other thresholds for one device or model, and the rules that are off for it."""
 
     device: str | int | None = None
@@ -46,14 +47,14 @@ class OverrideSettings:
     disabled_rules: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NotifierSettings:
+class NotifierSettings(Struct, frozen=True):
     """One notifier. Its address is a secret and never in a `repr`."""
 
+    __repr__ = repr_without("url", "command")
     name: str
     kind: str
-    url: str = field(default="", repr=False)
-    command: tuple[str, ...] = field(default=(), repr=False)
+    url: str = ""
+    command: tuple[str, ...] = ()
     minimum_level: Level | None = None
     rules: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()

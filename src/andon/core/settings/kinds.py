@@ -3,13 +3,14 @@
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
 
 from andon.units import parse_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class ValueKind:
+class ValueKind(Struct, frozen=True):
     """What a value must be, in words, and its parser, which raises ValueError."""
 
     words: str
@@ -18,13 +19,23 @@ class ValueKind:
     """The value as it may be printed, also one that is not allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableKey:
+class TableKey(Struct, frozen=True):
     """One key of a table, for parsing and for the docs."""
 
     name: str
     kind: ValueKind
     help: str
+
+
+def repr_without(*hidden: str) -> Callable[[Any], str]:
+    """A `__repr__` that leaves these fields out."""
+
+    def shown(value: Any) -> str:
+        names = (name for name in value.__struct_fields__ if name not in hidden)
+        inside = ", ".join(f"{name}={getattr(value, name)!r}" for name in names)
+        return f"{type(value).__name__}({inside})"
+
+    return shown
 
 
 def _text(value: object) -> str:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from msgspec import Struct
 
 from andon.core.settings.kinds import WHOLE, TableKey, ValueKind
 
@@ -21,8 +22,7 @@ _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]{0,250}[0-9A-Za-z])?|\[[0-9A-Fa-
 Values = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class NotifierKind:
+class NotifierKind(Struct, frozen=True):
     """The keys that a kind needs and takes, and the address that follows from them."""
 
     needs: tuple[str, ...]

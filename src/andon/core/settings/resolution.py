@@ -6,8 +6,9 @@ are reported at once. An empty variable counts as not set.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from andon.core.settings.table import FIELDS, Field, Settings
 from andon.core.settings.usual_port import PORT_VARIABLE
@@ -43,8 +44,7 @@ OTHERS = frozenset(
 runs, and a command may run andon again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Struct, frozen=True):
     """The settings in force, and where each comes from."""
 
     settings: Settings
@@ -80,8 +80,7 @@ def _fields(with_figures: bool) -> tuple[Field, ...]:
     return every_field()
 
 
-@dataclass(frozen=True, slots=True)
-class SettingRow:
+class SettingRow(Struct, frozen=True):
     """One setting as text, for the docs and `andon config`."""
 
     name: str

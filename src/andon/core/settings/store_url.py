@@ -1,9 +1,11 @@
 """Parses the URL of a store: its scheme, its location, and a form without the password."""
 
 import re
-from dataclasses import dataclass, field
 from typing import NoReturn
 
+from msgspec import Struct
+
+from andon.core.settings.kinds import repr_without
 from andon.errors import Invalid
 
 MEMORY = "memory:"
@@ -21,12 +23,12 @@ _OPAQUE_PASSWORD = re.compile(r"(?!\s*sqlite:)(\s*[A-Za-z][\w+.-]+:/?[^/:@]*:).*
 _NO_HOST = re.compile(r"(?!\s*sqlite:)(\s*[A-Za-z][\w+.-]+://[^/:@]*:)(?!\d{1,5}(?:[/?#]|$))[^@]*$")
 
 
-@dataclass(frozen=True, slots=True)
-class StoreUrl:
+class StoreUrl(Struct, frozen=True):
     """Where history and alerts are stored. `str` and `repr` do not show a password."""
 
+    __repr__ = repr_without("location")
     scheme: str
-    location: str = field(repr=False)
+    location: str
 
     @property
     def text(self) -> str:

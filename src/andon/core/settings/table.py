@@ -1,7 +1,9 @@
 """Every setting: its place in the file, allowed values, meaning and default."""
 
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from andon.core.settings.kinds import (
     FOLDER,
@@ -19,16 +21,17 @@ from andon.core.settings.kinds import (
     WORD,
     YES_OR_NO,
     ValueKind,
+    repr_without,
 )
 
 if TYPE_CHECKING:  # loaded only if the file has such a table: every command imports this module
     from andon.core.settings.alerts import NotifierSettings, OverrideSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """The values of all settings; the defaults are here and nowhere else."""
 
+    __repr__ = repr_without("history_store")
     node: str = ""
     root: str = "/"
     backends: tuple[str, ...] = ("auto",)
@@ -47,7 +50,7 @@ class Settings:
     score_link_weight: float = 0.2
     share_labels: tuple[str, ...] = ()
     color: str = "auto"
-    history_store: str = field(default="", repr=False)  # it may contain a password
+    history_store: str = ""  # it may contain a password
     history_flush_seconds: float = 5.0
     history_raw_days: float = 7.0
     history_minute_days: float = 90.0
@@ -80,8 +83,7 @@ class Settings:
     alerts_notifiers: "tuple[NotifierSettings, ...]" = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One row of the table."""
 
     name: str
@@ -104,7 +106,7 @@ class Field:
         return _DEFAULTS[self.name] if self.figure is None else self.figure
 
 
-_DEFAULTS: dict[str, object] = {f.name: f.default for f in fields(Settings)}
+_DEFAULTS: dict[str, object] = asdict(Settings())
 
 
 def _alert(

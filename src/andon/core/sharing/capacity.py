@@ -1,7 +1,8 @@
 """What each device has available: unreserved memory, who uses it, and its health."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sharing.holdings import NOWHERE, Here, occupancy
@@ -22,8 +23,7 @@ from andon.model.work import Claim, Cordon, Kin, Share
 from andon.units import human_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     """How much free memory and idleness count, and close links between several devices."""
 
     memory: float = MEMORY_WEIGHT
@@ -31,8 +31,7 @@ class Weights:
     links: float = LINK_WEIGHT
 
 
-@dataclass(frozen=True, slots=True)
-class Tenant:
+class Tenant(Struct, frozen=True):
     """A claim on a device, and what its processes use there."""
 
     claim: Claim
@@ -40,8 +39,7 @@ class Tenant:
     used_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceCapacity:
+class DeviceCapacity(Struct, frozen=True):
     """One device, and what is on it."""
 
     status: DeviceStatus
@@ -63,8 +61,7 @@ class DeviceCapacity:
         return self.status.sample.utilization_percent if self.status.sample else None
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What is known besides the readings."""
 
     claims: tuple[Claim, ...] = ()

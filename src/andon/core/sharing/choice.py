@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sharing.capacity import DeviceCapacity, Tenant
@@ -25,8 +27,7 @@ OVERRIDDEN = frozenset(
 """What `--even-if-used` overrides; never a lease, and never a device that is not responding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One device as it was considered; the record of a run lists them all."""
 
     uuid: str
@@ -38,8 +39,7 @@ class Candidate:
     chosen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceChoice:
+class DeviceChoice(Struct, frozen=True):
     """The chosen devices, best first; where there are none, why."""
 
     chosen: tuple[DeviceCapacity, ...]

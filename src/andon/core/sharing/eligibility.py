@@ -1,7 +1,8 @@
 """Which devices can satisfy a request at all: not masked, excluded, too small or unnamed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.sampling.masks import leading_number
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind

@@ -1,7 +1,9 @@
 """What the lease book says about devices and processes: holders, members and strangers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.core.conditions.observation import NOT_SHARED, HeldDevices, PreviousLease, Sharing
 from andon.core.evidence.accounting import unattributed_bytes
@@ -21,8 +23,7 @@ Marks = Mapping[str, Mapping[int, str]]
 """uuid -> pid -> id of the lease the process belongs to."""
 
 
-@dataclass(frozen=True, slots=True)
-class BookView:
+class BookView(Struct, frozen=True):
     """The book at one instant, matched with the devices."""
 
     claims: tuple[Claim, ...] = ()
@@ -35,8 +36,7 @@ BLANK = BookView()
 """No leases."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """Who holds a device or part of it; `lease` is None where the file cannot be read."""
 
     lease: str | None

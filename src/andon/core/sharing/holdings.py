@@ -6,7 +6,8 @@ reserve a device for it or to suggest stopping it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.model.device import DeviceStatus, Process, ProcessKind
 from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseState, Work
@@ -16,8 +17,7 @@ BY_ITSELF, BY_FAMILY, BY_USER, BY_WORD = 4, 3, 2, 1
 LEAST_GROUP = 2  # to `kill`, group 1 means every process and group 0 the caller's own
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
+class Here(Struct, frozen=True):
     """This boot and pid namespace: in another, the same pid means another process."""
 
     boot: str | None = None
@@ -27,8 +27,7 @@ class Here:
 NOWHERE = Here()
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """Who uses one device: the memory of each lease, and the processes without a lease."""
 
     used_bytes: Mapping[str, int] = field(default_factory=dict)  # by lease id

@@ -1,7 +1,8 @@
 """What a retry after GPU out-of-memory asks for: more memory, if any device here has more."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.evidence.accounting import LEAST_BYTES, LEAST_SHARE
 from andon.core.sharing.eligibility import Labels, empty_bytes, obstacles_of

@@ -1,12 +1,12 @@
 """When a lease ends: a duration that changes of the wall clock do not affect."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 DRIFT_SECONDS = 2.0  # tolerance for a clock that is being adjusted
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseEnd:
+class LeaseEnd(Struct, frozen=True):
     """The end of a lease on the boot clock, which is never set.
 
     Others see it as the modification time of the lease file, in wall clock time. The owner moves

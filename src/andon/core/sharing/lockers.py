@@ -1,15 +1,15 @@
 """Whether the lock on a lease file belongs to its holder or to another user, and so counts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.model.work import Lease, LeaseKind
 
 ROOT = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Locker:
+class Locker(Struct, frozen=True):
     """A process that took a file's exclusive lock, according to the kernel."""
 
     pid: int

@@ -1,7 +1,8 @@
 """Why a device is not available: every possible reason, with a sentence that names who and what."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class ObstacleKind(StrEnum):
@@ -51,8 +52,7 @@ HEALTH = frozenset(
 """These end when the device is repaired, not when its work ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(Struct, frozen=True):
     """One reason; `until` is when it is expected to end, `by` the user behind it."""
 
     kind: ObstacleKind

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any
+
+from msgspec import Struct, field
 
 from andon.core.sharing.policy_path import POLICY_PATH as POLICY_PATH
 from andon.errors import Denied, Invalid
@@ -15,8 +16,7 @@ MOST_USERS = 10_000
 USERS = "users"
 
 
-@dataclass(frozen=True, slots=True)
-class UserLimits:
+class UserLimits(Struct, frozen=True):
     """What one user may have; None is no limit."""
 
     max_gpus_per_user: int | None = None
@@ -37,11 +37,10 @@ class UserLimits:
 
 
 NO_LIMITS = UserLimits()
-NAMES = tuple(one.name for one in fields(UserLimits))
+NAMES = UserLimits.__struct_fields__
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """Everyone's limits, and the names that a user's own section sets."""
 
     path: str = POLICY_PATH

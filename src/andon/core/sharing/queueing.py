@@ -5,8 +5,9 @@ or two; one that does not take them reserves nothing after a while.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import inf
+
+from msgspec import Struct, field
 
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import can_come, hopeful, obstacle, pick
@@ -25,16 +26,14 @@ Place = tuple[int, str]
 """A ticket's user and id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A ticket, and when its owner last polled."""
 
     ticket: Ticket
     looked: float
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(Struct, frozen=True):
     """Since when the tickets ahead could have been served, on the monotonic clock.
 
     One sample cannot tell how long it has been so. A request that waits knows it from its own
@@ -53,8 +52,7 @@ class Turns:
         return self.at - self.since_when(place)
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
+class Reserved(Struct, frozen=True):
     """The reserved devices, for whom, and since when each ticket could have taken them."""
 
     kept: Mapping[str, Obstacle]

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, Field, dataclass, fields
 from functools import cache
 from typing import Annotated, Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import FieldInfo, fields
 
 from andon.errors import Invalid
 from andon.model.job.device_request import MOST_PRIORITY, DeviceRequest, PlacementOrder
@@ -60,9 +62,8 @@ class RequestOption(NamedTuple):
     queue: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOptions:
-    """The devices that are requested, as written; its fields are the rows of the table."""
+class FirstOptions(Struct, frozen=True):
+    """Those that may be given without their names."""
 
     gpus: Annotated[
         Count, OptionText("Number of GPUs, a range, or all.", "N|N..M|all", short="-g")
@@ -70,7 +71,11 @@ class RequestOptions:
     memory: Annotated[
         Size, OptionText("Minimum free memory per GPU, e.g. 20GiB.", "SIZE", short="-m")
     ] = None
-    _: KW_ONLY
+
+
+class RequestOptions(FirstOptions, frozen=True, kw_only=True):
+    """The devices that are requested, as written; its fields are the rows of the table."""
+
     shared: Annotated[
         bool, OptionText("Reserve only the requested memory; others may share it.")
     ] = False
@@ -115,8 +120,7 @@ class RequestOptions:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseOptions(RequestOptions):
+class LeaseOptions(RequestOptions, frozen=True, kw_only=True):
     """The devices, how long to wait for them, and how long to hold them."""
 
     timeout: Annotated[
@@ -147,7 +151,7 @@ def rows(options: type[RequestOptions]) -> tuple[RequestOption, ...]:
     return tuple(_row(one) for one in fields(options))
 
 
-def _row(one: Field[Any]) -> RequestOption:
+def _row(one: FieldInfo) -> RequestOption:
     written: Any = one.type
     about: OptionText = written.__metadata__[0]
     long = "--" + one.name.replace("_", "-") if about.option is None else about.option

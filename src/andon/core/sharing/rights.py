@@ -1,7 +1,8 @@
 """Who may end or extend a lease, and the number (fence) that proves which lease is meant."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.sharing.holdings import NOWHERE, Here
 from andon.errors import AndonError, Conflict, Denied, Invalid
@@ -11,8 +12,7 @@ AHEAD_MICROSECONDS = 86_400 * 10**6
 MOST_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(Struct, frozen=True):
     """Who asks to end or extend a lease, and from which boot and pid namespace."""
 
     uid: int

@@ -1,8 +1,9 @@
 """How much each user has used recently: GPU hours that halve every week."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from math import isfinite
+
+from msgspec import Struct, field
 
 from andon.errors import Invalid
 from andon.model.json_fields import Wrong, number_in, shown, time_in
@@ -19,8 +20,7 @@ MOST_HOURS = 1e9
 MOST_USERS = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class RecentUsage:
+class RecentUsage(Struct, frozen=True):
     """uid -> GPU hours, decayed to `at`."""
 
     at: float = 0.0

@@ -9,9 +9,10 @@ cycles plus a part.
 import math
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from andon.core.simulation.workloads import PROFILES, LoadPhase, Model, Profile, Workload
 from andon.model.device import (
@@ -45,8 +46,7 @@ _NVLINK = ("nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second")
 _WORD = 2**64 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Specimen:
+class Specimen(Struct, frozen=True):
     """One simulated device: its model, its workload, and its own seed."""
 
     index: int
@@ -64,8 +64,7 @@ class Specimen:
         return round(self.model.power_watts * self.profile.limit_share)
 
 
-@dataclass(frozen=True, slots=True)
-class CyclePosition:
+class CyclePosition(Struct, frozen=True):
     """The position of an instant: the cycle, the phase, and the time within it."""
 
     cycle: int

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from andon.core.simulation.workloads import MODELS, Model, Workload
 from andon.errors import Invalid
@@ -12,8 +13,7 @@ from andon.model.device import SAMPLE_VALUES
 MAX_DEVICES = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """Model and workload of each device in turn, and the faults."""
 
     parts: tuple[tuple[str, Workload], ...]
@@ -68,8 +68,7 @@ class ScriptedFault(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """One fault from `since` until `until`; no device means the whole vendor."""
 
     trouble: ScriptedFault
@@ -83,8 +82,7 @@ class Script:
         return self.device == device and self.since <= elapsed_seconds < self.until
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioPlan:
+class ScenarioPlan(Struct, frozen=True):
     """A whole simulation: model and workload of each device, and the faults."""
 
     parts: tuple[tuple[Model, Workload], ...]

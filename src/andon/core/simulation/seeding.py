@@ -2,7 +2,9 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.history.codec import SeriesRow, pack_points, pack_rows, point, shifted
 from andon.core.history.intervals import UsageInterval
@@ -30,8 +32,7 @@ USE_STEP_SECONDS = 1800.0
 Columns = dict[Key, tuple[list[int], list[int]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """The blocks of one period of a series, and how much a counter rises in it."""
 
     blocks: tuple[bytes | None, ...]
@@ -100,7 +101,7 @@ def _longer(known: UsageInterval | None, use: UsageInterval) -> UsageInterval:
 
 def _status(specimen: Specimen, at: float) -> DeviceStatus:
     lacks = dict.fromkeys(specimen.model.lacks)
-    sample = replace(behaviour.sample(specimen, at), **lacks)  # type: ignore[arg-type]
+    sample = replace(behaviour.sample(specimen, at), **lacks)
     return DeviceStatus(behaviour.describe(specimen), State.OK, at, sample=sample)
 
 

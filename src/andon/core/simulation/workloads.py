@@ -1,14 +1,15 @@
 """Models of simulated devices, with real data, and the workloads that run on them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from andon.units import GIB, MIB
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """A card as its data sheet and driver describe it."""
 
     name: str
@@ -81,8 +82,7 @@ class Workload(StrEnum):
     HELD = "held"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadPhase:
+class LoadPhase(Struct, frozen=True):
     """A part of a cycle with constant load and power; shares are 0 to 1."""
 
     seconds: float
@@ -93,16 +93,14 @@ class LoadPhase:
     running: bool = True  # whether its programs are running
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """A command of a workload, and its share of the workload's memory."""
 
     command: str
     share: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """The physics of a workload. All cycles have the same length and energy."""
 
     phases: Callable[[float], tuple[LoadPhase, ...]]  # the phases of a cycle for a draw from [0, 1)
@@ -118,15 +116,15 @@ class Profile:
     limit_share: float = 1.0  # of the default power limit
     dies: bool = False  # its programs end with the cycle
 
-    period_seconds: float = field(init=False)
-    mean_power: float = field(init=False)
+    period_seconds: float = 0.0  # this and the next follow from the phases
+    mean_power: float = 0.0
 
     def __post_init__(self) -> None:
         cycle = self.phases(0.0)
         seconds = sum(phase.seconds for phase in cycle)
         work = sum(phase.power * phase.seconds for phase in cycle)
-        object.__setattr__(self, "period_seconds", seconds)
-        object.__setattr__(self, "mean_power", work / seconds)
+        force_setattr(self, "period_seconds", seconds)
+        force_setattr(self, "mean_power", work / seconds)
 
 
 def _training(luck: float) -> tuple[LoadPhase, ...]:

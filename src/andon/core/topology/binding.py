@@ -1,15 +1,15 @@
 """Which CPUs a command is bound to: those next to its devices that it may use."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.model.device import Device
 
 MOST_CPUS = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class CpuBinding:
+class CpuBinding(Struct, frozen=True):
     """The CPUs, or None if the command is not bound; and the reason as text."""
 
     cpus: frozenset[int] | None

@@ -1,9 +1,10 @@
 """How two devices are linked, from what is known of the place of each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
+
+from msgspec import Struct
 
 from andon.model.device import Device
 from andon.model.topology.place import SWITCH
@@ -52,8 +53,7 @@ _LEVELS = {
 """NVML's levels of a common ancestor."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceLink:
+class DeviceLink(Struct, frozen=True):
     """The path between two devices; `lanes` is the number of NVLinks."""
 
     kind: LinkKind
@@ -110,8 +110,7 @@ def _by_bridges(one: Device, other: Device) -> LinkKind:
     return LinkKind.NUMA_NODE if same else LinkKind.SYSTEM
 
 
-@dataclass(frozen=True, slots=True)
-class LinkedGroup:
+class LinkedGroup(Struct, frozen=True):
     """Devices that are all linked with each other in the same way."""
 
     kind: LinkKind

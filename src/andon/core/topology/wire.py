@@ -1,7 +1,8 @@
 """JSON of how devices are linked, and the places of a server's devices read back from it."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.core.topology.links import LinkedGroup, all_links, linked_groups
 from andon.model.device import Device, Snapshot

@@ -5,8 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from andon.core.notifying.outbox import Delivery, SavedAlerts
 from andon.engine.failure_log import FailureLog
@@ -28,8 +29,7 @@ TEXTS = RetryTexts(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AlertPage:
+class AlertPage(Struct, frozen=True):
     """What to write; a later page replaces an earlier one, except for its changed alerts."""
 
     version: int

@@ -4,8 +4,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.notifying.outbox import Delivery
 from andon.engine.failure_log import FailureLog
@@ -30,8 +32,7 @@ class NotifierWork(NamedTuple):
     next_due: float | None  # UTC
 
 
-@dataclass(frozen=True, slots=True)
-class NotifierHealth:
+class NotifierHealth(Struct, frozen=True):
     """The health of one notifier."""
 
     name: str

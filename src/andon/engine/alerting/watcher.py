@@ -4,8 +4,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from andon.core import alerting
 from andon.core.alerting import AlertState, Moment, Observation, OwnTrouble, StepResult

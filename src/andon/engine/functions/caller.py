@@ -12,8 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Self
+
+from msgspec import Struct
 
 from andon.engine.functions.carrying import carried, carry_function, carry_value
 from andon.engine.functions.child import read_frame, write_frame
@@ -26,8 +27,7 @@ GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL
 OUTPUT_SECONDS = 1.0  # how long the rest of its output is waited for
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
+class CallOutcome(Struct, frozen=True):
     """How a call ended: with a result, an exception, or the end of its process."""
 
     result: Any = None

@@ -3,7 +3,8 @@
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.jobs.states import is_running
 from andon.engine.jobs.folder import VERDICT, JobsFolder, write_whole

@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from andon.core.jobs.order import in_order
 from andon.core.jobs.states import Standing, has_work
@@ -48,14 +49,12 @@ Kind = tuple[int, str] | None
 """Real devices (None), or so many simulated ones with a scenario: each has its own sampler."""
 
 
-@dataclass(frozen=True, slots=True)
-class DispatcherSettings:
+class DispatcherSettings(Struct, frozen=True):
     log_bytes: int
     idle_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Starting:
+class _Starting(Struct, frozen=True):
     """A job that was sent to a supervisor, which has not claimed it yet."""
 
     attempt: int
@@ -65,8 +64,7 @@ class _Starting:
     adopts: bool = False  # it takes over a container: the lease stays whatever it says
 
 
-@dataclass(frozen=True, slots=True)
-class _BackOff:
+class _BackOff(Struct, frozen=True):
     """A job that could not be started, and until when it is not tried again."""
 
     due: float

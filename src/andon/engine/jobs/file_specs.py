@@ -3,8 +3,10 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.executing.options_wire import options_to_json
 from andon.core.executing.order import ContainerOptions
@@ -23,8 +25,7 @@ Known = Callable[[], Mapping[int, JobFacts]]
 """The jobs that are queued already; read only where a job names others."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobQueue:
+class JobQueue(Struct, frozen=True):
     """The queue that the jobs of a file go to."""
 
     known: Known
@@ -32,8 +33,7 @@ class JobQueue:
     same: Callable[[JobSpec], JobSpec | None]  # a job like this one that waits or runs
 
 
-@dataclass(frozen=True, slots=True)
-class FiledJob:
+class FiledJob(Struct, frozen=True):
     """The result of one job of a file: its first element, or the job that already existed."""
 
     spec: JobSpec

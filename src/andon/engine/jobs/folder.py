@@ -9,9 +9,10 @@ import re
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.folders import make_private

@@ -1,7 +1,8 @@
 """The jobs of a folder as a mapping; an indexed job is decoded only when it is requested."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.jobs.order import OrderKey, order_key
 from andon.core.jobs.states import Standing, lasting, standings
@@ -9,8 +10,7 @@ from andon.engine.jobs.job_index import IndexedJob, facts_from_row
 from andon.model.job import JobFacts
 
 
-@dataclass(slots=True)
-class KnownJob:
+class KnownJob(Struct):
     """A job as it was read or as the index has it, and its folder's time then."""
 
     stamp: int

@@ -10,9 +10,10 @@ was damaged or edited. So its values are taken as they are, which is ten times a
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from andon.core.jobs.order import OrderKey, order_key
 from andon.core.jobs.states import Standing, lasting
@@ -34,8 +35,8 @@ from andon.model.job import wire as job_wire
 from andon.model.job.device_request import DeviceRequest, PlacementOrder
 
 INDEX_SCHEMA = "andon.job-index/2"
-_SPEC = tuple(one.name for one in fields(JobSpec))
-_REQUEST = tuple(one.name for one in fields(DeviceRequest))
+_SPEC = JobSpec.__struct_fields__
+_REQUEST = DeviceRequest.__struct_fields__
 _LISTS = tuple(
     _SPEC.index(name) for name in ("argv", "shown", "after", "after_any", "tags")
 )  # tuples, which JSON has as lists
@@ -43,8 +44,7 @@ _AT = {name: _SPEC.index(name) for name in ("request", "array", "checkpoint", "n
 _LAYOUT = _REQUEST.index("layout")
 
 
-@dataclass(slots=True)
-class IndexedJob:
+class IndexedJob(Struct):
     """One job of the index: the time of its folder, what a list needs, and its undecoded row."""
 
     stamp: int
@@ -115,7 +115,7 @@ def facts_from_row(text: str) -> JobFacts | None:
 def _shape() -> int:
     """Changes with the fields of the values: another version of andon reads the folders."""
     kinds = (JobSpec, DeviceRequest, AttemptClaim, AttemptEnd, AttemptVerdict, JobNote)
-    names = [one.name for kind in kinds for one in fields(kind)]
+    names = [name for kind in kinds for name in kind.__struct_fields__]
     return zlib.crc32(",".join(names).encode())
 
 
@@ -186,4 +186,4 @@ def _tuples(row: list[Any]) -> list[Any]:
 
 
 def _values(value: Any) -> list[Any]:
-    return [getattr(value, one) for one in value.__slots__]
+    return [getattr(value, one) for one in value.__struct_fields__]

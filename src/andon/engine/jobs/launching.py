@@ -7,9 +7,11 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.sharing.launching import environment as device_environment
@@ -36,8 +38,7 @@ MOST_SPARE = 4  # supervisors that wait for a job
 SEND_SECONDS = 10.0  # for a supervisor to take its task, most of which is the environment
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """What a job got: its lease, its devices, its run."""
 
     held: LeaseHold

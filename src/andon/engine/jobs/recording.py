@@ -8,8 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.core.processes.redaction import redact
 from andon.core.runs.lines import RecordLines

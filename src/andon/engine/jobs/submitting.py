@@ -61,7 +61,7 @@ def here_spec(
         submitted_boot_seconds=boot_seconds(),
         **more,
     )
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     refuse_unreadable(spec)
     return spec if asked is None else replace(spec, git_commit=asked.answer())
@@ -69,7 +69,7 @@ def here_spec(
 
 def refuse_unreadable(spec: JobSpec) -> None:
     """A dispatcher would pass over what cannot be read again: it is not accepted."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     text = dumps(spec_to_json(replace(spec, number=1, array=None)))
     if len(text) > LARGEST_JOB_BYTES - _SPARE_BYTES:

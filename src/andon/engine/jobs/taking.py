@@ -6,7 +6,9 @@ A dispatcher has at most four tickets in the queue between users, for its first 
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.core.jobs.dispatch import BlockedJob, DispatchPlan, QueuedJob, leaving, plan
 from andon.core.jobs.states import left_devices
@@ -43,16 +45,14 @@ TAKEN = frozenset((ObstacleKind.LEASED, ObstacleKind.ORPHANED, ObstacleKind.UNLE
 """What is in the way when someone has the device."""
 
 
-@dataclass(frozen=True, slots=True)
-class HoldupWords:
+class HoldupWords(Struct, frozen=True):
     """Why a job does not start now; a line for each device."""
 
     reason: str
     details: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class TakingRound:
+class TakingRound(Struct):
     """One reading of the devices, and its result."""
 
     view: AvailabilityView

@@ -1,7 +1,8 @@
 """Calls of a worker whose processes run on the CPUs next to its devices."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.mapping.plan import MapUnit
 from andon.engine.mapping.calls import CallEnd, Caller
@@ -12,8 +13,7 @@ from andon.host.topology.affinity import on_cpus
 from andon.model.naming import title
 
 
-@dataclass(frozen=True, slots=True)
-class BoundCaller:
+class BoundCaller(Struct, frozen=True):
     """What a call starts inherits the CPUs of the worker's thread."""
 
     caller: Caller

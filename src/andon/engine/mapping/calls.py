@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO, Any, Protocol
+
+from msgspec import Struct
 
 from andon.core.mapping.plan import MapUnit
 from andon.units import human_seconds
@@ -20,8 +21,7 @@ TAIL_BYTES = 4000
 KEPT_BYTES = 1 << 20  # a longer output stays in its file
 
 
-@dataclass(slots=True)
-class CallOutput:
+class CallOutput(Struct):
     """What a call wrote to one stream; small ones are in memory."""
 
     content: bytes = b""
@@ -53,8 +53,7 @@ class CallOutput:
                 place += len(piece)
 
 
-@dataclass(frozen=True, slots=True)
-class CallEnd:
+class CallEnd(Struct, frozen=True):
     """How a call ended."""
 
     ok: bool

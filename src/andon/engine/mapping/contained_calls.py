@@ -7,7 +7,8 @@ a killed map: the container ends with its item, and nothing is left behind.
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.executing.options_wire import options_to_json
 from andon.core.executing.order import ContainerOptions
@@ -23,8 +24,7 @@ from andon.ports import Executor
 GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL, where a lease was released
 
 
-@dataclass(frozen=True, slots=True)
-class MapContainers:
+class MapContainers(Struct, frozen=True):
     """How the containers of a map are made; all of them from one image."""
 
     executor: Executor

@@ -4,8 +4,10 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.core.executing.order import UNLEASED
 from andon.core.mapping.template import NO_GPU
@@ -25,8 +27,7 @@ from andon.model.work import DeviceRequest
 AT_ONCE_SECONDS = 0.0
 
 
-@dataclass(slots=True)
-class WorkPlace:
+class WorkPlace(Struct):
     """One worker's devices, and what its commands find in their environment."""
 
     label: str
@@ -105,8 +106,7 @@ class WorkPlaces(Protocol):
         """Waits for another one; None where there will be none."""
 
 
-@dataclass(slots=True)
-class CpuPlaces:
+class CpuPlaces(Struct):
     """WorkPlaces without a device."""
 
     most: int
@@ -121,8 +121,7 @@ class CpuPlaces:
         return None
 
 
-@dataclass(slots=True)
-class LeasedPlaces:
+class LeasedPlaces(Struct):
     """WorkPlaces with a lease each, for `request.least` devices."""
 
     availability: Availability

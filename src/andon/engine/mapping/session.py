@@ -4,9 +4,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from andon.core.mapping.plan import MapPlan, MapUnit
 from andon.engine.mapping.calls import CallEnd, Caller
@@ -23,8 +24,7 @@ class ItemOutputs(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(slots=True)
-class MapProgress:
+class MapProgress(Struct):
     """How far a map is."""
 
     total: int
@@ -50,8 +50,7 @@ class MapProgress:
         return None if rate is None else (self.total - self.ended) / rate
 
 
-@dataclass(frozen=True, slots=True)
-class MapResult:
+class MapResult(Struct, frozen=True):
     """The result of a map."""
 
     progress: MapProgress
@@ -61,8 +60,7 @@ class MapResult:
     run: str
 
 
-@dataclass(slots=True)
-class MapSession:
+class MapSession(Struct):
     """Use it once: `run`. `record` makes the recorder when the first devices are known."""
 
     plan: MapPlan

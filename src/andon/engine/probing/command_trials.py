@@ -3,7 +3,8 @@
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.probing.judging import StopReason, TrialEnd
 from andon.core.probing.templates import filled
@@ -16,8 +17,7 @@ LEASE_CHECK_SECONDS = 1.0
 AFTER_READY_SECONDS = 0.5  # so that its memory is sampled once it is ready
 
 
-@dataclass(frozen=True, slots=True)
-class TrialLimits:
+class TrialLimits(Struct, frozen=True):
     """When a trial is over although its command still runs, and what to find in its output."""
 
     timeout_seconds: float = 300.0

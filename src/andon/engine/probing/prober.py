@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.probing.judging import TrialEnd, judged
 from andon.core.probing.results import ProbePlan, probe_of
@@ -16,8 +17,7 @@ NO_METRIC = "no pattern was given to find it in the output (--metric)"
 NO_MATCH = "no line of the output matched --metric with a number"
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeOutcome:
+class ProbeOutcome(Struct, frozen=True):
     """What was found; `broken` is the trial that ended the search early, with its output."""
 
     probe: ProbeResult

@@ -3,8 +3,9 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from andon.core.runs.oom import Strain
 from andon.core.runs.sampled import sample_line
@@ -25,8 +26,7 @@ NEVER_READ = "the trial ended before its devices were read"
 SLACK_SHARE, SLACK_BYTES = 0.002, 64 * MIB
 
 
-@dataclass(frozen=True, slots=True)
-class TrialReadings:
+class TrialReadings(Struct, frozen=True):
     """What was read during one trial; None is explained in `missing`."""
 
     peak_memory_bytes: int | None

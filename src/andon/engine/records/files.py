@@ -3,9 +3,10 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from andon.core.runs.fold import RunFold
 from andon.core.runs.lines import SAMPLE, RecordLines
@@ -24,8 +25,7 @@ FINISHED_BYTES = 2 * 1024**3
 """The same of one with its end, of which samples are passed over."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRead:
+class RecordRead(Struct, frozen=True):
     """What was read of a record."""
 
     path: Path
@@ -40,8 +40,7 @@ class RecordRead:
     partial: bool = False  # it ends in half a line
 
 
-@dataclass(slots=True)
-class _End:
+class _End(Struct):
     """The lines at one end of a file."""
 
     lines: list[RunLine]

@@ -3,8 +3,10 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.core.runs.fold import row_of
 from andon.core.runs.matching import RunQuery, called
@@ -25,8 +27,7 @@ BATCH = 100
 MOST_CANDIDATES = 10
 
 
-@dataclass(slots=True)
-class AddedRecords:
+class AddedRecords(Struct):
     """What became of files."""
 
     added: list[RunRow] = field(default_factory=list)
@@ -35,8 +36,7 @@ class AddedRecords:
     refused: list[tuple[Path, str]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class CollectedRecords:
+class CollectedRecords(Struct):
     """What was deleted, by id."""
 
     deleted: list[str] = field(default_factory=list)

@@ -6,7 +6,9 @@ before the old file is removed, so the devices are withheld throughout.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.executing.order import CreatedWork
 from andon.errors import Conflict, Gone, Invalid
@@ -17,8 +19,7 @@ from andon.model.work import BookEntry, Lease, Owner
 from andon.ports import Executor
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptedWork:
+class AdoptedWork(Struct, frozen=True):
     """A lease that is held again, and the container that it is for."""
 
     held: LeaseHold

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot

@@ -4,8 +4,9 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.core.executing.container_arguments import WITH_FILES
 from andon.core.executing.order import (

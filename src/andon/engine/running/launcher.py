@@ -8,9 +8,10 @@ import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
+
+from msgspec import Struct
 
 from andon.engine.running.programs import NOT_EXECUTABLE, NOT_FOUND, CannotStart
 from andon.engine.running.tap import Tap
@@ -31,8 +32,7 @@ TERMINAL_STOPS = (signal.SIGTTIN, signal.SIGTTOU)
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEnd:
+class CommandEnd(Struct, frozen=True):
     """How a command ended."""
 
     code: int  # as a shell reports it: 128+n for signal n

@@ -4,9 +4,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.runs.fold import keep_last
 from andon.core.runs.oom import Strain, memory_growth
@@ -76,8 +78,7 @@ class SampleWriter(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunOutcome(Struct, frozen=True):
     """How a run ended, as far as its recorder needs to know."""
 
     state: RunState

@@ -5,8 +5,9 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from andon.core.sampling import reader_backoff
 from andon.core.sampling.detours import both_failed, used_instead
@@ -116,8 +117,7 @@ class ReaderProcess:
             return b""
 
 
-@dataclass(frozen=True, slots=True)
-class BackendChoice:
+class BackendChoice(Struct, frozen=True):
     """One way to read a vendor: a backend, its options, and how slow it is relative to others."""
 
     backend: str
@@ -125,8 +125,7 @@ class BackendChoice:
     deadlines: float = 1.0
 
 
-@dataclass(slots=True)
-class ReaderCosts:
+class ReaderCosts(Struct):
     """Time used by a vendor's readers, earlier ones included."""
 
     cpu_seconds: float = 0.0

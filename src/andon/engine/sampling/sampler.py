@@ -4,9 +4,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct
 
 from andon.core.sampling.masks import Visibility
 from andon.core.sampling.roster import numbered, order, stale
@@ -41,8 +42,7 @@ Mark = Callable[[tuple[DeviceStatus, ...]], tuple[DeviceStatus, ...]]
 """Adds to the devices what is known from elsewhere; at every sample, so it never blocks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """What sampling has cost so far; the reader's wall time includes the driver's."""
 
     snapshots: int = 0
@@ -57,8 +57,7 @@ class Costs:
     """Impossible readings that were left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIdentity:
+class NodeIdentity(Struct, frozen=True):
     """Name and boot id of this machine."""
 
     name: str

@@ -3,7 +3,8 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.core.sampling.masks import visibility
 from andon.core.sharing.capacity import DeviceCapacity, Surroundings, Weights, capacities
@@ -37,8 +38,7 @@ from andon.model.verdict import DeviceVerdict
 from andon.model.work import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
 
 
-@dataclass(frozen=True, slots=True)
-class AvailabilityView:
+class AvailabilityView(Struct, frozen=True):
     """The devices at one instant, and how their processes are related."""
 
     snapshot: Snapshot
@@ -46,8 +46,7 @@ class AvailabilityView:
     broken: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class BookPages:
+class BookPages(Struct, frozen=True):
     """The contents of the book at one instant."""
 
     entries: tuple[BookEntry, ...] = ()
@@ -63,8 +62,7 @@ class BookPages:
         return cls(tuple(book.entries()), waiting, book.cordons(), usage)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(Struct, frozen=True):
     """What a request would get now, or why not."""
 
     snapshot: Snapshot
@@ -96,13 +94,12 @@ def _nobodys(lease: Lease) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Availability:
+class Availability(Struct, frozen=True):
     """Reads devices and book, and asks the pure modules."""
 
     sample: Callable[[], Snapshot]
     labels: Labels = field(default_factory=dict)
-    weights: Weights = Weights()  # noqa: RUF009 - frozen
+    weights: Weights = Weights()
     mine: frozenset[int] = frozenset()
     simulated: bool = False  # whether simulated devices may be claimed
     is_own: Callable[[Lease], bool] = _nobodys

@@ -4,7 +4,9 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.core.sharing.choice import lacks_memory
 from andon.core.sharing.policy import (
@@ -37,8 +39,7 @@ LOOK_SECONDS = 1.0  # between two readings of the devices while waiting
 FAR_LOOK_SECONDS = 10.0  # at most, for a ticket far back in the queue
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """What a lease is for, and how long."""
 
     kind: LeaseKind = LeaseKind.COMMAND
@@ -56,8 +57,7 @@ class NoLongerWanted(AndonError):
     """The caller no longer needs the devices."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """The state of a wait."""
 
     waited_seconds: float
@@ -66,8 +66,7 @@ class Progress:
     queued: bool = True  # whether it has a place in the queue
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """A lease, and the choice that led to it."""
 
     held: LeaseHold
@@ -75,8 +74,7 @@ class Grant:
     waited_seconds: float
 
 
-@dataclass(slots=True)
-class GrantAttempt:
+class GrantAttempt(Struct):
     """One request in the queue."""
 
     request: DeviceRequest

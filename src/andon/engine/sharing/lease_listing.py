@@ -1,7 +1,8 @@
 """Lists the leases: devices, book and queue read together, as every view shows them."""
 
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.lease_rows import (
@@ -23,8 +24,7 @@ from andon.model.verdict import DeviceVerdict
 from andon.model.work import Claim, Cordon, Ticket
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseListing:
+class LeaseListing(Struct, frozen=True):
     """The devices, the book and the queue, read together."""
 
     snapshot: Snapshot

@@ -8,10 +8,11 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.core.retrying import BackOff
 from andon.core.sharing.holders import BLANK, BookView, Marker, page_of, wanted_pids

@@ -4,8 +4,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from andon.core.sharing.lockers import Locker
 from andon.core.sharing.policy import check_extension

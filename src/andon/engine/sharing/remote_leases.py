@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.processes.redaction import redact
 from andon.core.sharing.launching import environment
@@ -42,8 +44,7 @@ RELEASE_SECONDS = 5.0  # a caller waits no longer; the holder has been asked any
 Listener = Callable[[LeaseList], None]
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteLease:
+class RemoteLease(Struct, frozen=True):
     """A lease as its caller gets it."""
 
     row: LeaseRow

@@ -2,8 +2,9 @@
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from andon.core.processes.attribution import describe
 from andon.core.processes.proc_stat import ENDED, KERNEL_THREAD
@@ -13,8 +14,7 @@ from andon.host.procfs import ProcessFacts, ProcFolder
 from andon.model.programs import program_of
 
 
-@dataclass(frozen=True, slots=True)
-class HeldFacts:
+class HeldFacts(Struct, frozen=True):
     """What /proc says about a process while it is held."""
 
     facts: ProcessFacts

@@ -12,11 +12,12 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import closing
-from dataclasses import dataclass
 from enum import StrEnum
 from http.client import HTTPException, HTTPResponse
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct
 
 from andon.core.access import server_proof
 from andon.core.access.server_proof import Peer
@@ -39,16 +40,14 @@ class Trust(StrEnum):
     SERVICE = "service"  # on the usual port: this user or the system must listen there
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """A secret, and whether it is this user's own or was named for this server."""
 
     text: str
     own: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A server, how it was found, and the token that may be meant for it."""
 
     url: str

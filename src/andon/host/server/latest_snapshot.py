@@ -6,9 +6,10 @@ device is silent, and who was on it.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.core.sampling.told import INTERVAL_HEADER, ToldSnapshot, parse_interval
 from andon.errors import AndonError

@@ -6,9 +6,11 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from andon.core.sharing.holdings import Here
 from andon.errors import Conflict, Denied
@@ -24,8 +26,7 @@ MOST_PIDS = 1 << 22
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (reported, not bound)
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
+class Announced(Struct, frozen=True):
     """What a server writes about itself: a pid is only valid in its boot and namespace."""
 
     url: str

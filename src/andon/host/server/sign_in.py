@@ -10,9 +10,10 @@ import os
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from andon.core.access.policy import SESSION
 from andon.core.access.sign_in import (
@@ -48,8 +49,7 @@ class NoLocalSignIn(Denied):
     """The server is on another machine, or offers no sign-in for this machine's users."""
 
 
-@dataclass(frozen=True, slots=True)
-class LocalSession:
+class LocalSession(Struct, frozen=True):
     """A short session of a command, as this user."""
 
     url: str

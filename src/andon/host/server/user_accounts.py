@@ -1,8 +1,9 @@
 """Accounts of this machine, and how a process of root becomes one of them for good."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _NO_NEW_PRIVS = 38  # of prctl
 _MEMORY_BYTES = 2 << 30
@@ -10,8 +11,7 @@ _FILE_BYTES = 1 << 30
 _MOST_FILES = 128
 
 
-@dataclass(frozen=True, slots=True)
-class UserAccount:
+class UserAccount(Struct, frozen=True):
     """A user with a home folder, as the password database has it."""
 
     uid: int

@@ -1,7 +1,8 @@
 """A request for devices; separate from leases, because `submit` must import little."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 MOST_PRIORITY = 1000
 """In the queue; the least is its negative."""
@@ -14,8 +15,7 @@ class PlacementOrder(StrEnum):
     PACK = "pack"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRequest:
+class DeviceRequest(Struct, frozen=True):
     """A request for devices, as typed."""
 
     least: int = 1

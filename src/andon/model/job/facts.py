@@ -1,8 +1,9 @@
 """Jobs: what was submitted, what a scan of its folder finds, and what is shown of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from andon.model.job.progress import WorkProgress
 from andon.model.job.spec import JobSpec
@@ -45,8 +46,7 @@ class EndReason(StrEnum):
     NOT_STARTED = "not_started"  # the command could not be started: see its exit code
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptClaim:
+class AttemptClaim(Struct, frozen=True):
     """What a supervisor wrote before it started the command."""
 
     pid: int  # the supervisor
@@ -63,8 +63,7 @@ class AttemptClaim:
     node: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnd:
+class AttemptEnd(Struct, frozen=True):
     """How an attempt ended, as its supervisor saw it."""
 
     reason: EndReason
@@ -79,8 +78,7 @@ class AttemptEnd:
     message: str | None = None  # why it could not be started
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptVerdict:
+class AttemptVerdict(Struct, frozen=True):
     """What the dispatcher found out about an end: the words of its run, and the memory."""
 
     state: str  # a RunState
@@ -89,8 +87,7 @@ class AttemptVerdict:
     free_bytes: int | None = None  # of its smallest device when it was chosen
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptFacts:
+class AttemptFacts(Struct, frozen=True):
     """One attempt. A claim that is free without an end, and without a living group, is lost."""
 
     number: int
@@ -101,8 +98,7 @@ class AttemptFacts:
     verdict: AttemptVerdict | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobNote:
+class JobNote(Struct, frozen=True):
     """A request about a job: cancel it, or run it again. `attempt` says which one it is about."""
 
     attempt: int
@@ -111,8 +107,7 @@ class JobNote:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JobFacts:
+class JobFacts(Struct, frozen=True):
     """What a scan of a job's folder finds."""
 
     spec: JobSpec
@@ -128,8 +123,7 @@ class JobFacts:
         return self.attempts[-1] if self.attempts else None
 
 
-@dataclass(frozen=True, slots=True)
-class Holdup:
+class Holdup(Struct, frozen=True):
     """Why a job waits, as its dispatcher last saw it."""
 
     reason: str
@@ -139,8 +133,7 @@ class Holdup:
     details: tuple[str, ...] = ()  # a line for each device
 
 
-@dataclass(frozen=True, slots=True)
-class JobView:
+class JobView(Struct, frozen=True):
     """A job as it is shown: CLI, REST and the board."""
 
     number: int

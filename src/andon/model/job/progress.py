@@ -1,12 +1,11 @@
 """How far a program has come, by its own output."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from andon.units import human_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class WorkProgress:
+class WorkProgress(Struct, frozen=True):
     """The latest step that a program reported, and what follows from the time it took."""
 
     step: int

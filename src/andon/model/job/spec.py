@@ -1,8 +1,9 @@
 """A job as it was submitted; a separate module, because `submit` must import little."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from andon.model.job.device_request import DeviceRequest
 
@@ -23,16 +24,14 @@ class NotifyWhen(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """A signal that a job gets before its time is up."""
 
     signal: str = "USR1"
     seconds: float = CHECKPOINT_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayPlace:
+class ArrayPlace(Struct, frozen=True):
     """One element of an array of jobs; `id` is the number of its first job."""
 
     id: int
@@ -41,8 +40,7 @@ class ArrayPlace:
     limit: int | None = None  # how many may run at once
 
 
-@dataclass(frozen=True, slots=True)
-class JobSpec:
+class JobSpec(Struct, frozen=True):
     """A job as it was submitted; never changed afterwards."""
 
     number: int

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
@@ -190,15 +189,15 @@ def _environment(value: Json) -> Mapping[str, str]:
 def plain_fields(value: Any) -> dict[str, Any]:
     """The fields of one value, without nested ones."""
     out: dict[str, Any] = {}
-    for one in fields(value):
-        found = getattr(value, one.name)
+    for name in value.__struct_fields__:
+        found = getattr(value, name)
         if isinstance(found, tuple):
             found = list(found)
         elif isinstance(found, StrEnum):
             found = found.value
         elif isinstance(found, Mapping):
             found = dict(found)
-        out[one.name] = found
+        out[name] = found
     return out
 
 

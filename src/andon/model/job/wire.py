@@ -1,8 +1,9 @@
 """JSON of the files in the folders of jobs, and of jobs as they are shown; all untrusted."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from andon.model.job.facts import (
     AttemptClaim,

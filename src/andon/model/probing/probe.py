@@ -1,8 +1,9 @@
 """A probe: trials of one command with different sizes, and the largest size that fits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 PROBE_SCHEMA = "andon.probe/1"
 
@@ -23,8 +24,7 @@ class TrialState(StrEnum):
         return self in (self.FITS, self.DEVICE_OUT_OF_MEMORY, self.HOST_OUT_OF_MEMORY)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """One attempt at one size. None means unknown; the reason is in `missing`."""
 
     size: int
@@ -41,8 +41,7 @@ class Trial:
     note: str | None = None  # what makes its numbers less certain
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLine:
+class MemoryLine(Struct, frozen=True):
     """Memory as a straight line over the size."""
 
     fixed_bytes: float
@@ -53,8 +52,7 @@ class MemoryLine:
         return self.fixed_bytes + self.bytes_per_unit * size
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(Struct, frozen=True):
     """What was found, as it is kept: one for each device model, number of devices and command."""
 
     name: str

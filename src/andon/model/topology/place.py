@@ -1,7 +1,8 @@
 """Where a device is in the machine: its NUMA node, the bridges above it, its NVLinks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.model.json_fields import (
     MOST_ITEMS,
@@ -23,19 +24,21 @@ MOST_NODE = 65_535
 MOST_BRIDGES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePlace:
+class DevicePlace(Struct, frozen=True):
     """Static; None means unknown, and the reason is in `missing`."""
 
     numa_node: int | None = None
     cpus: str | None = None  # those next to it, as the kernel lists them: 0-31,64-95
     bridges: tuple[str, ...] = ()  # the PCI bridges above it, from the root
-    nvlinks: Mapping[str, int] = field(default_factory=dict, hash=False)
+    nvlinks: Mapping[str, int] = field(default_factory=dict)
     """PCI address of the other end, or `switch` → number of active links."""
-    ancestors: Mapping[str, int] = field(default_factory=dict, hash=False)
+    ancestors: Mapping[str, int] = field(default_factory=dict)
     """PCI address of another device → NVML's level of what both have in common."""
     source: str = ""  # who said so: `sysfs`, `nvml, sysfs`
-    missing: Mapping[str, str] = field(default_factory=dict, hash=False)
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.numa_node, self.cpus, self.bridges, self.source))
 
 
 NO_PLACE = DevicePlace(missing={"place": NOT_ASKED})

@@ -4,8 +4,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from andon.cli.snapshot_source import chosen_uuids, only, settings_of
 from andon.cli.sources import rulebook_of
@@ -33,8 +34,7 @@ KEPT = 120  # snapshots, for the explanation on a device's page
 RETRY_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """A snapshot with its lamps and alerts; or only a message."""
 
     snapshot: Snapshot | None = None
@@ -45,8 +45,7 @@ class Tick:
     notice: str | None = None
 
 
-@dataclass(slots=True)
-class SharedAlerts:
+class SharedAlerts(Struct):
     """The alerts of a server, read elsewhere; None without a server. And what was last shown."""
 
     alerts: tuple[Alert, ...] | None = None

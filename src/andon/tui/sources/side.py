@@ -4,9 +4,10 @@ key."""
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from andon.cli.show.process_rows import between
 from andon.cli.snapshot_source import settings_of
@@ -33,8 +34,7 @@ EVERY_SECONDS = {"leases": 1.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why":
 NO_LEASES = "a recording has no leases"
 
 
-@dataclass(slots=True)
-class Wanted:
+class Wanted(Struct):
     """What the screen shows now: written by the app, read by the side thread."""
 
     view: TopView = TopView.DEVICES

@@ -3,9 +3,10 @@
 import threading
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
 
 from andon import app
 from andon.cli.snapshot_source import settings_of

@@ -1,7 +1,8 @@
 """Payloads about alerts: the board, the rules, and alerts without command lines."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.access.roles import Sight
 from andon.core.alerting.lamps import DeviceLamp, LampBoard

@@ -3,9 +3,10 @@
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.core.estimate.command_line import in_words, is_container, own_command, understood
@@ -154,8 +155,7 @@ def _typed(given: Mapping[str, Any]) -> dict[str, Any]:
 Bytes = Annotated[int, Doc("of the fullest GPU")]
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedGpu:
+class EstimatedGpu(Struct, frozen=True):
     """What one GPU of the group holds."""
 
     weights_bytes: Bytes
@@ -169,8 +169,7 @@ class EstimatedGpu:
     claim_bytes: Annotated[int | None, Doc("what the server takes of the smallest chosen GPU")]
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedFit:
+class EstimatedFit(Struct, frozen=True):
     """Whether it fits on one GPU; null is not known."""
 
     uuid: str
@@ -186,8 +185,7 @@ class EstimatedFit:
     reason: Annotated[str | None, Doc("why not now")]
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedSize:
+class EstimatedSize(Struct, frozen=True):
     """The smallest number of GPUs on which it fits."""
 
     option: str
@@ -197,16 +195,14 @@ class EstimatedSize:
     devices: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedSizes:
+class EstimatedSizes(Struct, frozen=True):
     """The same now, and when the GPUs are empty."""
 
     now: EstimatedSize | None
     empty: EstimatedSize | None
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedSize:
+class RefusedSize(Struct, frozen=True):
     """Why the engine does not start, and the nearest sizes that it takes."""
 
     engine: str
@@ -215,16 +211,14 @@ class RefusedSize:
     nearest: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedFrom:
+class EstimatedFrom(Struct, frozen=True):
     """Where a number comes from."""
 
     source: str
     confidence: str
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedPeak:
+class EstimatedPeak(Struct, frozen=True):
     """What earlier runs of the same command used."""
 
     runs: int
@@ -233,8 +227,7 @@ class EstimatedPeak:
     by_model: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateAnswer:
+class EstimateAnswer(Struct, frozen=True):
     """How much memory a model needs, and which GPUs it fits on."""
 
     model: str

@@ -1,8 +1,9 @@
 """The answers about jobs."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
+
+from msgspec import Struct, field
 
 from andon.model.job import JobView
 from andon.model.shapes import Doc
@@ -16,8 +17,7 @@ class PageScope(StrEnum):
     EVERYONE = "everyone"  # of all users, for root
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePlace:
+class QueuePlace(Struct, frozen=True):
     """One place in the queue of this machine: whose, for how many GPUs, since when and why."""
 
     position: int
@@ -29,8 +29,7 @@ class QueuePlace:
     reason: Annotated[str, Doc("why it waits")]
 
 
-@dataclass(frozen=True, slots=True)
-class JobCounts:
+class JobCounts(Struct, frozen=True):
     """Of all jobs, whichever are listed."""
 
     waiting: int = 0
@@ -38,8 +37,7 @@ class JobCounts:
     ended: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class JobPage:
+class JobPage(Struct, frozen=True):
     """Jobs, the newest first, and the queue of the machine: everyone's, without names."""
 
     at: float
@@ -55,8 +53,7 @@ class JobPage:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobLog:
+class JobLog(Struct, frozen=True):
     """The end of a job's output; `start` and `end` are the positions of the text in the file."""
 
     job: int
@@ -67,8 +64,7 @@ class JobLog:
     ended: bool  # nothing more will come
 
 
-@dataclass(frozen=True, slots=True)
-class JobDone:
+class JobDone(Struct, frozen=True):
     """The result of a request to cancel, retry, requeue or move a job."""
 
     job: int
@@ -76,8 +72,7 @@ class JobDone:
     note: Annotated[str | None, Doc("what is still needed, if anything")] = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobsQueued:
+class JobsQueued(Struct, frozen=True):
     """The numbers of new jobs."""
 
     jobs: tuple[int, ...] = field(default_factory=tuple)

@@ -1,7 +1,8 @@
 """Payloads about leases, each as its caller may see it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.access.roles import Action, Identity, Role, refusal_for
 from andon.model.lease_list import LeaseList, LeaseRow, list_to_json, row_to_json

@@ -1,7 +1,6 @@
 """One run for the board: what it was, what it used and when, as each caller may see it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from andon.core.access.roles import Sight
@@ -43,7 +42,7 @@ DRAWN = ("utilization_percent", "memory_used_bytes", "temperature_celsius", "pow
 TABLED = (*DRAWN, "memory_percent")
 MOST_MARKS = 1000
 _LONGEST_DETAIL = 400
-_ENTRY = tuple(one.name for one in fields(RunEntry))
+_ENTRY = RunEntry.__struct_fields__
 _UNKNOWN = MonitoredSpread(None, None, None)
 
 Summary = Mapping[str, Mapping[str, Any]]

@@ -1,8 +1,9 @@
-"""The answers about runs, as dataclasses; OpenAPI is derived from them."""
+"""The answers about runs, as values; OpenAPI is derived from them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 from andon.model.run import GitState, OutOfMemory, RunDevice, RunKind, RunState
 from andon.model.shapes import Doc
@@ -15,8 +16,7 @@ EnergySource = Annotated[
 Plain = str | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunEntry:
+class RunEntry(Struct, frozen=True):
     """A run as the list shows it."""
 
     id: str
@@ -57,16 +57,14 @@ class RunEntry:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class RunChoice:
+class RunChoice(Struct, frozen=True):
     """A value that the list can be filtered by, and how many runs have it."""
 
     value: str
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunChoices:
+class RunChoices(Struct, frozen=True):
     """What the list can be filtered by."""
 
     models: list[RunChoice]
@@ -75,8 +73,7 @@ class RunChoices:
     states: list[RunChoice]
 
 
-@dataclass(frozen=True, slots=True)
-class RunPage:
+class RunPage(Struct, frozen=True):
     """A page of runs, the latest first."""
 
     items: list[RunEntry]
@@ -93,8 +90,7 @@ class RunPage:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenDevice:
+class ChosenDevice(Struct, frozen=True):
     """A device that could have been chosen, as it was at that time."""
 
     index: int
@@ -106,8 +102,7 @@ class ChosenDevice:
     obstacle: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunDeviceChoice:
+class RunDeviceChoice(Struct, frozen=True):
     """How the devices were chosen."""
 
     count: int
@@ -116,8 +111,7 @@ class RunDeviceChoice:
     details: list[ChosenDevice]
 
 
-@dataclass(frozen=True, slots=True)
-class RunGpuInfo:
+class RunGpuInfo(Struct, frozen=True):
     """The devices of a run."""
 
     model: str | None
@@ -127,8 +121,7 @@ class RunGpuInfo:
     gpu_info: RunDeviceChoice
 
 
-@dataclass(frozen=True, slots=True)
-class MonitoredSpread:
+class MonitoredSpread(Struct, frozen=True):
     """Extremes and mean; null if it was never known."""
 
     min: float | None
@@ -136,15 +129,13 @@ class MonitoredSpread:
     mean: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class CountedMonitoredSpread(MonitoredSpread):
+class CountedMonitoredSpread(MonitoredSpread, frozen=True):
     """The same, and of how many readings."""
 
     samples: int
 
 
-@dataclass(frozen=True, slots=True)
-class MonitoredGpu:
+class MonitoredGpu(Struct, frozen=True):
     """What one device did; `_mb` are MiB."""
 
     name: str
@@ -155,8 +146,7 @@ class MonitoredGpu:
     power_draw_w: MonitoredSpread
 
 
-@dataclass(frozen=True, slots=True)
-class GpuMonitoring:
+class GpuMonitoring(Struct, frozen=True):
     """What a run used, as `GPUMonitor.stop_monitoring` gives it."""
 
     monitoring_duration_seconds: float
@@ -166,15 +156,13 @@ class GpuMonitoring:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class RunMetrics:
+class RunMetrics(Struct, frozen=True):
     """What was measured during a run."""
 
     gpu_monitoring: Annotated[GpuMonitoring | None, Doc("null without samples")]
 
 
-@dataclass(frozen=True, slots=True)
-class RunUse:
+class RunUse(Struct, frozen=True):
     """One device of a run: what the table shows."""
 
     uuid: str
@@ -189,8 +177,7 @@ class RunUse:
     readings: Annotated[Mapping[str, MonitoredSpread], Doc("by reading, such as power_watts")]
 
 
-@dataclass(frozen=True, slots=True)
-class RunColumns:
+class RunColumns(Struct, frozen=True):
     """The readings over time, in columns."""
 
     at: Annotated[
@@ -201,8 +188,7 @@ class RunColumns:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordExtent:
+class RecordExtent(Struct, frozen=True):
     """How much of the record is in this answer."""
 
     bytes: int
@@ -211,8 +197,7 @@ class RecordExtent:
     problem: Annotated[str | None, Doc("of the first of those lines, or of the file")]
 
 
-@dataclass(frozen=True, slots=True)
-class RunDetails(RunEntry):
+class RunDetails(RunEntry, frozen=True):
     """One run: what it was, what it used, and its readings over time."""
 
     lease: str | None
@@ -233,8 +218,7 @@ class RunDetails(RunEntry):
     read: RecordExtent
 
 
-@dataclass(frozen=True, slots=True)
-class RunMark:
+class RunMark(Struct, frozen=True):
     """Something that happened during a run: an event, an item, an alert."""
 
     at: Annotated[float, Doc("seconds since the beginning")]
@@ -245,8 +229,7 @@ class RunMark:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RunMarks:
+class RunMarks(Struct, frozen=True):
     """What happened during a run, earliest first."""
 
     id: str
@@ -255,8 +238,7 @@ class RunMarks:
     note: Annotated[str | None, Doc("why some are missing, if they are")]
 
 
-@dataclass(frozen=True, slots=True)
-class RunUpdate:
+class RunUpdate(Struct, frozen=True):
     """The live event `run`: what is new since the last one."""
 
     id: str

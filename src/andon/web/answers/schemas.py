@@ -1,11 +1,12 @@
-"""The answers that only the server makes, as dataclasses; OpenAPI is derived from them.
+"""The answers that only the server makes, as values; OpenAPI is derived from them.
 
 What the model knows is derived from the model: see `description`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 from andon.core.alerting.lamps import DeviceLamp
 from andon.core.conditions.condition import Rung
@@ -18,8 +19,7 @@ from andon.model.shapes import Doc
 from andon.model.verdict import DeviceVerdict
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """The start of most payloads."""
 
     node: str
@@ -34,8 +34,7 @@ class About:
 # Health.
 
 
-@dataclass(frozen=True, slots=True)
-class SamplerHealth:
+class SamplerHealth(Struct, frozen=True):
     """The sampling loop."""
 
     state: str
@@ -48,16 +47,14 @@ class SamplerHealth:
     reader_cpu_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderHealth:
+class ReaderHealth(Struct, frozen=True):
     """The process that calls a driver."""
 
     pid: int
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class BackendHealth:
+class BackendHealth(Struct, frozen=True):
     """One vendor."""
 
     name: str
@@ -67,8 +64,7 @@ class BackendHealth:
     devices: Annotated[Mapping[str, int], Doc("how many devices are in each state")]
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(Struct, frozen=True):
     """The state of each part; further parts are tables with at least `state` and `reason`."""
 
     status: str
@@ -87,8 +83,7 @@ class Health:
 # The board's charts.
 
 
-@dataclass(frozen=True, slots=True)
-class ChartBand:
+class ChartBand(Struct, frozen=True):
     """Minimum, mean and maximum of each span; null if there is no reading."""
 
     min: list[float | None]
@@ -96,8 +91,7 @@ class ChartBand:
     max: list[float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Charts:
+class Charts(Struct, frozen=True):
     """Several readings of one device over time, in columns."""
 
     device: str
@@ -111,8 +105,7 @@ class Charts:
     """How many readings each span has."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCharts:
+class NodeCharts(Struct, frozen=True):
     """One reading of every device over time, in columns."""
 
     metric: str
@@ -126,8 +119,7 @@ class NodeCharts:
 USAGE_WITHOUT = ("device",)  # the same for all
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """The processes that used a device, latest first."""
 
     device: str
@@ -137,8 +129,7 @@ class Usage:
     omitted: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recent:
+class Recent(Struct, frozen=True):
     """The last minutes of one reading, for each device."""
 
     metric: str
@@ -146,16 +137,14 @@ class Recent:
     devices: Mapping[str, list[float | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(Struct, frozen=True):
     """The features of this server."""
 
     version: str
     features: Mapping[str, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionState:
+class SessionState(Struct, frozen=True):
     """Who the caller is, and what they may do here: `no`, `own` or `all` for each action."""
 
     role: str  # anonymous, user or owner
@@ -172,8 +161,7 @@ class SessionState:
 # Alerts.
 
 
-@dataclass(frozen=True, slots=True)
-class OnDevice:
+class OnDevice(Struct, frozen=True):
     """A rule's threshold for one device, and the limit that the device itself reports."""
 
     uuid: str
@@ -184,8 +172,7 @@ class OnDevice:
     disabled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRow:
+class RuleRow(Struct, frozen=True):
     """One alert rule."""
 
     name: str
@@ -204,8 +191,7 @@ class RuleRow:
     devices: list[OnDevice]
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionRow:
+class ConditionRow(Struct, frozen=True):
     """A condition that is never an alert: only `andon why` mentions it."""
 
     name: str
@@ -213,8 +199,7 @@ class ConditionRow:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class RuleList:
+class RuleList(Struct, frozen=True):
     """andon.rules/1."""
 
     rules: list[RuleRow]
@@ -223,8 +208,7 @@ class RuleList:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class FigureRow:
+class FigureRow(Struct, frozen=True):
     """A threshold of a rule, its value in force, and the setting that changes it."""
 
     name: str
@@ -239,8 +223,7 @@ class FigureRow:
     unit: str
 
 
-@dataclass(frozen=True, slots=True)
-class OverrideRow:
+class OverrideRow(Struct, frozen=True):
     """A threshold that is different for one device, and the table that sets it."""
 
     uuid: str
@@ -250,8 +233,7 @@ class OverrideRow:
     place: Annotated[str, Doc('[[alerts.override]] model = "H200"')]
 
 
-@dataclass(frozen=True, slots=True)
-class ReasonRow:
+class ReasonRow(Struct, frozen=True):
     """A reason that `andon why` may give."""
 
     code: str
@@ -259,8 +241,7 @@ class ReasonRow:
     problem: Annotated[bool, Doc("whether something is wrong then")]
 
 
-@dataclass(frozen=True, slots=True)
-class QueryRow:
+class QueryRow(Struct, frozen=True):
     """One level in PromQL, and the name of its alert in the rule file."""
 
     alert: str
@@ -268,8 +249,7 @@ class QueryRow:
     query: str
 
 
-@dataclass(frozen=True, slots=True)
-class RulePage:
+class RulePage(Struct, frozen=True):
     """andon.rule/1: everything about one condition, with the thresholds in effect here."""
 
     name: str
@@ -292,8 +272,7 @@ class RulePage:
     no_query_reason: Annotated[str | None, Doc("why PromQL cannot express it")]
 
 
-@dataclass(frozen=True, slots=True)
-class LitBy:
+class LitBy(Struct, frozen=True):
     """The alert that lights a lamp, as far as a tile shows it."""
 
     id: str
@@ -305,8 +284,7 @@ class LitBy:
     silenced_until: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Soon:
+class Soon(Struct, frozen=True):
     """A pending alert above the level info."""
 
     id: str
@@ -314,8 +292,7 @@ class Soon:
     fires_in_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class BoardDevice(DeviceLamp):
+class BoardDevice(DeviceLamp, frozen=True):
     """One device on the board: its lamp, what lights it, and whether it is available."""
 
     lit_by: LitBy | None = None
@@ -323,8 +300,7 @@ class BoardDevice(DeviceLamp):
     verdict: Annotated[DeviceVerdict | None, Doc("whether it is available; null if unknown")] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Board:
+class Board(Struct, frozen=True):
     """andon.board/1."""
 
     node: str
@@ -338,8 +314,7 @@ class Board:
     holders_note: Annotated[str | None, Doc("why the leases are unknown, if they are")]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The result of one test message."""
 
     notifier: str
@@ -348,23 +323,20 @@ class Outcome:
     hint: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
+class Outcomes(Struct, frozen=True):
     """The results of all test messages."""
 
     results: list[Outcome]
     note: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """Whether it has ended."""
 
     ended: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AlertEntry:
+class AlertEntry(Struct, frozen=True):
     """One line of the list: an alert, and those that it explains, by their ids."""
 
     id: str
@@ -373,8 +345,7 @@ class AlertEntry:
     related: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class AlertCounts:
+class AlertCounts(Struct, frozen=True):
     """How many lines there are, each counted once. The same in `andon alerts`."""
 
     critical: Annotated[int, Doc("these and the warnings need attention: the number on the badge")]
@@ -388,23 +359,20 @@ class AlertCounts:
 # Leases.
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseGrant(LeaseRow):
+class LeaseGrant(LeaseRow, frozen=True):
     """A lease, and the environment that makes only its devices visible to a process."""
 
     environment: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(Struct, frozen=True):
     """The lease that ended."""
 
     id: str
     released: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CordonState:
+class CordonState(Struct, frozen=True):
     """Whether a device is out of service now."""
 
     uuid: str

@@ -1,4 +1,4 @@
-"""The type of every response, derived from the dataclasses that are encoded."""
+"""The type of every response, derived from the values that are encoded."""
 
 from typing import Literal
 
@@ -42,7 +42,7 @@ KNOWN: dict[type, JsonShape] = {
     schemas.BoardDevice: shape_of(schemas.BoardDevice, "LampShape"),
     Holder: shape_of(Holder, "HolderShape"),
 }
-"""The dataclasses whose JSON is not simply their fields, or whose type has another name."""
+"""The values whose JSON is not simply their fields, or whose type has another name."""
 SNAPSHOT_SHAPE = shape_of(Snapshot, schema=SNAPSHOT, without=("events",))
 WHY_SHAPE = JsonShape(
     "Why",

@@ -1,7 +1,8 @@
 """Hides what callers may not see: the command lines of others."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.core.access.roles import BLIND, Sight
 from andon.core.history.intervals import UsageInterval

@@ -5,9 +5,9 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
 from socketio.exceptions import ConnectionRefusedError as Refused
 
 from andon.core.access.lockout import Lockout
@@ -46,8 +46,7 @@ EVERYONE = "everyone"
 SNAPSHOT = "snapshot"
 
 
-@dataclass(slots=True)
-class LiveClient:
+class LiveClient(Struct):
     """One client that has joined, and its subscriptions."""
 
     visitor: Visitor

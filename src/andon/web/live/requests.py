@@ -2,8 +2,9 @@
 
 from collections.abc import Awaitable
 from contextlib import suppress
-from dataclasses import dataclass
 from urllib.parse import parse_qs
+
+from msgspec import Struct
 
 from andon.core.access.policy import Refusal
 from andon.web.live.visitors import Visitor
@@ -18,8 +19,7 @@ _LONGEST_NAME = 64
 _UPGRADE = [(b"connection", b"upgrade"), (b"upgrade", b"websocket")]
 
 
-@dataclass(frozen=True, slots=True)
-class LiveRequest:
+class LiveRequest(Struct, frozen=True):
     """The relevant part of a request's query."""
 
     transport: str

@@ -2,15 +2,15 @@
 
 import logging
 from collections.abc import Awaitable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.web.live.frames import MalformedFrame
 
 log = logging.getLogger("andon.web.live.events")
 
 
-@dataclass(slots=True)
-class LiveTally:
+class LiveTally(Struct):
     """Counts since the server started, shown by /api/health."""
 
     dropped: int = 0  # clients that read too slowly

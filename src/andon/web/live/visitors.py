@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.core.access.peers import peer_of
 from andon.core.access.roles import ANONYMOUS, Identity, Role
@@ -13,8 +14,7 @@ MOST_ANONYMOUS = 500
 """Per peer, and all of loopback is one: the other places are for clients with a key."""
 
 
-@dataclass(slots=True, eq=False)
-class Visitor:
+class Visitor(Struct, eq=False):
     """One connection. Only the handshake and the key in the connect packet decide its rights."""
 
     address: str | None

@@ -3,10 +3,10 @@
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from msgspec.structs import replace
 
 from andon.core.access.roles import Action, Role, check_silence, refusal_for, signature
 from andon.core.alerting import lamps, listing

@@ -8,10 +8,10 @@ its kind.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from msgspec import Struct, field
 
 from andon.core.access.roles import BLIND, Sight
 from andon.core.evidence.departures import Usage, departures
@@ -57,8 +57,7 @@ TO_COME: dict[str, str] = {}
 FURTHEST = 32_503_680_000.0  # the year 3000: later times are milliseconds by mistake
 
 
-@dataclass(frozen=True, slots=True)
-class AppState:
+class AppState(Struct, frozen=True):
     """What the routes use."""
 
     feed: SnapshotFeed

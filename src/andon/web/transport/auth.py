@@ -5,8 +5,10 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from urllib.parse import parse_qs
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.access.lockout import Lockout
 from andon.core.access.policy import (
@@ -53,8 +55,7 @@ MAX_BODY_BYTES = 64_000
 MAX_CONFIG_BYTES = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class GateConfig:
+class GateConfig(Struct, frozen=True):
     """What the gate's decisions depend on."""
 
     rules: Rules

@@ -8,8 +8,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from andon.core.access import server_proof
 from andon.core.access.policy import ShownKey
@@ -210,8 +211,7 @@ class Keys:
             self._file.save_soon(kept)  # in order: a list that is saved later is newer
 
 
-@dataclass(frozen=True, slots=True)
-class _Issued:
+class _Issued(Struct, frozen=True):
     """A code or a session: until when, and for whom."""
 
     until: float

@@ -3,10 +3,10 @@
 import getpass
 import re
 import time
-from dataclasses import replace
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from andon.cli import alert_source
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of

@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from andon.cli.alert_source import FOLLOW_SECONDS, FromSampling, FromServer
 from andon.cli.show.alert import render_change

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from andon.model.job import JobView
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRow:
+class QueueRow(Struct, frozen=True):
     """One place in the queue, and why it waits."""
 
     row: WaitingRow

@@ -181,7 +181,7 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
     )
     if not indices:
         return [spec]
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
 

@@ -3,7 +3,8 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.cli.json_text import as_json_text
 from andon.cli.running import Attached, LeaseCheck, command_name
@@ -35,8 +36,7 @@ INTERRUPTED = 130
 SHOWN_LINES = 40  # of the output of a trial that failed
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeSpan:
+class ProbeSpan(Struct, frozen=True):
     """The range of sizes, and the margin below the largest."""
 
     low: int

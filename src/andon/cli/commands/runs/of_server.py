@@ -5,11 +5,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
+from msgspec.structs import replace
 
 from andon.cli.commands.runs.opened import RunListing
 from andon.cli.options import chosen

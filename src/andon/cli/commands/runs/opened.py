@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import click
+from msgspec import Struct
 
 from andon.cli.options import chosen
 from andon.cli.terminal import notice
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 RUN_FORMS = "RUN is an id or its prefix, a name, the file of a record, or last."
 
 
-@dataclass(frozen=True, slots=True)
-class RunListing:
+class RunListing(Struct, frozen=True):
     """The runs that were asked for, and how many there are."""
 
     rows: "list[RunRow]"

@@ -1,9 +1,10 @@
 """Reads whole records of runs for reports and comparisons."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.cli.commands.reporting import prices_of
 from andon.cli.options import chosen

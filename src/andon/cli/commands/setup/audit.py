@@ -50,7 +50,7 @@ def audit(since: float, as_json: bool) -> int:
 
 
 def _as_json(row: AuditRow) -> dict[str, object]:
-    return {name: getattr(row, name) for name in AuditRow.__dataclass_fields__}
+    return {name: getattr(row, name) for name in AuditRow.__struct_fields__}
 
 
 def _result(row: AuditRow) -> str:

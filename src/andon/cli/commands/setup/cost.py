@@ -4,10 +4,10 @@ import os
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
 from itertools import islice
 
 import click
+from msgspec import Struct
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
@@ -28,8 +28,7 @@ QUERY = (
 DEADLINE_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """The mean cost of one sample."""
 
     name: str
@@ -41,8 +40,7 @@ class Cost:
         return 100.0 * self.cpu_seconds / interval
 
 
-@dataclass(frozen=True, slots=True)
-class CostReport:
+class CostReport(Struct, frozen=True):
     """The cost of both tools over the same number of samples."""
 
     snapshots: int

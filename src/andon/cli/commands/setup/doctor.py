@@ -4,12 +4,12 @@ import os
 import platform
 import sys
 import time
-from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
 
 SCHEMA = "andon.doctor/1"
-PACKAGES = ("click", "nvidia-ml-py")
+PACKAGES = ("click", "msgspec", "nvidia-ml-py")
 if sys.platform != "linux":
     PACKAGES += ("psutil",)
 

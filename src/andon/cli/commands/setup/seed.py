@@ -33,7 +33,7 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
     The last hour and the last day are simulated and repeated. The devices are marked as
     simulated; `andon history` shows them.
     """
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from andon import app
 

@@ -2,11 +2,11 @@
 
 import math
 import sys
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from andon.cli import snapshot_source
 from andon.cli.commands.setup.doctor import title_of

@@ -4,10 +4,10 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from andon.cli.availability_source import availability_now
 from andon.cli.commands.completing import complete_lease

@@ -1,11 +1,11 @@
 """`andon who`: who uses and holds the devices now, and who did over the last day."""
 
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct, field
 
 from andon.cli.availability_source import server_leases
 from andon.cli.commands.reporting import (
@@ -41,8 +41,7 @@ USE_RANK = 2  # of the columns that come from the history
 NOT_KNOWN = "Who uses the devices now is not known."
 
 
-@dataclass(slots=True)
-class UserRow:
+class UserRow(Struct):
     """One user's row; the users of simulated devices have rows of their own."""
 
     user: str
@@ -81,8 +80,7 @@ class People:
         return sorted(self._rows.values(), key=_order)
 
 
-@dataclass(frozen=True, slots=True)
-class WhoTold:
+class WhoTold(Struct, frozen=True):
     """What is known of everyone, for a report."""
 
     snapshot: Snapshot

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from andon.cli.past_source import find_past
 from andon.cli.terminal import Choices
@@ -18,16 +19,14 @@ PART_SECONDS = 60.0
 MOST_PARTS = 1440
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedRuns:
+class RecordedRuns(Struct, frozen=True):
     """The runs that began in the span, and what is not known of them."""
 
     rows: tuple["RunRow", ...] = ()
     notes: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class PastUse:
+class PastUse(Struct):
     """Use by day and user, of real devices and of simulated ones."""
 
     recorded: bool = False  # whether there is any history

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text
@@ -25,8 +25,7 @@ from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """What to show, and how."""
 
     since: float

@@ -1,18 +1,17 @@
 """A document that every form can show: sections of facts, tables, sentences and charts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Names and their values."""
 
     rows: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """A table; its first columns are words, the others numbers."""
 
     columns: tuple[str, ...]
@@ -20,32 +19,28 @@ class Grid:
     words: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Sentences:
+class Sentences(Struct, frozen=True):
     """Sentences, each on its own; `quiet` ones explain the rest."""
 
     lines: tuple[str, ...]
     quiet: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ChartLine:
+class ChartLine(Struct, frozen=True):
     """One line of a chart; a gap where nothing was read."""
 
     label: str
     values: tuple[float | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChartMark:
+class ChartMark(Struct, frozen=True):
     """Something that happened at a time."""
 
     at: float
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class LineChart:
+class LineChart(Struct, frozen=True):
     """Lines over seconds since the beginning."""
 
     title: str
@@ -58,8 +53,7 @@ class LineChart:
     marks: tuple[ChartMark, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BarChart:
+class BarChart(Struct, frozen=True):
     """One bar for each row, made of parts that are named once."""
 
     title: str
@@ -71,16 +65,14 @@ class BarChart:
 Block = Facts | Grid | Sentences | LineChart | BarChart
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A part of a document, with its heading."""
 
     title: str
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """The content; `warning` must not be overlooked."""
 
     title: str

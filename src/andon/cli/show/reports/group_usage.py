@@ -1,8 +1,9 @@
 """Who used how much, per user and day, as a document, JSON and CSV."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from andon.cli.show.csv_rows import csv_line
 from andon.cli.show.reports.document import (
@@ -29,8 +30,7 @@ CSV = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class GroupUsage:
+class GroupUsage(Struct, frozen=True):
     """A span of time of a whole node."""
 
     node: str

@@ -1,8 +1,9 @@
 """One run: its facts, and what it used of each device."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from andon.cli.show.runs.cells import (
     joules,
@@ -26,8 +27,7 @@ MOST_PAIRS = 20
 LOCAL_SHOWN = 19  # characters of an ISO time without its fraction
 
 
-@dataclass(frozen=True, slots=True)
-class RunShown:
+class RunShown(Struct, frozen=True):
     """A run as it is shown: its row, and what was read of its record."""
 
     row: RunRow
@@ -39,8 +39,7 @@ class RunShown:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UsedDevice:
+class UsedDevice(Struct, frozen=True):
     """A device of the run and its summary, as the record has it."""
 
     device: RunDevice

@@ -1,7 +1,6 @@
 """The list of runs: a table that fits the terminal, or CSV."""
 
 from collections.abc import Sequence
-from dataclasses import fields
 
 from andon.cli.show.csv_rows import csv_line
 from andon.cli.show.runs.cells import joules, length, moment, percent, size, unknown
@@ -13,7 +12,7 @@ from andon.model.run import RunRow, RunState
 from andon.units import iso_utc
 
 _APART = ("devices", "params", "last_values", "tags")
-_PLAIN = tuple(one.name for one in fields(RunRow) if one.name not in _APART)
+_PLAIN = tuple(name for name in RunRow.__struct_fields__ if name not in _APART)
 CSV_COLUMNS = (*_PLAIN, "began_iso", "gpus", "models", "tags", "last_values")
 
 

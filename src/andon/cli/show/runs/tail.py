@@ -1,8 +1,9 @@
 """The latest samples of a run: a sparkline per device, and its latest events."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from andon.cli.show.runs.cells import clock, length, number, size
 from andon.cli.show.runs.states import state_text
@@ -37,8 +38,7 @@ MOST_PAIRS = 8
 MOST_SAID = 5  # lines of a failed item's output
 
 
-@dataclass(frozen=True, slots=True)
-class _Curve:
+class _Curve(Struct, frozen=True):
     """A device, and its readings in the latest samples."""
 
     device: RunDevice

@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from andon.model.run import (
     RunAlert,
@@ -18,8 +19,7 @@ from andon.model.run import (
 Happening = RunEvent | RunItem | RunLogged | RunAlert
 
 
-@dataclass(slots=True)
-class RecentLines:
+class RecentLines(Struct):
     """Keeps the latest `most` samples and as many of the other lines."""
 
     most: int

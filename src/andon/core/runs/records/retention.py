@@ -2,23 +2,22 @@
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.model.run import RunRow, RunState
 
 DAY_SECONDS = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunsKept:
+class RunsKept(Struct, frozen=True):
     """How long records are kept, and how much space they may take."""
 
     seconds: float
     most_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRecord:
+class KeptRecord(Struct, frozen=True):
     """A record of the state folder, and its size."""
 
     row: RunRow

@@ -5,7 +5,8 @@ advice is one function, its line in `ADVICE` and a row in `tests/unit/test_run_a
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.runs.reporting.report import DeviceReport, ReadingFigures, RunReport
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
@@ -33,8 +34,7 @@ LONG_SECONDS, LONG_SHARE = 60.0, 0.1  # a beginning or an end without work is lo
 SHORT_SECONDS = 5.0  # a shorter run says nothing about how it would go on
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """One thing that could be better: the evidence, and what to do about it."""
 
     name: str

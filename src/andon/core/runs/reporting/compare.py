@@ -1,7 +1,8 @@
 """Runs side by side: medians, ranges, and a verdict only if the ranges do not overlap."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.runs.baselines import LOGGED, MEASURES
 from andon.core.runs.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
@@ -30,8 +31,7 @@ OF_A_JOB = frozenset({"job", "attempt"})
 SHARES = frozenset(measure.name for measure in MEASURES if measure.is_share)
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedRun:
+class ComparedRun(Struct, frozen=True):
     """The numbers of a run by name, without what is not known."""
 
     id: str
@@ -39,8 +39,7 @@ class ComparedRun:
     values: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class RunSide:
+class RunSide(Struct, frozen=True):
     """Runs of the same thing."""
 
     label: str
@@ -50,8 +49,7 @@ class RunSide:
         return spread_of(run.values.get(measure) for run in self.runs)
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedSide:
+class ComparedSide(Struct, frozen=True):
     """One side of a measure, held against the first side."""
 
     label: str
@@ -61,8 +59,7 @@ class ComparedSide:
     verdict: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedMeasure:
+class ComparedMeasure(Struct, frozen=True):
     """One measure on all sides."""
 
     name: str
@@ -70,8 +67,7 @@ class ComparedMeasure:
     in_points: bool = False  # a percentage changes by points of it
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingRow:
+class ScalingRow(Struct, frozen=True):
     """A number of devices: how fast, and how much of what they could be."""
 
     devices: int
@@ -81,16 +77,14 @@ class ScalingRow:
     efficiency: float  # 1: twice the devices are twice as fast
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingReport:
+class ScalingReport(Struct, frozen=True):
     """How speed follows the number of devices."""
 
     basis: str  # items_per_second, or duration_seconds where the same work is assumed
     rows: tuple[ScalingRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunComparison:
+class RunComparison(Struct, frozen=True):
     """Everything that both sides can be measured by."""
 
     sides: tuple[RunSide, ...]

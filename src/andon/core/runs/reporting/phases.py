@@ -1,15 +1,15 @@
 """The phases of a run on one device, from its series: idle before, at work, idle after."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 
 LEAST_POINTS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(Struct, frozen=True):
     """Seconds without work at the beginning and at the end, and how busy it was in between."""
 
     idle_before_seconds: float

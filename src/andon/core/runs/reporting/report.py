@@ -1,8 +1,9 @@
 """What a run used, device by device, from its record: the numbers of every form of its report."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from andon.core.runs.fold import RunFold
 from andon.core.runs.reporting.phases import Phases, phases_of
@@ -30,8 +31,7 @@ READINGS = (
 """The readings that a report lists, in its order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Struct, frozen=True):
     """What a kilowatt hour costs, as far as the settings say."""
 
     per_kwh: float | None = None
@@ -42,8 +42,7 @@ class Prices:
 NO_PRICES = Prices()
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingFigures:
+class ReadingFigures(Struct, frozen=True):
     """A reading over the whole run; None where it was never known."""
 
     min: float | None = None
@@ -52,8 +51,7 @@ class ReadingFigures:
     max: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceReport:
+class DeviceReport(Struct, frozen=True):
     """One device of a run."""
 
     device: RunDevice
@@ -85,8 +83,7 @@ class DeviceReport:
         return self.readings.get(reading, ReadingFigures()).max
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(Struct, frozen=True):
     """A run and its devices."""
 
     begin: RunBegin

@@ -1,13 +1,13 @@
 """How much a run got done: items by device, and steps by time."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from andon.model.run import ItemState, RunDevice, RunItem, RunLogged
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceItems:
+class DeviceItems(Struct, frozen=True):
     """The items that one device worked through."""
 
     done: int = 0
