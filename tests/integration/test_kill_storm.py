@@ -150,8 +150,10 @@ class Storm:
         for one in [*self._runs, *self._maps]:
             one.process.wait(LONG)
         for one in [one for one in self._maps if one.killed]:
-            records = list((self._place / one.name).glob("*.jsonl"))  # none, if it had just begun
-            more = [word for record in records for word in ("--resume", str(record))]
+            # None, or an empty one, if it had just begun.
+            records = (self._place / one.name).glob("*.jsonl")
+            written = [str(record) for record in records if record.stat().st_size]
+            more = [word for record in written for word in ("--resume", record)]
             self._map(one.name, *more).process.wait(LONG)
         wait_for(self._is_free, LONG)
 

@@ -24,7 +24,8 @@ from andon.engine.mapping.session import MapSession
 from andon.engine.mapping.worker_calls import LastBytes, WorkerCaller
 from andon.engine.running import scribe
 from andon.engine.running.recorder import RunRecorder
-from andon.model.run import ItemState, RunItem, RunKind
+from andon.errors import Gone, Invalid
+from andon.model.run import ItemState, RunItem, RunKind, RunRow
 from andon.model.run_wire import line_to_text
 from tests.support.run_records import BEGAN, begin
 from tests.support.waiting import wait_for
@@ -237,3 +238,58 @@ def test_what_a_killed_map_has_handed_over_is_read_although_it_is_not_written_ye
         threading.Timer(0.1, os.kill, (writer.pid, signal.SIGCONT)).start()
         found = earlier_outcomes(row, "d", lambda word: row)
     assert found == {0: ("a", ItemState.OK)}
+
+
+def test_of_a_chain_of_maps_only_records_of_this_command_count_and_each_once(
+    tmp_path: Path,
+) -> None:
+    """A hostile or damaged record names itself, a file, another command or nothing sensible."""
+
+    def map_of(run: str, item: int, **params: object) -> RunRow:
+        path = tmp_path / f"{run}.jsonl"
+        begun = begin(id=run, kind=RunKind.MAP, params={DIGEST: "d", **params})
+        line = RunItem(BEGAN, ItemState.OK, item, str(item))
+        path.write_text(line_to_text(begun) + line_to_text(line))
+        return row_of(begun, RunFold(), str(path), False)
+
+    known = {
+        row.id: row
+        for row in (
+            map_of("first", 0),
+            map_of("itself", 1, resumes="itself"),
+            map_of("circle", 2, resumes="itself"),
+            map_of("good", 3, resumes="first"),
+            map_of("other", 4, **{DIGEST: "another"}),
+            map_of("of-other", 5, resumes="other"),
+            map_of("file", 6, resumes=str(tmp_path / "first.jsonl")),
+            map_of("number", 7, resumes=2**64),
+            map_of("list", 8, resumes=["first"]),
+            map_of("long", 9, resumes="a" * 5000),
+            map_of("deleted", 10, resumes="nobody"),
+        )
+    }
+    asked: list[str] = []
+
+    def resolve(word: str) -> RunRow:
+        asked.append(word)
+        if word not in known:
+            raise Gone("there is none")
+        return known[word]
+
+    found = {name: sorted(earlier_outcomes(row, "d", resolve)) for name, row in known.items()
+             if name != "other"}  # fmt: skip
+    assert found == {
+        "first": [0], "itself": [1], "circle": [1, 2], "good": [0, 3], "of-other": [5],
+        "file": [6], "number": [7], "list": [8], "long": [9], "deleted": [10],
+    }  # fmt: skip
+    assert asked == ["itself", "itself", "itself", "first", "other", "nobody"]
+
+
+def test_a_record_of_a_terabyte_is_refused_and_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    begun = begin(kind=RunKind.MAP, params={DIGEST: "d"})
+    path.write_text(line_to_text(begun))
+    os.truncate(path, 1 << 40)
+    row = row_of(begun, RunFold(), str(path), False)
+    with pytest.raises(Invalid, match="larger than 16 GiB"):
+        earlier_outcomes(row, "d", lambda word: row)

@@ -208,7 +208,7 @@ def test_a_name_means_its_run_the_newest_of_several_or_none_where_that_would_be_
 
 
 def test_what_is_not_there_is_gone_with_a_hint(finder: RunFinder, folder: Path) -> None:
-    for word in ("last", "nobody", "", "none.jsonl", "/no/such/file"):
+    for word in ("last", "nobody", "", "none.jsonl", "/no/such/file", "a" * 5000):
         with pytest.raises(Gone) as error:
             finder.resolve(word)
         assert error.value.hint, word
@@ -222,6 +222,18 @@ def test_a_file_that_the_index_knows_has_its_tags(finder: RunFinder, folder: Pat
     finder.refresh()
     finder.index.annotate("kqzvmtra", ["best"], None)
     assert finder.resolve(str(path)).tags == ("best",)
+
+
+def test_the_run_of_a_file_is_as_it_is_now_and_not_as_it_was_when_it_was_remembered(
+    finder: RunFinder, folder: Path
+) -> None:
+    """A map that is killed just after its start is in the index as one that runs."""
+    path = write_record(folder / "a.jsonl", mine(), sample(1))
+    finder.refresh()
+    finder.index.annotate("kqzvmtra", ["best"], None)
+    write_record(path, mine(started=1.0), sample(1))  # its process is gone
+    found = finder.resolve(str(path))
+    assert (found.state, found.tags) == (RunState.LOST, ("best",))
 
 
 ALIVE = (

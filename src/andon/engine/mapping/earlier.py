@@ -1,6 +1,7 @@
 """Reads what earlier maps have done, from their records."""
 
 import fcntl
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,10 +9,12 @@ from pathlib import Path
 from andon.core.mapping.resume import DIGEST, RESUMES, outcomes
 from andon.core.runs.lines import RecordLines
 from andon.engine.records.files import open_record, pieces
-from andon.errors import AndonError, Invalid
+from andon.errors import AndonError, Invalid, Unavailable
+from andon.model.json_fields import Wrong, id_in
 from andon.model.run import ItemState, RunItem, RunKind, RunRow
 
 MOST_CHAINED = 1000
+MOST_BYTES = 16 * 1024**3  # of one record; read whole, without its samples
 WRITTEN_SECONDS, POLL_SECONDS = 30.0, 0.05
 
 
@@ -26,31 +29,47 @@ def earlier_outcomes(
             f"run {row.id} was of another command: {row.command}",
             hint="repeat its command, or leave --resume out",
         )
-    chain = [row]
-    while (before := chain[-1].params.get(RESUMES)) and len(chain) < MOST_CHAINED:
-        try:
-            chain.append(resolve(str(before)))
-        except AndonError:  # its record was deleted: what it did is done again
+    chain = {row.id: row}
+    while (before := _before(row, command, resolve)) and len(chain) < MOST_CHAINED:
+        if before.id in chain:
             break
+        row = chain[before.id] = before
     found: dict[int, tuple[str, ItemState]] = {}
-    for one in reversed(chain):
-        found |= outcomes(_items(Path(one.path)))
+    until = time.monotonic() + WRITTEN_SECONDS
+    for one in reversed(chain.values()):
+        found |= outcomes(_items(Path(one.path), until))
     return found
 
 
-def _items(path: Path) -> Iterator[RunItem]:
+def _before(row: RunRow, command: str, resolve: Callable[[str], RunRow]) -> RunRow | None:
+    """The map that it went on from. None if its record was deleted or is one of another command:
+    what it did is done again."""
+    try:
+        run = id_in(dict(row.params), RESUMES)
+        found = resolve(run)
+    except (AndonError, Wrong):
+        return None
+    same = found.kind is RunKind.MAP and found.params.get(DIGEST) == command
+    return found if same and found.id == run else None
+
+
+def _items(path: Path, until: float) -> Iterator[RunItem]:
     reader = RecordLines(without_samples=True)
     with open_record(path) as file:
-        _wait_until_written(file.fileno())
-        size = path.stat().st_size
-        for data in pieces(file, size):
-            yield from (line for line in reader.feed(data) if isinstance(line, RunItem))
+        _wait_until_written(file.fileno(), until)
+        try:
+            size = os.fstat(file.fileno()).st_size
+            if size > MOST_BYTES:
+                raise Invalid(f"{path} is larger than 16 GiB", hint="leave --resume out")
+            for data in pieces(file, size):
+                yield from (line for line in reader.feed(data) if isinstance(line, RunItem))
+        except OSError as exc:
+            raise Unavailable(f"{path} cannot be read: {exc.strerror}") from exc
 
 
-def _wait_until_written(descriptor: int) -> None:
+def _wait_until_written(descriptor: int, until: float) -> None:
     """The process that writes a record outlives a killed map until all lines are in it; without
     the last ones, items that have ended would be done again."""
-    until = time.monotonic() + WRITTEN_SECONDS
     while time.monotonic() < until:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

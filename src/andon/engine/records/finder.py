@@ -115,16 +115,19 @@ class RunFinder:
             for row in self.index.find(RunQuery(limit=1)):
                 return row
             raise Gone("there are no runs yet", hint="andon run records one")
-        if os.sep in word or word.endswith(SUFFIX) or Path(word).is_file():
+        # Unlike Path.is_file, it says no of a word that is too long for a path.
+        if os.sep in word or word.endswith(SUFFIX) or os.path.isfile(word):  # noqa: PTH113
             return self.at(Path(word))
         found = self._called(word, only_one) or self._by_id(word)
         return self._settle([found])[0] if found.state is RunState.RUNNING else found
 
     def at(self, path: Path) -> RunRow:
-        """The run of a file; with what people added, where the index knows it."""
+        """The run of a file as it is now; with what people added, where the index knows it."""
         row = self._read(absolute(path))
-        known = [one for one in self.index.beginning(row.id, 1) if one.began == row.began]
-        return known[0] if known and known[0].path == row.path else row
+        for known in self.index.beginning(row.id, 1):
+            if (known.id, known.began, known.path) == (row.id, row.began, row.path):
+                return replace(row, tags=known.tags, note=known.note)
+        return row
 
     def row_of(self, read: RecordRead) -> RunRow:
         alive = read.fold.end is None and is_alive(read.begin, read.modified, self._clock())
