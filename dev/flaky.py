@@ -152,9 +152,9 @@ def main(words: Sequence[str]) -> int:
         print("usage: dev/flaky N [TESTS…]", file=sys.stderr)
         return 2
     waiting = [
-        (f"{turn + 1}-{Path(test.partition('::')[0]).stem}", test)
+        (f"{turn + 1}-{place + 1}-{Path(test.partition('::')[0]).stem}", test)  # each its own folder
         for turn in range(int(words[0]))
-        for test in words[1:] or SUSPICIOUS
+        for place, test in enumerate(words[1:] or SUSPICIOUS)
     ]
     subprocess.run([PYTHON, "-m", "tests.standin"], cwd=ROOT, check=True)
     with (

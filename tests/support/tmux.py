@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+SHELL = "env PS1='rc $? $ ' bash --norc --noprofile"
+
 
 class Tmux:
     """A context manager; `environment` is that of the shell. Its prompt tells the exit code."""
@@ -20,9 +22,8 @@ class Tmux:
     ) -> None:
         self._socket = folder / "tmux"
         self._environment = {**os.environ, **(environment or {})}
-        shell = "env PS1='rc $? $ ' bash --norc --noprofile"
         size = ("-x", str(width), "-y", str(height))
-        self("-f", "/dev/null", "new-session", "-d", *size, "-s", "w", shell)
+        self("-f", "/dev/null", "new-session", "-d", *size, "-s", "w", SHELL)
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +44,10 @@ class Tmux:
 
     def type(self, *keys: str) -> None:
         self("send-keys", "-t", "w", *keys)
+
+    def renew(self) -> None:
+        """Another shell, in a terminal as it is at first: what was killed has not restored it."""
+        self("respawn-pane", "-k", "-t", "w", SHELL)
 
     def resize(self, width: int, height: int) -> None:
         self("resize-window", "-t", "w", "-x", str(width), "-y", str(height))

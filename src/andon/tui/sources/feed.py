@@ -85,6 +85,8 @@ class Feed:
         return isinstance(self.source, ServerSnapshots)
 
     def start(self) -> None:
+        if isinstance(self.source, OwnSampler) and not settings_of(self._choices).simulate:
+            self._return = ServerReturn(self._choices, self._interval)  # it may be slow, or start
         self._thread.start()
 
     def first(self, seconds: float) -> Tick | None:
@@ -142,7 +144,7 @@ class Feed:
         shown = snapshot if self.devices is None else only(snapshot, self.devices)
         place = self.source.place() if isinstance(self.source, Player) else None
         if self._told_away and isinstance(self.source, ServerSnapshots):
-            self._told_away, notice = False, f"{self.source.words} is responding again"
+            self._told_away, notice = False, f"{self.source.words} is responding"
         self._give(Tick(shown, lamps, alerts, self.source.words, place, notice))
 
     def _find_named(self, snapshot: Snapshot) -> str | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
     from andon.host.processes import ProcessTable
 
-RETURN_SECONDS = 3.0  # between two looks for a server that went away
+RETURN_SECONDS = 3.0  # between two looks for a server, at first or after it went away
 WAIT_SECONDS = 0.5  # how long a source may block before it is asked again
 
 
@@ -223,7 +223,7 @@ def _server_here(
 
 
 class ServerReturn:
-    """Checks in a thread whether this machine's server is back: a request may take long."""
+    """Checks in a thread whether this machine's server answers: a request may take long."""
 
     def __init__(self, choices: Choices, interval_seconds: float) -> None:
         self.found: ServerSnapshots | None = None
