@@ -152,7 +152,7 @@ def main(words: Sequence[str]) -> int:
         print("usage: dev/flaky N [TESTS…]", file=sys.stderr)
         return 2
     waiting = [
-        (f"{turn + 1}-{place + 1}-{Path(test.partition('::')[0]).stem}", test)  # each its own folder
+        (f"{turn + 1}-{place + 1}-{Path(test.partition('::')[0]).stem}", test)
         for turn in range(int(words[0]))
         for place, test in enumerate(words[1:] or SUSPICIOUS)
     ]

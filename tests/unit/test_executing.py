@@ -247,6 +247,9 @@ def test_how_a_container_ended() -> None:
         ),
         ({"Status": "created", "ExitCode": 0}, WorkEnd(0, error="it was never started")),
         ({"Status": "dead"}, WorkEnd(None)),
+        ({"Status": "exited", "ExitCode": True}, WorkEnd(None)),  # what no engine says is no code
+        ({"ExitCode": 0}, WorkEnd(None)),
+        ({"Status": {}, "ExitCode": 0, "Error": [1]}, WorkEnd(None)),
     ]
     assert [ended(json.dumps(state)) for state, _ in rows] == [end for _, end in rows]
     assert (first_pid('{"Pid": 4711}'), first_pid('{"Pid": 0}'), first_pid("x")) == (

@@ -123,14 +123,16 @@ def created_id(text: str) -> str | None:
 def ended(text: str) -> WorkEnd | None:
     """From a container's state as JSON; None while it runs. One that never started has an error."""
     state = _object(text)
-    status = str(state.get("Status"))
+    status = state.get("Status")
+    if not isinstance(status, str):
+        return WorkEnd(None)
     if status in ("running", "paused", "restarting", "removing", "stopping"):
         return None
     code = state.get("ExitCode")
     error = str(state.get("Error") or "")
     if status in ("created", "configured", "initialized") and not error:
         error = "it was never started"
-    known = code if isinstance(code, int) and 0 <= code <= LARGEST_CODE else None
+    known = code if type(code) is int and 0 <= code <= LARGEST_CODE else None
     return WorkEnd(known, state.get("OOMKilled") is True, error)
 
 
