@@ -4,6 +4,8 @@ import os
 import signal
 import socket
 import subprocess
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +35,7 @@ from andon.model.job import (
 )
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest
+from tests.support.waiting import wait_for
 
 AT = 1_790_000_000.0
 SETTINGS = DispatcherSettings(log_bytes=1_000_000, idle_seconds=0.0)
@@ -43,7 +46,7 @@ def no_device(kind: Kind) -> Taker:
 
 
 def dispatcher(folder: JobsFolder, heard: list[JobFacts] | None = None) -> Dispatcher:
-    return Dispatcher(folder, SETTINGS, no_device, (heard if heard is not None else []).append)
+    return Dispatcher(folder, SETTINGS, no_device, (heard if heard is not None else []).extend)
 
 
 def ended_job(folder: JobsFolder, **more: Any) -> int:
@@ -67,6 +70,34 @@ def test_the_end_of_a_job_is_told_although_no_dispatcher_ran_then(tmp_path: Path
         one.step()
         one.close()
     assert [facts.spec.number for facts in heard] == [number]
+
+
+def test_the_end_of_a_whole_array_is_few_messages_and_one_at_a_time(tmp_path: Path) -> None:
+    """Whatever the notifier does: a thread and a process for each job would be thousands."""
+    folder, heard, goes_on = JobsFolder(tmp_path), list[list[int]](), threading.Event()
+    failures: list[Exception] = [Unavailable("refused"), ValueError("odd")]
+
+    def slow(ended: Sequence[JobFacts]) -> None:
+        heard.append([facts.spec.number for facts in ended])
+        goes_on.wait(60.0)
+        if failures:
+            raise failures.pop()
+
+    numbers = [ended_job(folder, notify=NotifyWhen.END) for _ in range(40)]
+    one = Dispatcher(folder, SETTINGS, no_device, slow)
+    before = threading.active_count()
+    one.step()
+    wait_for(lambda: heard)
+    later = ended_job(folder, notify=NotifyWhen.END)
+    folder.ring()
+    one.step()
+    assert threading.active_count() <= before + 1
+    assert not one.is_idle(), "a message is being sent"
+    goes_on.set()
+    one.close()
+    assert len(heard) <= 3
+    assert [number for some in heard for number in some] == [*numbers, later]
+    assert one.is_idle()
 
 
 def test_a_file_system_that_fails_for_a_moment_ends_no_dispatcher(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from andon.core.notifying.messages import (
+    JOB_RULE,
     MessageContext,
     latest_per_alert,
     local_time,
@@ -76,6 +77,12 @@ def test_the_level_of_a_message_is_the_worst_that_is_still_wrong() -> None:
     assert message([notice(), notice(DISK)], AT, berlin).level is Level.CRITICAL
     assert message([over(HOT), notice(DISK)], AT, berlin).level is Level.WARNING
     assert message([over(HOT)], AT, berlin).level is None
+
+
+def test_jobs_that_ended_at_once_are_called_jobs() -> None:
+    jobs = [replace(DISK, id=str(n), rule=JOB_RULE, message=f"Job {n} failed") for n in range(300)]
+    assert text(*map(notice, jobs)).startswith("WARNING 300 jobs on ")
+    assert text(notice(jobs[0]), notice(LOST)).startswith("CRITICAL 2 alerts on ")
 
 
 def test_another_day_is_named() -> None:

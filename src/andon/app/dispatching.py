@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -68,7 +69,7 @@ def _dispatch(folder: JobsFolder, lock: int) -> int:
         folder,
         DispatcherSettings(settings.jobs_log_megabytes * 1_000_000, settings.jobs_idle_seconds),
         lambda kind: open_taker(settings, kind),
-        lambda facts: _notify(settings, folder, facts.spec.number),
+        lambda ended: _notify(settings, folder, [facts.spec.number for facts in ended]),
     )
     try:
         dispatcher.run()
@@ -105,10 +106,10 @@ def open_taker(settings: Settings, kind: Kind) -> Taker:
     return Taker(sampler, availability)
 
 
-def _notify(settings: Settings, folder: JobsFolder, number: int) -> None:
+def _notify(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:
     from andon.app.job_messages import send_job_message
 
-    send_job_message(settings, folder, number)
+    send_job_message(settings, folder, numbers)
 
 
 def _lock(folder: JobsFolder) -> int | None:

@@ -1,9 +1,11 @@
 """Messages about jobs, through the notifiers that are configured."""
 
 import time
+from collections.abc import Sequence
 
 from andon.app.alerts import open_notifiers
 from andon.app.jobs import Queue
+from andon.core.notifying.messages import JOB_RULE
 from andon.core.settings.resolution import Settings
 from andon.engine.jobs.folder import JobsFolder
 from andon.errors import AndonError
@@ -13,13 +15,18 @@ from andon.model.job import JobState, JobView
 from andon.units import human_seconds
 
 
-def send_job_message(settings: Settings, folder: JobsFolder, number: int) -> None:
-    """One message to each notifier; raises what the last one that failed said."""
-    view = Queue(folder).view(number)
+def send_job_message(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:
+    """One message to each notifier about all these jobs; raises what the last one that failed
+    said. A job that was deleted meanwhile is left out."""
+    queue, at, node = Queue(folder), time.time(), node_name()
+    views = queue.views([one for one in numbers if one in queue.jobs])
+    notices = [job_notice(view, at, node) for view in views]
+    if not notices:
+        return
     failed: AndonError | None = None
     for notifier, _ in open_notifiers(settings):
         try:
-            notifier.send([job_notice(view, time.time(), node_name())], [])
+            notifier.send(notices, [])
         except AndonError as error:
             failed = error
         finally:
@@ -35,7 +42,7 @@ def job_notice(view: JobView, at: float, node: str) -> Notice:
     why = f": {view.reason}" if view.reason else ""
     alert = Alert(
         id=f"job@{view.label}#{view.attempt}",
-        rule="job",
+        rule=JOB_RULE,
         subject=f"job {view.label}",
         level=Level.INFO if good else Level.WARNING,
         state=Phase.FIRING,

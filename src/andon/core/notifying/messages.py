@@ -14,6 +14,7 @@ from andon.core.processes.redaction import printable, redact
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
 from andon.units import human_seconds
 
+JOB_RULE = "job"  # of a notice about a job, which is no alert
 MOST_LISTED = 8
 MOST_NAMED = 3
 TITLE_CHARACTERS = 70
@@ -180,7 +181,8 @@ def _summary(notices: Sequence[Notice], level: Level | None) -> str:
     if level is None:
         return f"RESOLVED {len(notices)} alerts {where}"
     also = f", {well} resolved" if well else ""
-    return f"{level.upper()} {wrong} {'alert' if wrong == 1 else 'alerts'} {where}{also}"
+    noun = "job" if all(notice.alert.rule == JOB_RULE for notice in notices) else "alert"
+    return f"{level.upper()} {wrong} {noun}{'' if wrong == 1 else 's'} {where}{also}"
 
 
 def _item(notice: Notice, at: float, offset: Offset) -> str:

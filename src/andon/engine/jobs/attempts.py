@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from andon.engine.running.cpu_binding import bound_line, bound_to
 from andon.engine.running.recorder import SampleSource
 from andon.engine.running.variables import free_port
 from andon.engine.sharing.granter import Grant
+from andon.errors import AndonError
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import Owner
@@ -148,23 +149,45 @@ class AttemptKeeper:
 
 
 class Notifications:
-    """Sends messages about jobs in the background: the dispatcher must not wait for a network."""
+    """Sends messages about jobs in a thread of its own: the dispatcher must not wait for a network.
 
-    def __init__(self, send: Callable[[JobFacts], None]) -> None:
+    What comes while a message is sent goes together in the next one: the end of a whole array is
+    one or two messages, and one notifier process at a time.
+    """
+
+    def __init__(self, send: Callable[[Sequence[JobFacts]], None]) -> None:
         self._send = send
-        self._threads: list[threading.Thread] = []
+        self._waiting: list[JobFacts] = []
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def is_sending(self) -> bool:
+        return self._thread is not None
 
     def tell(self, facts: JobFacts) -> None:
-        thread = threading.Thread(target=self._tell, args=(facts,), daemon=True)
-        thread.start()
-        self._threads = [*(one for one in self._threads if one.is_alive()), thread]
-
-    def _tell(self, facts: JobFacts) -> None:
-        try:
-            self._send(facts)
-        except Exception:
-            log.exception("job %s: no one could be notified", facts.spec.label)
+        with self._lock:
+            self._waiting.append(facts)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
+                self._thread.start()
 
     def close(self, seconds: float) -> None:
-        for thread in self._threads:
+        if (thread := self._thread) is not None:
             thread.join(seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                told, self._waiting = self._waiting, []
+                if not told:
+                    self._thread = None
+                    return
+            first, more = told[0].spec.label, len(told) - 1
+            which = f"job {first} and {more} more" if more else f"job {first}"
+            try:
+                self._send(told)
+            except AndonError as error:
+                log.error("%s: no one could be notified: %s", which, error.reason)
+            except Exception:
+                log.exception("%s: no one could be notified", which)

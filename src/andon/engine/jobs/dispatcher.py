@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -99,7 +99,7 @@ class Dispatcher:
         folder: JobsFolder,
         settings: DispatcherSettings,
         open_taker: Callable[[Kind], Taker],
-        notify: Callable[[JobFacts], None],
+        notify: Callable[[Sequence[JobFacts]], None],
     ) -> None:
         self._folder, self._settings, self._open_taker = folder, settings, open_taker
         self._scanner = Scanner(folder)
@@ -154,7 +154,8 @@ class Dispatcher:
         )
 
     def _has_work(self) -> bool:
-        return bool(self._starting) or has_work(self._known.values(), self._folder.paused)
+        busy = bool(self._starting) or self._notifications.is_sending
+        return busy or has_work(self._known.values(), self._folder.paused)
 
     def step(self) -> None:
         self._answers()
