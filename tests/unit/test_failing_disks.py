@@ -10,6 +10,8 @@ import pytest
 
 from andon.cli.running import LeaseCheck
 from andon.engine.jobs.launching import FOLDER
+from andon.errors import Denied
+from andon.host.server import state_folder
 
 
 def refused(*args: object, **more: object) -> Any:
@@ -40,3 +42,16 @@ def test_a_run_goes_on_where_its_book_cannot_be_read() -> None:
     check = LeaseCheck(held, print)
     check._presence = SimpleNamespace(check=refused)  # type: ignore[assignment]
     assert check() is None
+
+
+def test_a_state_folder_on_a_read_only_file_system_is_said_to_be_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And not that permission is denied, which root cannot understand."""
+    state_folder.open_state_folder()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    for flag, words in ((os.ST_RDONLY, "Read-only file system"), (0, "Permission denied")):
+        found = SimpleNamespace(f_flag=flag)
+        monkeypatch.setattr(os, "statvfs", lambda path, found=found: found)
+        with pytest.raises(Denied, match=words):
+            state_folder.open_state_folder()

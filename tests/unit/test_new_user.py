@@ -381,6 +381,16 @@ def test_without_any_history_there_is_none(
         open_past(Choices())
 
 
+def test_an_empty_file_is_no_history_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a disk that was full at the first start leaves it."""
+    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: None)
+    (tmp_path / "empty.db").touch()
+    monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "empty.db"))
+    assert find_past(Choices()) is None
+    with pytest.raises(Unavailable, match=r"no history yet: .*empty\.db is empty"):
+        open_past(Choices())
+
+
 def test_a_store_that_is_named_is_never_replaced_by_a_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

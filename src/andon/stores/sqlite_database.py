@@ -103,6 +103,8 @@ class Database:
     def _open(self) -> None:
         if self._readonly:
             self._identity = sqlite_file.identity(self.path)  # raises Gone
+            if sqlite_file.is_unwritten(self.path):
+                raise Gone(f"{self.path} is empty")
             return
         try:
             self._begin()

@@ -87,6 +87,14 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def is_unwritten(path: Path) -> bool:
+    """Whether nothing was ever written: it was just made, or the disk was full then."""
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return False  # whoever reads it is told why
+
+
 def untouched(path: Path) -> sqlite3.Connection:
     """A connection that makes no lock, no log and no index beside the file."""
     return _opened(f"{path.absolute().as_uri()}?mode=ro&immutable=1")

@@ -3,6 +3,7 @@
 A machine's own state is below it: see node_folder.
 """
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -52,7 +53,9 @@ def open_state_folder() -> Path:
         _check_place(folder)
         make_private(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(13, "Permission denied")
+            readonly = os.statvfs(folder).f_flag & os.ST_RDONLY
+            number = errno.EROFS if readonly else errno.EACCES
+            raise OSError(number, os.strerror(number))
     except OSError as exc:
         raise Denied(
             f"the state folder {folder} cannot be written: {exc.strerror}",
