@@ -1,12 +1,13 @@
 """The parts of `andon alerts` that need no server: names, changes, where a server is."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from andon.cli import alert_source
+from andon.cli import alert_source, snapshot_source
 from andon.cli.alert_source import FromSampling, FromServer, resolved, server_source, source_of
 from andon.cli.commands.explain.alerts_follow import changes
 from andon.cli.main import run
@@ -15,11 +16,13 @@ from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
 from andon.host.server import server_file
+from andon.host.server.calls import CallLimits, Target, Token, Trust
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
+from andon.model.wire import Json
 from tests.support import alert_pages
 from tests.support.homes import made_node_state
-from tests.support.snapshots import AT
+from tests.support.snapshots import AT, office
 
 
 def page(*alerts: Alert) -> AlertOverview:
@@ -96,6 +99,34 @@ def test_thresholds_of_ones_own_are_judged_here_and_never_sent_to_a_server(
     assert isinstance(source_of(own), FromSampling)
     with pytest.raises(Invalid, match="cannot be combined"):
         source_of(replace(own, url="http://127.0.0.1:9"))
+
+
+def test_a_server_that_hangs_is_asked_once_and_not_said_to_be_absent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Stopped, or waiting for a disk: each of its users would wait ten seconds, several times."""
+    asked: list[str] = []
+
+    class Hung(Server):
+        def get(self, path: str, limits: CallLimits | None = None, **more: object) -> Json:
+            asked.append(path)
+            return super().get(path, limits, **more)
+
+    monkeypatch.setattr(alert_source, "LOOK_LIMITS", CallLimits(0.05, 1000))
+    monkeypatch.setattr(alert_source, "_silent", {})
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # which never answers
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        hung = Hung(Target(url, Trust.PROVEN, Token("t" * 43)))
+        monkeypatch.setattr(alert_source, "own_server", lambda: hung)
+        monkeypatch.setattr(alert_source, "service", lambda *_: hung)
+        for _ in range(3):
+            assert isinstance(source_of(Choices()), FromSampling)
+        with pytest.raises(Unavailable, match=f"{url} does not answer"):
+            server_source(Choices())
+    assert len(asked) == 1
+    monkeypatch.setattr(snapshot_source, "take_snapshot", lambda choices: office())
+    found = FromSampling(Choices()).page().note or ""
+    assert found.startswith(f"Based on one reading: {url} does not answer, so ")
 
 
 @pytest.mark.parametrize(

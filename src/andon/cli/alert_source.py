@@ -13,6 +13,7 @@ from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
 from andon.core.conditions.node.drivers import has_none
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.host.server.calls import CallLimits
 from andon.host.server.usual_server import usual_url
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import alert_from_json, alerts_from_json
@@ -29,17 +30,21 @@ T = TypeVar("T")
 FOLLOW_SECONDS = 1.0
 OVERLAP_SECONDS = 10.0  # asked for twice, so that nothing that ended meanwhile is missed
 MOST = 1000
-ONE_READING = (
-    "Based on one reading: no server is running (andon serve), so durations are unknown and "
-    "nobody is notified."
-)
+LOOK_LIMITS = CallLimits(timeout_seconds=3.0, most_bytes=1 << 20)
+SILENT_SECONDS = 5.0  # one that did not answer in time is not asked again at once
+ONE_READING = "Based on one reading: {}, so durations are unknown and nobody is notified."
 OWN_THRESHOLDS = (
     "Based on one reading and the given thresholds: durations are unknown and nobody is notified."
 )
 NO_GPU = "No GPU found on this node."
+NONE_RUNNING = "no server is running (andon serve)"
 NO_SERVER = "no andon server is running on this machine"
 SERVER_THRESHOLDS = "a server uses its own settings: andon serve --threshold NAME=VALUE"
 START = "start one with andon serve, or use one on another machine with --url"
+
+
+_silent: dict[str, float] = {}
+"""The servers of this machine that did not answer in time, and until when they are not asked."""
 
 
 class Source(Protocol):
@@ -151,7 +156,8 @@ class FromSampling:
         settings = snapshot_source.settings_of(self._choices)
         snapshot = snapshot_source.take_snapshot(self._choices)
         snapshot = app.with_driver_versions(snapshot, settings)
-        read = OWN_THRESHOLDS if _has_thresholds(self._choices) else ONE_READING
+        silent = next(map("{} does not answer".format, _silent), NONE_RUNNING)
+        read = OWN_THRESHOLDS if _has_thresholds(self._choices) else ONE_READING.format(silent)
         note = read if not has_none(snapshot) else f"{NO_GPU} {read}"
         found = self._narrowed(standing(snapshot, _rulebook(settings)), snapshot)
         return _page(snapshot, found, note)
@@ -225,6 +231,8 @@ def server_source(choices: Choices) -> FromServer:
     found = source_of(choices)
     if isinstance(found, FromServer):
         return found
+    for url in _silent:
+        raise Unavailable(f"{url} does not answer", hint="it hangs, is stopped or has much to do")
     raise Unavailable(NO_SERVER, hint=START)
 
 
@@ -241,11 +249,18 @@ def _running(choices: Choices) -> Server | None:
 
 
 def _answers(server: Server, *absent: type[AndonError]) -> bool:
-    """Whether it answers and is genuine; an unproven one does not count."""
-    try:
-        server.get("/api/alerts?limit=1")
-    except absent:
+    """Whether it answers in time and is genuine; an unproven one does not count."""
+    began = time.monotonic()
+    if began < _silent.get(server.url, 0.0):
         return False
+    try:
+        server.get("/api/alerts?limit=1", LOOK_LIMITS)
+    except absent:
+        now = time.monotonic()
+        if now - began >= LOOK_LIMITS.timeout_seconds:
+            _silent[server.url] = now + SILENT_SECONDS
+        return False
+    _silent.pop(server.url, None)
     return True
 
 

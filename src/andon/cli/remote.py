@@ -59,11 +59,11 @@ class Server:
         self._no_token = no_token  # why our own token cannot be used
         self._signs_in = signs_in  # as this user, where the server wants to know who asks
 
-    def get(self, path: str, **asked: object) -> wire.Json:
+    def get(self, path: str, limits: CallLimits | None = None, **asked: object) -> wire.Json:
         """GET a path that every server of this version has."""
         given = {name: value for name, value in asked.items() if value is not None}
         large = path == MINUTES
-        limits = MINUTES_LIMITS if large else LIMITS
+        limits = limits or (MINUTES_LIMITS if large else LIMITS)
         most = MOST_VALUES_OF_MINUTES if large else MOST_VALUES
         asking = Asked("GET", f"{path}?{urlencode(given)}" if given else path)
         try:
