@@ -193,6 +193,14 @@ def test_what_answers_otherwise_says_nothing(
     assert server.asked
 
 
+def test_the_own_server_at_the_usual_port_is_not_asked_twice(server: Proving, state: Path) -> None:
+    """One that hangs would be waited for twice."""
+    server_file.announce(state, server.url, "127.0.0.1")
+    server.status = 500
+    assert BrokenDevicesQuery(server.server_port)() == {}
+    assert len(server.asked) == 1
+
+
 def test_a_server_that_hangs_is_done_without(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broken_devices, "TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as listening:
