@@ -108,9 +108,9 @@ def test_a_server_that_hangs_is_asked_once_and_not_said_to_be_absent(
     asked: list[str] = []
 
     class Hung(Server):
-        def get(self, path: str, limits: CallLimits | None = None, **more: object) -> Json:
+        def get(self, path: str, **more: object) -> Json:
             asked.append(path)
-            return super().get(path, limits, **more)
+            return super().get(path, **more)
 
     monkeypatch.setattr(alert_source, "LOOK_LIMITS", CallLimits(0.05, 1000))
     monkeypatch.setattr(alert_source, "_silent", {})

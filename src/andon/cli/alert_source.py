@@ -254,7 +254,7 @@ def _answers(server: Server, *absent: type[AndonError]) -> bool:
     if began < _silent.get(server.url, 0.0):
         return False
     try:
-        server.get("/api/alerts?limit=1", LOOK_LIMITS)
+        server.within(LOOK_LIMITS).get("/api/alerts?limit=1")
     except absent:
         now = time.monotonic()
         if now - began >= LOOK_LIMITS.timeout_seconds:

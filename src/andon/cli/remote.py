@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Self
 from urllib.parse import urlencode, urlsplit
 
@@ -58,12 +59,19 @@ class Server:
         self.url, self._target = target.url, target
         self._no_token = no_token  # why our own token cannot be used
         self._signs_in = signs_in  # as this user, where the server wants to know who asks
+        self._limits = LIMITS
 
-    def get(self, path: str, limits: CallLimits | None = None, **asked: object) -> wire.Json:
+    def within(self, limits: CallLimits) -> Self:
+        """The same server, asked within other limits."""
+        other = copy(self)
+        other._limits = limits
+        return other
+
+    def get(self, path: str, **asked: object) -> wire.Json:
         """GET a path that every server of this version has."""
         given = {name: value for name, value in asked.items() if value is not None}
         large = path == MINUTES
-        limits = limits or (MINUTES_LIMITS if large else LIMITS)
+        limits = MINUTES_LIMITS if large else self._limits
         most = MOST_VALUES_OF_MINUTES if large else MOST_VALUES
         asking = Asked("GET", f"{path}?{urlencode(given)}" if given else path)
         try:
