@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from andon.core.access.roles import ALL_SEEING, BLIND, Sight
 from andon.core.runs.fold import RunFold, row_of
 from andon.core.runs.matching import RunQuery
+from andon.model.job.progress import WorkProgress
 from andon.model.run import (
     GitState,
     ItemState,
@@ -55,6 +56,14 @@ def details(sight: Sight, *lines: Any, state: RunState | None = None, **begun: A
     series = fold.end.series if fold.end else tallied
     found = row_of(first, fold, f"/home/ada/{SECRET}", alive=state is RunState.RUNNING)
     return details_of(sight, found, fold, series, RecordExtent(10, 10, 0, None), NOW)
+
+
+def test_how_far_a_run_is_is_for_those_who_may_see_its_output() -> None:
+    far = WorkProgress(450, 1000, SECRET)
+    running = row(state=RunState.RUNNING, progress=far)
+    assert entry_of(ADA, running, NOW).progress == far
+    assert entry_of(BOB, running, NOW).progress is None
+    assert entry_of(BLIND, running, NOW).progress is None
 
 
 def listed(sight: Sight, rows: list[RunRow], search: str = "", **query: Any) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from andon.model.job.progress import progress_from_json
 from andon.model.json_fields import (
     MOST_ITEMS,
     NAME,
@@ -362,6 +363,7 @@ def row_from_json(value: Json) -> RunRow:
         last_values=named_numbers(value, "last_values"),
         tags=short_texts(value, "tags"),
         note=some_text_in(value, "note"),
+        progress=inside(value, "progress", progress_from_json),
     )
 
 

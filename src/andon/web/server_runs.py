@@ -248,7 +248,7 @@ def update_of(
     begin = record.begin
     samples = [line for line in lines if isinstance(line, RunSample)]
     marks = [line for line in lines if isinstance(line, Happening)]
-    going = row.state is RunState.RUNNING
+    going, shown = row.state is RunState.RUNNING, sight.shows(row.user)
     return RunUpdate(
         id=row.id,
         state=row.state,
@@ -258,5 +258,6 @@ def update_of(
         samples=record.fold.samples if row.samples is None else row.samples,
         series=columns_between(begin, samples),
         uses=uses_of(begin, record.fold.summary()),
-        marks=marks_of(begin, sight.shows(row.user), marks)[-MOST_MARKS:],
+        marks=marks_of(begin, shown, marks)[-MOST_MARKS:],
+        progress=row.progress if shown else None,
     )

@@ -2,7 +2,17 @@
 
 from msgspec import Struct
 
+from andon.model.json_fields import (
+    NAME,
+    Json,
+    number_in,
+    some_text_in,
+    some_time_in,
+    whole_in,
+)
 from andon.units import human_seconds
+
+_MOST = 2**53
 
 
 class WorkProgress(Struct, frozen=True):
@@ -21,3 +31,15 @@ class WorkProgress(Struct, frozen=True):
         if self.expected_end is None or self.expected_end < now or self.step == self.total:
             return text
         return f"{text}, {human_seconds(self.expected_end - now)} left"
+
+
+def progress_from_json(value: Json) -> WorkProgress:
+    """Raises Wrong if it is none."""
+    total = whole_in(value, "total", _MOST)
+    return WorkProgress(
+        step=whole_in(value, "step", total),
+        total=max(1, total),
+        label=some_text_in(value, "label", NAME) or "",
+        rate=number_in(value, "rate", 0.0),
+        expected_end=some_time_in(value, "expected_end"),
+    )
