@@ -10,7 +10,8 @@ import { Notice, Trouble } from "../../parts/Notice";
 import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
 import { useJobs } from "./queries";
-import { expected, jobKey, jobState, matches, progressText, STATES, summary, timeText } from "./words";
+import { progressText } from "../../lib/progress";
+import { expected, jobKey, jobState, matches, STATES, summary, timeText } from "./words";
 
 export function JobList({ search, query }: { search: string; query: URLSearchParams }) {
   const state = query.get("state") ?? "";
@@ -53,7 +54,7 @@ function columnsOf(rows: Job[], page: JobPage): Column<Job>[] {
     { name: "GPU", cell: (job) => (job.devices.length ? job.devices.join(", ") : <span className="dim">{job.gpus} requested</span>) },
     { name: "submitted", by: (job) => job.submitted_at, cell: (job) => hourOf(job.submitted_at), wide: true },
     { name: "time", cell: (job) => timeText(job, page.at), number: true },
-    any((job) => job.progress) && { name: "progress", by: (job) => (job.progress ? job.progress.step / job.progress.total : null), cell: (job) => progressText(job, page.at) },
+    any((job) => job.progress) && { name: "progress", by: (job) => (job.progress ? job.progress.step / job.progress.total : null), cell: (job) => progressText(job.progress, page.at) },
     any((job) => job.expected_start) && { name: "expected start", by: (job) => job.expected_start, cell: (job) => expected(job) },
     any((job) => job.reason ?? job.error) && { name: "why", cell: (job) => job.reason ?? job.error ?? DASH, rest: true },
   ];

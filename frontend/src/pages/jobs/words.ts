@@ -32,16 +32,6 @@ export function expected(job: Pick<Job, "expected_start" | "expected_from">): st
   return `about ${hourOf(job.expected_start)}${job.expected_from ? `, from ${count(job.expected_from, "run")}` : ""}`;
 }
 
-/** "450/1000 (45 %), epoch 3/10, 12 min left"; a time that is over is not mentioned. The commands have the same rule. */
-export function progressText(job: Pick<Job, "progress">, now: number): string {
-  if (job.progress === null) return DASH;
-  const { step, total, label, expected_end: end } = job.progress;
-  const parts = [`${step}/${total} (${Math.floor((100 * step) / total)} %)`];
-  if (label) parts.push(label);
-  if (end !== null && end >= now && step < total) parts.push(`${duration(end - now)} left`);
-  return parts.join(", ");
-}
-
 /** How long it ran, runs, or has waited. */
 export function timeText(job: Pick<Job, "seconds" | "started" | "state" | "submitted_at">, now: number): string {
   if (job.seconds !== null) return measured(job.seconds);
