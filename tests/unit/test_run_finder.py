@@ -16,6 +16,7 @@ from andon.host.run_life import FRESH_SECONDS, is_alive
 from andon.host.system import node_name
 from andon.model.job.progress import WorkProgress
 from andon.model.run import RunBegin, RunKind, RunLogged, RunState
+from andon.model.run_wire import line_to_text
 from andon.stores.sqlite_runs import SqliteRunIndex
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, begin, end, sample, write_record
@@ -103,6 +104,21 @@ def test_a_run_that_goes_on_says_how_far_it_is_and_one_that_ended_does_not(
     write_record(path, mine(), *logged, end())
     finder.refresh()
     assert finder.resolve("kq").progress is None
+
+
+@pytest.mark.parametrize("more", [0, 200])
+def test_a_run_is_as_far_as_its_latest_sample_says(
+    finder: RunFinder, folder: Path, more: int
+) -> None:
+    """In a short record and in one of which only the ends are read; a half-written line is none."""
+    far = WorkProgress(3, 10, "epoch")
+    filling = [replace(sample(n), devices={"x" * 500: {"state": "ok"}}) for n in range(more)]
+    path = write_record(folder / "a.jsonl", mine(), *filling, replace(sample(300), progress=far))
+    with path.open("a") as file:
+        file.write(line_to_text(sample(301))[:-20])
+    finder.refresh()
+    (found,) = finder.index.find(RunQuery())
+    assert found.progress == far
 
 
 def test_the_run_of_a_job_is_as_far_as_the_output_of_the_job_says(

@@ -148,6 +148,7 @@ class RunSample(Struct, frozen=True):
     at: float
     devices: Mapping[str, Mapping[str, Any]]
     cpu_percent: float | None = None  # of the node: a starved loader shows here
+    progress: "WorkProgress | None" = None  # where the command's error output tells it
 
 
 class RunLogged(Struct, frozen=True):

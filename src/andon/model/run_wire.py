@@ -75,6 +75,8 @@ def line_to_text(line: RunLine) -> str:
     found = {**head, **to_json(line)}
     if found.get("begun_before") is False:
         del found["begun_before"]  # a map has many items, and few that a killed one had begun
+    if isinstance(line, RunSample) and line.progress is None:
+        del found["progress"]
     return dumps(found) + "\n"
 
 
@@ -171,6 +173,7 @@ def _sample(value: Json) -> RunSample:
         at=time_in(value, "at"),
         devices={str(uuid): _readings(readings) for uuid, readings in devices.items()},
         cpu_percent=number_in(value, "cpu_percent"),
+        progress=inside(value, "progress", progress_from_json),
     )
 
 

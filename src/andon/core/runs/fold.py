@@ -190,11 +190,13 @@ def mean_of(used: Iterable[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _progress(fold: RunFold) -> "WorkProgress | None":
+    """What the program logs comes before what it prints."""
+    printed = None if fold.latest is None else fold.latest.progress
     if not fold.logged:
-        return None
+        return printed
     from andon.core.runs.progress import logged_progress  # few runs log steps
 
-    return logged_progress(fold.logged)
+    return logged_progress(fold.logged) or printed
 
 
 def _ended(fold: RunFold, alive: bool) -> float | None:

@@ -26,11 +26,21 @@ class WorkProgress(Struct, frozen=True):
 
     def words(self, now: float) -> str:
         """`450/1000 (45 %), epoch 3/10, 12 min left`; a time that is over is not mentioned."""
-        text = f"{self.step}/{self.total} ({100 * self.step // self.total} %)"
-        text += f", {self.label}" if self.label else ""
+        label = f", {self.label}" if self.label else ""
+        return f"{self.step}/{self.total} ({self._share}){label}{self._left(now)}"
+
+    def brief(self, now: float) -> str:
+        """`45 %, 12 min left`."""
+        return self._share + self._left(now)
+
+    @property
+    def _share(self) -> str:
+        return f"{100 * self.step // self.total} %"
+
+    def _left(self, now: float) -> str:
         if self.expected_end is None or self.expected_end < now or self.step == self.total:
-            return text
-        return f"{text}, {human_seconds(self.expected_end - now)} left"
+            return ""
+        return f", {human_seconds(self.expected_end - now)} left"
 
 
 def progress_from_json(value: Json) -> WorkProgress:

@@ -68,7 +68,7 @@ def _name(row: RunRow) -> Text:
 
 
 def _progress(row: RunRow, now: float) -> Text:
-    return Text() if row.progress is None else say(row.progress.words(now))
+    return Text() if row.progress is None else say(row.progress.brief(now))
 
 
 def _took(row: RunRow, now: float) -> Text:
