@@ -5,7 +5,7 @@ import { test } from "node:test";
 import type { Job, JobPage } from "../src/api/types";
 import { briefProgress, progressText, whoAndProgress, workOf } from "../src/lib/progress";
 import type { RunEntry } from "../src/api/types";
-import { actsOf, timeText, withJobs } from "../src/pages/jobs/words";
+import { actsOf, overwritten, timeText, withJobs } from "../src/pages/jobs/words";
 
 test("a job's time is that of its command, else how long it has run or waited", () => {
   const job = { seconds: null, started: null, state: "waiting", submitted_at: 100 } as const;
@@ -50,4 +50,12 @@ test("how far the work on a GPU is: of runs that go on and say it, the latest fi
   assert.equal(whoAndProgress("ada · train.py", "45 %"), "ada · 45 %");
   assert.equal(whoAndProgress("ada · train.py", null), "ada · train.py");
   assert.equal(whoAndProgress("no processes", "45 %"), "45 %");
+});
+
+test("a bar that a job draws again and again is one line, as in a terminal", () => {
+  assert.equal(overwritten("begin\n 10%|#\r 20%|##\r 30%|###"), "begin\n 30%|###");
+  assert.equal(overwritten(" 90%|#\r100%|##\ndone\n"), "100%|##\ndone\n");
+  assert.equal(overwritten("of Windows\r\nend\r\n"), "of Windows\nend\n");
+  assert.equal(overwritten("\r 10%\r"), " 10%", "what was drawn last stays");
+  assert.equal(overwritten("plain\n\nlines\n"), "plain\n\nlines\n");
 });

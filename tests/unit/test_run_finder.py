@@ -130,8 +130,7 @@ def test_the_run_of_a_job_is_as_far_as_the_output_of_the_job_says(
     write_record(folder / "b.jsonl", mine(id="bqzvmtra"), sample(1))  # of `andon run`
     with closing(SqliteRunIndex(tmp_path / "more.db")) as index:
         finder = RunFinder(index, folder, clock=lambda: NOW, printed=lambda: outputs)
-        finder.refresh()
-        finder.refresh()
+        finder.refresh()  # the first look says it too
         assert {row.id: row.progress for row in index.find(RunQuery())} == {
             "kqzvmtra": printed, "bqzvmtra": None,
         }  # fmt: skip

@@ -131,7 +131,8 @@ function Small({ face, reason, note, held, can, share, cordoned }: SmallProps) {
       {!face.silent && <Meter percent={face.memoryPercent} />}
       <span className="foot">
         {(note === null || !face.silent) && <span className="celsius">{withUnit(face.celsius, "°C")}</span>}
-        <Who held={note === null && held !== null} cordoned={note === null && cordoned}>{note ?? (can === "free" ? can : `${who} ${share}`.trim())}</Who>
+        <Who held={note === null && held !== null} cordoned={note === null && cordoned}>{note ?? (can === "free" ? can : who)}</Who>
+        {note === null && share && <span className="share">{share}</span>}
       </span>
     </>
   );

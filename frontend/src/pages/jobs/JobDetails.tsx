@@ -15,7 +15,7 @@ import { SignInLink } from "../../parts/SignIn";
 import { JobMark } from "./JobList";
 import { jobPath, useJob, useLog } from "./queries";
 import { progressText } from "../../lib/progress";
-import { type Act, actsOf, endText, expected } from "./words";
+import { type Act, actsOf, endText, expected, overwritten } from "./words";
 
 const NEAR_END = 40; // pixels from the bottom that still count as following
 
@@ -111,7 +111,7 @@ function Output({ job, user }: { job: Job; user: string }) {
       {problem && <Trouble problem={problem} what="The output cannot be read" />}
       {job.attempts === 0 && <p className="dim">It has not started.</p>}
       {cut && <p className="dim">Only the end is shown. <Command label="all of it" text={`andon logs ${job.label} -n 0`} /></p>}
-      {text ? <pre ref={box} className="job-log" tabIndex={0} role="log" aria-label={`output of job ${job.label}`} onScroll={scrolled}>{text}</pre> : job.attempts > 0 && !problem && <p className="dim">{going ? "Nothing yet." : "It printed nothing."}</p>}
+      {text ? <pre ref={box} className="job-log" tabIndex={0} role="log" aria-label={`output of job ${job.label}`} onScroll={scrolled}>{overwritten(text)}</pre> : job.attempts > 0 && !problem && <p className="dim">{going ? "Nothing yet." : "It printed nothing."}</p>}
     </>
   );
 }

@@ -18,7 +18,8 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
   const found = useJobs(state);
   const trusted = useTrusted();
   const page = found.data;
-  const unseen = page !== undefined && page.shared && !trusted && page.jobs.length === 0;
+  const none = page !== undefined && page.counts.running + page.counts.waiting + page.counts.ended === 0;
+  const unseen = none && page.shared && !trusted;
   const rows = page?.jobs.filter((job) => matches(job, search)) ?? [];
   return (
     <section className="jobs-list">
@@ -37,7 +38,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
       {found.isPending && <Loading what="jobs" />}
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
       {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page)} rows={rows} rowKey={jobKey} stacked />}
-      {page && rows.length === 0 && (page.jobs.length > 0 || state || search.trim() ? <Notice title="No job matches" /> : unseen ? <Unseen what="jobs" command="andon jobs" /> : <Empty page={page} />)}
+      {page && rows.length === 0 && (unseen ? <Unseen what="jobs" command="andon jobs" /> : none ? <Empty page={page} /> : <Notice title="No job matches" />)}
       {page && <Queue page={page} />}
       {page && !unseen && <p className="dim whose">{whose(page)}{page.note && ` · ${page.note}`}{!page.whole && !trusted && <> · <SignInLink to={page.shared ? "to see your own jobs" : "to see names and commands"} /></>}</p>}
     </section>

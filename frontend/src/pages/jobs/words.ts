@@ -69,6 +69,11 @@ export function grown(before: { text: string; cut: boolean; end: number } | null
   return text.length > MOST_TEXT ? { text: text.slice(-MOST_TEXT), cut: true, end: found.end } : { text, cut, end: found.end };
 }
 
+/** As a terminal shows it: what follows a carriage return replaces its line. */
+export function overwritten(text: string): string {
+  return text.replace(/[^\n]*\r(?=[^\r\n])/g, "").replace(/\r+(?=\n|$)/g, "");
+}
+
 export function matches(job: Job, search: string): boolean {
   const term = search.trim().toLowerCase();
   return !term || [job.label, job.name, job.user, job.state, job.command, job.reason, ...job.tags, ...job.devices.map((one) => `gpu ${one}`)].some((text) => text?.toLowerCase().includes(term));

@@ -21,7 +21,7 @@ const NO_MARKS: RunMark[] = [];
 
 export function Details({ id, query }: { id: string; query: URLSearchParams }) {
   const [found] = useRunsOf([id]);
-  const marks = useMarks(id);
+  const marks = useMarks(id, found?.data !== undefined);
   if (found?.error && !found.data) return <Unknown problem={found.error} />;
   const run = found?.data;
   if (!run) return <Loading what="this run" />;

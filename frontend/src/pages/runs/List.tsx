@@ -28,7 +28,6 @@ export function List({ query, search }: { query: URLSearchParams; search: string
   };
   const list = found.data;
   const unseen = list !== undefined && list.shared && !trusted && list.all === 0;
-  const narrowed = typed.trim() !== "" || FILTERS.some(([name]) => query.get(name));
   const toggle = (id: string) => setChosen((before) => (before.includes(id) ? before.filter((one) => one !== id) : [...before, id]));
   return (
     <section className="runs-list">
@@ -46,9 +45,9 @@ export function List({ query, search }: { query: URLSearchParams; search: string
       {list && list.items.length > 0 && (
         <Table caption="runs" columns={columnsOf(list.items, chosen, toggle)} rows={list.items} rowKey={(run) => run.id} stacked />
       )}
-      {list?.items.length === 0 && (narrowed ? (
+      {list?.items.length === 0 && (unseen ? <Unseen what="runs" command="andon runs" /> : list.all === 0 ? <Empty list={list} /> : (
         <Notice title="No run matches"><p><button type="button" onClick={() => keep(new URLSearchParams())}>Clear the filters</button></p></Notice>
-      ) : unseen ? <Unseen what="runs" command="andon runs" /> : <Empty list={list} />)}
+      ))}
       {list && list.total > PAGE && <Pages list={list} put={put} />}
       {list && !unseen && <p className="dim whose">{list.whose}{list.note && ` · ${list.note}`}{!trusted && <> · <SignInLink to={list.shared ? "to see your own runs" : "to see your command lines"} /></>}</p>}
     </section>

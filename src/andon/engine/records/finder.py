@@ -84,9 +84,9 @@ class RunFinder:
             for file in _files(path):
                 self._take(file, batch, done)
                 if len(batch) >= BATCH:
-                    self.index.put(list(batch.values()))
+                    self.index.put(self._with_printed(list(batch.values())))
                     batch.clear()
-        self.index.put(list(batch.values()))
+        self.index.put(self._with_printed(list(batch.values())))
         return done
 
     def collect(self, kept: RunsKept) -> CollectedRecords:
