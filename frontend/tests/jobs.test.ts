@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Job, JobPage } from "../src/api/types";
-import { actsOf, progressText, timeText, withJobs } from "../src/pages/jobs/words";
+import { briefProgress, progressText, whoAndProgress, workOf } from "../src/lib/progress";
+import type { RunEntry } from "../src/api/types";
+import { actsOf, overwritten, timeText, withJobs } from "../src/pages/jobs/words";
 
 test("a job's time is that of its command, else how long it has run or waited", () => {
   const job = { seconds: null, started: null, state: "waiting", submitted_at: 100 } as const;
@@ -32,8 +34,28 @@ test("jobs of two users with the same number are two jobs", () => {
 
 test("progress is told as the commands tell it, and a time that is over is not", () => {
   const progress = { step: 450, total: 1000, label: "", rate: 5, expected_end: 610 };
-  assert.equal(progressText({ progress }, 500), "450/1000 (45 %), 1 min 50 s left");
-  assert.equal(progressText({ progress: { ...progress, label: "epoch 3/10" } }, 700), "450/1000 (45 %), epoch 3/10");
-  assert.equal(progressText({ progress: { ...progress, step: 1000 } }, 500), "1000/1000 (100 %)");
-  assert.equal(progressText({ progress: null }, 500), "–");
+  assert.equal(progressText(progress, 500), "450/1000 (45 %), 1 min 50 s left");
+  assert.equal(progressText({ ...progress, label: "epoch 3/10" }, 700), "450/1000 (45 %), epoch 3/10");
+  assert.equal(progressText({ ...progress, step: 1000 }, 500), "1000/1000 (100 %)");
+  assert.equal(progressText(null, 500), "–");
+});
+
+test("how far the work on a GPU is: of runs that go on and say it, the latest first", () => {
+  const progress = { step: 450, total: 1000, label: "", rate: 5, expected_end: 610 };
+  const run = (id: string, uuids: string[], more: object = {}) => ({ id, name: id, user: "ada", state: "running", progress, devices: uuids.map((uuid) => ({ uuid })), ...more }) as unknown as RunEntry;
+  const found = workOf([run("late", ["a"]), run("early", ["a", "b"]), run("silent", ["b"], { progress: null }), run("over", ["c"], { state: "lost" })]);
+  assert.deepEqual([...found].map(([uuid, work]) => [uuid, work.map((one) => one.run)]), [["a", ["late", "early"]], ["b", ["early"]]]);
+  assert.equal(briefProgress(progress, 500), "45 %, 1 min 50 s left");
+  assert.equal(briefProgress(progress, 700), "45 %", "a time that is over is not mentioned");
+  assert.equal(whoAndProgress("ada · train.py", "45 %"), "ada · 45 %");
+  assert.equal(whoAndProgress("ada · train.py", null), "ada · train.py");
+  assert.equal(whoAndProgress("no processes", "45 %"), "45 %");
+});
+
+test("a bar that a job draws again and again is one line, as in a terminal", () => {
+  assert.equal(overwritten("begin\n 10%|#\r 20%|##\r 30%|###"), "begin\n 30%|###");
+  assert.equal(overwritten(" 90%|#\r100%|##\ndone\n"), "100%|##\ndone\n");
+  assert.equal(overwritten("of Windows\r\nend\r\n"), "of Windows\nend\n");
+  assert.equal(overwritten("\r 10%\r"), " 10%", "what was drawn last stays");
+  assert.equal(overwritten("plain\n\nlines\n"), "plain\n\nlines\n");
 });

@@ -7,11 +7,11 @@ import { nothingDrawn, readText, requestOf, sinceStart, stateOf as runState } fr
 
 const COLUMNS_OF_RUN = { at: [0, 10], devices: { a: { power_watts: [100, null] }, b: { power_watts: [300, 200] } } };
 const RUN = {
-  id: "kqzvmtra", state: "running", began: 1000, read: { bytes: 50, of_bytes: 50 }, samples: 2, uses: [], duration_seconds: 10,
+  id: "kqzvmtra", state: "running", began: 1000, read: { bytes: 50, of_bytes: 50 }, samples: 2, uses: [], duration_seconds: 10, progress: null,
   devices: [{ uuid: "a", label: "0" }, { uuid: "b", label: "1" }], series: COLUMNS_OF_RUN,
 } as unknown as RunDetails;
 const newsOf = (more: object) => ({
-  id: "kqzvmtra", state: "running", since_bytes: 50, read: { bytes: 90, of_bytes: 90 }, samples: 3, uses: [], marks: [], duration_seconds: 20,
+  id: "kqzvmtra", state: "running", since_bytes: 50, read: { bytes: 90, of_bytes: 90 }, samples: 3, uses: [], marks: [], duration_seconds: 20, progress: { step: 3, total: 9 },
   series: { at: [20], devices: { a: { power_watts: [110] }, b: { power_watts: [null] } } }, ...more,
 }) as unknown as RunUpdate;
 
@@ -21,6 +21,7 @@ test("news of a run continue it, and only where nothing is missing between", () 
   assert.deepEqual(next?.series.devices["a"]?.["power_watts"], [100, null, 110]);
   assert.deepEqual(next?.series.devices["b"]?.["power_watts"], [300, 200, null]);
   assert.equal(next?.read.bytes, 90);
+  assert.deepEqual(next?.progress, { step: 3, total: 9 });
   assert.equal(withNews(RUN, newsOf({ since_bytes: 60 })), null);
   assert.equal(withNews(RUN, newsOf({ state: "succeeded" })), null);
   const again = withNews(RUN, newsOf({ since_bytes: 40, series: { at: [10, 20], devices: { a: { power_watts: [1, 2] } } } }));

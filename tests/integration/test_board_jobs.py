@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 
-from tests.integration.board import opened, sign_in, violations
+from tests.integration.board import opened, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, andon, serving
 
@@ -45,7 +45,10 @@ def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) 
     sign_in(page, home)
     page.goto(f"{home.url}/#/jobs")
     expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible(timeout=PATIENCE_MS)
-    for name, script in (("train", "echo begun; sleep 600"), ("second", "echo two")):
+    for name, script in (
+        ("train", "echo begun; echo step 3/10; sleep 600"),
+        ("second", "echo two"),
+    ):
         made = andon(home.state, "submit", "--simulate", "1", "--name", name, "--", "sh", "-c",
                      script, **ENV)  # fmt: skip
         assert made.code == 0, made.err
@@ -63,6 +66,12 @@ def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) 
     expect(page.get_by_role("heading", name="Job 1 train")).to_be_visible()
     expect(page.get_by_role("log")).to_contain_text("begun", timeout=PATIENCE_MS)
     assert violations(page) == []
+    page.locator("dl a[href*='#/runs/']").click()
+    progress = page.locator(".run-box div", has_text="progress")
+    expect(progress).to_contain_text("3/10 (30 %), step", timeout=PATIENCE_MS)
+    page.goto(f"{home.url}/#/")
+    expect(tiles(page).first).to_contain_text("3/10 (30 %), step", timeout=PATIENCE_MS)
+    page.goto(f"{home.url}/#/jobs/1")
     page.get_by_role("button", name="Cancel this job").click()
     page.get_by_role("button", name="Stop it").click()
     expect(page.get_by_role("status").filter(has_text="cancelled")).to_be_visible(

@@ -229,6 +229,19 @@ def lit_by_hand(route: Route) -> None:
     route.fulfill(json=said)
 
 
+# The browser says that a dialog was closed only after a while.
+OPENED_AGAIN = """async () => {
+  const help = document.querySelector("dialog.help");
+  help.dispatchEvent(new Event("cancel"));
+  for (let turn = 0; turn < 1000 && help.open; turn += 1) await null;
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "?", bubbles: true }));
+  const said = new Promise((done) => help.addEventListener("close", done, { once: true }));
+  await said;
+  await new Promise((done) => setTimeout(done));
+  return help.open;
+}"""
+
+
 def test_the_board_is_walked_by_keys(reader: Window, home: Served) -> None:
     board(reader.page, home)
     focused = "document.activeElement.dataset.uuid"
@@ -246,6 +259,8 @@ def test_the_board_is_walked_by_keys(reader: Window, home: Served) -> None:
     reader.page.keyboard.press("Escape")
     expect(reader.page.get_by_role("dialog")).to_be_hidden()
     reader.page.keyboard.press("?")
+    expect(reader.page.get_by_role("dialog")).to_be_visible()
+    assert reader.page.evaluate(OPENED_AGAIN), "it is closed when it was opened again"
     reader.page.get_by_role("button", name="Close").click()
     expect(reader.page.get_by_role("dialog")).to_be_hidden()
 

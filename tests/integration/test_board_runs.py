@@ -211,7 +211,7 @@ def test_without_samples_the_page_says_why(seen: Window, home: Served) -> None:
     expect(page.get_by_text("it ended before its devices were read").last).to_be_visible()
     expect(page.locator("figure.chart")).to_have_count(0)
     page.goto(f"{home.url}/#/runs/nothing1")
-    expect(page.get_by_text("there is no run 'nothing1' here")).to_be_visible()
+    expect(page.get_by_text("there is no run 'nothing1'")).to_be_visible()
     assert "/api/" not in page.locator("main").inner_text()
     page.locator("main").get_by_role("link", name="All runs").click()
     expect(page).to_have_url(f"{home.url}/#/runs")

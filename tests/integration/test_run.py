@@ -153,6 +153,23 @@ def test_a_signal_reaches_the_whole_group() -> None:
     assert entries() == []
 
 
+PRINTS_A_BAR = """
+import os, sys, time
+sys.stderr.write(" 45%|####5     | 450/1000 [01:23<01:41,  5.40it/s]\\r")
+sys.stderr.flush()
+until = time.monotonic() + 60
+while b'"progress":{"step":450,"total":1000' not in open(os.environ["ANDON_RECORD"], "rb").read():
+    if time.monotonic() > until:
+        sys.exit("the record does not say it")
+"""
+
+
+def test_a_bar_on_the_error_output_is_the_progress_of_the_run_and_is_passed_on() -> None:
+    done = andon("run", "--", PYTHON, "-c", PRINTS_A_BAR)
+    assert done.code == 0, done.err
+    assert " 45%|####5     | 450/1000 [01:23<01:41,  5.40it/s]" in done.err
+
+
 def test_a_second_interrupt_kills_what_ignores_the_first() -> None:
     # Not `print`: a handler must not write where the program is just writing.
     stubborn = "import os, signal, time; signal.signal(2, lambda *a: os.write(1, b'no\\n')); "

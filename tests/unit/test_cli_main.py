@@ -20,6 +20,7 @@ from andon.core.settings.resolution import FIELDS
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.version import __version__
 from tests.support import snapshots as golden
+from tests.support.rows import rows
 from tests.support.snapshots import COSTS, FakeSampler
 
 
@@ -49,6 +50,23 @@ def test_a_mistyped_command_is_met_with_the_nearest(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == (
         "andon: unknown command 'sttus'; did you mean: andon status?\nhint: andon --help\n"
     )
+
+
+@rows(
+    "words, hint",
+    [
+        ("history --since", "andon history --help"),
+        ("runs report --format", "andon runs report --help"),
+        ("--simulate 2 ps --device", "andon ps --help"),
+        ("run --gpus", "andon run --help"),
+        ("--simulate", "andon status --help"),
+    ],
+)
+def test_an_option_without_its_value_points_to_the_help_of_its_command(
+    words: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words.split())
+    assert f"hint: {hint}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

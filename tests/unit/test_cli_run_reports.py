@@ -1,12 +1,14 @@
 """`andon runs report`, `andon runs compare` and `andon who --format` as people call them."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from andon.cli.main import run
+from andon.host.kin import user_name
 from andon.model.run import RunBegin, RunEnd
 from tests.support.run_records import write_record
 from tests.support.run_stories import story
@@ -44,6 +46,19 @@ def test_a_report_has_the_advice_with_its_evidence(
     shown = " ".join(capsys.readouterr().out.split())
     assert "GPU 1 was busy 38 % of the time, idle in stretches of 0.82 s: the loader" in shown
     assert "Cost" not in shown
+
+
+def test_a_report_names_the_owner_of_the_file_whatever_the_record_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *lines = story()
+    assert isinstance(first, RunBegin)
+    record = write_record(tmp_path / "hostile.jsonl", replace(first, user="mallory"), *lines)
+    for form in ("text", "md", "html", "json"):
+        assert run(["runs", "report", str(record), "--format", form]) == 0
+        shown = capsys.readouterr().out
+        assert "mallory" not in shown, form
+        assert (user_name(os.getuid()) or "?") in shown, form
 
 
 def test_cost_is_shown_where_the_settings_give_a_price(

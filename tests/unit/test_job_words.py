@@ -86,7 +86,7 @@ def test_a_job_of_which_nothing_was_said_is_just_queued_or_far_behind() -> None:
     ("held", "words"),
     [
         ([], ""),
-        ([("0", "bob"), ("1", "ada"), ("2", "bob")], "bob has GPU 0, 2; you have GPU 1"),
+        ([("0", "bob"), ("1", "ada"), ("2", "bob")], "bob has GPU 0, 2; ada has GPU 1"),
         ([(str(n), "bob") for n in range(9)], "bob has 9 GPUs"),
         (
             [(str(n), f"u{n}") for n in range(5)],
@@ -95,7 +95,7 @@ def test_a_job_of_which_nothing_was_said_is_just_queued_or_far_behind() -> None:
     ],
 )
 def test_who_has_what_a_job_waits_for(held: list[tuple[str, str]], words: str) -> None:
-    assert who_has(held, "ada") == words
+    assert who_has(held) == words
 
 
 def test_the_list_has_waiting_jobs_by_their_places(

@@ -15,6 +15,7 @@ from andon.core.runs.progress import (
     work_progress,
 )
 from andon.engine.jobs.progress import output_progress
+from andon.engine.running.progress import PrintedProgress
 from andon.model.job.progress import WorkProgress
 from andon.model.run import RunLogged
 from tests.support.rows import rows
@@ -156,6 +157,23 @@ pieces = st.sampled_from([
     "45%|", "#", "|", " ", "450/1000", "[01:23<01:41", "]", "\r", "\n", "epoch", "step", ":", "[",
     "9" * 30, "━", "\x1b[", "\x1b]", "m", "0/0", "5/3", "1.5k/3k", "of",
 ])  # fmt: skip
+
+
+def test_a_command_is_as_far_as_its_error_output_says() -> None:
+    """What was read before is not parsed again; what tells nothing ends what was known."""
+    told = {"part": ("", 0.0)}
+    progress = PrintedProgress(began=1000.0)
+    assert progress() is None, "nothing is followed yet"
+    progress.follow(lambda: told["part"])
+    assert progress() is None
+    told["part"] = "step 20/100", 1010.0
+    first = progress()
+    assert first == WorkProgress(20, 100, "step", 2.0, 1050.0)
+    assert progress() is first
+    told["part"] = "", 1011.0  # it was being written
+    assert progress() is first
+    told["part"] = "saving the model", 1012.0
+    assert progress() is None
 
 
 @given(st.lists(pieces, max_size=60).map("".join) | st.text(max_size=200))

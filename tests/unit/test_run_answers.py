@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from andon.core.access.roles import ALL_SEEING, BLIND, Sight
 from andon.core.runs.fold import RunFold, row_of
 from andon.core.runs.matching import RunQuery
+from andon.model.job.progress import WorkProgress
 from andon.model.run import (
     GitState,
     ItemState,
@@ -30,8 +31,10 @@ from andon.web.answers import run_schemas
 from andon.web.answers.run_details import columns_between, details_of, marks_of
 from andon.web.answers.run_schemas import RecordExtent, RunDetails
 from andon.web.answers.runs import entry_of, page_of
+from andon.web.answers.sights import not_seen
 from andon.web.run_records import Happening
 from tests.support.described import check
+from tests.support.rows import rows
 from tests.support.run_records import BEGAN, DEVICES, begin, end, sample, used
 
 ADA, BOB = Sight(user="ada"), Sight(user="bob")
@@ -55,6 +58,14 @@ def details(sight: Sight, *lines: Any, state: RunState | None = None, **begun: A
     series = fold.end.series if fold.end else tallied
     found = row_of(first, fold, f"/home/ada/{SECRET}", alive=state is RunState.RUNNING)
     return details_of(sight, found, fold, series, RecordExtent(10, 10, 0, None), NOW)
+
+
+def test_how_far_a_run_is_is_for_those_who_may_see_its_output() -> None:
+    far = WorkProgress(450, 1000, SECRET)
+    running = row(state=RunState.RUNNING, progress=far)
+    assert entry_of(ADA, running, NOW).progress == far
+    assert entry_of(BOB, running, NOW).progress is None
+    assert entry_of(BLIND, running, NOW).progress is None
 
 
 def listed(sight: Sight, rows: list[RunRow], search: str = "", **query: Any) -> list[str]:
@@ -265,3 +276,21 @@ def test_what_happened_is_in_order_and_a_failure_is_one() -> None:
     assert [m.failed for m in marks] == [False, False, True]
     assert marks[2].detail == "c.txt (2 s)"
     assert marks[1].level == "critical"
+
+
+@rows(
+    "sight, shared, said",
+    [
+        (ALL_SEEING, True, ("there is no run 'x' here", "to list them: andon runs")),
+        (BLIND, False, ("there is no run 'x' here", "to list them: andon runs")),
+        (BLIND, True, ("there is no run 'x' that may be shown before you sign in",
+                       "sign in: andon open")),
+        (ADA, True, ("ada has no run 'x' here",
+                     "those of others are shown only to root; yours: andon runs")),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_may_only_be_hidden_and_that_is_said(
+    sight: Sight, shared: bool, said: tuple[str, str]
+) -> None:
+    found = not_seen("run 'x'", sight, shared, "andon runs")
+    assert (found.reason, found.hint) == said

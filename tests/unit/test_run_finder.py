@@ -14,7 +14,9 @@ from andon.errors import Conflict, Gone, Invalid
 from andon.host.kin import here, started_ticks, user_name
 from andon.host.run_life import FRESH_SECONDS, is_alive
 from andon.host.system import node_name
-from andon.model.run import RunBegin, RunState
+from andon.model.job.progress import WorkProgress
+from andon.model.run import RunBegin, RunKind, RunLogged, RunState
+from andon.model.run_wire import line_to_text
 from andon.stores.sqlite_runs import SqliteRunIndex
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, begin, end, sample, write_record
@@ -86,6 +88,54 @@ def test_a_run_that_goes_on_is_settled_when_it_ended(finder: RunFinder, folder: 
     assert (found.tags, found.note) == (("mine",), "a note")
     finder.refresh()
     assert list(finder.index.find(RunQuery())) == [found]
+
+
+def test_a_run_that_goes_on_says_how_far_it_is_and_one_that_ended_does_not(
+    finder: RunFinder, folder: Path
+) -> None:
+    logged = (
+        RunLogged(BEGAN + 10, {"total_steps": 1000.0}, 0),
+        RunLogged(BEGAN + 60, {"total": 1000.0}, 500),
+    )
+    path = write_record(folder / "a.jsonl", mine(), *logged)
+    finder.refresh()
+    (found,) = finder.index.find(RunQuery())
+    assert found.progress == WorkProgress(500, 1000, "step", 10.0, BEGAN + 110)
+    write_record(path, mine(), *logged, end())
+    finder.refresh()
+    assert finder.resolve("kq").progress is None
+
+
+@pytest.mark.parametrize("more", [0, 200])
+def test_a_run_is_as_far_as_its_latest_sample_says(
+    finder: RunFinder, folder: Path, more: int
+) -> None:
+    """In a short record and in one of which only the ends are read; a half-written line is none."""
+    far = WorkProgress(3, 10, "epoch")
+    filling = [replace(sample(n), devices={"x" * 500: {"state": "ok"}}) for n in range(more)]
+    path = write_record(folder / "a.jsonl", mine(), *filling, replace(sample(300), progress=far))
+    with path.open("a") as file:
+        file.write(line_to_text(sample(301))[:-20])
+    finder.refresh()
+    (found,) = finder.index.find(RunQuery())
+    assert found.progress == far
+
+
+def test_the_run_of_a_job_is_as_far_as_the_output_of_the_job_says(
+    tmp_path: Path, folder: Path
+) -> None:
+    printed = WorkProgress(3, 10, "epoch")
+    outputs = {"kqzvmtra": printed, "bqzvmtra": printed}
+    write_record(folder / "a.jsonl", mine(kind=RunKind.JOB), sample(1))
+    write_record(folder / "b.jsonl", mine(id="bqzvmtra"), sample(1))  # of `andon run`
+    with closing(SqliteRunIndex(tmp_path / "more.db")) as index:
+        finder = RunFinder(index, folder, clock=lambda: NOW, printed=lambda: outputs)
+        finder.refresh()  # the first look says it too
+        assert {row.id: row.progress for row in index.find(RunQuery())} == {
+            "kqzvmtra": printed, "bqzvmtra": None,
+        }  # fmt: skip
+        write_record(folder / "a.jsonl", mine(kind=RunKind.JOB), sample(1), end())
+        assert finder.resolve("kqzvmtra").progress is None
 
 
 def test_a_run_whose_process_is_gone_is_lost(finder: RunFinder, folder: Path) -> None:

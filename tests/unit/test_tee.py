@@ -3,12 +3,13 @@
 import os
 import signal
 import threading
+import time
 from contextlib import suppress
 
 import pytest
 
 from andon.engine.running.tap import Tap
-from andon.engine.running.tee import PIECE_BYTES, TAIL_BYTES, copy
+from andon.engine.running.tee import PIECE_BYTES, SHOWN_BYTES, TAIL_BYTES, copy
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
 
@@ -83,6 +84,25 @@ def test_a_target_that_is_gone_costs_the_command_nothing() -> None:
         played.thread.start()
         assert played.told().endswith(OOM)
         played.thread.join()
+
+
+@pytest.mark.process
+def test_the_last_part_is_read_while_the_command_writes() -> None:
+    tap = Tap()
+    assert tap.recent()[0] == "", "nothing was written"
+    os.write(tap.entrance, b"x" * 3 * SHOWN_BYTES + b"\r 45%|#| 450/1000 [01:23<01:41, 5.4it/s]")
+    until = time.monotonic() + 60
+    while not tap.recent()[0].endswith("5.4it/s]") and time.monotonic() < until:
+        os.sched_yield()
+    found, at = tap.recent()
+    assert found.endswith("450/1000 [01:23<01:41, 5.4it/s]")
+    assert len(found) == SHOWN_BYTES
+    assert abs(time.time() - at) < 600, "the time of the wall clock"
+    assert tap._shown is not None
+    os.pwrite(tap._shown, b"y" * 100, 4000)
+    assert tap.recent()[0] == "", "half of what was there before and half of what is new"
+    tap.started()
+    tap.tail()
 
 
 @pytest.mark.process

@@ -1,8 +1,9 @@
 /** The queries to the server, and how often they run. */
 import { useSyncExternalStore } from "react";
 import { QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
-import { accessChanges, get, onAccess, Problem } from "./client";
-import type { Alert, Alerts, Board, Charts, Features, Health, Leases, NodeCharts, Rules, Session, Usage, Why } from "./types";
+import { type Work, workOf } from "../lib/progress";
+import { accessChanges, get, onAccess, Problem, secret } from "./client";
+import type { Alert, Alerts, Board, Charts, Features, Health, Leases, NodeCharts, Rules, RunList, Session, Usage, Why } from "./types";
 
 export const client = new QueryClient({
   defaultOptions: {
@@ -67,6 +68,26 @@ export function useAlerts(everyMs: number | false = 15_000): Found<Alerts> {
     enabled: there,
     refetchInterval: everyMs,
   });
+}
+
+const NOTHING: { at: number; of: Map<string, Work[]> } = { at: 0, of: new Map() };
+
+/** How far the work on each device is, and when that was; only those who signed in are told, and of an idle machine nothing is asked. */
+export function useWork(busy: boolean): typeof NOTHING {
+  const there = useFeatures()["runs"] === true;
+  const trusted = useSyncExternalStore(onAccess, secret) !== null;
+  const found = useQuery<RunList, Problem, typeof NOTHING>({
+    queryKey: ["runs", "work"],
+    queryFn: ({ signal }) => get<RunList>("/api/runs?state=running&limit=100", signal),
+    select: workNow,
+    enabled: there && trusted && busy,
+    refetchInterval: 10_000,
+  });
+  return (there && trusted && busy && found.data) || NOTHING;
+}
+
+function workNow(list: RunList): typeof NOTHING {
+  return { at: Date.now() / 1000, of: workOf(list.items) };
 }
 
 /** One alert, current or past. */

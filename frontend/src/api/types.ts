@@ -55,7 +55,7 @@ export type RunMark = Schemas["RunMark"];
 export type RunUse = Schemas["RunUse"];
 export type RunState = Schemas["RunState"];
 /** The live event `run`. */
-export type RunUpdate = Pick<RunDetails, "id" | "state" | "read" | "duration_seconds" | "series" | "uses"> & {
+export type RunUpdate = Pick<RunDetails, "id" | "state" | "read" | "duration_seconds" | "series" | "uses" | "progress"> & {
   samples: number;
   since_bytes: number;
   marks: RunMark[];

@@ -1,5 +1,6 @@
 /** The board: the headline, the node's totals, and a lamp for every device. */
 import { useRef } from "react";
+import { useWork } from "../api/queries";
 import type { Device, Snapshot } from "../api/types";
 import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
@@ -11,6 +12,7 @@ import { heldBy, idleFor } from "../lib/holding";
 import type { Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
 import { useMe } from "../lib/me";
+import { briefProgress, progressText, type Work } from "../lib/progress";
 import { alertLink, deviceLink } from "../lib/router";
 import { live, useNow } from "../live/store";
 import { Card } from "../parts/Card";
@@ -75,6 +77,7 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
   const found = useFit(grid, snapshot.devices.length, few ? FEW_HEIGHT : undefined);
   const { shown, point, show, hide } = useCard();
   const me = useMe();
+  const work = useWork(isBusy(snapshot, judged));
   const filter = filterOf(query);
   const all: Told[] = snapshot.devices.map((device) => ({
     device, lamp: judged.lamps.get(device.uuid) ?? UNKNOWN, verdict: judged.verdicts.get(device.uuid), holders: judged.holders[device.uuid] ?? [],
@@ -107,6 +110,7 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
         {all.map(({ device, lamp, verdict, holders }, place) => {
           const held = heldBy(holders);
           const idle = lamp.by?.rule === "idle";
+          const latest = work.of.get(device.uuid)?.[0]?.progress;
           return (
             <Tile
               key={device.uuid}
@@ -129,14 +133,21 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
               by={verdict?.by ?? null}
               code={verdict?.code ?? null}
               why={verdict?.reason ?? null}
+              progress={latest ? progressText(latest, work.at) : null}
+              brief={latest ? briefProgress(latest, work.at) : null}
               faded={!shownOf[place]}
             />
           );
         })}
       </ul>
-      {shown && <Card uuid={shown.uuid} anchor={shown.anchor} lamp={judged.lamps.get(shown.uuid) ?? UNKNOWN} holders={judged.holders[shown.uuid] ?? []} verdict={judged.verdicts.get(shown.uuid)} />}
+      {shown && <Card uuid={shown.uuid} anchor={shown.anchor} lamp={judged.lamps.get(shown.uuid) ?? UNKNOWN} holders={judged.holders[shown.uuid] ?? []} verdict={judged.verdicts.get(shown.uuid)} work={work.of.get(shown.uuid) ?? NO_WORK} />}
     </section>
   );
+}
+
+/** Whether anything could say how far it is. */
+function isBusy(snapshot: Snapshot, judged: Judged): boolean {
+  return snapshot.devices.some((device) => device.processes.length > 0 || (judged.holders[device.uuid]?.length ?? 0) > 0);
 }
 
 /** In steps of a minute: a tile is drawn again only when its text changes. */
@@ -167,6 +178,7 @@ function Few({ devices, query, old }: { devices: Device[]; query: URLSearchParam
   );
 }
 
+const NO_WORK: Work[] = [];
 const TALL = 88;
 const FEW_HEIGHT = 150;
 const FEW_KINDS = 4;

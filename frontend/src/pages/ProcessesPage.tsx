@@ -84,11 +84,7 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
           {...(group ? { group } : {})}
         />
       ) : (
-        <Notice title={search ? "No process matches" : "No GPU processes"}>
-          <p>Everyone's processes are shown here, signed in or not: nobody uses a GPU now.</p>
-          <p>A process that starts on a GPU appears here within a second, with its user, memory, container and job.</p>
-          <p><Command label="last night's processes" text="andon history --who --since 12h" /></p>
-        </Notice>
+        <Nothing devices={snapshot.devices} searched={search.trim() !== ""} />
       )}
       <Unlisted />
       {!trusted && rows.length > 0 && <p className="dim"><SignInLink to="to see the command lines of your own processes." /></p>}
@@ -96,9 +92,25 @@ export function ProcessesPage({ search, query }: { search: string; query: URLSea
   );
 }
 
-/** Devices whose processes are not known: their absence here is not "none". */
+/** Why none is listed: none matches, nobody has one, or that is not known of every GPU. */
+function Nothing({ devices, searched }: { devices: Device[]; searched: boolean }) {
+  if (searched && devices.some((one) => one.processes.length > 0)) return <Notice title="No process matches" />;
+  const silent = devices.filter(isSilent);
+  const where = silent.length === 0 ? "nobody uses a GPU now" : `nobody uses the ${count(devices.length - silent.length, "GPU")} that can be read; of ${count(silent.length, "other")} it is not known`;
+  return (
+    <Notice title={silent.length === 0 ? "No GPU processes" : "No processes are known"}>
+      <p>Everyone's processes are shown here, signed in or not: {where}.</p>
+      <p>A process that starts on a GPU appears here within a second, with its user, memory, container and job.</p>
+      <p><Command label="last night's processes" text="andon history --who --since 12h" /></p>
+    </Notice>
+  );
+}
+
+/** Its processes are not known: their absence here is not "none". */
+const isSilent = (one: Device) => one.state === "stale" || one.state === "lost";
+
 function Unlisted() {
-  const silent = useLive((now) => now.snapshot?.devices)?.filter((one) => one.state === "stale" || one.state === "lost") ?? [];
+  const silent = useLive((now) => now.snapshot?.devices)?.filter(isSilent) ?? [];
   return <>{silent.map((one) => <p key={one.uuid} className="unlisted">GPU {one.label}: {nobody(one).replace(/^N/, "n")}</p>)}</>;
 }
 

@@ -6,6 +6,7 @@ import { duration, gib, isIdle, percent, throttleName, used, whole, withUnit } f
 import { together, verdictText } from "../lib/holding";
 import { acknowledgedText } from "../lib/judged";
 import type { Lamp as Lit } from "../lib/lamps";
+import { progressText, type Work } from "../lib/progress";
 import { live, useDevice, useLive } from "../live/store";
 import { HeldBy } from "./HeldBy";
 import { Lamp } from "./Lamp";
@@ -17,11 +18,12 @@ interface Props {
   anchor: DOMRect;
   holders: Holder[];
   verdict: Verdict | undefined;
+  work: Work[];
 }
 
 const MOST_PROCESSES = 6;
 
-export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
+export function Card({ uuid, lamp, anchor, holders, verdict, work }: Props) {
   const device = useDevice(uuid);
   const at = useLive((now) => now.snapshot?.at ?? 0);
   const box = useRef<HTMLDivElement>(null);
@@ -47,6 +49,7 @@ export function Card({ uuid, lamp, anchor, holders, verdict }: Props) {
       {(lamp.by?.advice ?? device.hint) && <p className="dim">{lamp.by?.advice ?? device.hint}</p>}
       {device.state === "ok" && device.sample && <Readings device={device} />}
       {holders.length > 0 && <HeldBy holders={holders} at={at} />}
+      {work.map((one) => <p key={one.run}>{one.name}: {progressText(one.progress, at)}</p>)}
       <Processes device={device} at={at} />
     </div>
   );

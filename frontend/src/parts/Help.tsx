@@ -34,8 +34,9 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
     dialog.current?.showModal();
     close.current?.focus({ preventScroll: true });
   }, [open]);
+  const closed = () => void (dialog.current?.open || onClose()); // it may have been opened again since
   return (
-    <dialog ref={dialog} className="help" onCancel={onClose} onClose={onClose} aria-labelledby="help-title">
+    <dialog ref={dialog} className="help" onCancel={onClose} onClose={closed} aria-labelledby="help-title">
       <h2 id="help-title">How to read the board</h2>
       <div className="halves">
         <div>

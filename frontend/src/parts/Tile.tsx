@@ -6,6 +6,7 @@ import { gib, percent, used, withUnit } from "../lib/format";
 import { availability, brief, firstStep, occupants, unheld } from "../lib/holding";
 import { acknowledgedText } from "../lib/judged";
 import { type Colour, shortened } from "../lib/lamps";
+import { whoAndProgress } from "../lib/progress";
 import { deviceLink } from "../lib/router";
 import { useFace, type Face } from "../live/faces";
 import { Cordon, Flag, Lamp } from "./Lamp";
@@ -40,6 +41,9 @@ interface Props {
   by: string | null;
   code: string | null;
   why: string | null;
+  /** How far the work there is, in a line and in a few words. */
+  progress: string | null;
+  brief: string | null;
   faded: boolean;
 }
 
@@ -50,10 +54,13 @@ export const Tile = memo(function Tile(props: Props) {
   const calm = colour === "green";
   const can = availability(kind, props.by ?? held, props.code);
   const handled = props.acknowledged !== null ? acknowledgedText(props.acknowledged) : props.silenced ? "silenced" : null;
+  const roomy = density !== "medium";
+  const said = props.idle ? face.who || "no processes"
+    : held === null || kind === "withheld" ? unheld(kind, calm ? why : null, face.who, calm) : occupants(face.who, held, until, calm && kind === "held");
   const description = [
     `GPU ${face.label}`, !calm && word, reason, props.forWhom && !props.idle && `affects ${props.forWhom}`, handled,
     can ?? (calm && word), held && kind !== "held" && `held by ${held}`, held && until && `until ${until}`,
-    face.busy !== null && `utilisation ${face.busy} %`,
+    face.busy !== null && `utilisation ${face.busy} %`, props.progress,
   ];
   const classes = ["tile", density, colour, kind === "free" && calm && "free", handled && "handled", faded && "faded"];
   return (
@@ -73,14 +80,12 @@ export const Tile = memo(function Tile(props: Props) {
             <span className="busy">{face.silent ? "" : percent(face.busy)}</span>
           </span>
           {density === "compact" ? (
-            <Small face={face} reason={props.tall && !calm ? shortened(reason) : null} note={calm ? null : note(props)} held={held} can={can} cordoned={props.code === "cordoned"} />
+            <Small face={face} reason={props.tall && !calm ? shortened(reason) : null} note={calm ? null : note(props)} held={held} can={can} share={props.brief?.split(",", 1)[0] ?? ""} cordoned={props.code === "cordoned"} />
           ) : face.silent ? (
             <Silent {...props} face={face} handled={handled} />
           ) : (
-            <Readings face={face} roomy={density !== "medium"} reason={calm ? null : [shortened(reason), handled].filter(Boolean).join(" · ")}>
-              <Who held={held !== null}>
-                {props.idle ? face.who || "no processes" : held === null || kind === "withheld" ? unheld(kind, calm ? why : null, face.who, calm) : occupants(face.who, held, until, calm && kind === "held")}
-              </Who>
+            <Readings face={face} roomy={roomy} reason={calm ? (roomy ? props.progress : null) : [shortened(reason), handled].filter(Boolean).join(" · ")}>
+              <Who held={held !== null}>{calm && roomy ? said : whoAndProgress(said, props.brief)}</Who>
             </Readings>
           )}
         </span>
@@ -113,10 +118,12 @@ interface SmallProps {
   note: string | null;
   held: string | null;
   can: string | null;
+  /** How much of the work there is done. */
+  share: string;
   cordoned: boolean;
 }
 
-function Small({ face, reason, note, held, can, cordoned }: SmallProps) {
+function Small({ face, reason, note, held, can, share, cordoned }: SmallProps) {
   const who = brief(held ?? (can === "free" || can === null ? face.who : can.replace(/^in use by /, "")));
   return (
     <>
@@ -125,6 +132,7 @@ function Small({ face, reason, note, held, can, cordoned }: SmallProps) {
       <span className="foot">
         {(note === null || !face.silent) && <span className="celsius">{withUnit(face.celsius, "°C")}</span>}
         <Who held={note === null && held !== null} cordoned={note === null && cordoned}>{note ?? (can === "free" ? can : who)}</Who>
+        {note === null && share && <span className="share">{share}</span>}
       </span>
     </>
   );

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # `submit` must be quick
     from andon.core.sharing.eligibility import Labels
     from andon.model.device import Snapshot
     from andon.model.job import JobView
+    from andon.model.job.progress import WorkProgress
 
 
 class Queue:
@@ -53,15 +54,33 @@ class Queue:
 
     def _with_progress(self, view: "JobView") -> "JobView":
         """One that runs, with how far it has come by the end of its output."""
-        last = self.jobs[view.number].last
-        if view.pid is None or last is None:
+        if view.pid is None:
             return view
         from msgspec.structs import replace
 
+        return replace(view, progress=self._progress(view.number, view.started))
+
+    def _progress(self, number: int, started: float | None) -> "WorkProgress | None":
+        last = self.jobs[number].last
+        if last is None:
+            return None
         from andon.engine.jobs.progress import output_progress
 
-        output = self.folder.output(view.number, last.number)
-        return replace(view, progress=output_progress(output, view.started))
+        return output_progress(self.folder.output(number, last.number), started)
+
+    def progress_by_run(self) -> "dict[str, WorkProgress]":
+        """How far the jobs that run are, by the ids of their runs; of others nothing."""
+        from andon.model.job.facts import JobState
+
+        found: dict[str, WorkProgress] = {}
+        for number, standing in self.standings.items():
+            last = self.jobs[number].last if standing.state is JobState.RUNNING else None
+            if last is None or last.claim.run is None:
+                continue
+            progress = self._progress(number, last.claim.at)
+            if progress is not None:
+                found[last.claim.run] = progress
+        return found
 
     def view(self, number: int) -> "JobView":
         """One job, with the variables that may be shown; Gone where there is none."""

@@ -10,11 +10,12 @@ from andon.host.interpreter import module_command, module_environment
 from andon.host.server.state_folder import runs_folder as runs_folder
 
 if TYPE_CHECKING:  # whoever makes a run needs none of it
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from andon.core.runs.records.retention import RunsKept
     from andon.core.settings.resolution import Settings
     from andon.engine.records.finder import RunFinder
+    from andon.model.job.progress import WorkProgress
     from andon.ports import RunIndex
 
 INDEX = "runs.db"
@@ -58,7 +59,19 @@ def open_run_finder(tell: "Callable[[str], None]" = lambda words: None) -> "RunF
     called when a word means the newest of several runs."""
     from andon.engine.records.finder import RunFinder
 
-    return RunFinder(open_run_index(), runs_folder(), tell=tell)
+    return RunFinder(open_run_index(), runs_folder(), tell=tell, printed=printed_progress)
+
+
+def printed_progress() -> "Mapping[str, WorkProgress]":
+    """How far this user's jobs that run are, by the ids of their runs; nothing where the queue
+    cannot be read."""
+    from andon.app.jobs import Queue
+    from andon.errors import AndonError
+
+    try:
+        return Queue().progress_by_run()
+    except (AndonError, OSError):
+        return {}
 
 
 def runs_kept(settings: "Settings") -> "RunsKept":

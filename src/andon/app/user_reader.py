@@ -22,6 +22,7 @@ from andon.app.runs import open_run_finder
 from andon.core.access.roles import ALL_SEEING
 from andon.core.runs.matching import RunQuery
 from andon.engine.jobs import acts as acts  # imported while it may read andon's own files
+from andon.engine.jobs import progress as progress  # the same
 from andon.engine.records.finder import RunFinder
 from andon.engine.user_readers import IDLE_SECONDS, MOST_ANSWER_BYTES
 from andon.errors import AndonError, Gone

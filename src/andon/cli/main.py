@@ -140,7 +140,7 @@ def run(args: Sequence[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as mistake:
-        report(_usage(mistake))
+        report(_usage(mistake, args))
         return mistake.exit_code
     except AndonError as error:
         report(error)
@@ -172,9 +172,22 @@ def _called(args: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _usage(mistake: click.ClickException) -> AndonError:
+def _usage(mistake: click.ClickException, args: Sequence[str]) -> AndonError:
     from andon.cli.commands.suggestions import mistake_text
 
     context = getattr(mistake, "ctx", None)
-    where = context.command_path if context else "andon"
+    where = context.command_path if context else _path(named(args))
     return Invalid(mistake_text(mistake), hint=f"{where} --help")
+
+
+def _path(words: Sequence[str]) -> str:
+    """The command that is called: a mistake in an option's form does not say it."""
+    command: click.Command = cli
+    path, outer = "andon", click.Context(cli)
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        found = command.get_command(outer, word)
+        if found is not None:
+            command, path = found, f"{path} {word}"
+    return path

@@ -29,6 +29,7 @@ from andon.engine.running.header import new_run
 from andon.engine.running.identity import place_of, record_path, runs_folder
 from andon.engine.running.launcher import CommandEnd, Launcher
 from andon.engine.running.line_pipe import LinePipe
+from andon.engine.running.progress import PrintedProgress
 from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.engine.running.variables import defaults, free_port
 from andon.engine.sampling.sampler import Sampler
@@ -159,7 +160,8 @@ class Running:
     ) -> tuple[int, Verdict]:
         everyone = [status.device for status in snapshot.devices]
         begin = self._begin(lease, chosen, snapshot, choice)
-        recorder, released = self._recorder(begin, held), LeaseRelease(held)
+        printed, released = PrintedProgress(begin.at), LeaseRelease(held)
+        recorder = self._recorder(begin, held, printed)
         bound = bound_to(chosen) if self._bind else None
         image = None if self._contained is None else self._contained.options.image
         recorder.start(partial(find_facts, self._command, image=image))
@@ -181,7 +183,7 @@ class Running:
                     **_told(recorder),
                 }
                 cpus = None if bound is None else bound.cpus
-                end = self._launched(self._command, told, held, released, cpus=cpus)
+                end = self._launched(self._command, told, held, released, printed, cpus=cpus)
                 killed = False
             else:
                 told = {**defaults({}, free_port()), RUN_VARIABLE: recorder.begin.id}
@@ -189,7 +191,9 @@ class Running:
                 send = self._contained.send
                 end, killed = follow_container(
                     self._contained,
-                    lambda command: self._launched(command, os.environ, held, released, send),
+                    lambda command: self._launched(
+                        command, os.environ, held, released, printed, send
+                    ),
                 )
             if held is not None:
                 held.release()  # before anything else: others are waiting for it
@@ -218,6 +222,7 @@ class Running:
         told: Mapping[str, str],
         held: LeaseHold | None,
         released: "LeaseRelease",
+        printed: PrintedProgress,
         elsewhere: Callable[[int], None] | None = None,
         cpus: frozenset[int] | None = None,
     ) -> CommandEnd:
@@ -232,6 +237,7 @@ class Running:
             cpus=cpus,
             elsewhere=elsewhere,
         )
+        printed.follow(launcher.recent)
         return launcher.run(LeaseCheck(held, self._notify), self._notify)
 
     def _finish(self, recorder: RunRecorder, outcome: RunOutcome, oom: OutOfMemory | None) -> None:
@@ -254,7 +260,9 @@ class Running:
             **choice,
         )
 
-    def _recorder(self, begin: RunBegin, held: LeaseHold | None) -> RunRecorder:
+    def _recorder(
+        self, begin: RunBegin, held: LeaseHold | None, printed: PrintedProgress
+    ) -> RunRecorder:
         """Ranks that run on one lease leave sampling to the first; a lease of its own is sampled
         whatever the rank."""
         folder = self._record.folder or runs_folder()
@@ -268,6 +276,7 @@ class Running:
             self._csv(path, begin) if self._record.csv else None,
             why_none=skipped,
             book=lambda: rulebook(resolved_of(self._choices).settings),
+            progress=printed,
         )
 
     def _csv(self, path: Path, begin: RunBegin) -> CsvBeside:

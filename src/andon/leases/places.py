@@ -160,7 +160,7 @@ def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
     if home not in (Path("/"), Path("/tmp")) and home in path.parents:  # noqa: S108
         raise Invalid(
             f"the lease book {path} is under a home directory, where other users cannot see it",
-            hint="sudo andon setup creates /run/andon",
+            hint=f"use one outside: {VARIABLE}={SYSTEM_BOOK}, which sudo andon setup creates",
         )
     refuse_network(path, mounts)
 

@@ -7,9 +7,12 @@ that the run took later), `sample`, `log`, `event`, `item` and `alert`; `end` la
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from andon.model.job.progress import WorkProgress
 
 RUN_SCHEMA = "andon.run/1"
 MOST_LINE_BYTES = 4 * 1024 * 1024
@@ -145,6 +148,7 @@ class RunSample(Struct, frozen=True):
     at: float
     devices: Mapping[str, Mapping[str, Any]]
     cpu_percent: float | None = None  # of the node: a starved loader shows here
+    progress: "WorkProgress | None" = None  # where the command's error output tells it
 
 
 class RunLogged(Struct, frozen=True):
@@ -279,3 +283,4 @@ class RunRow(Struct, frozen=True):
     last_values: Mapping[str, float] = field(default_factory=dict)  # of `log`: the last of each
     tags: tuple[str, ...] = ()
     note: str | None = None
+    progress: "WorkProgress | None" = None  # while it runs, where its steps are logged or printed

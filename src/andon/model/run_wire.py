@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from andon.model.job.progress import progress_from_json
 from andon.model.json_fields import (
     MOST_ITEMS,
     NAME,
@@ -74,6 +75,8 @@ def line_to_text(line: RunLine) -> str:
     found = {**head, **to_json(line)}
     if found.get("begun_before") is False:
         del found["begun_before"]  # a map has many items, and few that a killed one had begun
+    if isinstance(line, RunSample) and line.progress is None:
+        del found["progress"]
     return dumps(found) + "\n"
 
 
@@ -170,6 +173,7 @@ def _sample(value: Json) -> RunSample:
         at=time_in(value, "at"),
         devices={str(uuid): _readings(readings) for uuid, readings in devices.items()},
         cpu_percent=number_in(value, "cpu_percent"),
+        progress=inside(value, "progress", progress_from_json),
     )
 
 
@@ -362,6 +366,7 @@ def row_from_json(value: Json) -> RunRow:
         last_values=named_numbers(value, "last_values"),
         tags=short_texts(value, "tags"),
         note=some_text_in(value, "note"),
+        progress=inside(value, "progress", progress_from_json),
     )
 
 

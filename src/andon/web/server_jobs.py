@@ -21,6 +21,7 @@ from andon.web.answers.job_schemas import (
     QueuePlace,
 )
 from andon.web.answers.runs import HIDDEN_NAME
+from andon.web.answers.sights import not_seen
 from andon.web.folder_jobs import WAITS, FolderJobs
 from andon.web.user_files import SharedFiles, UserFiles
 
@@ -90,7 +91,14 @@ class ServerJobs:
         )
 
     def details(self, sight: Sight, number: int, user: str = "") -> JobView:
-        return shown_to(sight, (self._files(sight, user) or self._own).job(number))
+        files = self._files(sight, user)
+        try:
+            return shown_to(sight, (files or self._own).job(number))
+        except Gone as exc:
+            if user:
+                raise
+            shared = self._users is not None
+            raise not_seen(f"job {number}", sight, shared, "andon jobs --all") from exc
 
     def log(
         self, sight: Sight, number: int, attempt: int | None, start: int | None, user: str = ""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from andon.core.access.roles import Sight
 from andon.core.runs.fold import row_of
 from andon.core.runs.matching import RunQuery
-from andon.errors import AndonError, Conflict, Denied, Gone
+from andon.errors import AndonError, Conflict, Denied
 from andon.model.run import RunLine, RunRow, RunSample, RunState
 from andon.web.answers.job_schemas import PageScope
 from andon.web.answers.run_details import (
@@ -28,6 +28,7 @@ from andon.web.answers.run_details import (
 )
 from andon.web.answers.run_schemas import RecordExtent, RunDetails, RunMarks, RunPage, RunUpdate
 from andon.web.answers.runs import page_of
+from andon.web.answers.sights import not_seen
 from andon.web.run_records import (
     Happening,
     RunRecord,
@@ -190,7 +191,7 @@ class ServerRuns:
         if len(found) > 1:
             raise Conflict(f"{len(found)} runs begin with {run!r}", hint="give more of the id")
         if not found:
-            raise Gone(f"there is no run {run!r} here", hint="to list them: andon runs")
+            raise not_seen(f"run {run!r}", sight, self._users is not None, "andon runs")
         return found[0]
 
     def rows(self, afresh: bool = False) -> dict[str, RunRow]:
@@ -248,7 +249,7 @@ def update_of(
     begin = record.begin
     samples = [line for line in lines if isinstance(line, RunSample)]
     marks = [line for line in lines if isinstance(line, Happening)]
-    going = row.state is RunState.RUNNING
+    going, shown = row.state is RunState.RUNNING, sight.shows(row.user)
     return RunUpdate(
         id=row.id,
         state=row.state,
@@ -258,5 +259,6 @@ def update_of(
         samples=record.fold.samples if row.samples is None else row.samples,
         series=columns_between(begin, samples),
         uses=uses_of(begin, record.fold.summary()),
-        marks=marks_of(begin, sight.shows(row.user), marks)[-MOST_MARKS:],
+        marks=marks_of(begin, shown, marks)[-MOST_MARKS:],
+        progress=row.progress if shown else None,
     )

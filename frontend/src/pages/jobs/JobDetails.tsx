@@ -14,7 +14,8 @@ import { Trouble } from "../../parts/Notice";
 import { SignInLink } from "../../parts/SignIn";
 import { JobMark } from "./JobList";
 import { jobPath, useJob, useLog } from "./queries";
-import { type Act, actsOf, endText, expected, progressText } from "./words";
+import { progressText } from "../../lib/progress";
+import { type Act, actsOf, endText, expected, overwritten } from "./words";
 
 const NEAR_END = 40; // pixels from the bottom that still count as following
 
@@ -46,7 +47,7 @@ export function JobDetails({ number, user }: { number: string; user: string }) {
 function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
   const rows: [string, React.ReactNode][] = [];
   if (job.position !== null) rows.push(["place in the queue", job.position]);
-  if (job.progress !== null) rows.push(["progress", progressText(job, Date.now() / 1000)]);
+  if (job.progress !== null) rows.push(["progress", progressText(job.progress, Date.now() / 1000)]);
   if (job.expected_start !== null) rows.push(["expected start", expected(job)]);
   rows.push(["requests", `${job.gpus === "1" ? "1 GPU" : `${job.gpus} GPUs`}${job.memory_bytes !== null ? ` with ${gib(job.memory_bytes)} GiB each` : ""}${job.for_seconds !== null ? `, for ${duration(job.for_seconds)} at most` : ""}`]);
   if (job.devices.length) rows.push(["GPU", <>{job.devices.join(", ")}{job.lease && job.state === "running" && <> in <a href={leaseLink(job.lease)}>lease {job.lease}</a></>}</>]);
@@ -110,7 +111,7 @@ function Output({ job, user }: { job: Job; user: string }) {
       {problem && <Trouble problem={problem} what="The output cannot be read" />}
       {job.attempts === 0 && <p className="dim">It has not started.</p>}
       {cut && <p className="dim">Only the end is shown. <Command label="all of it" text={`andon logs ${job.label} -n 0`} /></p>}
-      {text ? <pre ref={box} className="job-log" tabIndex={0} role="log" aria-label={`output of job ${job.label}`} onScroll={scrolled}>{text}</pre> : job.attempts > 0 && !problem && <p className="dim">{going ? "Nothing yet." : "It printed nothing."}</p>}
+      {text ? <pre ref={box} className="job-log" tabIndex={0} role="log" aria-label={`output of job ${job.label}`} onScroll={scrolled}>{overwritten(text)}</pre> : job.attempts > 0 && !problem && <p className="dim">{going ? "Nothing yet." : "It printed nothing."}</p>}
     </>
   );
 }

@@ -10,14 +10,16 @@ import { Notice, Trouble } from "../../parts/Notice";
 import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
 import { useJobs } from "./queries";
-import { expected, jobKey, jobState, matches, progressText, STATES, summary, timeText } from "./words";
+import { progressText } from "../../lib/progress";
+import { expected, jobKey, jobState, matches, STATES, summary, timeText } from "./words";
 
 export function JobList({ search, query }: { search: string; query: URLSearchParams }) {
   const state = query.get("state") ?? "";
   const found = useJobs(state);
   const trusted = useTrusted();
   const page = found.data;
-  const unseen = page !== undefined && page.shared && !trusted && page.jobs.length === 0;
+  const none = page !== undefined && page.counts.running + page.counts.waiting + page.counts.ended === 0;
+  const unseen = none && page.shared && !trusted;
   const rows = page?.jobs.filter((job) => matches(job, search)) ?? [];
   return (
     <section className="jobs-list">
@@ -36,7 +38,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
       {found.isPending && <Loading what="jobs" />}
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
       {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page)} rows={rows} rowKey={jobKey} stacked />}
-      {page && rows.length === 0 && (page.jobs.length > 0 || state || search.trim() ? <Notice title="No job matches" /> : unseen ? <Unseen what="jobs" command="andon jobs" /> : <Empty page={page} />)}
+      {page && rows.length === 0 && (unseen ? <Unseen what="jobs" command="andon jobs" /> : none ? <Empty page={page} /> : <Notice title="No job matches" />)}
       {page && <Queue page={page} />}
       {page && !unseen && <p className="dim whose">{whose(page)}{page.note && ` · ${page.note}`}{!page.whole && !trusted && <> · <SignInLink to={page.shared ? "to see your own jobs" : "to see names and commands"} /></>}</p>}
     </section>
@@ -53,7 +55,7 @@ function columnsOf(rows: Job[], page: JobPage): Column<Job>[] {
     { name: "GPU", cell: (job) => (job.devices.length ? job.devices.join(", ") : <span className="dim">{job.gpus} requested</span>) },
     { name: "submitted", by: (job) => job.submitted_at, cell: (job) => hourOf(job.submitted_at), wide: true },
     { name: "time", cell: (job) => timeText(job, page.at), number: true },
-    any((job) => job.progress) && { name: "progress", by: (job) => (job.progress ? job.progress.step / job.progress.total : null), cell: (job) => progressText(job, page.at) },
+    any((job) => job.progress) && { name: "progress", by: (job) => (job.progress ? job.progress.step / job.progress.total : null), cell: (job) => progressText(job.progress, page.at) },
     any((job) => job.expected_start) && { name: "expected start", by: (job) => job.expected_start, cell: (job) => expected(job) },
     any((job) => job.reason ?? job.error) && { name: "why", cell: (job) => job.reason ?? job.error ?? DASH, rest: true },
   ];

@@ -32,16 +32,6 @@ export function expected(job: Pick<Job, "expected_start" | "expected_from">): st
   return `about ${hourOf(job.expected_start)}${job.expected_from ? `, from ${count(job.expected_from, "run")}` : ""}`;
 }
 
-/** "450/1000 (45 %), epoch 3/10, 12 min left"; a time that is over is not mentioned. The commands have the same rule. */
-export function progressText(job: Pick<Job, "progress">, now: number): string {
-  if (job.progress === null) return DASH;
-  const { step, total, label, expected_end: end } = job.progress;
-  const parts = [`${step}/${total} (${Math.floor((100 * step) / total)} %)`];
-  if (label) parts.push(label);
-  if (end !== null && end >= now && step < total) parts.push(`${duration(end - now)} left`);
-  return parts.join(", ");
-}
-
 /** How long it ran, runs, or has waited. */
 export function timeText(job: Pick<Job, "seconds" | "started" | "state" | "submitted_at">, now: number): string {
   if (job.seconds !== null) return measured(job.seconds);
@@ -77,6 +67,11 @@ export function grown(before: { text: string; cut: boolean; end: number } | null
   const text = (follows ? before.text : "") + found.text;
   const cut = follows ? before.cut : found.start > 0;
   return text.length > MOST_TEXT ? { text: text.slice(-MOST_TEXT), cut: true, end: found.end } : { text, cut, end: found.end };
+}
+
+/** As a terminal shows it: what follows a carriage return replaces its line. */
+export function overwritten(text: string): string {
+  return text.replace(/[^\n]*\r(?=[^\r\n])/g, "").replace(/\r+(?=\n|$)/g, "");
 }
 
 export function matches(job: Job, search: string): boolean {

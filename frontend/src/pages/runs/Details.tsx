@@ -3,6 +3,7 @@ import { type ReactNode, useState } from "react";
 import type { Problem } from "../../api/client";
 import type { RunDetails, RunMark, RunUse } from "../../api/types";
 import { count, DASH, dateOf, gib, measured, percent, used } from "../../lib/format";
+import { progressText } from "../../lib/progress";
 import { deviceLink, leaseLink, runLink } from "../../lib/router";
 import { live, useLive } from "../../live/store";
 import { Command } from "../../parts/Command";
@@ -20,7 +21,7 @@ const NO_MARKS: RunMark[] = [];
 
 export function Details({ id, query }: { id: string; query: URLSearchParams }) {
   const [found] = useRunsOf([id]);
-  const marks = useMarks(id);
+  const marks = useMarks(id, found?.data !== undefined);
   if (found?.error && !found.data) return <Unknown problem={found.error} />;
   const run = found?.data;
   if (!run) return <Loading what="this run" />;
@@ -87,6 +88,7 @@ function Box({ run }: { run: RunDetails }) {
   const seconds = now === null ? run.duration_seconds : Math.max(run.duration_seconds ?? 0, now - run.began);
   const rows: [string, ReactNode][] = [
     [run.state === "running" ? "running for" : "duration", seconds === null ? DASH : measured(seconds)],
+    ...(run.progress === null ? [] : [["progress", progressText(run.progress, now ?? Date.now() / 1000)] as [string, ReactNode]]),
     ["samples", run.samples ?? DASH],
     ["GPUs", <Gpus key="gpus" run={run} />],
     ["utilisation", percent(utilizationOf(run))],

@@ -3,6 +3,7 @@ import { useEffect, useState } from "react";
 import type { RunEntry, RunList } from "../../api/types";
 import { useTrusted } from "../../lib/access";
 import { DASH, energy, gib, hourOf, measured, percent } from "../../lib/format";
+import { progressText } from "../../lib/progress";
 import { go, keep, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Loading } from "../../parts/Loading";
@@ -27,7 +28,6 @@ export function List({ query, search }: { query: URLSearchParams; search: string
   };
   const list = found.data;
   const unseen = list !== undefined && list.shared && !trusted && list.all === 0;
-  const narrowed = typed.trim() !== "" || FILTERS.some(([name]) => query.get(name));
   const toggle = (id: string) => setChosen((before) => (before.includes(id) ? before.filter((one) => one !== id) : [...before, id]));
   return (
     <section className="runs-list">
@@ -45,9 +45,9 @@ export function List({ query, search }: { query: URLSearchParams; search: string
       {list && list.items.length > 0 && (
         <Table caption="runs" columns={columnsOf(list.items, chosen, toggle)} rows={list.items} rowKey={(run) => run.id} stacked />
       )}
-      {list?.items.length === 0 && (narrowed ? (
+      {list?.items.length === 0 && (unseen ? <Unseen what="runs" command="andon runs" /> : list.all === 0 ? <Empty list={list} /> : (
         <Notice title="No run matches"><p><button type="button" onClick={() => keep(new URLSearchParams())}>Clear the filters</button></p></Notice>
-      ) : unseen ? <Unseen what="runs" command="andon runs" /> : <Empty list={list} />)}
+      ))}
       {list && list.total > PAGE && <Pages list={list} put={put} />}
       {list && !unseen && <p className="dim whose">{list.whose}{list.note && ` · ${list.note}`}{!trusted && <> · <SignInLink to={list.shared ? "to see your own runs" : "to see your command lines"} /></>}</p>}
     </section>
@@ -147,6 +147,7 @@ function columnsOf(rows: RunEntry[], chosen: string[], toggle: (id: string) => v
     },
     { name: "run", cell: (run) => <><a className="name" title={run.name} href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code>{run.rank !== null && <span className="dim"> rank {run.rank}</span>}</> },
     { name: "state", cell: (run) => <State run={run} /> },
+    any((run) => run.progress) && { name: "progress", cell: (run) => progressText(run.progress, Date.now() / 1000) },
     { name: "GPUs", cell: (run) => <Gpus run={run} /> },
     any((run) => run.user) && { name: "user", cell: (run) => run.user ?? DASH },
     { name: "began", cell: (run) => hourOf(run.began) },

@@ -106,7 +106,7 @@ export function withNews(run: RunDetails, news: RunUpdate): RunDetails | null {
   }
   const at = [...run.series.at, ...fresh.map((place) => news.series.at[place] as number)];
   return {
-    ...run, read: news.read, uses: news.uses, samples: news.samples, duration_seconds: news.duration_seconds,
+    ...run, read: news.read, uses: news.uses, samples: news.samples, duration_seconds: news.duration_seconds, progress: news.progress,
     series: { at, devices },
   };
 }

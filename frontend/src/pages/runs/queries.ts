@@ -51,10 +51,11 @@ function heard(id: string, news: RunUpdate): void {
   }
 }
 
-export function useMarks(id: string): Found<RunMarks> {
+export function useMarks(id: string, there: boolean): Found<RunMarks> {
   return useQuery<RunMarks, Problem>({
     queryKey: ["run-marks", id],
     queryFn: ({ signal }) => get<RunMarks>(`/api/runs/${encodeURIComponent(id)}/events`, signal),
+    enabled: there,
   });
 }
 

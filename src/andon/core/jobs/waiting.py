@@ -42,8 +42,9 @@ def insufficient(waited: float, why: str = "") -> str:
     return f"Insufficient GPUs after waiting {human_seconds(waited)}{more}"
 
 
-def who_has(held: Iterable[tuple[str, str]], me: str) -> str:
-    """`alice has GPU 0, 1; you have GPU 3`: of pairs of a device's label and its user."""
+def who_has(held: Iterable[tuple[str, str]]) -> str:
+    """`alice has GPU 0, 1; bob has GPU 3`: of pairs of a device's label and its user. By their
+    names: root reads it too."""
     by_user: dict[str, list[str]] = {}
     for label, user in held:
         by_user.setdefault(user, []).append(label)
@@ -51,7 +52,7 @@ def who_has(held: Iterable[tuple[str, str]], me: str) -> str:
     for user, labels in by_user.items():
         many = len(labels) > MOST_LABELS
         what = f"{len(labels)} GPUs" if many else f"GPU {', '.join(labels)}"
-        parts.append(f"you have {what}" if user == me else f"{user} has {what}")
+        parts.append(f"{user} has {what}")
     shown = "; ".join(parts[:MOST_USERS])
     others = len(parts) - MOST_USERS
     return f"{shown}; {others} more user{'s' * (others > 1)}" if others > 0 else shown

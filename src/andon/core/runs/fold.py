@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -24,6 +24,9 @@ from andon.model.run import (
     RunSample,
     RunState,
 )
+
+if TYPE_CHECKING:
+    from andon.model.job.progress import WorkProgress
 
 MOST_KEPT = 20_000
 """Events, items, logged values and alerts of one run: of more, the latest of each."""
@@ -176,6 +179,7 @@ def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool =
         params=begin.params,
         last_values=dict(fold.last_values),
         tags=begin.tags,
+        progress=_progress(fold) if alive and end is None else None,
     )
 
 
@@ -183,6 +187,16 @@ def mean_of(used: Iterable[Mapping[str, Any]], name: str) -> float | None:
     """The mean of a reading over devices; None where none of them has one."""
     spreads = (device.get(name) for device in used)
     return _mean(_numbers([s for s in spreads if isinstance(s, Mapping)], "mean"))
+
+
+def _progress(fold: RunFold) -> "WorkProgress | None":
+    """What the program logs comes before what it prints."""
+    printed = None if fold.latest is None else fold.latest.progress
+    if not fold.logged:
+        return printed
+    from andon.core.runs.progress import logged_progress  # few runs log steps
+
+    return logged_progress(fold.logged) or printed
 
 
 def _ended(fold: RunFold, alive: bool) -> float | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from andon.core.sharing.placement import score
 from andon.model.device import DeviceStatus, Snapshot
+from andon.model.job.progress import WorkProgress
 from andon.model.naming import device_labels
 from andon.model.run import SAMPLED, RunCandidate, RunDevice, RunSample
 from andon.units import MIB
@@ -55,14 +56,17 @@ def _candidate(
     )
 
 
-def sample_line(snapshot: Snapshot, uuids: Collection[str]) -> RunSample:
-    """One line: these devices and no others."""
+def sample_line(
+    snapshot: Snapshot, uuids: Collection[str], progress: WorkProgress | None = None
+) -> RunSample:
+    """One line: these devices and no others, and how far the program is."""
     mine = [status for status in snapshot.devices if status.device.uuid in uuids]
     cpu = snapshot.host.cpu_percent
     return RunSample(
         at=snapshot.at,
         devices={status.device.uuid: _readings(status) for status in mine},
         cpu_percent=cpu,
+        progress=progress,
     )
 
 

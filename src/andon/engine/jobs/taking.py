@@ -33,7 +33,7 @@ from andon.engine.sharing.availability import Availability, AvailabilityView, Bo
 from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, Progress, Terms
 from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
 from andon.errors import AndonError, Denied, Unavailable
-from andon.host.kin import myself, user_name
+from andon.host.kin import myself
 from andon.leases.book import Book
 from andon.model.device import Device
 from andon.model.job import JobFacts, JobSpec
@@ -316,7 +316,7 @@ def _words(
 ) -> HoldupWords:
     lines = tuple(device_lines(step.candidates))
     reason = refusal(step.candidates, request, None, step.note).reason
-    if held := who_has(_held(step.candidates), user_name(os.getuid())):
+    if held := who_has(_held(step.candidates)):
         reason += f"; {held}"
     if is_hopeless(step.candidates):
         reason += f"; {hint_of(step.candidates)}"

@@ -13,7 +13,7 @@ from andon.core.runs.lines import SAMPLE, RecordLines
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.host.inspection.account_names import user_name
 from andon.host.private_files import NotRegular, open_regular
-from andon.model.run import MOST_LINE_BYTES, RunBegin, RunEnd, RunLine
+from andon.model.run import MOST_LINE_BYTES, RunBegin, RunEnd, RunLine, RunSample
 
 CSV = ".csv"
 ENDS_BYTES = 128 * 1024
@@ -59,6 +59,8 @@ def read_ends(path: Path, unfinished_bytes: int = WHOLE_BYTES) -> RecordRead:
         fold.add_all(head.lines)
         if tail is not head:
             fold.add_all(tail.lines)
+        elif unfinished:
+            fold.latest = _last_sample(file)
         return _result(path, status, fold, tail.reader, whole=False)
 
 
@@ -168,6 +170,15 @@ def _tail(file: BinaryIO, size: int) -> _End:
         if lines and isinstance(lines[-1], RunEnd):
             break
     return _End(lines, reader)
+
+
+def _last_sample(file: BinaryIO) -> RunSample | None:
+    """Of a record of which one reading got all, and passed over the samples."""
+    file.seek(0)
+    data = file.read(2 * ENDS_BYTES)
+    start = data.rfind(b"\n" + SAMPLE, 0, data.rfind(b"\n")) + 1
+    found = list(RecordLines().feed(data[start : data.find(b"\n", start) + 1])) if start else []
+    return found[0] if found and isinstance(found[0], RunSample) else None
 
 
 def _whole(

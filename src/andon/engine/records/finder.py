@@ -14,7 +14,8 @@ from andon.core.runs.records.retention import KeptRecord, RunsKept, overdue
 from andon.engine.records.files import RecordRead, delete_record, read_ends, size_of
 from andon.errors import AndonError, Conflict, Gone, Invalid
 from andon.host.run_life import is_alive
-from andon.model.run import RunRow, RunState
+from andon.model.job.progress import WorkProgress
+from andon.model.run import RunKind, RunRow, RunState
 from andon.ports import RunIndex
 
 SUFFIX = ".jsonl"
@@ -54,9 +55,12 @@ class RunFinder:
         folder: Path,
         clock: Callable[[], float] = time.time,
         tell: Callable[[str], None] = lambda words: None,
+        printed: Callable[[], Mapping[str, WorkProgress]] = dict,
     ) -> None:
-        """`tell` is called when a word means the newest of several runs."""
+        """`tell` is called when a word means the newest of several runs; `printed` says how far the
+        runs of jobs are, by the jobs' outputs."""
         self.index, self.folder, self._clock, self._tell = index, folder, clock, tell
+        self._printed = printed
 
     def refresh(self, budget_seconds: float = BUDGET_SECONDS) -> int:
         """Bring the index up to date: runs that went on, then new records of the folder, the
@@ -80,9 +84,9 @@ class RunFinder:
             for file in _files(path):
                 self._take(file, batch, done)
                 if len(batch) >= BATCH:
-                    self.index.put(list(batch.values()))
+                    self.index.put(self._with_printed(list(batch.values())))
                     batch.clear()
-        self.index.put(list(batch.values()))
+        self.index.put(self._with_printed(list(batch.values())))
         return done
 
     def collect(self, kept: RunsKept) -> CollectedRecords:
@@ -161,11 +165,21 @@ class RunFinder:
 
     def _settle(self, rows: Sequence[RunRow]) -> list[RunRow]:
         """Runs that were in progress, as their records are now."""
-        now = [self._again(row) for row in rows]
+        now = self._with_printed([self._again(row) for row in rows])
         changed = [new for new, old in zip(now, rows, strict=True) if new != old]
         if changed:
             self.index.put(changed)
         return now
+
+    def _with_printed(self, rows: list[RunRow]) -> list[RunRow]:
+        """The runs of jobs with the progress that their output tells."""
+        if not any(_is_job(row) for row in rows):
+            return rows
+        found = self._printed()
+        return [
+            replace(row, progress=found[row.id]) if _is_job(row) and row.id in found else row
+            for row in rows
+        ]
 
     def _again(self, row: RunRow) -> RunRow:
         try:
@@ -215,6 +229,10 @@ class RunFinder:
         if Path(had.path).exists():
             raise Conflict(f"a copy of run {row.id}, which is at {had.path}")
         return had  # it was moved
+
+
+def _is_job(row: RunRow) -> bool:
+    return row.kind is RunKind.JOB and row.state is RunState.RUNNING
 
 
 def absolute(path: Path) -> Path:

@@ -96,6 +96,10 @@ class Launcher:
             shown, -code if code < 0 else None, seconds, self._ended_for, self._asked > 0, tail
         )
 
+    def recent(self) -> tuple[str, float]:
+        """The last part of its error output so far, and when it was written."""
+        return self._tap.recent() if self._tap else ("", 0.0)
+
     # Starting.
 
     def _start(self) -> None:

@@ -19,6 +19,7 @@ from andon.engine.follower import Follower
 from andon.engine.running.alert_lines import RunAlerts
 from andon.engine.sampling.bus import Subscription
 from andon.model.device import Snapshot
+from andon.model.job.progress import WorkProgress
 from andon.model.request import Ring, RunAccount
 from andon.model.run import (
     OutOfMemory,
@@ -102,12 +103,14 @@ class RunRecorder:
         also: SampleWriter | None = None,
         why_none: str | None = None,
         book: "Callable[[], Rulebook] | None" = None,
+        progress: Callable[[], WorkProgress | None] = lambda: None,
     ) -> None:
         """Without a source no devices are sampled, and `why_none` says why; `also` gets each
-        snapshot, to write it in another form; `book` has the thresholds of alerts."""
+        snapshot, to write it in another form; `book` has the thresholds of alerts; `progress` is
+        asked with each sample how far the program is."""
         self.begin, self._source, self._also, self._why_none = begin, source, also, why_none
         self.tallies = RunTallies(begin.devices, begin.at)
-        self.file = file
+        self.file, self._progress = file, progress
         self._began = time.monotonic()
         self._pid = os.getpid()
         self._rings_due = 0.0
@@ -163,7 +166,7 @@ class RunRecorder:
 
     def take(self, snapshot: Snapshot) -> None:
         """Record one snapshot; only the run's devices."""
-        line = sample_line(snapshot, self.tallies.present)
+        line = sample_line(snapshot, self.tallies.present, self._progress())
         with self._taking:
             self.tallies.add(line)
         self.write(line)

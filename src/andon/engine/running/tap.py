@@ -3,10 +3,13 @@
 import os
 import select
 import subprocess
+import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from andon.engine.running.tee import HEAD_BYTES, SHOWN_BYTES
 from andon.engine.sampling.spawning import wait_for
 from andon.host.interpreter import script_command
 
@@ -20,12 +23,14 @@ class Tap:
         asked, self._ask = os.pipe()
         self._answer, answer = os.pipe()
         source, self.entrance = _terminal() if os.isatty(2) else os.pipe()
+        self._shown, self._lock = _memory(), threading.Lock()
+        passed = [asked, answer, *([] if self._shown is None else [self._shown])]
         tee = Path(__file__).with_name("tee.py")
         self._process = subprocess.Popen(
-            script_command(tee, str(asked), str(answer)),
+            script_command(tee, *map(str, passed)),
             stdin=source,
             stdout=subprocess.DEVNULL,
-            pass_fds=[asked, answer],
+            pass_fds=passed,
             start_new_session=True,  # so that Ctrl-C does not reach it
         )
         for theirs in (source, asked, answer):
@@ -35,14 +40,28 @@ class Tap:
         """Close our copy of the command's end, so that the tee sees when the command closes it."""
         os.close(self.entrance)
 
+    def recent(self) -> tuple[str, float]:
+        """The last part of what was written so far, and when; empty where there is none."""
+        with self._lock:
+            if self._shown is None:
+                return "", 0.0
+            content = os.pread(self._shown, HEAD_BYTES + SHOWN_BYTES, 0)
+            written = os.fstat(self._shown).st_mtime
+        size, check = (int.from_bytes(content[at : at + 4], "little") for at in (0, 4))
+        part = content[HEAD_BYTES : HEAD_BYTES + size]
+        whole = zlib.crc32(part) == check  # else it was being written: it is read the next time
+        return part.decode(errors="replace") if whole else "", written
+
     def tail(self) -> str:
         """The end of what was written, once the command has ended; its children may still
         write."""
         with suppress(OSError):  # it may have exited after answering
             os.write(self._ask, b"?")
         content = b"".join(self._pieces())
-        os.close(self._ask)
-        os.close(self._answer)
+        with self._lock:
+            shown, self._shown = self._shown, None
+        for done in (self._ask, self._answer, *([] if shown is None else [shown])):
+            os.close(done)
         wait_for(self._process, 0.1)
         return content.decode(errors="replace")
 
@@ -52,6 +71,14 @@ class Tap:
         there.register(self._answer, select.POLLIN)
         while there.poll(ANSWER_SECONDS * 1000) and (piece := os.read(self._answer, 65536)):
             yield piece
+
+
+def _memory() -> int | None:
+    """A file that is on no disk; None where the system has none."""
+    try:
+        return os.memfd_create("andon stderr") if hasattr(os, "memfd_create") else None
+    except OSError:
+        return None
 
 
 def _terminal() -> tuple[int, int]:

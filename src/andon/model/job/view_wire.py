@@ -3,7 +3,7 @@
 from typing import Any
 
 from andon.model.job.facts import JobState, JobView
-from andon.model.job.progress import WorkProgress
+from andon.model.job.progress import progress_from_json
 from andon.model.job.spec_wire import MOST_GPUS, MOST_JOBS, seconds_in
 from andon.model.json_fields import (
     LONGEST,
@@ -55,7 +55,7 @@ def view_from_json(value: Json) -> JobView:
         devices=names_in(value, "devices", MOST_GPUS),
         device_uuids=names_in(value, "device_uuids", MOST_GPUS),
         waiting_details=_lines(value, "waiting_details"),
-        progress=inside(value, "progress", _progress),
+        progress=inside(value, "progress", progress_from_json),
         environment=texts_in(value, "environment"),
         tags=names_in(value, "tags"),
         group=some_text_in(value, "group"),
@@ -64,17 +64,6 @@ def view_from_json(value: Json) -> JobView:
         after_any=_numbers(value, "after_any"),
         **_times(value),
         **_outcome(value),
-    )
-
-
-def _progress(value: Json) -> WorkProgress:
-    total = whole_in(value, "total", _COUNT)
-    return WorkProgress(
-        step=whole_in(value, "step", total),
-        total=max(1, total),
-        label=some_text_in(value, "label", NAME) or "",
-        rate=number_in(value, "rate", 0.0),
-        expected_end=some_time_in(value, "expected_end"),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from andon.model.job.progress import WorkProgress
 from andon.model.run import GitState, OutOfMemory, RunDevice, RunKind, RunState
 from andon.model.shapes import Doc
 from andon.web.answers.job_schemas import PageScope
@@ -14,6 +15,10 @@ EnergySource = Annotated[
 ]
 
 Plain = str | float | bool | None
+Progress = Annotated[
+    WorkProgress | None,
+    Doc("while it runs, if its steps are logged or its job prints them; null if hidden"),
+]
 
 
 class RunEntry(Struct, frozen=True):
@@ -55,6 +60,7 @@ class RunEntry(Struct, frozen=True):
     hidden: Annotated[
         str | None, Doc("why command, folders, parameters, note, message and values are not shown")
     ]
+    progress: Progress
 
 
 class RunChoice(Struct, frozen=True):
@@ -250,3 +256,4 @@ class RunUpdate(Struct, frozen=True):
     series: RunColumns
     uses: list[RunUse]
     marks: list[RunMark]
+    progress: Progress

@@ -133,6 +133,7 @@ def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
         params=_plainly(row.params) if shown else None,
         command=row.command if shown else None,
         hidden=None if shown else why_hidden(sight),
+        progress=row.progress if shown else None,
     )
 
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from andon.core.access.roles import BLIND, Sight
 from andon.core.history.intervals import UsageInterval
+from andon.errors import Gone
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 
 HIDDEN = "shown to callers with the token"
@@ -52,6 +53,18 @@ def uses_seen_by(sight: Sight, uses: Iterable[UsageInterval]) -> list[UsageInter
 
 def why_hidden(sight: Sight) -> str:
     return HIDDEN if sight.user is None else HIDDEN_OTHERS
+
+
+def not_seen(what: str, sight: Sight, shared: bool, listing: str) -> Gone:
+    """There is no such thing among those that this caller may see; `shared`: where everyone sees
+    their own. Whether another user has it is not said."""
+    if not shared or sight.everything:
+        return Gone(f"there is no {what} here", hint=f"to list them: {listing}")
+    if sight.user is None:
+        reason = f"there is no {what} that may be shown before you sign in"
+        return Gone(reason, hint="sign in: andon open")
+    hint = f"those of others are shown only to root; yours: {listing}"
+    return Gone(f"{sight.user} has no {what} here", hint=hint)
 
 
 def _has(sight: Sight, status: DeviceStatus) -> bool:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def read_report(row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
-    """What the record says now, with the tags that people gave it since."""
+    """What the record says now, with the tags that people gave it since. The user is the owner of
+    the file: a record's own word for it proves nothing."""
     from andon.engine.records.files import read_record
 
     try:
@@ -35,7 +36,7 @@ def read_report(row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
         )
     found = report_of(read.fold, row.state is RunState.RUNNING, time.time(), prices)
     assert found is not None  # a record without a begin is refused above
-    return replace(found, begin=replace(found.begin, tags=row.tags))
+    return replace(found, begin=replace(found.begin, tags=row.tags, user=row.user))
 
 
 def prices() -> Prices:

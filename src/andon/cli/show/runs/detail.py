@@ -70,6 +70,8 @@ def _head(shown: RunShown, now: float) -> Text:
     words = mark + say(row.name, "bold") + say(f" ({row.id}): ") + state_text(row.state)
     if took is not None:
         words += say(" for " if row.state is RunState.RUNNING else " after ") + length(took)
+    if row.progress is not None:
+        words += say(f"; {row.progress.words(now)}")
     end = shown.fold.end
     return words + say(_ending(end)) if end is not None else words
 

@@ -11,7 +11,7 @@ from andon.core.runs.matching import devices_words
 from andon.model.run import RunRow, RunState
 from andon.units import iso_utc
 
-_APART = ("devices", "params", "last_values", "tags")
+_APART = ("devices", "params", "last_values", "tags", "progress")
 _PLAIN = tuple(name for name in RunRow.__struct_fields__ if name not in _APART)
 CSV_COLUMNS = (*_PLAIN, "began_iso", "gpus", "models", "tags", "last_values")
 
@@ -19,7 +19,10 @@ CSV_COLUMNS = (*_PLAIN, "began_iso", "gpus", "models", "tags", "last_values")
 def render_runs(rows: Sequence[RunRow], now: float, width: int) -> list[Text]:
     """One line per run."""
     least = 20 if any(row.simulated for row in rows) else 8  # the mark must not be cut
-    return draw(_columns(now, least), [TableRow(row) for row in rows], width)
+    columns = list(_columns(now, least))
+    if any(row.progress for row in rows):
+        columns.insert(3, TableColumn("PROGRESS", lambda row: _progress(row, now), elastic=8))
+    return draw(columns, [TableRow(row) for row in rows], width)
 
 
 def runs_to_csv(rows: Sequence[RunRow]) -> str:
@@ -62,6 +65,10 @@ def _name(row: RunRow) -> Text:
     mark = say("SIMULATED ", "reverse") if row.simulated else Text()
     rank = "" if row.rank is None else f" rank {row.rank}"
     return mark + say(row.name) + say(rank, "dim")
+
+
+def _progress(row: RunRow, now: float) -> Text:
+    return Text() if row.progress is None else say(row.progress.brief(now))
 
 
 def _took(row: RunRow, now: float) -> Text:

@@ -125,7 +125,8 @@ def _head(begin: RunBegin, recent: RecentLines, state: RunState, now: float) -> 
     where = f" on {begin.node}" + (f": {devices}" if devices else "")
     named = mark + say(begin.name, "bold") + say(f" ({begin.id}): ") + state_text(state)
     logged = [line for line in recent.happenings if isinstance(line, RunLogged)]
-    progress = logged_progress(logged) if state is RunState.RUNNING else None
+    printed = recent.samples[-1].progress if recent.samples else None
+    progress = (logged_progress(logged) or printed) if state is RunState.RUNNING else None
     where += "" if progress is None else f"; {progress.words(now)}"
     joint = " for " if state is RunState.RUNNING else " after "
     message = f"; {recent.end.message}" if recent.end and recent.end.message else ""
