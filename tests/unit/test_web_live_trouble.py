@@ -76,11 +76,13 @@ def test_one_kind_of_update_that_fails_leaves_the_others_and_is_told(
     play(script)
 
 
-def test_the_event_loop_is_not_woken_while_nobody_is_connected(play: Play) -> None:
+def test_the_event_loop_is_not_woken_while_nobody_is_connected(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def script(parts: Parts) -> None:
         live, taken = live_of(parts), list[object]()
         async with live.run():
-            live._arrived = taken.append  # type: ignore[method-assign]
+            monkeypatch.setattr(live, "_arrived", taken.append)
             parts.station._take(drawn.farm())
             await asyncio.sleep(0)
             assert taken == []
