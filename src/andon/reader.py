@@ -59,7 +59,7 @@ class LineBuffer:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
-        self._texts: list[str] = []
+        self._lines: list[bytes] = []
         self._holding = False
 
     def hold(self) -> None:
@@ -68,9 +68,9 @@ class LineBuffer:
 
     def post(self, message: wire.Json) -> None:
         """Send now, or with the rest of the round."""
-        text = wire.dumps(message)  # at once: what lives until the end of a round is collected
+        line = wire.reader_line(message)
         with self._lock:
-            self._texts.append(text)
+            self._lines.append(line)
             if not self._holding:
                 self._send()
 
@@ -87,11 +87,10 @@ class LineBuffer:
 
     def _send(self) -> None:
         """One line, which is a list if there are several: it is decoded in one call."""
-        texts, self._texts = self._texts, []
-        if not texts:
+        lines, self._lines = self._lines, []
+        if not lines:
             return
-        one = texts[0] if len(texts) == 1 else f"[{','.join(texts)}]"
-        data = f"{one}\n".encode()
+        data = (lines[0] if len(lines) == 1 else b"[%b]" % b",".join(lines)) + b"\n"
         while data:
             data = data[os.write(self._descriptor, data) :]
 

@@ -13,7 +13,7 @@ from andon.cli.main import run
 from andon.cli.show.findings import broken_command, findings_to_json, render_findings, summary
 from andon.cli.show.text import display_width, say
 from andon.core.doctor.checkup import judge
-from andon.core.doctor.facts import BookFolder, Library, MachineFacts
+from andon.core.doctor.facts import BookFolder, MachineFacts
 from andon.core.doctor.findings import (
     Check,
     Finding,
@@ -26,6 +26,7 @@ from andon.core.doctor.findings import (
     warning,
     worst,
 )
+from andon.core.doctor.library import Library
 from andon.core.doctor.security_facts import Contents, Odd, PortListener, RunningServer, Stray
 from tests.support.doctor.case import box, kernel, one_card, own
 from tests.support.doctor.machines import (

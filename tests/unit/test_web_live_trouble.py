@@ -4,7 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from andon.web.answers.payloads import busy_uuids
 from tests.support import snapshots as drawn
 from tests.support.live_parts import (
     POLLING,
@@ -64,11 +66,33 @@ def test_one_kind_of_update_that_fails_leaves_the_others_and_is_told(
         monkeypatch.setattr(live, "_publish_alerts", failing)
         monkeypatch.setattr(live, "_drop_the_slow", failing)
         monkeypatch.setattr(live, "_publish", publish)
+        assert live._visitors.admit("127.0.0.1") is not None
         async with live.run():
             parts.sampler.give(drawn.farm())
             await published.wait()
         assert health(parts)["state"] == "degraded"
         assert "slow" in health(parts)["reason"]
+
+    play(script)
+
+
+def test_the_event_loop_is_not_woken_while_nobody_is_connected(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(parts: Parts) -> None:
+        live, taken = live_of(parts), list[object]()
+        async with live.run():
+            monkeypatch.setattr(live, "_arrived", taken.append)
+            parts.station._take(drawn.farm())
+            await asyncio.sleep(0)
+            assert taken == []
+            assert live._visitors.admit("127.0.0.1") is not None
+            shown = replace(drawn.farm(), at=drawn.farm().at + 1)
+            parts.station._take(shown)
+            await asyncio.sleep(0)
+            assert taken == [shown]
+            await live._publish(shown)
+            assert live._busy == busy_uuids(shown)
 
     play(script)
 

@@ -99,7 +99,7 @@ def test_a_share_without_its_parts_gives_their_reason() -> None:
         sample=Sample(1.0, power_watts=10.0),
         missing={"memory_used_bytes": "no permission"},
     )
-    missing = wire.missing_with_shares(status)
+    missing = wire.missing_with_shares(status, wire.status_sample_to_json(status))
     assert missing["memory_percent"] == "no permission"
     assert missing["power_percent"] == "the power limit is unknown"
 
@@ -147,6 +147,15 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=8,
 )
+
+
+def test_a_line_of_a_snapshot_is_the_same_json() -> None:
+    for name in ("train", "\u202egnp", "½", "\x7f", "\ud800"):
+        snapshot = replace(FULL, node=name)
+        line, usual = wire.snapshot_line(snapshot), wire.dumps(wire.snapshot_to_json(snapshot))
+        assert json.loads(line) == json.loads(usual)
+        assert line.isprintable() is usual.isprintable()
+        assert list(json.loads(line)) == list(json.loads(usual))
 
 
 @given(st.data())

@@ -17,15 +17,16 @@ def driver_versions(
 ) -> tuple[DriverVersions, ...]:
     """Those of the drivers that are loaded. Only NVIDIA's comes in parts that can differ.
 
-    What costs more than a few files is imported where a driver is loaded.
+    A sampler asks between two samples, so it imports little, and no more files are looked for than
+    the loader would.
     """
     modules = _modules(root)
     if NVIDIA.drivers[0] not in modules:
         return ()
-    from andon.core.doctor.driver import loaders_choice, version_of
-    from andon.host.inspection.library import find_libraries
+    from andon.core.doctor.library import loaders_choice, version_of
+    from andon.host.inspection.library import libraries
 
-    picked = loaders_choice(find_libraries(own, env))
+    picked = loaders_choice(libraries(own, env))
     return (DriverVersions(NVIDIA.name, modules, version_of(picked) if picked else None),)
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import msgspec
+from msgspec.structs import asdict
+
 from andon.errors import Invalid
 from andon.model.band import Band
 from andon.model.device import (
@@ -13,12 +16,9 @@ from andon.model.device import (
     Card,
     Device,
     DeviceStatus,
-    Disk,
     DriverVersions,
     Fault,
     Host,
-    Limits,
-    Network,
     Process,
     Reading,
     Sample,
@@ -98,14 +98,12 @@ _SAMPLE_READ = tuple(name for name in SAMPLE_ORDER if name not in (*SHARES, "rea
 _sample_read = attrgetter(*_SAMPLE_READ)
 _DEVICE = names_of(Device, without=("place",))
 _state_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in STATE_ORDER))
-_LIMITS, _HOST, _CARD = names_of(Limits), names_of(Host), names_of(Card)
-_SETUP = names_of(Setup)
-_DISK, _NETWORK, _FAULT = names_of(Disk), names_of(Network), names_of(Fault)
-_DRIVER = names_of(DriverVersions)
+_HOST = names_of(Host)
 _node_read, _host_read = attrgetter(*NODE_ORDER), attrgetter(*_HOST)  # for every frame
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _encode_indented = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False).encode
+_to_line, _from_line = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
 _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -118,10 +116,25 @@ def dumps(value: object, indented: bool = False) -> str:
 
     Invisible characters are escaped: a process may have any name, and JSON is printed.
     """
-    text = _encode_indented(value) if indented else _encode(value)
+    return _escaped(_encode_indented(value) if indented else _encode(value))
+
+
+def _escaped(text: str) -> str:
     if text.isascii() and "\x7f" not in text:
         return text
     return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def snapshot_line(snapshot: Snapshot) -> str:
+    """A snapshot in one line, as `dumps` would write it, in a quarter of the time.
+
+    Its numbers were checked when they were read, and none of them is NaN.
+    """
+    value = snapshot_to_json(snapshot)
+    try:
+        return _escaped(_to_line(value).decode())
+    except UnicodeEncodeError:  # half a character, in what another machine sent
+        return dumps(value)
 
 
 def loads(text: str | bytes, most_values: int | None = None) -> Json:
@@ -135,9 +148,20 @@ def loads(text: str | bytes, most_values: int | None = None) -> Json:
     return value
 
 
-def loads_each(text: str | bytes) -> list[Json]:
-    """Parse one JSON object, or a list of them; raises Invalid otherwise."""
-    value = _parsed(text)
+def reader_line(message: Json) -> bytes:
+    """A message of a reader, for every device and sample: a tenth of the time of `dumps`.
+
+    A number that is none becomes null, and no character is escaped: only its parent reads it.
+    """
+    return _to_line(message)
+
+
+def reader_messages(line: bytes) -> list[Json]:
+    """Parse one message of a reader, or a list of them; raises Invalid otherwise."""
+    try:
+        value = _from_line(line)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise Invalid(f"not valid JSON: {exc}") from exc
     found = value if isinstance(value, list) else [value]
     if not all(isinstance(one, dict) for one in found):
         raise Invalid("a JSON object was expected")
@@ -184,10 +208,11 @@ def statuses_to_json(snapshot: Snapshot) -> list[Json]:
 
 
 def status_to_json(status: DeviceStatus, label: str) -> Json:
+    sample = status_sample_to_json(status)
     return {
         **state_to_json(status, label),
-        "sample": status_sample_to_json(status),
-        "missing": missing_with_shares(status),
+        "sample": sample,
+        "missing": missing_with_shares(status, sample),
         "processes": [process_to_json(process) for process in status.processes],
     }
 
@@ -196,21 +221,21 @@ def state_to_json(status: DeviceStatus, label: str) -> Json:
     """The part of a status about the device, without readings."""
     values: Json = dict(zip(STATE_ORDER, _state_read(status), strict=True))
     values["label"] = label
-    values["limits"] = plain(status.device.limits, _LIMITS)
+    values["limits"] = asdict(status.device.limits)
     values["setup"] = _setup_to_json(status.device.setup)
     return values
 
 
 def _setup_to_json(setup: Setup) -> Json:
-    return {**plain(setup, _SETUP), "missing": dict(setup.missing)}
+    return {**asdict(setup), "missing": dict(setup.missing)}
 
 
-def missing_with_shares(status: DeviceStatus) -> dict[str, str]:
-    """Why each missing value is missing, including the computed shares."""
+def missing_with_shares(status: DeviceStatus, sample: Json | None) -> dict[str, str]:
+    """Why each missing value of `status_sample_to_json` is missing."""
     missing = dict(status.missing)
-    if status.sample is not None:
+    if sample is not None:
         for name, share in SHARES.items():
-            if getattr(status, name) is None:
+            if sample[name] is None:
                 missing[name] = missing.get(share.source) or _no_whole(name, missing)
     return missing
 
@@ -243,13 +268,13 @@ def process_to_json(process: Process) -> Json:
 def device_to_json(device: Device) -> Json:
     return {
         **plain(device, _DEVICE),
-        "limits": plain(device.limits, _LIMITS),
+        "limits": asdict(device.limits),
         "setup": _setup_to_json(device.setup),
     }
 
 
 def card_to_json(card: Card) -> Json:
-    return plain(card, _CARD)
+    return asdict(card)
 
 
 def reading_to_json(reading: Reading, before: Reading | None = None) -> Json:
@@ -274,13 +299,13 @@ def _sample_difference(sample: Sample, before: Sample | None) -> Json:
 
 
 def fault_to_json(fault: Fault) -> Json:
-    return plain(fault, _FAULT)
+    return asdict(fault)
 
 
 def _host_to_json(host: Host) -> Json:
     values: Json = dict(zip(_HOST, _host_read(host), strict=True))
-    values["disk"] = [plain(disk, _DISK) for disk in host.disk]
-    values["network"] = [plain(link, _NETWORK) for link in host.network]
+    values["disk"] = [asdict(disk) for disk in host.disk]
+    values["network"] = [asdict(link) for link in host.network]
     values["missing"] = dict(host.missing)
     if host.drivers is not None:
         values["drivers"] = [_driver_to_json(one) for one in host.drivers]
@@ -288,4 +313,4 @@ def _host_to_json(host: Host) -> Json:
 
 
 def _driver_to_json(driver: DriverVersions) -> Json:
-    return {**plain(driver, _DRIVER), "modules": dict(driver.modules)}
+    return {**asdict(driver), "modules": dict(driver.modules)}

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from andon.core.doctor.facts import (
     Containers,
     DeviceFile,
-    Library,
     PciCard,
     SampleTrial,
 )
+from andon.core.doctor.library import Library
 from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, one_card
 from tests.support.doctor.machines import (
     LIBRARY,

@@ -11,12 +11,12 @@ from andon.core.doctor.facts import (
     Folder,
     Installation,
     Kernel,
-    Library,
     MachineFacts,
     PciCard,
     SampleTrial,
 )
 from andon.core.doctor.findings import Check, Finding, Grade, Named
+from andon.core.doctor.library import Library
 from andon.core.doctor.security_facts import Kept, Security
 from andon.model.device import Fault, Snapshot, State
 from andon.units import GIB

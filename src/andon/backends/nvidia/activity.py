@@ -1,6 +1,7 @@
 """SM and tensor activity (GPM): expensive, and so read only while someone is watching."""
 
 import contextlib
+import math
 from typing import Any
 
 from andon.backends.nvidia import nvml
@@ -9,6 +10,7 @@ from andon.backends.nvidia.trouble import NOT_SUPPORTED, survivable, trouble
 from andon.model.device import UNWATCHED
 
 FIRST_READING = "needs two readings: available from the next one on"
+NO_NUMBER = "the driver reported no number"
 
 
 class Activity:
@@ -49,6 +51,10 @@ class Activity:
             self.reason = FIRST_READING
             return
         try:
-            self.values = nvml.activity_between(earlier, later)
+            values = nvml.activity_between(earlier, later)
         finally:
             nvml.activity_free(earlier)
+        if all(map(math.isfinite, values)):
+            self.values = values
+        else:
+            self.reason = NO_NUMBER

@@ -196,7 +196,8 @@ class NvidiaCard:
                 values["memory_free_bytes"] = available
         values.update(zip(ACTIVITY, self._known_activity.values or (None, None), strict=True))
         values.update(self._traffic.values)
-        return Sample(at=at, **values, read_at=self._read_at(at))
+        # In order: by name it takes eight times as long.
+        return Sample(at, *(*values.values(), self._read_at(at)))
 
     def _read_at(self, at: float) -> Mapping[str, float]:
         """When older values were read: the same object as last time if nothing changed."""
@@ -271,7 +272,7 @@ class NvidiaCard:
         processes = tuple(
             Process(use.pid, kind, memory_bytes=use.memory_bytes) for use, kind in found
         )
-        return Reading(instance.device.uuid, Sample(at=at, **values), missing, processes)
+        return Reading(instance.device.uuid, Sample(at, *values.values()), missing, processes)
 
 
 def system_memory(root: Path) -> tuple[int | None, int | None]:

@@ -181,6 +181,15 @@ def utilization(handle: Handle) -> tuple[int, int]:
     return rates[0], rates[1]
 
 
+class _MemoryAnswer(ctypes.Structure):
+    """The library's own class writes every field through a method, at five times the cost."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint),
+        *((name, ctypes.c_ulonglong) for name in ("total", "reserved", "free", "used")),
+    )
+
+
 class MemoryInfo(Struct, frozen=True):
     total: int
     used: int
@@ -190,7 +199,7 @@ class MemoryInfo(Struct, frozen=True):
 
 def memory(handle: Handle) -> MemoryInfo:
     """With the driver's reserve as a separate value; older drivers count it as used."""
-    info = pynvml.c_nvmlMemory_v2_t(pynvml.nvmlMemory_v2)
+    info = _MemoryAnswer(pynvml.nvmlMemory_v2)
     try:
         _MEMORY_INFO.into(info, handle)
     except Error as error:
@@ -442,6 +451,20 @@ def mig_handles(handle: Handle) -> list[Handle]:
 # Activity counters (GPM).
 
 
+_ACTIVITY: Final = LibraryCall(function, Error, "nvmlGpmMetricsGet")
+
+
+class _Metric(ctypes.Structure):
+    _fields_ = pynvml.c_nvmlGpmMetric_t._fields_
+
+
+class _ActivityQuery(ctypes.Structure):
+    """As the library's own, without its methods around every field."""
+
+    *_head, (_name, _metrics) = pynvml.c_nvmlGpmMetricsGet_t._fields_
+    _fields_ = (*_head, (_name, _Metric * _metrics._length_))
+
+
 def activity_supported(handle: Handle) -> bool:
     return bool(pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
 
@@ -458,15 +481,13 @@ def activity_sample(handle: Handle) -> Any:
 
 def activity_between(earlier: Any, later: Any) -> tuple[float, float]:
     """How busy the SMs and the tensor cores were between two samples, in percent."""
-    query = pynvml.c_nvmlGpmMetricsGet_t()
-    query.version, query.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, 2
-    query.sample1, query.sample2 = earlier, later
-    query.metrics[0].metricId, query.metrics[1].metricId = _GPM_SM, _GPM_TENSOR
-    pynvml.nvmlGpmMetricsGet(query)
-    for metric in (query.metrics[0], query.metrics[1]):
-        if metric.nvmlReturn:
-            raise Error(metric.nvmlReturn)
-    return round(query.metrics[0].value, 1), round(query.metrics[1].value, 1)
+    query = _ActivityQuery(pynvml.NVML_GPM_METRICS_GET_VERSION, 2, earlier, later)
+    sm, tensor = query.metrics[0], query.metrics[1]
+    sm.metricId, tensor.metricId = _GPM_SM, _GPM_TENSOR
+    _ACTIVITY.into(query)
+    if code := sm.nvmlReturn or tensor.nvmlReturn:
+        raise Error(code)
+    return round(sm.value, 1), round(tensor.value, 1)
 
 
 def activity_free(sample: Any) -> None:

@@ -24,11 +24,11 @@ EARLY_SECONDS: Final = 0.1  # intervals are never exact; a tier that is almost d
 
 
 class Probe(Struct, frozen=True):
-    """One call and the fields it fills, in order."""
+    """One call and the fields it fills: one with what it returns, or several in order."""
 
     fields: tuple[str, ...]
     every_seconds: float
-    read: Callable[[Handle], tuple[Any, ...]]
+    read: Callable[[Handle], Any]
 
 
 def _memory(handle: Handle) -> tuple[int, int, int | None]:
@@ -37,7 +37,7 @@ def _memory(handle: Handle) -> tuple[int, int, int | None]:
 
 
 def _one(name: str, every_seconds: float, read: Callable[[Handle], Any]) -> Probe:
-    return Probe((name,), every_seconds, lambda handle: (read(handle),))
+    return Probe((name,), every_seconds, read)
 
 
 PROBES: Final = (
@@ -137,11 +137,12 @@ class Gauges:
 
     def _make(self, probe: Probe, handle: Handle) -> None:
         try:
-            values = probe.read(handle)
+            found = probe.read(handle)
         except nvml.Error as error:
             self._failed(probe, survivable(error))
             return
-        for name, value in zip(probe.fields, values, strict=True):
+        fields = probe.fields
+        for name, value in zip(fields, found if len(fields) > 1 else (found,), strict=True):
             self.values[name] = value
             if value is None:
                 self._is_missing(name, "not reported by this driver")

@@ -1,13 +1,12 @@
 """Checks the kernel's drivers and NVIDIA's library: loaded, found, and of the same version."""
 
-import re
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import Library, MachineFacts, PciCard
+from andon.core.doctor.facts import MachineFacts, PciCard
 from andon.core.doctor.findings import Check, Finding, failure, ok, warning
+from andon.core.doctor.library import Library, loaders_choice, version_of
 from andon.model.vendors import GIVEN_AWAY, NVIDIA, VENDORS, VendorRow, titles
 
-_VERSION = re.compile(r"\.so\.(\d{2,4}\.\d+(?:\.\d+)?)$")
 _PCI = "lspci -nn | grep -i -e vga -e 3d -e display -e accelerator"
 WSL_FOLDER = "/usr/lib/wsl/lib"
 
@@ -29,12 +28,6 @@ def install_command(vendor: VendorRow, distribution: tuple[str, ...]) -> str:
     """The command that installs a vendor's driver on this distribution."""
     known = (vendor.install[name] for name in distribution if name in vendor.install)
     return next(known, vendor.install_any)
-
-
-def version_of(library: Library) -> str | None:
-    """The file name that a driver library's links resolve to contains its version."""
-    found = _VERSION.search(library.target or library.path)
-    return found[1] if found else None
 
 
 def _loaded(vendor: VendorRow, cards: list[PciCard], facts: MachineFacts) -> Iterator[Finding]:
@@ -185,12 +178,6 @@ def _ecc(facts: MachineFacts) -> Iterator[Finding]:
 
 
 # The library.
-
-
-def loaders_choice(libraries: tuple[Library, ...]) -> Library | None:
-    """The one that the loader uses: it skips those for another processor."""
-    listed = [library for library in libraries if library.source]
-    return next((library for library in listed if library.fits is not False), None)
 
 
 def judge_library(facts: MachineFacts) -> Iterator[Finding]:

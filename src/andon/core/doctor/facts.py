@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from andon.core.doctor.library import Library
 from andon.core.doctor.security_facts import Contents, Security
 from andon.core.jobs.log_out import LogOutFacts
 from andon.core.sharing.policy import POLICY_PATH
@@ -36,16 +37,6 @@ class Kernel(Struct, frozen=True):
     wsl: bool = False
     distribution: tuple[str, ...] = ()  # ID and ID_LIKE of os-release
     log_closed: str | None = None  # why its log cannot be followed; None if it can
-
-
-class Library(Struct, frozen=True):
-    """A libnvidia-ml.so.1. `source` says how the loader finds it; empty if it does not."""
-
-    path: str
-    source: str = ""
-    target: str = ""  # the file that the links resolve to
-    size_bytes: int = 1
-    fits: bool | None = None  # whether it is for this processor
 
 
 class DeviceFile(Struct, frozen=True):

@@ -40,7 +40,7 @@ SILENT_SECONDS = 10.0
 NO_READINGS = Fault(SAMPLER, "no reading has arrived")
 LEAVING_SECONDS = 2.0
 TEST_SECONDS = 45.0
-TURN_SECONDS = 1.0
+TURN_SECONDS = 2.5  # longer than the usual interval: no sample is waited for in vain
 
 Listener = Callable[[tuple[Alert, ...]], None]
 RoutedNotifier = tuple[Notifier, Route]

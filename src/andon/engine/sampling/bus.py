@@ -30,6 +30,7 @@ class Subscription:
         self._slot: int | None = None
         self._snapshots: deque[Snapshot] = deque(maxlen=size)
         self._pending_events: tuple[Event, ...] = ()
+        self._take: Callable[[Snapshot], object] | None = None
         self._changed = threading.Condition()
         self._on_close = [leave]
         self._closed = False
@@ -49,6 +50,15 @@ class Subscription:
         with self._changed:
             self._pending_events = (*self._pending_events, *events)[-MOST_EVENTS:]
 
+    def call(self, take: Callable[[Snapshot], object]) -> None:
+        """Call this from now on, in the sampler's thread, instead of queueing: it must neither
+        block nor raise. Waking a thread for each snapshot costs more than most of them do with it.
+        """
+        with self._changed:
+            while self._snapshots:
+                take(self._snapshots.popleft())
+            self._take = take
+
     def put(self, snapshot: Snapshot, now: float) -> None:
         slot = cadence.slot(now, self.interval_seconds)
         with self._changed:
@@ -62,6 +72,9 @@ class Subscription:
                 self._pending_events = (*left, *self._pending_events)[-MOST_EVENTS:]
             if self._pending_events or snapshot.events:
                 snapshot, self._pending_events = replace(snapshot, events=self._pending_events), ()
+            if self._take is not None:
+                self._take(snapshot)
+                return
             self._snapshots.append(snapshot)
             self._changed.notify()
 

@@ -103,7 +103,7 @@ class ReaderProcess:
         while chunk := self._receive():
             *lines, rest = (rest + chunk).split(b"\n")
             try:
-                messages = [one for line in lines for one in wire.loads_each(line)]
+                messages = [one for line in lines for one in wire.reader_messages(line)]
             except AndonError:  # not from the reader itself: only a new one sends whole lines again
                 break
             if messages:

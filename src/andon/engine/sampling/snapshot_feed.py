@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from andon.core.settings.resolution import Settings
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower
 from andon.engine.listeners import Listeners
 from andon.engine.sampling.bus import Subscription
 from andon.engine.sampling.sampler import Costs
@@ -17,11 +16,10 @@ from andon.model.device import Snapshot
 PAST_SECONDS = 120.0
 PAST_SNAPSHOTS = 240
 WATCHED_SECONDS = 15.0  # how long after the last request someone counts as watching
-CLOSE_SECONDS = 1.0
 
 
 class SnapshotFeed:
-    """Follows the sampler in its own thread, whether or not anyone reads it."""
+    """Follows the sampler, in its thread, whether or not anyone reads it."""
 
     def __init__(
         self,
@@ -40,7 +38,7 @@ class SnapshotFeed:
         self._first = threading.Event()
         failures = FailureLog("andon.snapshots", "a snapshot listener failed; the others continue")
         self._listeners: Listeners[[Snapshot]] = Listeners(failures)
-        self._follower = Follower(session, self._take, "andon snapshots", failures).start()
+        session.call(self._take)
 
     @property
     def last(self) -> Snapshot | None:
@@ -80,16 +78,16 @@ class SnapshotFeed:
 
     @property
     def runs(self) -> bool:
-        return self._follower.runs
+        return not self._session.closed
 
     def listen(self, listener: Callable[[Snapshot], object]) -> Callable[[], None]:
-        """Call this with every snapshot, from the feed's thread; it must not block. Returns a
+        """Call this with every snapshot, from the sampler's thread; it must not block. Returns a
         function that stops it."""
         return self._listeners.add(listener)
 
     def close(self) -> None:
         """End the session; the last snapshot stays."""
-        self._follower.close(CLOSE_SECONDS)
+        self._session.close()
         self._first.set()
 
     def _take(self, snapshot: Snapshot) -> None:

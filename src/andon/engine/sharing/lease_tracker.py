@@ -83,7 +83,8 @@ class LeaseTracker:
             "lease tracker",
             FailureLog("andon.lease_tracker", "following the lease book failed; retrying"),
             taking=Taking.NEWEST,
-            idle_seconds=lambda: POLL_SECONDS,
+            # Longer than between two samples, which are as often as this or further apart.
+            idle_seconds=lambda: 1.25 * POLL_SECONDS,
             idle=self._try_again,
         )
         self._follower.start()

@@ -1,17 +1,16 @@
 """Finds every libnvidia-ml.so.1 and which one the loader would use; loads none."""
 
 import os
-import platform
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from andon.core.doctor.facts import Library
+from andon.core.doctor.library import Library
 from andon.host.inspection.files import read_bytes
 
 NAME = "libnvidia-ml.so.1"
 CACHE_BYTES = 16 * 1024 * 1024
+LONGEST_PATH = 4096
 HEAD_BYTES = 20  # of an ELF file: contains its word size and machine
 _MAX_FOLDERS = 64
 _OFF_PATH = (
@@ -27,11 +26,17 @@ _OFF_PATH = (
 def find_libraries(own: Path, env: Mapping[str, str]) -> tuple[Library, ...]:
     """In the loader's order, then those it would not find; each file once."""
     found: dict[str, Library] = {}
+    for library in libraries(own, env):
+        found.setdefault(library.target or library.path, library)
+    return tuple(found.values())
+
+
+def libraries(own: Path, env: Mapping[str, str]) -> Iterator[Library]:
+    """The same as they are found, a file perhaps twice: whoever wants one need not find all."""
     for path, source in _places(own, env):
         library = _library(own, path, source)
-        if library is not None and (library.target or path) not in found:
-            found[library.target or path] = library
-    return tuple(found.values())
+        if library is not None:
+            yield library
 
 
 def _places(own: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -41,7 +46,8 @@ def _places(own: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield f"{folder.rstrip('/')}/{NAME}", "LD_LIBRARY_PATH"
     for path in cached(read_bytes(own / "etc/ld.so.cache", CACHE_BYTES)):
         yield path, "the loader's cache"
-    for folder in default_folders(platform.machine()):
+    machine = os.uname().machine if hasattr(os, "uname") else ""
+    for folder in default_folders(machine):
         yield f"{folder}/{NAME}", "a default folder"
     for folder in _OFF_PATH:
         yield f"{folder}/{NAME}", ""
@@ -49,8 +55,13 @@ def _places(own: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def cached(content: bytes) -> list[str]:
     """The paths listed in ld.so.cache, in its order; it contains them as plain text."""
-    found = re.findall(rb"(/[^\0\n]{0,4000}/" + NAME.encode() + rb")\0", content)
-    return [os.fsdecode(path) for path in dict.fromkeys(found)]
+    found: dict[str, None] = {}
+    name, end = f"/{NAME}\0".encode(), 0
+    while (end := content.find(name, end) + len(name)) >= len(name):
+        begin = content.find(b"/", content.rfind(b"\0", 0, end - 1) + 1)
+        if end - begin <= LONGEST_PATH:
+            found[os.fsdecode(content[begin : end - 1])] = None
+    return list(found)
 
 
 def default_folders(machine: str) -> tuple[str, ...]:

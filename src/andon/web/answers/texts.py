@@ -52,10 +52,11 @@ class DeviceTexts:
 
     def of(self, status: DeviceStatus, label: str) -> str:
         processes = self._encode_processes(status.processes)
+        sample = wire.status_sample_to_json(status)
         parts = (
             self._encode_facts(status, label),
-            member("sample", self._encode_sample(status)),
-            member("missing", self._encode_missing(status)),
+            member("sample", self._encode_sample(sample)),
+            member("missing", self._encode_missing(status, sample)),
             member("processes", processes),
         )
         return joined_object(parts)
@@ -71,12 +72,11 @@ class DeviceTexts:
             self._facts, self._facts_text = facts, self._state.of(wire.state_to_json(status, label))
         return self._facts_text
 
-    def _encode_sample(self, status: DeviceStatus) -> str:
-        values = wire.status_sample_to_json(status)
+    def _encode_sample(self, values: wire.Json | None) -> str:
         return "null" if values is None else joined_object((self._sample.of(values),))
 
-    def _encode_missing(self, status: DeviceStatus) -> str:
-        missing = wire.missing_with_shares(status)
+    def _encode_missing(self, status: DeviceStatus, sample: wire.Json | None) -> str:
+        missing = wire.missing_with_shares(status, sample)
         if self._hides:
             missing[COMMANDS_MISSING] = why_hidden(self._sight)
         if missing != self._missing:

@@ -87,6 +87,7 @@ class Live:
         self._clients: dict[str, LiveClient] = {}
         self._troubles: dict[str, str] = {}  # of the last update of each kind
         self._newest: Snapshot | None = None
+        self._unseen: Snapshot | None = None  # the last one that nobody was connected for
         self._slot: int | None = None
         self._busy: frozenset[str] = frozenset()
         self._came: asyncio.Event | None = None
@@ -128,7 +129,11 @@ class Live:
         loop, self._came = asyncio.get_running_loop(), asyncio.Event()
 
         def arrived(snapshot: Snapshot) -> None:
-            loop.call_soon_threadsafe(self._arrived, snapshot)
+            """While nobody is connected, the event loop sleeps on."""
+            if self._visitors or self._troubles:
+                loop.call_soon_threadsafe(self._arrived, snapshot)
+            else:
+                self._unseen = snapshot
 
         def alerted(changed: tuple[Alert, ...]) -> None:
             loop.call_soon_threadsafe(self._alerted, changed)
@@ -201,7 +206,9 @@ class Live:
             await self._emit("leases", Prepared(text), EVERYONE)
 
     async def _publish(self, snapshot: Snapshot) -> None:
-        risen, self._busy = _risen(self._busy, self._busy_in(snapshot))
+        unseen, self._unseen = self._unseen, None
+        before = self._busy if unseen is None else self._busy_in(unseen)
+        risen, self._busy = _risen(before, self._busy_in(snapshot))
         slot = cadence.slot(self._clock(), UPDATE_SECONDS)
         due, self._slot = slot != self._slot, slot
         if not self._clients:

@@ -174,7 +174,7 @@ def _machine(form: str, path: Path | None = None) -> tuple[str, Lines]:
     if form == "csv":
         return csv_rows.header(), csv_rows.device_rows
     if form == "jsonl":
-        return "", lambda snapshot: [wire.dumps(wire.snapshot_to_json(snapshot)) + "\n"]
+        return "", lambda snapshot: [wire.snapshot_line(snapshot) + "\n"]
     raise Invalid(
         f"{path}: the file name does not imply a format",
         hint="name it .jsonl or .csv, or: --format csv",
