@@ -1,14 +1,14 @@
 """The devices of a snapshot, in display order and with display names."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.alerting.lamps import DeviceLamp, LampBoard
-from andon.core.alerting.standing import board_now
-from andon.core.conditions.catalogue import DEFAULTS
+from andon.core.alerting.glance import lamps_now
+from andon.core.alerting.lamps import DeviceLamp
+from andon.core.conditions.lookup import DEFAULTS
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.model_names import short_model as short_model
@@ -62,13 +62,13 @@ def entries(snapshot: Snapshot) -> list[NamedDevice]:
 def lit_entries(
     snapshot: Snapshot,
     rulebook: Rulebook | None = None,
-    lit: LampBoard | None = None,
+    lit: Sequence[DeviceLamp] | None = None,
     verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS,
 ) -> list[NamedDevice]:
     """The same with their thresholds and lamps: the given ones, or by what holds now."""
     rulebook = rulebook or Rulebook()
-    lit = lit or board_now(snapshot, rulebook)
-    lamps = {lamp.uuid: lamp for lamp in lit.devices}
+    lit = lamps_now(snapshot, rulebook) if lit is None else lit
+    lamps = {lamp.uuid: lamp for lamp in lit}
     return [
         replace(
             entry,

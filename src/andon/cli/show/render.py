@@ -2,7 +2,7 @@
 
 import textwrap
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from andon.cli.show.columns import (
 from andon.cli.show.entries import NO_VERDICTS, NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
-from andon.core.alerting.lamps import DeviceLamp, LampBoard
+from andon.core.alerting.lamps import DeviceLamp
 from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.blame import listed_users
@@ -59,7 +59,7 @@ def render_status(
     verbose: bool = False,
     mask: Mask = UNMASKED,
     rulebook: Rulebook | None = None,
-    lit: LampBoard | None = None,
+    lit: Sequence[DeviceLamp] | None = None,
     verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS,
 ) -> str:
     """The whole screen, ending in a newline."""
