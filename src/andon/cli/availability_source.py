@@ -1,5 +1,6 @@
 """Which devices are free: the verdict of this node's lease book, or of a server."""
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from andon.cli.snapshot_source import recent_snapshot, told_snapshot
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Invalid
+from andon.host.server.usual_server import may_be_running
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
@@ -29,12 +31,16 @@ def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ..
     """Whether each device of a snapshot is available for a request of one whole device."""
     if choices.url is not None:
         return server_leases(choices).devices
+    from andon.leases.places import is_empty
+
+    # No server reports on simulated devices.
+    broken = dict if snapshot.simulated or not may_be_running() else None
+    if broken is not None and is_empty(os.environ):
+        return _by_readings(snapshot)
     from andon.app import open_availability
     from andon.engine.sharing.availability import BookPages
     from andon.leases.book import Book
 
-    # No server reports on simulated devices.
-    broken = dict if snapshot.simulated else None
     availability = open_availability(
         settings_of(choices), lambda: snapshot, simulated=True, broken=broken
     )
@@ -42,6 +48,17 @@ def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ..
     pages = BookPages.of(Book(make=False))
     capacities = availability.capacities(view, pages)
     return availability.verdicts(snapshot, capacities, pages, snapshot.at)
+
+
+def _by_readings(snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+    """Where nothing is leased, queued or cordoned, and no server knows more."""
+    from andon.core.sampling.masks import doubt_about
+    from andon.core.sharing.capacity import Surroundings, capacities
+    from andon.core.sharing.verdict import all_masked, verdicts
+
+    found = capacities(snapshot.devices, Surroundings())
+    doubt = doubt_about(snapshot.devices, os.environ)
+    return verdicts(found, {} if doubt is None else all_masked(found, doubt))
 
 
 def server_leases(choices: Choices) -> "LeaseList":

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from andon.core.processes.redaction import printable
 from andon.core.sampling.rates import FIRST, NO_TIME
 from andon.host.traffic import (
     DISK,
@@ -28,6 +27,7 @@ from andon.host.traffic import (
     parse_disks,
 )
 from andon.model.device import HOST_VALUES, Disk, DriverVersions, Host, Network
+from andon.model.plain_text import printable
 
 DISKS_EVERY_SECONDS = 30.0
 TRAFFIC_EVERY_SECONDS = 5.0

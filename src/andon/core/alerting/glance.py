@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 def lamps_now(snapshot: Snapshot, rulebook: Rulebook) -> tuple[DeviceLamp, ...]:
     """The lamp of each device, by what would fire if it lasted."""
+    if not snapshot.devices:
+        return ()
     if snapshot.events or snapshot.faults:  # rare, and judged by more than readings of one device
         from andon.core.alerting.standing import board_now
 

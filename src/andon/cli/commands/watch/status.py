@@ -8,7 +8,6 @@ from andon.cli.availability_source import availability_in, availability_lines
 from andon.cli.json_text import as_json_text as as_json_text
 from andon.cli.lamp_source import LampSource
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
-from andon.cli.show import csv_rows
 from andon.cli.show.columns import WIDE
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.render import paragraph, render_status
@@ -51,6 +50,8 @@ def status(
     if as_json:
         terminal.show(as_json_text(wire.snapshot_to_json(shown), terminal.live))
     elif as_csv:
+        from andon.cli.show import csv_rows
+
         terminal.show(csv_rows.header() + "".join(csv_rows.device_rows(shown)))
     else:
         _show(shown, named, snapshot, terminal, verbose)
