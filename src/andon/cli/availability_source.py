@@ -22,6 +22,7 @@ from andon.units import human_bytes
 
 if TYPE_CHECKING:
     from andon.cli.show.offer import Offer, OfferRow
+    from andon.core.sampling.told import ToldSnapshot
     from andon.engine.sharing.availability import Availability, Candidates
     from andon.model.lease_list import LeaseList
     from andon.model.work import DeviceRequest
@@ -77,14 +78,26 @@ class KnownVerdicts(NamedTuple):
     leasable: bool = True
 
 
-def availability_in(choices: Choices, snapshot: Snapshot) -> KnownVerdicts:
-    """Nothing where none can be leased: a recording, or no kernel locks."""
+def availability_in(
+    choices: Choices, snapshot: Snapshot, told: "ToldSnapshot | None" = None
+) -> KnownVerdicts:
+    """What the server told, unless the book has changed since; nothing where none can be leased: a
+    recording, or no kernel locks."""
     if "replay" in snapshot.versions or sys.platform == "win32" or not snapshot.devices:
         return KnownVerdicts(leasable=False)
     try:
-        return KnownVerdicts({one.uuid: one for one in verdicts_of(choices, snapshot)})
+        found = _told(told) or verdicts_of(choices, snapshot)
+        return KnownVerdicts({one.uuid: one for one in found})
     except (AndonError, OSError) as error:
         return KnownVerdicts(unknown=error.reason if isinstance(error, AndonError) else str(error))
+
+
+def _told(told: "ToldSnapshot | None") -> tuple[DeviceVerdict, ...]:
+    if told is None or told.verdicts is None:
+        return ()
+    from andon.leases.places import has_changed
+
+    return () if has_changed(os.environ, told.listed_at) else told.verdicts
 
 
 def availability_lines(found: KnownVerdicts, shown: Snapshot) -> list[Text]:

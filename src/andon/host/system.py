@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from andon.core.sampling.rates import FIRST, NO_TIME
+from andon.host.machine_id import boot_id as boot_id
+from andon.host.machine_id import node_name as node_name
 from andon.host.traffic import (
     DISK,
     NETWORK,
@@ -180,20 +182,6 @@ class System:
             self._drivers = _tried(self._read_drivers, None)
             self._drivers_due = now + DRIVERS_EVERY_SECONDS
         return self._drivers
-
-
-def node_name() -> str:
-    """The host name; bytes that are no text are escaped, as in every other name."""
-    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME")
-    return printable(name or "localhost")
-
-
-def boot_id(root: Path = Path("/")) -> str | None:
-    """The kernel's id of this boot; None if the system has none."""
-    try:
-        return (root / "proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
-    except (OSError, ValueError):
-        return None
 
 
 def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:

@@ -113,6 +113,19 @@ def is_empty(env: Mapping[str, str]) -> bool:
         return False
 
 
+def has_changed(env: Mapping[str, str], since: float) -> bool:
+    """Whether a lease, a ticket or a cordon came or went in any book after this moment."""
+    mounts = file_systems.read_mounts()
+    for path in books(env):
+        if file_systems.network_system(path, mounts) is not None:
+            return True
+        for part in MODES:
+            with suppress(OSError):
+                if (path / part).stat().st_mtime >= since:
+                    return True
+    return False
+
+
 def _holds_nothing(path: Path, mounts: str) -> bool:
     if file_systems.network_system(path, mounts) is not None:
         return False

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.alerting.glance import lamps_now
-from andon.core.alerting.lamps import DeviceLamp
 from andon.core.conditions.lookup import DEFAULTS
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import DeviceStatus, Snapshot
+from andon.model.lamp import DeviceLamp
 from andon.model.model_names import short_model as short_model
 from andon.model.naming import device_labels, title, with_labels
 from andon.model.thresholds import Thresholds
@@ -67,7 +66,10 @@ def lit_entries(
 ) -> list[NamedDevice]:
     """The same with their thresholds and lamps: the given ones, or by what holds now."""
     rulebook = rulebook or Rulebook()
-    lit = lamps_now(snapshot, rulebook) if lit is None else lit
+    if lit is None:
+        from andon.core.alerting.glance import lamps_now  # a server may have said
+
+        lit = lamps_now(snapshot, rulebook)
     lamps = {lamp.uuid: lamp for lamp in lit}
     return [
         replace(

@@ -13,10 +13,10 @@ from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.render import fault_lines, state_message
 from andon.cli.show.table import TableColumn, TableRow, choose, heading, line, sizes_of
 from andon.cli.show.text import Text, say
-from andon.core.alerting.lamps import DeviceLamp
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Snapshot
+from andon.model.lamp import DeviceLamp
 
 TREND = 12
 TRY = "try: andon watch --simulate 4"

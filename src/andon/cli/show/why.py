@@ -12,7 +12,6 @@ from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, model_na
 from andon.cli.show.render import fault_lines, header, none_there, paragraph
 from andon.cli.show.text import Text, display_width, join, say
 from andon.core.alerting.glance import lamps_now
-from andon.core.alerting.lamps import NOT_URGENT, DeviceLamp
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state.phrases import HEALTHY
 from andon.core.evidence.departures import NOTHING_KNOWN, Departures
@@ -22,6 +21,7 @@ from andon.core.explain import explain_absence, explain_node, worst_first
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot, reading_label
+from andon.model.lamp import NOT_URGENT, DeviceLamp
 from andon.model.naming import title
 from andon.model.throttling import reason_of
 from andon.units import fixed, human_rate, human_seconds, unit_of

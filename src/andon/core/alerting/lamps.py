@@ -19,6 +19,8 @@ from andon.core.conditions.lookup import BY_NAME, may_be_present
 from andon.core.evidence.blame import Blame, blamed, listed_users, owned
 from andon.model.alert import Alert, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.lamp import NOT_URGENT as NOT_URGENT
+from andon.model.lamp import DeviceLamp as DeviceLamp
 from andon.model.lamp import Lamp
 from andon.model.naming import device_labels, title
 from andon.units import human_seconds
@@ -26,35 +28,6 @@ from andon.units import human_seconds
 if TYPE_CHECKING:
     from andon.core.conditions.condition import Condition
     from andon.core.conditions.judgement import Judgement
-
-
-class DeviceLamp(Struct, frozen=True):
-    """One device on the board."""
-
-    uuid: str
-    index: int
-    lamp: Lamp
-    status: str  # one or two words: "heavy", "too hot"
-    reason: str | None = None  # a sentence, if it is not fine
-    affected_user: str | None = None  # the user or users whose work is affected
-    alerts: tuple[str, ...] = ()  # ids of pending or firing alerts, worst first
-    severity: int = 0  # 0 to 100, of what lights the lamp; 0 if nothing does
-    rule: str | None = None  # the condition that lights the lamp
-    handled: bool = False  # everything that lights it is acknowledged or silenced
-    advice: str = ""  # what to do about what lights it
-
-    @property
-    def urgency(self) -> tuple[int, int]:
-        """Greater is worse; a sleeping device is as calm as a healthy one, and what is handled
-        comes after everything that is not."""
-        if self.status == State.ASLEEP.words:
-            return NOT_URGENT
-        return (0, self.severity) if self.handled else (self.lamp.rank, self.severity)
-
-    @property
-    def is_troubled(self) -> bool:
-        """Whether somebody should act."""
-        return self.lamp in (Lamp.RED, Lamp.AMBER) and not self.handled
 
 
 class LampBoard(Struct, frozen=True):
@@ -71,8 +44,6 @@ class LampBoard(Struct, frozen=True):
         return next((one for one in self.devices if one.uuid == uuid), None)
 
 
-NOT_URGENT = (0, 0)
-"""The urgency of a device that needs nothing."""
 _STATES = {State.LOST: Lamp.RED, State.STALE: Lamp.GREY, State.ASLEEP: Lamp.GREY}
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from andon.core.conditions import triggers
 from andon.core.conditions.index import FIGURES, LIT, PLACES, PRESENT, THROTTLED
 from andon.core.conditions.index import RULES_OF as RULES_OF
 from andon.model.device import DeviceStatus
@@ -70,6 +69,8 @@ def may_be_present(status: DeviceStatus) -> Iterator["Condition"]:
 
 
 def _passes(name: str, status: DeviceStatus, figures: Thresholds) -> bool:
+    from andon.core.conditions import triggers  # thresholds alone need none
+
     trigger = LIT[name]
     passed: bool = trigger is None or getattr(triggers, trigger)(status, figures)
     return passed
