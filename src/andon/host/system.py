@@ -6,7 +6,6 @@ are read with psutil. A part that fails is left out, and the others are read.
 
 import math
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from andon.core.sampling.rates import FIRST, NO_TIME
+from andon.host.file_systems import Mount as Mount
+from andon.host.file_systems import parse_mounts as parse_mounts
 from andon.host.machine_id import boot_id as boot_id
 from andon.host.machine_id import node_name as node_name
 from andon.host.traffic import (
@@ -58,14 +59,6 @@ class CpuTimes(NamedTuple):
 
     idle: float
     total: float
-
-
-class Mount(NamedTuple):
-    """One line of the mount table."""
-
-    device: str
-    folder: str
-    kind: str
 
 
 class _Source(Protocol):
@@ -288,16 +281,6 @@ def parse_network(text: str) -> tuple[Network, ...]:
         if is_shown_interface(name.strip()) and len(numbers) > 8:
             found.append(Network(name.strip(), int(numbers[0]), int(numbers[8])))
     return tuple(found)
-
-
-def parse_mounts(text: str) -> list[Mount]:
-    """The lines of /proc/<pid>/mounts; a space in a path is written \\040."""
-    rows = (line.split(" ") for line in text.splitlines())
-    return [Mount(*(_unescaped(part) for part in row[:3])) for row in rows if len(row) > 2]
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def local_mounts(mounts: Iterable[Mount]) -> list[Mount]:
