@@ -6,6 +6,7 @@ from pathlib import Path
 from dev.metrics.alert_behaviour import alert_behaviour
 from dev.metrics.conditions import conditions_page
 from dev.metrics.dashboard import dashboard
+from dev.metrics.index import index
 from dev.metrics.page import page
 from dev.metrics.rules import rules
 
@@ -18,6 +19,7 @@ def made(prefix: str = "andon") -> dict[str, str]:
         "docs/metrics.md": page(),
         "docs/alerting.md": alert_behaviour(),
         "docs/conditions.md": conditions_page(),
+        "src/andon/core/conditions/index.py": index(),
         "deploy/grafana/andon.json": dashboard(prefix),
         "deploy/prometheus/andon-rules.yml": rules(prefix),
     }

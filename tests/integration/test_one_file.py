@@ -29,6 +29,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, leave = Path(andon.__file__).parent, shutil.ignore_patterns("__pycache__")
     shutil.copytree(source, folder / "andon", ignore=leave)
     shutil.copy(EXAMPLE, folder / "andon/core/conditions/heat" / EXAMPLE.name)
+    # As `make golden` does.
+    text = said(folder, "from dev.metrics.index import index; print(index(), end='')")
+    (folder / "andon/core/conditions/index.py").write_text(text)
     return folder
 
 
@@ -109,6 +112,11 @@ def test_it_fires_through_the_state_machine_as_its_timeline_says(copy: Path) -> 
         """),
     )
     assert done == "played a card in a cold room\n"
+
+
+def test_it_lights_the_lamp_of_status(copy: Path) -> None:
+    text = shown(copy, "status", "--simulate", "3", **{FIGURE: WARM})
+    assert "too cold · andon why" in text
 
 
 def test_why_names_it(copy: Path) -> None:

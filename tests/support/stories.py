@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from andon.cli.lamp_source import LampSource
 from andon.cli.show.cells import ASLEEP, LAMPS
 from andon.cli.terminal import Choices
+from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.lamp import Lamp
 from andon.tui.scene import Scene, with_snapshot
@@ -163,7 +164,8 @@ def top(stage: Stage) -> Account:
     snapshot = source.get()
     source.close()
     assert snapshot is not None
-    scene = with_snapshot(Scene(), snapshot, Rulebook(), LampSource(Choices()).of(snapshot))
+    lit = LampBoard(snapshot.at, "", Lamp.GREEN, LampSource(Choices()).of(snapshot))
+    scene = with_snapshot(Scene(), snapshot, Rulebook(), lit)
     return {
         entry.label: Said(
             str(entry.lamp.lamp) if entry.lamp else None,

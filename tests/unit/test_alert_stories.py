@@ -29,9 +29,9 @@ def test_what_each_story_says() -> None:
 def test_every_surface_says_the_same(story: Story) -> None:
     seen, lit = story.snapshot, board(story.snapshot, story.alerts)
     shapes = [SHAPES[str(one.lamp)] for one in lit.devices]
-    table = render_status(seen, 120, color=False, now=seen.at, lit=lit)
+    table = render_status(seen, 120, color=False, now=seen.at, lit=lit.devices)
     assert [line[0] for line in table.splitlines()[2:6]] == shapes
-    why = render_why(answer([seen], None, Rulebook(), lit), 120, color=False)
+    why = render_why(answer([seen], None, Rulebook(), lit.devices), 120, color=False)
     assert sorted(re.findall(r"^([●◎▲✕◌]) ", why, re.M)) == sorted(shapes)
     first = next(iter(listing.entries(story.alerts)), None)
     page = AlertOverview(seen.node, seen.at, story.alerts)

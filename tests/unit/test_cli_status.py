@@ -15,7 +15,7 @@ from andon.cli.show import csv_rows
 from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible
 from andon.cli.show.render import MOST_TROUBLES, render_status
 from andon.cli.show.text import display_width
-from andon.core.alerting.lamps import DeviceLamp, LampBoard
+from andon.core.alerting.lamps import DeviceLamp
 from andon.model.device import Snapshot, State
 from andon.model.lamp import Lamp
 from andon.model.naming import range_of
@@ -129,8 +129,7 @@ def test_the_lines_about_many_troubled_devices_are_few() -> None:
     assert [one for one in said if "andon why" in one] == ["GPU 7–9, 60: too hot · andon why 7"]
     words = ["too hot", "lost", "slow", "full", "memory held", "Xid", "ECC"]
     lamps = [DeviceLamp(golden.uuid(n), n, Lamp.AMBER, words[n % 7]) for n in range(64)]
-    lit = LampBoard(AT, "", Lamp.AMBER, tuple(lamps))
-    said = render_status(seen, 100, False, AT, lit=lit).splitlines()[66:]
+    said = render_status(seen, 100, False, AT, lit=lamps).splitlines()[66:]
     assert len([one for one in said if one.startswith("GPU ")]) == MOST_TROUBLES + 1
 
 

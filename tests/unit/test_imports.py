@@ -5,12 +5,16 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from andon.engine.jobs.folder import open_jobs_folder
 from andon.engine.jobs.starting import lock_dispatcher
+from tests.standin import StandIn
+from tests.support.snapshots import GOLDEN
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,6 +55,10 @@ FOR_OTHER_COMMANDS = {
 """What `submit` and `jobs` need only in rare cases, such as where no dispatcher runs."""
 
 
+HAS_GPU = "import andon.cli.commands.jobs.submit as here; here.USUAL_SIGNS = ('/proc',); "
+"""As on a machine that has a GPU, whatever this one has."""
+
+
 @pytest.mark.process
 def test_submit_and_jobs_import_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue with a job in it, whose dispatcher runs: what a person usually has."""
@@ -58,9 +66,7 @@ def test_submit_and_jobs_import_little(tmp_path: Path, monkeypatch: pytest.Monke
     folder = open_jobs_folder()
     held = lock_dispatcher(folder)
     assert held is not None
-    # As on a machine that has a GPU, whatever this one has.
-    here = "import andon.cli.commands.jobs.submit as here; here.USUAL_SIGNS = ('/proc',); "
-    for before, words in ((here, ["submit", "--", "true"]), ("", ["jobs"])):
+    for before, words in ((HAS_GPU, ["submit", "--", "true"]), ("", ["jobs"])):
         found = modules(f"{before}from andon.cli.main import run; assert run({words!r}) == 0")
         names = HEAVY - {"click"} | FOR_OTHER_COMMANDS
         heavy = {name for name in found if any(f"{name}.".startswith(f"{n}.") for n in names)}
@@ -115,3 +121,94 @@ def test_the_servers_routes_come_without_the_book_whose_locks_not_every_system_h
     found = modules("import andon.web.app, andon.web.routes.api, andon.web.live.events")
     assert "andon.web.routes.leases" in found
     assert not {name for name in found if name.startswith("andon.leases")}
+
+
+# How much each command loads: numbers that only go down.
+
+LOADED = GOLDEN / "loaded.json"
+COMMANDS = {
+    "--help": ["--help"],
+    "status": ["status"],
+    "free": ["free"],
+    "ps": ["ps"],
+    "who": ["who"],
+    "why": ["why", "--seconds", "0"],
+    "run": ["run", "--", "true"],
+    "jobs": ["jobs"],
+    "submit": ["submit", "--", "true"],
+}
+READER = "reader"  # with the driver's backend, as soon as it is asked
+COUNT = """
+import builtins, json, os, sys
+defined, build = [], builtins.__build_class__
+def counted(body, name, *bases, **named):
+    if body.__module__.startswith("andon"):
+        defined.append(name)
+    return build(body, name, *bases, **named)
+builtins.__build_class__ = counted
+out = os.dup(1)
+os.dup2(2, 1)
+{statement}
+ours = sorted(name for name in sys.modules if name.split(".")[0] == "andon")
+os.write(out, json.dumps([len(defined), ours]).encode())
+os._exit(0)
+"""
+TO_RUN = "from andon.cli.main import run; assert run({words!r}) == 0"
+TO_READ = "import andon.reader as it; it.load(it.BACKENDS, 'nvidia')"
+
+
+class Load(NamedTuple):
+    """What a process loads of ours."""
+
+    classes: int
+    modules: list[str]
+
+
+@pytest.fixture
+def quiet_node(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two idle GPUs, no lease, no server, and a queue whose dispatcher runs."""
+    standin = StandIn(tmp_path / "standin")
+    standin.write(StandIn.devices(2))
+    for name, value in standin.environment(library).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    monkeypatch.setenv("ANDON_CONFIG", os.devnull)
+    monkeypatch.setenv("ANDON_PORT", "1")
+    held = lock_dispatcher(open_jobs_folder())
+    assert held is not None
+    yield
+    os.close(held)
+
+
+def loaded(name: str) -> Load:
+    statement = TO_READ if name == READER else TO_RUN.format(words=COMMANDS[name])
+    statement = HAS_GPU + statement if name == "submit" else statement
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT.format(statement=statement)], capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return Load(*json.loads(done.stdout))
+
+
+@pytest.mark.process
+@pytest.mark.cold
+@pytest.mark.usefixtures("quiet_node")
+@pytest.mark.parametrize("name", [*COMMANDS, READER])
+def test_what_a_command_loads_only_becomes_less(name: str) -> None:
+    """Fifty modules and a hundred classes take as long to load as a driver takes to answer."""
+    found, kept = loaded(name), json.loads(LOADED.read_text())
+    if os.environ.get("UPDATE_GOLDEN"):
+        kept[name] = found._asdict()
+        LOADED.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    before = Load(**kept[name])
+    new = sorted(set(found.modules) - set(before.modules))
+    what_to_do = (
+        f"{name} loads {len(found.modules)} modules and defines {found.classes} classes of ours; "
+        f"it was {len(before.modules)} and {before.classes}. New: {', '.join(new) or 'none'}. "
+        "Import what only some calls need where they need it. If all of them do, say in the commit "
+        "what it is for, and write the new numbers: make golden"
+    )
+    assert len(found.modules) <= len(before.modules), what_to_do
+    assert found.classes <= before.classes, what_to_do

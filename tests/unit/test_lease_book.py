@@ -65,6 +65,34 @@ def test_a_directory_with_something_else_in_it_is_still_unreadable(tmp_path: Pat
         Book(env, make=False).entries()
 
 
+def test_only_a_book_without_leases_tickets_and_cordons_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one, nothing is imported that reads it; in doubt it is read."""
+    monkeypatch.setattr(places, "SYSTEM_BOOK", tmp_path / "run/andon")
+    monkeypatch.setattr(places, "COMMON_BOOK", tmp_path / "tmp/andon")
+    place = tmp_path / "book"
+    env = {places.VARIABLE: str(place)}
+    assert places.is_empty(env)
+    place.mkdir()
+    assert places.is_empty(env)
+    places.prepare(place)
+    assert places.is_empty(env)
+    for part in places.MODES:
+        (place / part / "one").write_text("")
+        assert not places.is_empty(env)
+        (place / part / "one").unlink()
+    place.chmod(0o777)
+    assert not places.is_empty(env)
+    place.chmod(0o755)
+    (place / places.TICKETS).rmdir()
+    assert not places.is_empty(env)
+    other = tmp_path / "link"
+    other.symlink_to(tmp_path / "elsewhere")
+    assert not places.is_empty({places.VARIABLE: str(other)})
+    assert not places.is_empty({places.VARIABLE: "relative"})
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 

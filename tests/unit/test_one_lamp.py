@@ -13,10 +13,11 @@ from andon.cli.show.render import render_status
 from andon.cli.show.stream import Stream
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core import alerting
+from andon.core.alerting.glance import lamps_now
 from andon.core.alerting.lamps import LampBoard, board
 from andon.core.alerting.listing import entries, is_clearing, shown_level, worst
 from andon.core.alerting.standing import standing
-from andon.core.conditions.catalogue import BY_NAME, PRESENT
+from andon.core.conditions.catalogue import BY_NAME, DEFAULTS, PRESENT, RULES_OF
 from andon.core.conditions.condition import severity
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.capacity import Surroundings, capacities
@@ -27,6 +28,7 @@ from andon.model.lamp import Lamp
 from andon.units import GIB
 from tests.situations.table import SITUATIONS
 from tests.support.generated_nodes import nodes
+from tests.support.rows import rows
 from tests.support.snapshots import AT, farm, h200
 from tests.timelines.grammar import timelines
 from tests.timelines.playing import Player, looks_at_most
@@ -55,12 +57,12 @@ def assert_agreement(past: Seen, alerts: Sequence[Alert], book: Rulebook) -> Non
 
 
 def status_lamps(seen: Snapshot, lit: LampBoard) -> dict[str, Lamp]:
-    lines = render_status(seen, 200, color=False, now=seen.at, lit=lit).splitlines()[2:]
+    lines = render_status(seen, 200, color=False, now=seen.at, lit=lit.devices).splitlines()[2:]
     return marks(seen, lines)
 
 
 def watch_lamps(seen: Snapshot, lit: LampBoard) -> dict[str, Lamp]:
-    lines = Stream(200, 50, color=False).tick(seen, lit).splitlines()
+    lines = Stream(200, 50, color=False).tick(seen, lit.devices).splitlines()
     return marks(seen, [line for line in lines if line[:1] in SHAPES])
 
 
@@ -71,7 +73,7 @@ def marks(seen: Snapshot, lines: Sequence[str]) -> dict[str, Lamp]:
 
 
 def why_lamps(past: Seen, lit: LampBoard, book: Rulebook) -> dict[str, Lamp]:
-    found = answer(past, None, book, lit)
+    found = answer(past, None, book, lit.devices)
     text = render_why(found, 200, color=False)
     drawn = [SHAPES[line[0]] for line in text.splitlines() if line[:2].strip() in SHAPES]
     explained = answer_to_json(found)["devices"]
@@ -113,6 +115,15 @@ def assert_verdicts(seen: Snapshot, lit: LampBoard) -> None:
             assert lamp.status == "memory errors" or lamp.severity > least, lamp
 
 
+def assert_glance(seen: Snapshot, book: Rulebook) -> None:
+    """The conditions that one look loads light the lamps that all conditions light."""
+    everything = board(seen, standing(seen, book)).devices
+    glanced = lamps_now(seen, book)
+    assert [replace(one, alerts=()) for one in glanced] == [
+        replace(one, alerts=()) for one in everything
+    ]
+
+
 def test_in_every_situation() -> None:
     book = Rulebook()
     for situation in SITUATIONS:
@@ -120,6 +131,27 @@ def test_in_every_situation() -> None:
         if past[-1].devices:
             with named(situation.name):
                 assert_agreement(past, standing(past[-1], book), book)
+                assert_glance(past[-1], book)
+
+
+@rows(
+    "figures",
+    [
+        {"thermal_celsius": 10},
+        {"thermal_margin_celsius": 50},
+        {"fan_celsius": 0},
+        {"clock_loss_percent": 1},
+        {"clock_loss_default_limit_percent": 1},
+        {"unattributed_bytes": 0, "unattributed_percent": 1},
+    ],
+)
+def test_the_thresholds_in_force_decide_what_a_look_loads(figures: dict[str, float]) -> None:
+    book = Rulebook(DEFAULTS.changed(figures))
+    seen = [one.snapshots[-1] for one in SITUATIONS if one.snapshots[-1].devices]
+    for snapshot in seen:
+        assert_glance(snapshot, book)
+    off = Rulebook(DEFAULTS.changed(figures, frozenset(RULES_OF.values())))
+    assert_glance(seen[0], off)
 
 
 @pytest.mark.slow
@@ -131,6 +163,7 @@ def test_at_the_end_of_timelines() -> None:
         if seen is not None and seen.devices:
             with named(timeline.name):
                 assert_agreement([seen], alerting.current(player.state), player.book)
+                assert_glance(seen, player.book)
 
 
 @contextmanager
@@ -147,6 +180,7 @@ def named(story: str) -> Iterator[None]:
 def test_whatever_the_devices_say(past: list[Snapshot]) -> None:
     if past[-1].devices:
         assert_agreement(past, standing(past[-1], Rulebook()), Rulebook())
+        assert_glance(past[-1], Rulebook())
 
 
 # The contradictions that people met.

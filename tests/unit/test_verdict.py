@@ -17,6 +17,7 @@ from andon import library
 from andon.cli import availability_source, snapshot_source
 from andon.cli.commands.share import free
 from andon.cli.main import run
+from andon.cli.terminal import Choices
 from andon.compat import selection
 from andon.compat.monitor import GPUMonitor
 from andon.core.settings.resolution import Settings
@@ -27,6 +28,7 @@ from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, Terms
 from andon.errors import Conflict
 from andon.host.server.broken_devices import BrokenDevicesQuery
+from andon.leases import places
 from andon.leases.book import Book
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lease_list import list_from_json
@@ -75,6 +77,7 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(BrokenDevicesQuery, "__call__", lambda self: XID)
+    monkeypatch.setattr(availability_source, "may_be_running", lambda: True)
     for name in ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "ANDON_LEASE"):
         monkeypatch.delenv(name, raising=False)
     made = Book()
@@ -347,3 +350,19 @@ def test_free_means_that_a_grant_would_take_it(
         if said.kind is not VerdictKind.FREE:
             assert said.reason
             assert one.uuid not in need.eligible or obstacle(one, need) is not None
+
+
+def test_without_a_book_and_a_server_the_readings_alone_give_the_same_verdicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
+    monkeypatch.setattr(availability_source, "may_be_running", lambda: False)
+    for devices, mask in ((NODE, "1"), (NODE, "GPU-5"), (NODE[:1], "99"), (NODE, "a,b")):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
+        seen = snapshot(devices)
+        choices = Choices()
+        monkeypatch.setattr(places, "is_empty", lambda env: False)
+        whole = availability_source.verdicts_of(choices, seen)
+        monkeypatch.setattr(places, "is_empty", lambda env: True)
+        assert availability_source.verdicts_of(choices, seen) == whole

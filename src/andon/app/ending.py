@@ -20,7 +20,7 @@ from andon.core.processes.ending import (
     is_same_start,
     refusal,
 )
-from andon.core.sharing.holders import lease_name, plain
+from andon.core.sharing.holders import lease_name
 from andon.core.sharing.holdings import BY_ITSELF, bond
 from andon.core.sharing.rights import barred
 from andon.engine.sharing.releaser import asker
@@ -30,6 +30,7 @@ from andon.host.ending.handles import ProcessHandle
 from andon.host.kin import here, read_kin, uid_of
 from andon.model.device import FaultCode, Process, Snapshot, State
 from andon.model.naming import device_labels
+from andon.model.plain_text import plain
 from andon.model.work import Claim, Kin, LeaseState
 
 if TYPE_CHECKING:

@@ -37,6 +37,8 @@ from andon.web.transport import logs
 from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys, make_token
+from andon.web.transport.local_socket import local_socket
+from andon.web.transport.look_socket import LookSocket
 from andon.web.transport.session_file import SessionFile
 from andon.web.transport.sign_in_socket import local_sign_in
 
@@ -96,6 +98,14 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
             stack.callback(remote_leases.close)
         here = server_file.local_url(url, address)
         sign_in = stack.enter_context(local_sign_in(keys, here, port, settings.server_sign_in))
+
+        stack.enter_context(
+            local_socket(
+                lambda: LookSocket(port, keys.owner.uid or 0, feed, watcher, remote_leases),
+                "commands read the devices themselves",
+                settings.server_sign_in,
+            )
+        )
 
         def book() -> "LeaseList | None":
             return None if remote_leases is None else remote_leases.listed()

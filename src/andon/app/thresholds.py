@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # with its catalogue of conditions, which not every command n
 
 def rulebook(settings: Settings) -> "Rulebook":
     """The thresholds from the settings; a threshold that is off turns its rule off."""
-    from andon.core.conditions.catalogue import RULES_OF, thresholds
+    from andon.core.conditions.lookup import RULES_OF, thresholds
     from andon.core.conditions.rulebook import Override, Rulebook
 
     given = settings.alerts_figures

@@ -1,5 +1,6 @@
 """Which devices are free: the verdict of this node's lease book, or of a server."""
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from andon.cli.snapshot_source import recent_snapshot, told_snapshot
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Invalid
+from andon.host.server.usual_server import may_be_running
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
@@ -20,6 +22,7 @@ from andon.units import human_bytes
 
 if TYPE_CHECKING:
     from andon.cli.show.offer import Offer, OfferRow
+    from andon.core.sampling.told import ToldSnapshot
     from andon.engine.sharing.availability import Availability, Candidates
     from andon.model.lease_list import LeaseList
     from andon.model.work import DeviceRequest
@@ -29,12 +32,16 @@ def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ..
     """Whether each device of a snapshot is available for a request of one whole device."""
     if choices.url is not None:
         return server_leases(choices).devices
+    from andon.leases.places import is_empty
+
+    # No server reports on simulated devices.
+    broken = dict if snapshot.simulated or not may_be_running() else None
+    if broken is not None and is_empty(os.environ):
+        return _by_readings(snapshot)
     from andon.app import open_availability
     from andon.engine.sharing.availability import BookPages
     from andon.leases.book import Book
 
-    # No server reports on simulated devices.
-    broken = dict if snapshot.simulated else None
     availability = open_availability(
         settings_of(choices), lambda: snapshot, simulated=True, broken=broken
     )
@@ -42,6 +49,17 @@ def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ..
     pages = BookPages.of(Book(make=False))
     capacities = availability.capacities(view, pages)
     return availability.verdicts(snapshot, capacities, pages, snapshot.at)
+
+
+def _by_readings(snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+    """Where nothing is leased, queued or cordoned, and no server knows more."""
+    from andon.core.sampling.masks import doubt_about
+    from andon.core.sharing.capacity import Surroundings, capacities
+    from andon.core.sharing.verdict import all_masked, verdicts
+
+    found = capacities(snapshot.devices, Surroundings())
+    doubt = doubt_about(snapshot.devices, os.environ)
+    return verdicts(found, {} if doubt is None else all_masked(found, doubt))
 
 
 def server_leases(choices: Choices) -> "LeaseList":
@@ -60,14 +78,26 @@ class KnownVerdicts(NamedTuple):
     leasable: bool = True
 
 
-def availability_in(choices: Choices, snapshot: Snapshot) -> KnownVerdicts:
-    """Nothing where none can be leased: a recording, or no kernel locks."""
+def availability_in(
+    choices: Choices, snapshot: Snapshot, told: "ToldSnapshot | None" = None
+) -> KnownVerdicts:
+    """What the server told, unless the book has changed since; nothing where none can be leased: a
+    recording, or no kernel locks."""
     if "replay" in snapshot.versions or sys.platform == "win32" or not snapshot.devices:
         return KnownVerdicts(leasable=False)
     try:
-        return KnownVerdicts({one.uuid: one for one in verdicts_of(choices, snapshot)})
+        found = _told(told) or verdicts_of(choices, snapshot)
+        return KnownVerdicts({one.uuid: one for one in found})
     except (AndonError, OSError) as error:
         return KnownVerdicts(unknown=error.reason if isinstance(error, AndonError) else str(error))
+
+
+def _told(told: "ToldSnapshot | None") -> tuple[DeviceVerdict, ...]:
+    if told is None or told.verdicts is None:
+        return ()
+    from andon.leases.places import has_changed
+
+    return () if has_changed(os.environ, told.listed_at) else told.verdicts
 
 
 def availability_lines(found: KnownVerdicts, shown: Snapshot) -> list[Text]:

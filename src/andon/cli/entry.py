@@ -14,6 +14,8 @@ SAMPLING_COMMANDS = frozenset(
     )
 )  # fmt: skip
 """The commands that sample this node's devices; `andon` alone does too."""
+TAKING_COMMANDS = frozenset(("env", "kill", "lease", "run", "wait", "watch"))
+"""Those of them that read the devices themselves, whatever a server knows."""
 _ELSEWHERE = ("--url", "--simulate", "--replay", "--help", "-h", "--version")
 _VARIABLES = ("ANDON_SIMULATE", "ANDON_REPLAY", "_ANDON_COMPLETE")
 INTERRUPTED = 130
@@ -29,7 +31,7 @@ def main() -> NoReturn:
     gc.set_threshold(FEWER_COLLECTIONS)
     # If a standard stream is closed, a pipe to the reader would get its descriptor.
     open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
-    if open_ and will_sample(sys.argv[1:], os.environ):
+    if open_ and will_sample(sys.argv[1:], os.environ) and not _may_be_told(sys.argv[1:]):
         from andon.engine.sampling.spawning import start_ahead
 
         start_ahead()
@@ -42,6 +44,18 @@ def main() -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+def _may_be_told(args: Sequence[str]) -> bool:
+    """Whether a server may say what the command shows: a reader starts if it then does not."""
+    if TAKING_COMMANDS.intersection(args) or "--fresh" in args:
+        return False
+    from andon.errors import Invalid
+    from andon.host.server.usual_server import may_be_running
+
+    with suppress(Invalid):  # the port of the environment is none, which the command reports
+        return may_be_running()
+    return False
 
 
 def will_sample(args: Sequence[str], env: Mapping[str, str]) -> bool:

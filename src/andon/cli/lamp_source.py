@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices
-from andon.core.alerting.lamps import LampBoard, board
-from andon.core.alerting.standing import board_now
+from andon.core.alerting.glance import lamps_now
+from andon.core.alerting.lamps import DeviceLamp, lamps_of
 from andon.errors import AndonError
 from andon.host.server.usual_server import may_be_running
 from andon.model.device import Snapshot
@@ -24,10 +24,10 @@ class LampSource:
         self._rulebook = rulebook_of(choices)
         self._server = server or watching_server(choices)
 
-    def of(self, snapshot: Snapshot) -> LampBoard:
-        return self._by_alerts(snapshot) or board_now(snapshot, self._rulebook)
+    def of(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
+        return self._by_alerts(snapshot) or lamps_now(snapshot, self._rulebook)
 
-    def _by_alerts(self, snapshot: Snapshot) -> LampBoard | None:
+    def _by_alerts(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
         if self._server is None or not snapshot.devices:
             return None
         try:
@@ -36,7 +36,7 @@ class LampSource:
             self._server = None
             return None
         same = (page.node, page.simulated) == (snapshot.node, snapshot.simulated)
-        return board(snapshot, page.alerts) if same else None
+        return lamps_of(snapshot, page.alerts) if same else None
 
 
 def watching_server(choices: Choices) -> "FromServer | None":

@@ -67,16 +67,22 @@ def current_snapshot(choices: Choices, watched: bool = False, twice: bool = Fals
     second reading shows, such as how active the chips are. A server may not have read these: then
     a new snapshot is taken, with what the server knows of devices that do not answer.
     """
-    told = told_snapshot(choices)
+    return told_or_read(choices, told_snapshot(choices), watched, twice)[0]
+
+
+def told_or_read(
+    choices: Choices, told: "ToldSnapshot | None", watched: bool = False, twice: bool = False
+) -> "tuple[Snapshot, ToldSnapshot | None]":
+    """The same, given what the server told; with it where its snapshot is the current one."""
     found = recent_snapshot(choices, told)
     if found is not None and (told is None or told.is_watched or not (watched or twice)):
-        return found
+        return found, told
     fresh = _twice(choices) if twice and choices.url is None else take_snapshot(choices, watched)
     if told is None:
-        return fresh
+        return fresh, None
     from andon.core.sampling.told import remembering
 
-    return remembering(fresh, told.snapshot)
+    return remembering(fresh, told.snapshot), None
 
 
 def _twice(choices: Choices) -> Snapshot:
@@ -101,15 +107,20 @@ def _leased(snapshot: Snapshot) -> Snapshot:
     return with_leases(snapshot)
 
 
-def told_snapshot(choices: Choices) -> "ToldSnapshot | None":
+def told_snapshot(choices: Choices, commands: bool = True) -> "ToldSnapshot | None":
     """What the server of this machine says; None where this command is not about this machine's
-    devices, must read them itself, or no server answers."""
+    devices, must read them itself, or no server answers. `commands`: with the command lines that
+    the server withholds and this user may see."""
     if choices.fresh or choices.url is not None:
         return None
     settings = settings_of(choices)
     if settings.simulate or settings.replay or not may_be_running():
         return None
-    from andon.host.server.latest_snapshot import latest_snapshot
+    from andon.host.server.look import server_look
+
+    if (told := server_look(settings.node, Path(settings.root), commands)) is not None:
+        return told
+    from andon.host.server.latest_snapshot import latest_snapshot  # by HTTP: an older server
 
     return latest_snapshot(settings.node, Path(settings.root), settings.interval_seconds)
 

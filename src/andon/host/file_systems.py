@@ -1,11 +1,10 @@
 """Which file system a folder is on, found in the mounts: a network file system whose server is
 unreachable does not respond."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
-
-from andon.host.system import parse_mounts
+from typing import NamedTuple, Protocol
 
 NETWORK_SYSTEMS = frozenset(
     (
@@ -17,6 +16,14 @@ NETWORK_SYSTEMS = frozenset(
 """Their locks may be per machine, late or missing, and an unreachable server hangs every call."""
 
 
+class Mount(NamedTuple):
+    """One line of the mount table."""
+
+    device: str
+    folder: str
+    kind: str
+
+
 class MountPoint(Protocol):
     """A mount as far as it matters here."""
 
@@ -25,6 +32,16 @@ class MountPoint(Protocol):
 
     @property
     def kind(self) -> str: ...
+
+
+def parse_mounts(text: str) -> list[Mount]:
+    """The lines of /proc/<pid>/mounts; a space in a path is written \\040."""
+    rows = (line.split(" ") for line in text.splitlines())
+    return [Mount(*(_unescaped(part) for part in row[:3])) for row in rows if len(row) > 2]
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def network_system(path: Path, mounts: str) -> str | None:

@@ -1,9 +1,11 @@
-"""Which machine this is, for a home folder that several machines share."""
+"""Which machine this is, by name, by boot, and for a home folder that several machines share."""
 
+import os
 import re
 from pathlib import Path
 
 from andon.host.private_files import read_regular
+from andon.model.plain_text import printable
 
 LETTERS = 12
 FILES = ("etc/machine-id", "var/lib/dbus/machine-id")
@@ -17,11 +19,23 @@ def node_key(root: Path = Path("/")) -> str:
     return (found or _of_name())[:LETTERS]
 
 
+def node_name() -> str:
+    """The host name; bytes that are no text are escaped, as in every other name."""
+    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME")
+    return printable(name or "localhost")
+
+
+def boot_id(root: Path = Path("/")) -> str | None:
+    """The kernel's id of this boot; None if the system has none."""
+    try:
+        return (root / "proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
 def _of_name() -> str:
     """Imported only where it is needed: every submission of a job asks for the key."""
     import hashlib
-
-    from andon.host.system import node_name
 
     return hashlib.sha256(node_name().encode()).hexdigest()
 

@@ -1,7 +1,6 @@
 """Which vendors' cards this node has, as the kernel lists them; wakes no device."""
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -50,8 +49,10 @@ def unreadable(platform: str = sys.platform) -> tuple[Fault, ...]:
 
 def has_nvidia_smi() -> bool:
     """Whether nvidia-smi is on the path or in its usual folders."""
+    from shutil import which  # with every compressor that Python has
+
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SMI_FOLDERS))
-    return shutil.which("nvidia-smi", path=path) is not None
+    return which("nvidia-smi", path=path) is not None
 
 
 def _is_here(root: Path, vendor: VendorRow) -> bool:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from andon.core.processes.attribution import Belonging, describe
-from andon.core.processes.redaction import printable
 from andon.host.aside import Aside
 from andon.host.containers import ContainerNames, shared_names
 from andon.host.liveness import Liveness
@@ -23,6 +22,7 @@ from andon.host.procfs import (
 )
 from andon.host.procfs import parse_passwd as parse_passwd
 from andon.model.device import Process
+from andon.model.plain_text import printable
 
 FOREIGN = "these are pids of the host, whose processes are not visible in this container"
 HIDDEN = "/proc is mounted with hidepid, so other users' processes are hidden"

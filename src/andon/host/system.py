@@ -6,15 +6,17 @@ are read with psutil. A part that fails is left out, and the others are read.
 
 import math
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from andon.core.processes.redaction import printable
 from andon.core.sampling.rates import FIRST, NO_TIME
+from andon.host.file_systems import Mount as Mount
+from andon.host.file_systems import parse_mounts as parse_mounts
+from andon.host.machine_id import boot_id as boot_id
+from andon.host.machine_id import node_name as node_name
 from andon.host.traffic import (
     DISK,
     NETWORK,
@@ -28,6 +30,7 @@ from andon.host.traffic import (
     parse_disks,
 )
 from andon.model.device import HOST_VALUES, Disk, DriverVersions, Host, Network
+from andon.model.plain_text import printable
 
 DISKS_EVERY_SECONDS = 30.0
 TRAFFIC_EVERY_SECONDS = 5.0
@@ -56,14 +59,6 @@ class CpuTimes(NamedTuple):
 
     idle: float
     total: float
-
-
-class Mount(NamedTuple):
-    """One line of the mount table."""
-
-    device: str
-    folder: str
-    kind: str
 
 
 class _Source(Protocol):
@@ -182,20 +177,6 @@ class System:
         return self._drivers
 
 
-def node_name() -> str:
-    """The host name; bytes that are no text are escaped, as in every other name."""
-    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME")
-    return printable(name or "localhost")
-
-
-def boot_id(root: Path = Path("/")) -> str | None:
-    """The kernel's id of this boot; None if the system has none."""
-    try:
-        return (root / "proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
-    except (OSError, ValueError):
-        return None
-
-
 def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:
     """None if no time passed. The kernel's idle counters can decrease slightly."""
     elapsed = after.total - before.total
@@ -300,16 +281,6 @@ def parse_network(text: str) -> tuple[Network, ...]:
         if is_shown_interface(name.strip()) and len(numbers) > 8:
             found.append(Network(name.strip(), int(numbers[0]), int(numbers[8])))
     return tuple(found)
-
-
-def parse_mounts(text: str) -> list[Mount]:
-    """The lines of /proc/<pid>/mounts; a space in a path is written \\040."""
-    rows = (line.split(" ") for line in text.splitlines())
-    return [Mount(*(_unescaped(part) for part in row[:3])) for row in rows if len(row) > 2]
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def local_mounts(mounts: Iterable[Mount]) -> list[Mount]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from andon.errors import Denied, Invalid, Unavailable
+from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.host import file_systems
 from andon.host.inspection.user_namespace import is_unknown
 
@@ -98,6 +98,44 @@ def may_hold_leases(env: Mapping[str, str]) -> bool:
             if file_systems.network_system(path, mounts) is None and os.listdir(path / LEASES):  # noqa: PTH208
                 return True
     return False
+
+
+def is_empty(env: Mapping[str, str]) -> bool:
+    """Whether every book is there, as it should be, and holds nothing; or is not there at all.
+
+    Then nothing need be imported that reads one. In doubt it is not: the reader says what is wrong.
+    """
+    mounts = file_systems.read_mounts()
+    try:
+        refuse_bad_place(book_path(env), mounts)
+        return all(_holds_nothing(path, mounts) for path in books(env))
+    except (AndonError, OSError):
+        return False
+
+
+def has_changed(env: Mapping[str, str], since: float) -> bool:
+    """Whether a lease, a ticket or a cordon came or went in any book after this moment."""
+    mounts = file_systems.read_mounts()
+    for path in books(env):
+        if file_systems.network_system(path, mounts) is not None:
+            return True
+        for part in MODES:
+            with suppress(OSError):
+                if (path / part).stat().st_mtime >= since:
+                    return True
+    return False
+
+
+def _holds_nothing(path: Path, mounts: str) -> bool:
+    if file_systems.network_system(path, mounts) is not None:
+        return False
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return True
+    if found.st_uid not in (0, os.getuid()) or found.st_mode & 0o022:
+        return False
+    return is_unused(path) or not any(os.listdir(path / part) for part in MODES)  # noqa: PTH208
 
 
 def prepare(path: Path, mounts: str | None = None) -> None:

@@ -69,7 +69,7 @@ class Scene(Struct, frozen=True):
 
 def with_snapshot(scene: Scene, snapshot: Snapshot, rulebook: Rulebook, lamps: LampBoard) -> Scene:
     """The scene with a new snapshot, its devices named and their lamps lit."""
-    found = tuple(lit_entries(snapshot, rulebook, lamps))
+    found = tuple(lit_entries(snapshot, rulebook, lamps.devices))
     return replace(scene, snapshot=snapshot, entries=found, lamps=lamps, first_look=False)
 
 

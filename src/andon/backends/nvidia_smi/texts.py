@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from andon.core.processes.redaction import printable
+from andon.model.plain_text import printable
 from andon.units import MIB
 
 

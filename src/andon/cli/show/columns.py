@@ -21,6 +21,7 @@ FIELDS = (
 """The readings that the table may show."""
 
 _WIDE_ONLY = ("memory_clock_mhz", "encoder_percent", "decoder_percent", "pcie_generation")
+_SECOND = ("sm_active_percent", "pcie_sent_bytes_per_second", "nvlink_sent_bytes_per_second")
 
 
 def explained_fields(width: int) -> set[str]:
@@ -49,14 +50,21 @@ class Shape(Struct, frozen=True):
 
 
 def device_columns(
-    seen: Sequence[NamedDevice], width: int, masked: bool
+    seen: Sequence[NamedDevice], width: int, masked: bool, once: bool = False
 ) -> list[TableColumn[NamedDevice]]:
-    """The columns for which these devices have values; which of them fit is decided later."""
-    shape = Shape.at(width)
+    """The columns for which these devices have values; which of them fit is decided later.
+
+    `once`: without those that a single reading does not have, although a server may know them.
+    """
+    shape, left_out = Shape.at(width), _SECOND if once else ()
     return [
         *_lead(shape, masked, brief=width < WIDE),
         *_values(shape, _digits(seen)),
-        *(c for c, field in _extras(width) if width >= MEDIUM and _known(seen, field)),
+        *(
+            column
+            for column, field in _extras(width)
+            if width >= MEDIUM and field not in left_out and _known(seen, field)
+        ),
         TableColumn("WHO", lambda e: cells.who(e, shape.detail), rank=6, elastic=shape.who),
     ]
 

@@ -1,16 +1,15 @@
 """The devices of a snapshot, in display order and with display names."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.alerting.lamps import DeviceLamp, LampBoard
-from andon.core.alerting.standing import board_now
-from andon.core.conditions.catalogue import DEFAULTS
+from andon.core.conditions.lookup import DEFAULTS
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import DeviceStatus, Snapshot
+from andon.model.lamp import DeviceLamp
 from andon.model.model_names import short_model as short_model
 from andon.model.naming import device_labels, title, with_labels
 from andon.model.thresholds import Thresholds
@@ -62,13 +61,16 @@ def entries(snapshot: Snapshot) -> list[NamedDevice]:
 def lit_entries(
     snapshot: Snapshot,
     rulebook: Rulebook | None = None,
-    lit: LampBoard | None = None,
+    lit: Sequence[DeviceLamp] | None = None,
     verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS,
 ) -> list[NamedDevice]:
     """The same with their thresholds and lamps: the given ones, or by what holds now."""
     rulebook = rulebook or Rulebook()
-    lit = lit or board_now(snapshot, rulebook)
-    lamps = {lamp.uuid: lamp for lamp in lit.devices}
+    if lit is None:
+        from andon.core.alerting.glance import lamps_now  # a server may have said
+
+        lit = lamps_now(snapshot, rulebook)
+    lamps = {lamp.uuid: lamp for lamp in lit}
     return [
         replace(
             entry,

@@ -1,16 +1,17 @@
 """The picture of `andon watch` on a terminal: as tall as the window, redrawn at every sample."""
 
 from collections import deque
+from collections.abc import Sequence
 
 from andon.cli.show.columns import device_columns, device_row
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries
 from andon.cli.show.render import fault_lines, flow, header, mean_line, node_row, state_message
 from andon.cli.show.table import TableColumn, draw
 from andon.cli.show.text import Text, say
-from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Snapshot
+from andon.model.lamp import DeviceLamp
 
 TREND = 12
 QUIT = "q or Ctrl-C ends"
@@ -24,7 +25,7 @@ class LiveTable:
         self._trends: dict[str, deque[float | None]] = {}
 
     def frame(
-        self, snapshot: Snapshot, width: int, height: int, lit: LampBoard | None = None
+        self, snapshot: Snapshot, width: int, height: int, lit: Sequence[DeviceLamp] | None = None
     ) -> list[str]:
         """Lines for a window of this size, none wider and no more than fit above the cursor."""
         seen = lit_entries(snapshot, self._rulebook, lit)

@@ -2,7 +2,7 @@
 
 import textwrap
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -18,14 +18,13 @@ from andon.cli.show.columns import (
 from andon.cli.show.entries import NO_VERDICTS, NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import Text, join, say
-from andon.core.alerting.lamps import DeviceLamp, LampBoard
 from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.blame import listed_users
 from andon.core.sampling.masks import NOT_A_MASK
 from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Host, Snapshot, State, reading_label
-from andon.model.lamp import Lamp
+from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict
 from andon.units import fixed, human_rate, human_seconds
@@ -59,7 +58,7 @@ def render_status(
     verbose: bool = False,
     mask: Mask = UNMASKED,
     rulebook: Rulebook | None = None,
-    lit: LampBoard | None = None,
+    lit: Sequence[DeviceLamp] | None = None,
     verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS,
 ) -> str:
     """The whole screen, ending in a newline."""
@@ -96,7 +95,7 @@ def local_time(at: float) -> str:
 
 
 def device_lines(snapshot: Snapshot, seen: list[NamedDevice], width: int, now: float) -> list[Text]:
-    columns = device_columns(seen, width, is_masked(snapshot))
+    columns = device_columns(seen, width, is_masked(snapshot), once=width < WIDE)
     rows = [device_row(entry, state_message(entry.status, now)) for entry in seen]
     return draw(columns, rows, width)
 

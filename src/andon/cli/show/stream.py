@@ -3,6 +3,7 @@
 import re
 import time
 from collections import deque
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -12,10 +13,10 @@ from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.render import fault_lines, state_message
 from andon.cli.show.table import TableColumn, TableRow, choose, heading, line, sizes_of
 from andon.cli.show.text import Text, say
-from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Snapshot
+from andon.model.lamp import DeviceLamp
 
 TREND = 12
 TRY = "try: andon watch --simulate 4"
@@ -52,7 +53,7 @@ class Stream:
             self._columns, self._sizes, self._since_heading = [], [], None
         self.width, self.height = width, height
 
-    def tick(self, snapshot: Snapshot, lit: LampBoard | None = None) -> str:
+    def tick(self, snapshot: Snapshot, lit: Sequence[DeviceLamp] | None = None) -> str:
         """The lines for one snapshot, under a new heading where one is due."""
         seen = lit_entries(snapshot, self._rulebook, lit)
         ticks = [self._seen(entry, snapshot) for entry in seen]

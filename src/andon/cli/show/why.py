@@ -11,8 +11,7 @@ from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, model_name
 from andon.cli.show.render import fault_lines, header, none_there, paragraph
 from andon.cli.show.text import Text, display_width, join, say
-from andon.core.alerting.lamps import NOT_URGENT, LampBoard
-from andon.core.alerting.standing import board_now
+from andon.core.alerting.glance import lamps_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state.phrases import HEALTHY
 from andon.core.evidence.departures import NOTHING_KNOWN, Departures
@@ -22,6 +21,7 @@ from andon.core.explain import explain_absence, explain_node, worst_first
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot, reading_label
+from andon.model.lamp import NOT_URGENT, DeviceLamp
 from andon.model.naming import title
 from andon.model.throttling import reason_of
 from andon.units import fixed, human_rate, human_seconds, unit_of
@@ -112,23 +112,23 @@ class WhyAnswer(Struct, frozen=True):
     alone: bool  # whether only this device was asked about
     absence: tuple[Reason, ...] = ()
     rulebook: Rulebook | None = None
-    lit: LampBoard | None = None  # the lamps; None where there is no device
+    lit: Sequence[DeviceLamp] = ()  # the lamps
 
 
 def answer(
     snapshots: Sequence[Snapshot],
     uuid: str | None = None,
     rulebook: Rulebook | None = None,
-    lit: LampBoard | None = None,
+    lit: Sequence[DeviceLamp] | None = None,
     departures: Departures = NOTHING_KNOWN,
 ) -> WhyAnswer:
     """Explain one device, or all of them, the worst first."""
     latest, seconds = snapshots[-1], snapshots[-1].at - snapshots[0].at
     if not latest.devices:
         return WhyAnswer(latest, seconds, {}, None, False, explain_absence(snapshots))
-    lit = lit or board_now(latest, rulebook or Rulebook())
-    found = explain_node(snapshots, rulebook, departures, lit.devices)
-    reasons = {one: found[one] for one in worst_first(found, lit.devices)}
+    lit = lamps_now(latest, rulebook or Rulebook()) if lit is None else lit
+    found = explain_node(snapshots, rulebook, departures, lit)
+    reasons = {one: found[one] for one in worst_first(found, lit)}
     chosen = uuid or next(iter(reasons))
     return WhyAnswer(latest, seconds, reasons, chosen, uuid is not None, rulebook=rulebook, lit=lit)
 
@@ -283,7 +283,7 @@ def answer_to_json(found: WhyAnswer) -> wire.Json:
     """`andon.why/1`: the requested devices, the worst first."""
     snapshot = found.snapshot
     devices = {s.device.uuid: s.device for s in snapshot.devices}
-    lamps = {} if found.lit is None else {lamp.uuid: lamp for lamp in found.lit.devices}
+    lamps = {lamp.uuid: lamp for lamp in found.lit}
     wanted = [uuid for uuid in found.reasons if not found.alone or uuid == found.chosen]
     explained = tuple(
         ExplainedDevice.of(devices[uuid], found.reasons[uuid], lamps[uuid]) for uuid in wanted

@@ -1,24 +1,40 @@
-"""The alert state machine: pure, from a snapshot and two clocks to changes and notices."""
+"""The alert state machine: pure, from a snapshot and two clocks to changes and notices.
 
-from andon.core.alerting.commands import (
-    acknowledge,
-    current,
-    raised,
-    silence,
-    unacknowledge,
-    unsilence,
-)
-from andon.core.alerting.persistence import dump, restore
-from andon.core.alerting.state import EMPTY, AlertState, StepResult
-from andon.core.alerting.state_machine import step
-from andon.core.conditions.observation import (
-    HeldDevices,
-    Moment,
-    Observation,
-    OwnTrouble,
-    PreviousLease,
-    Sharing,
-)
+A part is imported when its name is first used: lamps need no state machine.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from andon.core.alerting.commands import (
+        acknowledge,
+        current,
+        raised,
+        silence,
+        unacknowledge,
+        unsilence,
+    )
+    from andon.core.alerting.persistence import dump, restore
+    from andon.core.alerting.state import EMPTY, AlertState, StepResult
+    from andon.core.alerting.state_machine import step
+    from andon.core.conditions.observation import (
+        HeldDevices,
+        Moment,
+        Observation,
+        OwnTrouble,
+        PreviousLease,
+        Sharing,
+    )
+
+_PARTS = {
+    "alerting.commands": "acknowledge current raised silence unacknowledge unsilence",
+    "alerting.persistence": "dump restore",
+    "alerting.state": "EMPTY AlertState StepResult",
+    "alerting.state_machine": "step",
+    "conditions.observation": "HeldDevices Moment Observation OwnTrouble PreviousLease Sharing",
+}
+_PLACES = {name: place for place, names in _PARTS.items() for name in names.split()}
 
 __all__ = [
     "EMPTY",
@@ -40,3 +56,10 @@ __all__ = [
     "unacknowledge",
     "unsilence",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"andon.core.{_PLACES[name]}"), name)
+    return found

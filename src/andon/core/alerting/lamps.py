@@ -1,7 +1,7 @@
 """The lamp of every device, and the word under it: decided here for every view."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -15,45 +15,19 @@ from andon.core.alerting.listing import (
     needs_attention,
     order,
 )
-from andon.core.conditions.catalogue import BY_NAME, PRESENT
-from andon.core.conditions.condition import AlertFacts, Condition, severity
-from andon.core.conditions.judgement import CALM, Judgement
-from andon.core.conditions.judging import OnFault
+from andon.core.conditions.lookup import BY_NAME, may_be_present
 from andon.core.evidence.blame import Blame, blamed, listed_users, owned
 from andon.model.alert import Alert, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.lamp import NOT_URGENT as NOT_URGENT
+from andon.model.lamp import DeviceLamp as DeviceLamp
 from andon.model.lamp import Lamp
 from andon.model.naming import device_labels, title
 from andon.units import human_seconds
 
-
-class DeviceLamp(Struct, frozen=True):
-    """One device on the board."""
-
-    uuid: str
-    index: int
-    lamp: Lamp
-    status: str  # one or two words: "heavy", "too hot"
-    reason: str | None = None  # a sentence, if it is not fine
-    affected_user: str | None = None  # the user or users whose work is affected
-    alerts: tuple[str, ...] = ()  # ids of pending or firing alerts, worst first
-    severity: int = 0  # 0 to 100, of what lights the lamp; 0 if nothing does
-    rule: str | None = None  # the condition that lights the lamp
-    handled: bool = False  # everything that lights it is acknowledged or silenced
-    advice: str = ""  # what to do about what lights it
-
-    @property
-    def urgency(self) -> tuple[int, int]:
-        """Greater is worse; a sleeping device is as calm as a healthy one, and what is handled
-        comes after everything that is not."""
-        if self.status == State.ASLEEP.words:
-            return NOT_URGENT
-        return (0, self.severity) if self.handled else (self.lamp.rank, self.severity)
-
-    @property
-    def is_troubled(self) -> bool:
-        """Whether somebody should act."""
-        return self.lamp in (Lamp.RED, Lamp.AMBER) and not self.handled
+if TYPE_CHECKING:
+    from andon.core.conditions.condition import Condition
+    from andon.core.conditions.judgement import Judgement
 
 
 class LampBoard(Struct, frozen=True):
@@ -70,27 +44,39 @@ class LampBoard(Struct, frozen=True):
         return next((one for one in self.devices if one.uuid == uuid), None)
 
 
-NOT_URGENT = (0, 0)
-"""The urgency of a device that needs nothing."""
 _STATES = {State.LOST: Lamp.RED, State.STALE: Lamp.GREY, State.ASLEEP: Lamp.GREY}
 
 
 def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
     """The lamps of a snapshot, given the alerts that are pending or firing now."""
+    mine, numbers = _by_subject(alerts), device_labels(snapshot.devices)
+    devices = _lamps(snapshot, mine, numbers)
+    lit = {one.uuid for one in devices}
+    others = [a for subject, on in mine.items() if subject not in lit for a in on if _fires(a)]
+    said = _headline(snapshot, devices, mine, others, numbers)
+    lamp = _overall(devices, others)
+    return LampBoard(snapshot.at, said.text, lamp, devices, snapshot.simulated, said.alert)
+
+
+def lamps_of(snapshot: Snapshot, alerts: Iterable[Alert]) -> tuple[DeviceLamp, ...]:
+    """The same without the headline, for which the alerts of the node matter too."""
+    return _lamps(snapshot, _by_subject(alerts), device_labels(snapshot.devices))
+
+
+def _lamps(
+    snapshot: Snapshot, mine: Mapping[str, list[Alert]], numbers: Mapping[str, str]
+) -> tuple[DeviceLamp, ...]:
+    uuids = [(status, status.device.uuid) for status in snapshot.devices]
+    return tuple(_lit(status, mine.get(uuid, []), numbers[uuid]) for status, uuid in uuids)
+
+
+def _by_subject(alerts: Iterable[Alert]) -> dict[str, list[Alert]]:
+    """Those that are not over, the worst first."""
     mine: dict[str, list[Alert]] = {}
     for alert in sorted(covered(alerts), key=order):
         if alert.state is not Phase.RESOLVED:
             mine.setdefault(alert.subject, []).append(alert)
-    numbers = device_labels(snapshot.devices)
-    lit = {
-        s.device.uuid: _lit(s, mine.get(s.device.uuid, []), numbers[s.device.uuid])
-        for s in snapshot.devices
-    }
-    others = [a for subject, on in mine.items() if subject not in lit for a in on if _fires(a)]
-    devices = tuple(lit.values())
-    said = _headline(snapshot, devices, mine, others, numbers)
-    lamp = _overall(devices, others)
-    return LampBoard(snapshot.at, said.text, lamp, devices, snapshot.simulated, said.alert)
+    return mine
 
 
 def lights(alert: Alert) -> bool:
@@ -107,7 +93,7 @@ class _Light(Struct, frozen=True):
     """Something that lights the lamp of a device."""
 
     lamp: Lamp
-    rule: Condition
+    rule: "Condition"
     severity: int
     reason: str
     word: str
@@ -158,13 +144,16 @@ def _of_alert(alert: Alert) -> _Light:
 
 def _present(status: DeviceStatus, number: str) -> Iterable[_Light]:
     """What the current reading shows, whatever the state of the alert about it."""
-    for rule in PRESENT:
+    for rule in may_be_present(status):
         finding = None if rule.present is None else rule.present(status)
         if finding is not None:
             yield _light(rule, finding, title(number))
 
 
-def _light(rule: Condition, finding: Judgement, it: str) -> _Light:
+def _light(rule: "Condition", finding: "Judgement", it: str) -> _Light:
+    from andon.core.conditions.condition import AlertFacts, severity
+    from andon.core.conditions.judgement import CALM
+
     pairs = zip(rule.rungs, finding.rungs, strict=True)
     rung = next(rung for rung, state in pairs if state is not CALM)
     said = rule.title if rule.sentence is None else rule.sentence(AlertFacts(it, finding))
@@ -235,6 +224,8 @@ def _lit_by(lamp: DeviceLamp, mine: Mapping[str, list[Alert]]) -> Alert | None:
 
 def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
     """The devices whose whole driver cannot be read: its alert speaks for all of them."""
+    from andon.core.conditions.judging import OnFault
+
     drivers = {a.subject for a in others if isinstance(BY_NAME[a.rule].judged, OnFault)}
     lost = (s.device for s in snapshot.devices if drivers and s.state is State.LOST)
     return frozenset(d.uuid for d in lost if f"reader:{d.vendor}" in drivers)

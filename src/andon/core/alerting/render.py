@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from andon.core.alerting.state import Episode
-from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.condition import NOTHING, AlertFacts, Condition, Recovery
 from andon.core.conditions.judgement import Judgement
 from andon.core.conditions.judging import OnReading
+from andon.core.conditions.lookup import BY_NAME
 from andon.core.conditions.observation import HeldDevices
 from andon.core.conditions.wording import MOST_PARTIES, clears, parties
 from andon.model.alert import Alert, Event, Party, Phase

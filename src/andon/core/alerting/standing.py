@@ -1,15 +1,11 @@
 """The conditions that hold now, judged from one sample: used when no server watches."""
 
-from msgspec.structs import replace
-
 from andon.core.alerting.commands import current
+from andon.core.alerting.glance import as_firing
 from andon.core.alerting.lamps import LampBoard, board
 from andon.core.alerting.state import EMPTY, AlertState
 from andon.core.alerting.state_machine import step
-from andon.core.conditions.catalogue import BY_NAME
-from andon.core.conditions.condition import severity
-from andon.core.conditions.judgement import HOLDS
-from andon.core.conditions.judging import OnState
+from andon.core.conditions.lookup import BY_NAME
 from andon.core.conditions.observation import (
     NOT_SHARED,
     HeldDevices,
@@ -18,7 +14,7 @@ from andon.core.conditions.observation import (
     Sharing,
 )
 from andon.core.conditions.rulebook import Rulebook
-from andon.model.alert import Alert, Phase
+from andon.model.alert import Alert
 from andon.model.device import Snapshot
 
 
@@ -41,17 +37,5 @@ def board_now(snapshot: Snapshot, rulebook: Rulebook) -> LampBoard:
 
 
 def _firing(alert: Alert, state: AlertState, since: dict[str, float]) -> Alert:
-    alert = replace(alert, state=Phase.FIRING, fires_in_seconds=None)
-    rule, begun = BY_NAME[alert.rule], since.get(alert.subject)
-    if not isinstance(rule.judged, OnState) or begun is None:
-        return alert
-    # How long a device has been in its state is known: as severe as a server would say.
     rungs = state.findings[alert.subject][alert.rule].rungs
-    lasted = state.wall - begun
-    reached = [
-        rung.level
-        for rung, now in zip(rule.rungs, rungs, strict=True)
-        if now is HOLDS and lasted >= rung.for_seconds
-    ]
-    level = max([alert.level, *reached], key=lambda level: level.rank)
-    return replace(alert, level=level, severity=severity(level, rule), since=begun)
+    return as_firing(alert, BY_NAME[alert.rule], rungs, since.get(alert.subject))

@@ -110,6 +110,8 @@ class Condition(Struct, frozen=True):
     """The value now, for `recovered`."""
     present: Callable[[DeviceStatus], Judgement | None] | None = None
     """It lights the lamp while a reading shows it, even if its alert has ended."""
+    lit_if: Callable[[DeviceStatus, Thresholds], bool] | None = None
+    """A test of `triggers` without which one look cannot show it: it is not loaded before that."""
     advise: Callable[[AlertFacts], str | None] | None = None  # advice for this particular finding
     evidence: Callable[[Judgement], Mapping[str, float | str]] | None = None
     figures: tuple[Figure, ...] = ()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
-from andon.core.conditions.catalogue import DEFAULTS
+from andon.core.conditions.lookup import DEFAULTS
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels, may_mean, recorded_label
 from andon.model.thresholds import Thresholds

@@ -4,10 +4,9 @@ A trend is reported only if the data supports one. Noise, a step, a program star
 taken and freed again, and warming towards an equilibrium are not trends.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import sqrt
-from statistics import median
 
 from msgspec import Struct
 
@@ -135,3 +134,10 @@ def _slopes(points: Sequence[Point], deviations: float) -> tuple[float, float, f
     low = max(0, int((pairs - spread) / 2))
     high = min(pairs - 1, int((pairs + spread) / 2) + 1)
     return median(found), found[low], found[high]
+
+
+def median(values: Iterable[float]) -> float:
+    """As that of `statistics`, whose import costs more than all of this module."""
+    found = sorted(values)
+    middle = len(found) // 2
+    return found[middle] if len(found) % 2 else (found[middle - 1] + found[middle]) / 2

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from statistics import fmean, median
 
+from andon.core.evidence.forecast import median
 from andon.core.evidence.reasons import Evidence
 from andon.core.evidence.view import RECENT_SECONDS, View
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
@@ -62,7 +62,7 @@ def recent_seconds(view: View) -> float | None:
 def utilization_mean_percent(view: View) -> float | None:
     """The mean utilisation of the last minute."""
     shares = _shares(view)
-    return round(fmean(shares), 1) if shares else None
+    return round(sum(shares) / len(shares), 1) if shares else None
 
 
 def utilization_min_percent(view: View) -> int | None:

@@ -19,6 +19,8 @@ follows a short option of a program that is known to take a password there.
 import re
 from collections.abc import Callable, Sequence
 
+from andon.model.plain_text import printable as printable
+
 HIDDEN = "***"
 MAX_CHARACTERS = 4096
 _MAX_DEPTH = 4  # `--env=A=B=c`
@@ -148,14 +150,6 @@ def is_secret_name(name: str) -> bool:
         or (last == "pwd" and before != "")  # PWD alone is the current folder
         or last == "auth"
     )
-
-
-def printable(text: str) -> str:
-    """Line breaks and tabs become spaces, other control characters visible escapes."""
-    if text.isprintable():
-        return text
-    spaced = re.sub(r"[\t\n\r]", " ", text)
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in spaced)
 
 
 def _short_options(arguments: Sequence[str]) -> frozenset[str]:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from andon.model.device import Device
+from andon.model.device import Device, DeviceStatus
 from andon.model.vendors import AMD, MASKED, NVIDIA, SIMULATED, vendor_of
 
 _CONTAINER = NVIDIA.container_variable
@@ -79,6 +79,14 @@ def visibility(devices: Sequence[Device], env: Mapping[str, str]) -> Visibility:
         whole.certain,
         _setting(_CONTAINER, env) if by_vendor[NVIDIA.name] and _CONTAINER in env else None,
     )
+
+
+def doubt_about(statuses: Sequence[DeviceStatus], env: Mapping[str, str]) -> str | None:
+    """Why it is not certain which devices this process may use; None where it is."""
+    seen = visibility([status.device for status in statuses], env)
+    if seen.certain:
+        return None
+    return f"cannot tell which devices this process may use: {seen.note}"
 
 
 # NVIDIA.

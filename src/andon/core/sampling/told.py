@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.sampling.roster import users_of
 from andon.model.device import UNWATCHED, Device, DeviceStatus, Snapshot, State
+from andon.model.lamp import DeviceLamp
+from andon.model.verdict import DeviceVerdict
 
 INTERVAL_HEADER = "andon-interval"
 """The header with the seconds between two snapshots of the server that sends one."""
@@ -24,6 +25,9 @@ class ToldSnapshot(Struct, frozen=True):
 
     snapshot: Snapshot
     interval_seconds: float
+    lamps: tuple[DeviceLamp, ...] | None = None  # None where it does not say
+    verdicts: tuple[DeviceVerdict, ...] | None = None
+    listed_at: float = 0.0  # of the verdicts: a book that has changed since then is read
 
     def age_seconds(self, now: float) -> float:
         return max(0.0, now - self.snapshot.at)
@@ -78,6 +82,8 @@ def _unnamed(device: Device, others: Sequence[DeviceStatus]) -> DeviceStatus | N
 
 
 def _remembered(now: DeviceStatus, before: DeviceStatus) -> DeviceStatus:
+    from andon.core.sampling.roster import users_of  # rarely needed
+
     known = replace(before, device=replace(before.device, index=now.device.index))
     if before.state is now.state:
         return known

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,12 +10,13 @@ from msgspec.structs import replace
 from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sharing.capacity import DeviceCapacity, Tenant
 from andon.core.sharing.eligibility import BALANCE, can_balance, empty_bytes
-from andon.core.sharing.group_value import GroupValue, Rank
 from andon.core.sharing.obstacles import HEALTH, Obstacle, ObstacleKind
-from andon.core.topology.links import group_words
 from andon.model.device import Process, State
 from andon.model.work import LeaseState, Need, PlacementOrder
 from andon.units import apart_bytes, human_bytes
+
+if TYPE_CHECKING:
+    from andon.core.sharing.group_value import Rank
 
 OVERRIDDEN = frozenset(
     {
@@ -103,7 +105,7 @@ def can_come(capacities: Sequence[DeviceCapacity], need: Need) -> bool:
 
 def rank(
     preferred: AbstractSet[str] = frozenset(), layout: PlacementOrder = PlacementOrder.SPREAD
-) -> Rank:
+) -> "Rank":
     """A sort key, smallest first: preferred devices, then awake ones, then by score."""
 
     def key(capacity: DeviceCapacity) -> tuple[float, ...]:
@@ -119,7 +121,7 @@ def available(
     capacities: Sequence[DeviceCapacity],
     need: Need,
     taken: AbstractSet[str] = frozenset(),
-    order: Rank | None = None,
+    order: "Rank | None" = None,
 ) -> list[DeviceCapacity]:
     """Every device that meets the need by itself, best first."""
     free = [r for r in capacities if r.uuid in need.eligible and r.uuid not in taken]
@@ -130,7 +132,7 @@ def pick(
     capacities: Sequence[DeviceCapacity],
     need: Need,
     taken: AbstractSet[str] = frozenset(),
-    order: Rank | None = None,
+    order: "Rank | None" = None,
     link_weight: float = 0.0,
 ) -> tuple[DeviceCapacity, ...]:
     """The best and largest group that meets the need; empty where there is none.
@@ -151,7 +153,7 @@ def choose(
     need: Need,
     obstacles: Mapping[str, Obstacle | None],
     taken: Mapping[str, Obstacle],
-    order: Rank | None = None,
+    order: "Rank | None" = None,
     link_weight: float = 0.0,
 ) -> DeviceChoice:
     """The choice, with the reason for every device that is not available."""
@@ -177,8 +179,14 @@ def choose(
             f"free memory differs too much between the available devices "
             f"({human_bytes(min(sizes))} to {human_bytes(max(sizes))})"
         )
-    linked = group_words([one.status.device for one in chosen]) if link_weight else None
+    linked = _links(chosen) if link_weight and len(chosen) > 1 else None
     return DeviceChoice(chosen, candidates, reason, linked)
+
+
+def _links(chosen: Sequence[DeviceCapacity]) -> str | None:
+    from andon.core.topology.links import group_words  # most requests are for one device
+
+    return group_words([one.status.device for one in chosen])
 
 
 def _is_free(uuid: str, candidates: Sequence[Candidate]) -> bool:
@@ -189,13 +197,17 @@ def _group(
     free: Sequence[DeviceCapacity],
     count: int,
     balanced: bool,
-    order: Rank,
+    order: "Rank",
     link_weight: float,
 ) -> tuple[DeviceCapacity, ...]:
     if count < 1 or len(free) < count:
         return ()
-    value = GroupValue(free if count > 1 else (), order, link_weight)
-    if count == 1 or not balanced:
+    if count == 1:
+        return (free[0],)
+    from andon.core.sharing.group_value import GroupValue
+
+    value = GroupValue(free, order, link_weight)
+    if not balanced:
         return value.best_of(free, count)
     best: tuple[DeviceCapacity, ...] = ()
     for largest in sorted({capacity.free_bytes or 0 for capacity in free}, reverse=True):

@@ -10,6 +10,7 @@ from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
+from andon.model.plain_text import plain
 from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseKind, LeaseState
 from andon.model.work_wire import LONGEST_ID, PLAIN
 
@@ -124,11 +125,6 @@ class Marker:
             written = tuple(replace(p, lease=names.get(p.pid)) for p in there)
             known = self._kept[uuid] = (there, names, written)
         return replace(status, processes=known[2])
-
-
-def plain(text: str, longest: int) -> str:
-    """A file may contain anything: escape it before it reaches a screen or an id."""
-    return "".join(c if c.isprintable() else "?" for c in text)[:longest]
 
 
 def lease_name(lease: Lease) -> str:

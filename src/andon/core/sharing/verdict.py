@@ -6,11 +6,11 @@ from andon.core.sharing.capacity import EVEN, DeviceCapacity, Surroundings, Weig
 from andon.core.sharing.capacity import capacities as capacities_of
 from andon.core.sharing.choice import Candidate, available, obstacle
 from andon.core.sharing.eligibility import obstacles_of
-from andon.core.sharing.holders import plain
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels
+from andon.model.plain_text import plain
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.work import DeviceRequest, Need
 
@@ -34,6 +34,11 @@ def need_of_any(capacities: Sequence[DeviceCapacity]) -> Need:
     """The need of `ANY` among these devices, even where none is eligible."""
     found = obstacles_of([capacity.status for capacity in capacities], ANY, {})
     return Need(frozenset(uuid for uuid, why in found.items() if why is None))
+
+
+def all_masked(capacities: Sequence[DeviceCapacity], doubt: str) -> dict[str, Obstacle]:
+    """None may be used, because it is not certain which of them this process may use."""
+    return dict.fromkeys((one.uuid for one in capacities), Obstacle(ObstacleKind.MASKED, doubt))
 
 
 def verdicts(

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from andon.core.sampling.masks import visibility
+from andon.core.sampling.masks import doubt_about
 from andon.core.sharing.capacity import DeviceCapacity, Surroundings, Weights, capacities
 from andon.core.sharing.choice import DeviceChoice, choose, rank
 from andon.core.sharing.eligibility import Labels, need_of, no_gpu, obstacles_of, preferred
 from andon.core.sharing.holdings import judge
-from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.core.sharing.queueing import (
     Place,
@@ -27,7 +26,7 @@ from andon.core.sharing.queueing import (
 )
 from andon.core.sharing.requests import checked
 from andon.core.sharing.usage import NO_USAGE, RecentUsage
-from andon.core.sharing.verdict import need_of_any, verdicts, verdicts_for
+from andon.core.sharing.verdict import all_masked, need_of_any, verdicts, verdicts_for
 from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import Invalid, Unavailable
 from andon.host.clock import boot_seconds
@@ -154,13 +153,12 @@ class Availability(Struct, frozen=True):
         line, need = in_order(pages.waiting, at, pages.usage), need_of_any(capacities)
         ahead = in_front_of_newcomer(line, os.getuid(), 0)
         kept = self._reserved_at_once(ahead, capacities, need, pages, at).kept
-        if (doubt := doubt_about(snapshot)) is not None:
-            unsure = Obstacle(ObstacleKind.MASKED, doubt)
-            kept = {capacity.uuid: unsure for capacity in capacities}
+        if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
+            kept = all_masked(capacities, doubt)
         return verdicts(capacities, kept)
 
     def _refuse_doubt(self, snapshot: Snapshot) -> None:
-        if (doubt := doubt_about(snapshot)) is not None:
+        if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
             raise Unavailable(doubt, hint="name them by UUID in CUDA_VISIBLE_DEVICES")
 
     def claims(self, view: AvailabilityView, pages: BookPages) -> tuple[Claim, ...]:
@@ -233,14 +231,6 @@ class Availability(Struct, frozen=True):
         if (after := users | by_user(kept.since)) != before:
             self.memory.write(after)
         return kept
-
-
-def doubt_about(snapshot: Snapshot) -> str | None:
-    """Why it is not certain which devices this process may use; None where it is."""
-    seen = visibility([status.device for status in snapshot.devices], os.environ)
-    if seen.certain:
-        return None
-    return f"cannot tell which devices this process may use: {seen.note}"
 
 
 def _newest_leases(pages: BookPages, at: float) -> dict[int, float]:

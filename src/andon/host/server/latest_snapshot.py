@@ -33,14 +33,14 @@ def latest_snapshot(
 
     for answer in ask_trusted(PATH, CallLimits(TIMEOUT_SECONDS, MOST_BYTES), signs_in=True):
         found = _read(answer.body)
-        if found is not None and _is_here(found, name, root):
+        if found is not None and is_here(found, name, root):
             given = answer.headers.get(INTERVAL_HEADER)
             interval = parse_interval(given, usual_interval_seconds)
             return ToldSnapshot(as_seen_here(found, root), interval)
     return None
 
 
-def as_seen_here(snapshot: Snapshot, root: Path) -> Snapshot:
+def as_seen_here(snapshot: Snapshot, root: Path, commands: bool = True) -> Snapshot:
     """With this process's masks, and the command lines that /proc shows to this user."""
     from andon.core.sampling.masks import visibility
 
@@ -50,7 +50,7 @@ def as_seen_here(snapshot: Snapshot, root: Path) -> Snapshot:
                 cuda_index=seen.get(status.device.uuid))
         for status in snapshot.devices
     )  # fmt: skip
-    if not any(_lacks_commands(status) for status in devices):
+    if not commands or not any(_lacks_commands(status) for status in devices):
         return replace(snapshot, devices=devices)
     from andon.host.processes import ProcessTable
 
@@ -117,9 +117,9 @@ def _read(body: bytes) -> Snapshot | None:
         return None
 
 
-def _is_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:
+def is_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:
     """Whether it is about this machine's real devices, in this boot."""
-    from andon.host.system import boot_id, node_name
+    from andon.host.machine_id import boot_id, node_name
 
     if snapshot.simulated or "replay" in snapshot.versions:
         return False

@@ -1,22 +1,24 @@
 """`andon status`: one line per device, now."""
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli.availability_source import availability_in, availability_lines
 from andon.cli.json_text import as_json_text as as_json_text
-from andon.cli.lamp_source import LampSource
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
-from andon.cli.show import csv_rows
 from andon.cli.show.columns import WIDE
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.render import paragraph, render_status
-from andon.cli.snapshot_source import current_snapshot, mask_of, narrowed
+from andon.cli.snapshot_source import mask_of, narrowed, told_or_read, told_snapshot
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Terminal
 from andon.model import wire
 from andon.model.device import Snapshot, State
+
+if TYPE_CHECKING:
+    from andon.core.sampling.told import ToldSnapshot
 
 NO_DEVICE = 3
 HINT = "Next: andon watch (live), andon ps (processes), andon --help"
@@ -45,15 +47,19 @@ def status(
         raise click.UsageError("--json and --csv cannot be combined")
     terminal = Terminal.of(chosen())
     is_table = not as_json and not as_csv
-    snapshot = current_snapshot(chosen(), twice=is_table and terminal.width >= WIDE)
+    wide = terminal.width >= WIDE
+    told = told_snapshot(chosen(), commands=wide or verbose or not is_table)
+    snapshot, told = told_or_read(chosen(), told, twice=is_table and wide)
     named = narrowed(snapshot, devices)
     shown = keep_visible(named) if only_visible else named
     if as_json:
         terminal.show(as_json_text(wire.snapshot_to_json(shown), terminal.live))
     elif as_csv:
+        from andon.cli.show import csv_rows
+
         terminal.show(csv_rows.header() + "".join(csv_rows.device_rows(shown)))
     else:
-        _show(shown, named, snapshot, terminal, verbose)
+        _show(shown, named, snapshot, told, terminal, verbose)
     return exit_code(shown)
 
 
@@ -63,12 +69,22 @@ def exit_code(snapshot: Snapshot) -> int:
 
 
 def _show(
-    shown: Snapshot, named: Snapshot, whole: Snapshot, terminal: Terminal, verbose: bool
+    shown: Snapshot,
+    named: Snapshot,
+    whole: Snapshot,
+    told: "ToldSnapshot | None",
+    terminal: Terminal,
+    verbose: bool,
 ) -> None:
     choices = chosen()
     mask = mask_of(whole, len(named.devices) - len(shown.devices), choices.url)
     book, now = rulebook_of(choices), time.time()
-    known = availability_in(choices, whole)
+    known = availability_in(choices, whole, told)
+    lit = None if told is None else told.lamps
+    if lit is None:
+        from andon.cli.lamp_source import LampSource
+
+        lit = LampSource(choices).of(whole)
     terminal.show(
         render_status(
             shown,
@@ -78,7 +94,7 @@ def _show(
             verbose,
             mask,
             book,
-            LampSource(chosen()).of(whole),
+            lit,
             known.verdicts,
         )
     )

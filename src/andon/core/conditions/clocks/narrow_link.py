@@ -7,6 +7,7 @@ at every sample, so a reading may be from just before the load: five minutes of 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from andon.core.conditions import triggers
 from andon.core.conditions.condition import (
     INFO,
     WARNING,
@@ -214,6 +215,7 @@ CONDITION = Condition(
     "its link.",
     advice=ADVICE,
     judged=OnReading(judge),
+    lit_if=triggers.narrow,
     rungs=(
         Rung(
             INFO,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from andon.core.conditions import triggers
 from andon.core.conditions.clocks.phrases import (
     cap_is_costly,
     clocks,
@@ -125,6 +126,7 @@ CONDITION = Condition(
     why="The power limit costs more clock speed than a full load normally does.",
     advice="Raise the limit to the device's default, if power and cooling allow.",
     judged=OnReading(judge, reasons=frozenset(CAPPED)),
+    lit_if=triggers.slowed,
     rungs=(
         Rung(
             WARNING,

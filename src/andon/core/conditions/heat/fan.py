@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from andon.core.conditions import triggers
 from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Recovery, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.heat.phrases import limits_of
@@ -78,6 +79,7 @@ CONDITION = Condition(
     why="It is hot and nothing cools it.",
     advice=ADVICE,
     judged=OnReading(judge),
+    lit_if=triggers.fan_stopped,
     rungs=(
         Rung(
             WARNING,

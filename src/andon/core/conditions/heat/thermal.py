@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from andon.core.conditions import triggers
 from andon.core.conditions.condition import (
     CRITICAL,
     WARNING,
@@ -177,6 +178,7 @@ CONDITION = Condition(
     advice=COOLING_IN_ALERTS,
     advise=advise_cooling,
     judged=OnReading(judge),
+    lit_if=triggers.hot,
     rungs=(
         Rung(
             WARNING,

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from andon.core.conditions import triggers
 from andon.core.conditions.condition import (
     CRITICAL,
     DAY_SECONDS,
@@ -95,6 +96,7 @@ CONDITION = Condition(
     why="The memory returned wrong data that could not be corrected: results may be wrong.",
     advice="Stop the work on it and reset the device; if the errors return, have it replaced.",
     judged=OnEvents(),
+    lit_if=triggers.memory_errors,
     rungs=(
         Rung(
             INFO, "errors from before andon first saw it",

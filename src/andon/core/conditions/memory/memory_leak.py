@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from andon.core.conditions import triggers
 from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import UNKNOWN, Judgement, rung
@@ -125,6 +126,7 @@ CONDITION = Condition(
     why="At this rate memory will run out and the work will fail.",
     advice=ADVICE,
     judged=OnReading(judge),
+    lit_if=triggers.never,
     rungs=(
         Rung(
             WARNING,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from andon.core.conditions import triggers
 from andon.core.conditions.condition import (
     INFO,
     WARNING,
@@ -159,6 +160,7 @@ CONDITION = Condition(
     why="A process that crashed, or that you cannot see, keeps it from others.",
     advice=FIND_WHO,
     judged=OnReading(judge),
+    lit_if=triggers.unattributed,
     rungs=(
         Rung(
             INFO,

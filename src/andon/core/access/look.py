@@ -1,0 +1,33 @@
+"""What a server gives this machine's users at a local socket: its latest look at the devices.
+
+The kernel identifies whoever connects, so that nothing is sent: the server answers with what this
+user may see, and closes. The user who listens is known in the same way, and must be trusted.
+"""
+
+from collections.abc import Iterator
+
+SCHEMA = "andon.look/1"
+PREFIX = "andon-look/"
+LETTERS = 32
+MOST_NAMES = 4  # of one port: anyone can choose such a name
+
+
+def look_name(port: int, random_hex: str) -> str:
+    """Random, so that no one can take it first; a client finds it by the port."""
+    return f"{PREFIX}{port}/{random_hex}"
+
+
+def look_names(table: str, port: int) -> Iterator[str]:
+    """The sockets of this port in the kernel's table of Unix sockets (/proc/net/unix)."""
+    start, begin = f"@{PREFIX}{port}/", 0
+    for _ in range(MOST_NAMES):
+        at = table.find(start, begin)
+        if at < 0:
+            return
+        begin = at + len(start) + LETTERS
+        yield table[at + 1 : begin]
+
+
+def is_trusted(listener: int | None, own: int, system_below: int) -> bool:
+    """Whether a server that nobody named is believed: this user's, or a system account's."""
+    return listener is not None and (listener == own or listener < system_below)

@@ -1,0 +1,104 @@
+"""The lamps of one sample, with only the conditions loaded that may hold in it.
+
+The lamps are those of `standing.board_now`; its headline and the alerts of the node need them all.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from andon.core.alerting.lamps import DeviceLamp, lamps_of
+from andon.core.conditions.lookup import BY_NAME, may_light
+from andon.core.conditions.rulebook import Rulebook
+from andon.model.alert import Alert, Level, Phase
+from andon.model.device import DeviceStatus, Snapshot
+
+if TYPE_CHECKING:
+    from andon.core.conditions.condition import Condition
+    from andon.core.conditions.judgement import Judgement, Rungs
+    from andon.model.thresholds import Thresholds
+
+
+def lamps_now(snapshot: Snapshot, rulebook: Rulebook) -> tuple[DeviceLamp, ...]:
+    """The lamp of each device, by what would fire if it lasted."""
+    if not snapshot.devices:
+        return ()
+    if snapshot.events or snapshot.faults:  # rare, and judged by more than readings of one device
+        from andon.core.alerting.standing import board_now
+
+        return board_now(snapshot, rulebook).devices
+    return lamps_of(snapshot, list(_alerts(snapshot, rulebook)))
+
+
+def _alerts(snapshot: Snapshot, rulebook: Rulebook) -> Iterator[Alert]:
+    rulebook.learn_labels(snapshot.devices)
+    for status in snapshot.devices:
+        figures = rulebook.for_device(status.device)
+        for name in may_light(status, figures):
+            finding = None if name in figures.off else _finding(name, status, figures, snapshot)
+            if finding is not None and finding.holds:
+                yield _alert(BY_NAME[name], status, finding, figures, snapshot)
+
+
+def _finding(
+    name: str, status: DeviceStatus, figures: "Thresholds", snapshot: Snapshot
+) -> "Judgement | None":
+    """What a condition finds at a device of which nothing else is known."""
+    from andon.core.conditions.device_view import DeviceView
+    from andon.core.conditions.judging import OnReading, OnState
+    from andon.core.conditions.track import updated_track
+
+    rule = BY_NAME[name]
+    if rule.present is not None:
+        return rule.present(status)
+    if isinstance(rule.judged, OnState):
+        return rule.judged.judge(status)
+    if not isinstance(rule.judged, OnReading) or not status.answered or status.sample is None:
+        return None
+    track = updated_track(None, status, 0.0, None)
+    divided = any(one.device.parent == status.device.uuid for one in snapshot.devices)
+    seen = DeviceView(status, status.sample, figures, track, status.sample.throttle, divided)
+    return rule.judged.judge(seen)
+
+
+def _alert(
+    rule: "Condition",
+    status: DeviceStatus,
+    finding: "Judgement",
+    figures: "Thresholds",
+    snapshot: Snapshot,
+) -> Alert:
+    """The alert of a finding, as the first step of the state machine begins it."""
+    from andon.core.alerting.episodes import begin
+    from andon.core.alerting.render import AlertRenderer
+    from andon.core.conditions.observation import Moment
+
+    uuid, moment = status.device.uuid, Moment(snapshot.at, 0.0)
+    new = Alert(
+        f"{rule.name}@{uuid}", rule.name, uuid, Level.INFO, Phase.PENDING, snapshot.at,
+        silenced_until=None,
+    )  # fmt: skip
+    render = AlertRenderer(snapshot).rendered
+    episode = begin(new, rule, finding, moment, figures, render, factor=1)
+    return as_firing(episode.alert, rule, finding.rungs, status.since)
+
+
+def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", begun: float | None) -> Alert:
+    """An alert that holds now as if it had lasted; `begun` is since when its device is so."""
+    from andon.core.conditions.condition import severity
+    from andon.core.conditions.judgement import HOLDS
+    from andon.core.conditions.judging import OnState
+
+    wall = alert.since
+    alert = replace(alert, state=Phase.FIRING, fires_in_seconds=None)
+    if not isinstance(rule.judged, OnState) or begun is None:
+        return alert
+    # How long a device has been in its state is known: as severe as a server would say.
+    reached = [
+        rung.level
+        for rung, now in zip(rule.rungs, rungs, strict=True)
+        if now is HOLDS and wall - begun >= rung.for_seconds
+    ]
+    level = max([alert.level, *reached], key=lambda level: level.rank)
+    return replace(alert, level=level, severity=severity(level, rule), since=begun)

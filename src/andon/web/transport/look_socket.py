@@ -1,0 +1,73 @@
+"""The local socket at which this machine's users get the server's latest look at the devices."""
+
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from andon.core.access.look import SCHEMA, look_name
+from andon.core.access.roles import identity_of, sight_of
+from andon.core.alerting.lamps import lamps_of
+from andon.engine.failure_log import FailureLog
+from andon.engine.sampling.snapshot_feed import SnapshotFeed
+from andon.host.kin import account_name
+from andon.model.lamp import DeviceLamp
+from andon.web.answers.alert_payloads import seen_by
+from andon.web.answers.texts import SnapshotTexts
+from andon.web.transport.local_socket import PAUSE_SECONDS, LocalSocket
+
+if TYPE_CHECKING:
+    from andon.core.access.roles import Sight
+    from andon.engine.alerting.watcher import Watcher
+    from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.model.device import Snapshot
+
+
+class LookSocket(LocalSocket):
+    """Says what `/api/snapshot`, `/api/board` and `/api/leases` say, as far as status shows it."""
+
+    def __init__(
+        self,
+        port: int,
+        server_uid: int,
+        feed: SnapshotFeed,
+        watcher: "Watcher | None" = None,
+        leases: "RemoteLeases | None" = None,
+        name_of: Callable[[int], str | None] = account_name,
+        pause_seconds: float = PAUSE_SECONDS,
+    ) -> None:
+        self._server_uid, self._name_of = server_uid, name_of
+        self._feed, self._watcher, self._leases = feed, watcher, leases
+        self._texts = SnapshotTexts()
+        failures = FailureLog("andon.web", "the latest snapshot could not be given")
+        name = look_name(port, secrets.token_hex(16))
+        super().__init__(name, self._look, failures, pause_seconds)
+
+    def _look(self, uid: int | None) -> bytes:
+        """Nothing for one who has no account here."""
+        user = None if uid is None else self._name_of(uid)
+        if uid is None or user is None:
+            return b""
+        sight, snapshot = sight_of(identity_of(uid, user, self._server_uid)), self._feed.latest()
+        return msgspec.json.encode(
+            {
+                "schema": SCHEMA,
+                "interval_seconds": self._feed.settings.interval_seconds,
+                "snapshot": msgspec.Raw(self._texts.of(snapshot, sight).encode()),
+                "lamps": self._lamps(snapshot, sight),
+                **self._verdicts(),
+            }
+        )
+
+    def _lamps(self, snapshot: "Snapshot", sight: "Sight") -> "tuple[DeviceLamp, ...] | None":
+        if self._watcher is None:
+            return None
+        return lamps_of(snapshot, [seen_by(sight, alert) for alert in self._watcher.alerts()])
+
+    def _verdicts(self) -> "dict[str, object]":
+        """None where they depend on who asks, because someone is in the queue, or are unknown."""
+        found = None if self._leases is None else self._leases.listed()
+        if found is None or found.waiting or not found.devices:
+            return {}
+        return {"verdicts": found.devices, "listed_at": found.at}
