@@ -1,18 +1,25 @@
 """How far a program has come, by its own output."""
 
-from msgspec import Struct
+from typing import Annotated
 
+from msgspec import Meta, Struct
+
+from andon.model.codec import Amount, Count, Name, Time
 from andon.units import human_seconds
 
 
 class WorkProgress(Struct, frozen=True):
     """The latest step that a program reported, and what follows from the time it took."""
 
-    step: int
-    total: int
-    label: str = ""  # what is counted, or the name of its bar: "epoch 3/10"
-    rate: float | None = None  # steps per second
-    expected_end: float | None = None
+    step: Count
+    total: Annotated[int, Meta(ge=1, le=2**53)]
+    label: Name = ""  # what is counted, or the name of its bar: "epoch 3/10"
+    rate: Amount | None = None  # steps per second
+    expected_end: Time | None = None
+
+    def __post_init__(self) -> None:
+        if self.step > self.total:
+            raise ValueError(f"has step {self.step} of {self.total}")
 
     def words(self, now: float) -> str:
         """`450/1000 (45 %), epoch 3/10, 12 min left`; a time that is over is not mentioned."""
