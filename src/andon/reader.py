@@ -414,9 +414,9 @@ class _Names:
 
 
 def _announce(outbox: LineBuffer, events: "Sequence[Event]") -> None:
-    from andon.model.event_wire import event_to_json
+    from msgspec import to_builtins
 
-    outbox.post({"events": [event_to_json(event) for event in events]})
+    outbox.post({"events": to_builtins(events)})
 
 
 def _decided() -> list[str]:

@@ -40,8 +40,8 @@ from andon.engine.running.identity import place_of, record_path, runs_folder
 from andon.engine.running.line_pipe import LinePipe
 from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.errors import Invalid
+from andon.model.codec import NAME
 from andon.model.device import Snapshot
-from andon.model.json_fields import NAME
 from andon.model.run import (
     ItemState,
     RunCandidate,

@@ -10,7 +10,8 @@ from andon.backends.amd import Amd
 from andon.backends.drm import FIRST_READING
 from andon.backends.intel import Intel
 from andon.model import wire, wire_in
-from andon.model.device import State
+from andon.model.codec import read
+from andon.model.device import Device, State
 from andon.ports import Backend
 from andon.registry import BACKENDS, load
 from andon.testing.backend_contract import BackendContract, read_all
@@ -66,9 +67,7 @@ def test_it_lists_each_card_once_and_opens_again(name: str, tmp_path: Path) -> N
 def test_what_it_says_survives_the_wire(name: str, tmp_path: Path) -> None:
     _, devices, readings = read_all(made(name, tmp_path), 1000.0)
     for device in devices:
-        assert (
-            wire_in.device_from_json(json.loads(json.dumps(wire.device_to_json(device)))) == device
-        )
+        assert read(Device, json.loads(json.dumps(wire.device_to_json(device)))) == device
     for reading in readings:
         said = wire.reading_to_json(reading)
         assert wire_in.reading_from_json(json.loads(json.dumps(said))) == reading

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import EnumType
 from types import NoneType, UnionType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -33,7 +33,7 @@ def any_of(kind: Any, **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]
 def _generic(origin: Any, arguments: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     if origin is Annotated:
         return any_of(arguments[0])
-    if origin is UnionType:
+    if origin in (Union, UnionType):
         return st.one_of([any_of(one) for one in arguments])
     if origin in (Mapping, dict):
         return st.dictionaries(PLAIN[str], any_of(arguments[1]), max_size=2)

@@ -30,7 +30,7 @@ from andon.model.alert_wire import (
     silence_from_json,
     silence_to_json,
 )
-from andon.model.json_fields import LATEST
+from andon.model.codec import LATEST
 from tests.support.rows import rows
 
 AT = 1_767_614_400.0

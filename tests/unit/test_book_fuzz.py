@@ -28,7 +28,7 @@ from andon.leases.book import Book
 from andon.model import wire, work_wire
 from andon.model.device import Process, Snapshot
 from andon.model.lease_list import list_to_json
-from andon.model.work import Cordon, Lease, Ticket, Work
+from andon.model.work import FURTHEST, Cordon, Lease, Ticket, Work
 from tests.support.sharing_parts import gpu, kin, lease, ticket
 
 EXAMPLES = int(os.environ.get("ANDON_FUZZ_EXAMPLES", min(60, 2 * settings().max_examples)))
@@ -200,7 +200,7 @@ def test_every_honest_lease_can_be_read(
     )  # fmt: skip
     read: Lease = work_wire.lease_from_json(wire.loads(wire.dumps(work_wire.lease_to_json(made))))
     assert (read.command, read.owner, read.work) == (made.command, made.owner, made.work)
-    assert read.until == min(until, work_wire.FURTHEST)
+    assert read.until == min(until, FURTHEST)
 
 
 @fuzzed

@@ -22,6 +22,7 @@ from andon.engine.jobs.job_index import facts_from_row, index_text, indexed, rea
 from andon.engine.jobs.scanning import Scanner
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.host.private_files import open_regular
+from andon.model.codec import Wrong
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,
@@ -37,7 +38,6 @@ from andon.model.job import (
     NotifyWhen,
 )
 from andon.model.job import wire as job_wire
-from andon.model.json_fields import Wrong
 from andon.model.work import DeviceRequest, PlacementOrder
 
 AT = 1_790_000_000.0

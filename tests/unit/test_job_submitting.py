@@ -28,12 +28,15 @@ def submitted(argv: tuple[str, ...] = ("true",), **more: Any) -> None:
     [
         ({"name": "a\udcffb"}, "name is"),
         ({"tags": ("x" * 600,)}, "tags.0. has 600 characters"),
-        ({"tags": tuple(map(str, range(200)))}, "tags is a list, not a list of at most 100"),
+        ({"tags": tuple(map(str, range(200)))}, "tags has 200 items, more than 100"),
         ({"environment": {"CUDA_VISIBLE_DEVICES": "\udcff"}}, "masks.CUDA_VISIBLE_DEVICES"),
         ({"environment": {"ANDON_SIMULATE_SCENARIO": "x" * 600}}, "scenario has 600"),
-        ({"environment": {f"V{n}": "" for n in range(17_000)}}, "more than 16384 variables"),
+        (
+            {"environment": {f"V{n}": "" for n in range(17_000)}},
+            "environment has 17000 items, more than 16384",
+        ),
         ({"environment": {"BIG": "\udcff" * 1_000_000}}, "too large: .* bytes as JSON"),
-        ({"argv": ("true",) * 70_000}, "argv has 70000 words, more than 65536"),
+        ({"argv": ("true",) * 70_000}, "argv has 70000 items, more than 65536"),
         ({"request": {"models": ("\udcff",)}}, "request.models"),
     ],
 )

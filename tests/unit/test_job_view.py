@@ -5,11 +5,11 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from andon.model.codec import Wrong
 from andon.model.job import JobState, JobView
 from andon.model.job.progress import WorkProgress
 from andon.model.job.view_wire import view_from_json
 from andon.model.job.wire import view_to_json
-from andon.model.json_fields import Wrong
 
 WAITING = JobView(3, "3", "train", JobState.WAITING, "python train.py", "/data", "alice", 1e9, "2")
 RUNNING = replace(

@@ -16,7 +16,7 @@ from andon.core.probing.results import ProbePlan, limited_by, probe_of
 from andon.core.probing.search import begin_search, check_margin, recommended
 from andon.core.probing.templates import check_pattern, check_template, filled, number_of
 from andon.errors import Conflict, Gone, Invalid
-from andon.model.json_fields import Wrong
+from andon.model.codec import Wrong
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
 from andon.model.probing.wire import probe_from_json, probe_to_json
 from andon.model.wire import dumps, loads

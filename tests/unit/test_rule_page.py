@@ -10,7 +10,7 @@ from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, condition_named
 from andon.core.conditions.condition import SERVED
 from andon.core.conditions.rulebook import Override, Rulebook
 from andon.errors import Gone
-from andon.model.json_fields import Wrong
+from andon.model.codec import Wrong
 from andon.model.wire import Json
 from andon.web.answers.alert_payloads import rules_to_json
 from andon.web.answers.rule_page import NEVER_AN_ALERT, RuleContext, rule_to_json

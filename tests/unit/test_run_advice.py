@@ -12,7 +12,7 @@ from andon.core.runs.reporting.report import RunReport
 from andon.core.runs.reporting.throughput import DeviceItems
 from andon.model.run import OutOfMemory, RunState
 from andon.model.run_use import IdleSpells
-from andon.units import GIB
+from andon.units import GIB, fixed
 from tests.support.run_reports import GOOD, device, figures, report
 
 SPELLS = IdleSpells(count=400, mean_seconds=0.8, longest_seconds=2.0, source="driver")
@@ -290,4 +290,4 @@ def test_no_advice_contradicts_the_table_above_it(
         if spells is None or not spells["count"]:
             assert "stretches" not in one.evidence
         if "busy" in one.evidence:
-            assert f"busy {busy:.0f} %" in one.evidence
+            assert f"busy {fixed(busy)} %" in one.evidence

@@ -18,8 +18,9 @@ from andon.core.topology.links import LinkKind, group_words, link_between, linke
 from andon.core.topology.wire import topology_to_json, with_places
 from andon.host.topology.affinity import on_cpus
 from andon.host.topology.pci_tree import read_place
+from andon.model.codec import read
 from andon.model.device import Device, DeviceStatus, Snapshot
-from andon.model.topology.place import SWITCH, DevicePlace, place_from_json, place_to_json
+from andon.model.topology.place import SWITCH, DevicePlace, place_to_json
 from andon.model.wire import dumps, loads
 from tests.support.sharing_parts import capacities_of, gpu, need
 
@@ -219,7 +220,7 @@ def test_a_command_is_bound_to_the_cpus_next_to_its_devices_that_it_may_use() ->
 
 def test_a_place_survives_the_pipe_of_the_reader() -> None:
     place = replace(box()[0].place, ancestors={pci(3): 10}, source="nvml", missing={"x": "y"})
-    assert place_from_json(loads(dumps(place_to_json(place)))) == place
+    assert read(DevicePlace, loads(dumps(place_to_json(place)))) == place
 
 
 def kernel(root: Path, address: str, *bridges: str, node: str = "0", cpus: str = "0-31") -> None:

@@ -30,9 +30,10 @@ from andon.errors import Conflict
 from andon.host.server.broken_devices import BrokenDevicesQuery
 from andon.leases import places
 from andon.leases.book import Book
+from andon.model.codec import read
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lease_list import list_from_json
-from andon.model.verdict import VerdictKind, verdict_from_json, verdict_to_json
+from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
 from andon.model.work import Cordon, LeaseState, Work
 from andon.units import GIB
 from tests.support.rows import rows
@@ -305,7 +306,7 @@ def test_our_own_lease_counts_as_available(show: Show, book: Book) -> None:
 def test_each_obstacle_has_its_kind(kind: ObstacleKind, expected: VerdictKind) -> None:
     found = verdict(gpu(0).device, "0", Obstacle(kind, "why"))
     assert (found.kind, found.code, found.reason) == (expected, str(kind), "why")
-    assert verdict_from_json(verdict_to_json(found)) == found
+    assert read(DeviceVerdict, verdict_to_json(found)) == found
 
 
 def test_what_a_file_says_cannot_break_an_answer() -> None:

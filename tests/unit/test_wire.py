@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.model import wire, wire_in
+from andon.model.codec import read
 from andon.model.device import (
     SAMPLE_VALUES,
     Card,
@@ -212,11 +213,11 @@ def test_a_difference_without_its_whole_is_refused() -> None:
 
 def test_devices_cards_and_faults_survive_too() -> None:
     device = FULL.devices[0].device
-    assert wire_in.device_from_json(wire.device_to_json(device)) == device
+    assert read(Device, wire.device_to_json(device)) == device
     card = Card("k", 1, "0000:01:00.0", "x")
-    assert wire_in.card_from_json(wire.card_to_json(card)) == card
+    assert read(Card, wire.card_to_json(card)) == card
     fault = FULL.faults[0]
-    assert wire_in.fault_from_json(wire.fault_to_json(fault)) == fault
+    assert read(type(fault), wire.fault_to_json(fault)) == fault
 
 
 def test_the_recorded_example_still_reads() -> None:

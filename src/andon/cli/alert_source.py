@@ -15,9 +15,9 @@ from andon.core.conditions.node.drivers import has_none
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.server.calls import CallLimits
 from andon.host.server.usual_server import usual_url
-from andon.model.alert import Alert, Phase
-from andon.model.alert_wire import alert_from_json, alerts_from_json
-from andon.model.json_fields import NAME, Wrong, flag_in, id_in, some_text_in, text_in, time_in
+from andon.model.alert import Alert, Made, Phase
+from andon.model.alert_wire import ALERTS, AlertList, alert_from_json
+from andon.model.codec import Text, Wrong, read, read_schema
 from andon.model.wire import Json
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class FromServer:
     def silence(self, body: Json) -> str:
         """Returns its id."""
         payload = self.server.post("/api/silences", body)
-        return self._read(lambda made: id_in(made, "id"), payload)
+        return self._read(lambda made: read(Made, made).id, payload)
 
     def unsilence(self, number: str) -> None:
         self.server.delete(f"/api/silences/{quote(number, safe='')}")
@@ -131,15 +131,21 @@ class FromServer:
 
 
 def page_from_json(payload: Json) -> AlertOverview:
-    alerts, silences = alerts_from_json(payload)
+    found = read_schema(ListedAlerts, payload, ALERTS)
     return AlertOverview(
-        node=text_in(payload, "node", NAME),
-        at=time_in(payload, "at"),
-        alerts=alerts,
-        silences=silences,
-        simulated=flag_in(payload, "simulated"),
-        note=some_text_in(payload, "note"),
+        node=found.node,
+        at=found.at,
+        alerts=found.alerts,
+        silences=found.silences,
+        simulated=found.simulated,
+        note=found.note,
     )
+
+
+class ListedAlerts(AlertList, frozen=True):
+    """A server's list, which may have a note."""
+
+    note: Text | None = None
 
 
 class FromSampling:

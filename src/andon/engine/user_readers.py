@@ -15,6 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from msgspec import DecodeError
+from msgspec.json import decode
+
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.interpreter import module_command, module_environment
 from andon.host.server.user_accounts import UserAccount
@@ -132,7 +135,7 @@ class UserReader:
         size = int(header)
         if size > MOST_ANSWER_BYTES:
             raise ValueError(f"an answer of {size:,} bytes")
-        answer = json.loads(_read(source, size, until))
+        answer = _parsed(_read(source, size, until))
         if not isinstance(answer, dict):
             raise ValueError("its reader answered nonsense")
         return answer
@@ -153,6 +156,15 @@ class UserReader:
             if pipe is not None:
                 with suppress(OSError):
                     pipe.close()
+
+
+def _parsed(text: bytes) -> Any:
+    """Paths may have any bytes; numbers that JSON does not have are refused."""
+    try:
+        return decode(text)
+    except DecodeError:
+        shown = json.dumps(json.loads(text), ensure_ascii=False, allow_nan=False)
+        return decode(shown.encode(errors="replace"))
 
 
 class UserReaders:

@@ -10,12 +10,14 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from andon.core.executing.order import CreatedWork
 from andon.errors import AndonError
 from andon.host.folders import make_private
 from andon.host.private_files import read_regular, replace_file
 from andon.host.server.node_folder import node_path, open_node_folder
-from andon.model.json_fields import NAME, Json, Wrong, some_text_in, text_in
+from andon.model.codec import Json, Name, Text, Wrong, read
 
 FOLDER = "containers"
 LARGEST_BYTES = 65_536
@@ -60,11 +62,13 @@ def noted(engine: str) -> list[CreatedWork]:
     return found
 
 
+class _Note(Struct, frozen=True):
+    id: Name
+    label: Name
+    home: Text | None = None
+
+
 def _work(name: str, said: Json) -> CreatedWork:
-    home = some_text_in(said, "home")
-    return CreatedWork(
-        text_in(said, "id", NAME),
-        text_in(said, "label", NAME),
-        home=home if home is None or Path(home).is_absolute() else None,
-        note=name,
-    )
+    note = read(_Note, said)
+    home = note.home if note.home is None or Path(note.home).is_absolute() else None
+    return CreatedWork(note.id, note.label, home=home, note=name)

@@ -15,7 +15,7 @@ from andon.host.inspection.user_namespace import is_unknown
 from andon.host.kin import container_members, group_members, user_name
 from andon.leases.files import BookFile
 from andon.model import wire, work_wire
-from andon.model.work import BookEntry, Cordon, Kin, Lease, Owner, Ticket
+from andon.model.work import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, Ticket
 
 T = TypeVar("T")
 NOT_HERE = -2  # no uid here is below 0
@@ -32,7 +32,7 @@ def lease_in(found: BookFile) -> Lease | None:
         return None
     for line in more[:-1]:
         with suppress(Invalid):
-            lease = work_wire.with_work(lease, wire.loads(line))
+            lease = work_wire.with_work(lease, wire.loads(line, any_text=True))
     return replace(lease, owner=_owned(lease.owner, found.uid), since=_since(lease, found))
 
 
@@ -46,7 +46,7 @@ def dated(lease: Lease | None, found: BookFile) -> Lease | None:
     """With its current end, which is the file's modification time."""
     if lease is None or lease.until is None:
         return lease
-    return replace(lease, until=min(max(0.0, found.modified), work_wire.FURTHEST))
+    return replace(lease, until=min(max(0.0, found.modified), FURTHEST))
 
 
 def ticket_in(found: BookFile) -> Ticket | None:
@@ -136,6 +136,6 @@ def _read(text: str | None, read: Callable[[wire.Json], T]) -> T | None:
     if text is None:
         return None
     try:
-        return read(wire.loads(text))
+        return read(wire.loads(text, any_text=True))
     except Invalid:
         return None

@@ -2,8 +2,36 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
+
+from andon.model.codec import (
+    MOST_ITEMS,
+    NAME,
+    Amount,
+    Id,
+    Index,
+    Name,
+    Number,
+    Pid,
+    Text,
+    Time,
+    Whole,
+)
+
+MOST_PIDS = 4096
+AlertId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=NAME,
+        pattern=r"\A[^\x00-\x1f\x7f-\xa0\xad\u2028-\u202e\ud800-\udfff]*\Z",
+    ),
+]
+"""`thermal@GPU-3#1767614000`: it contains the name of what the alert is about, on one line."""
+Evidence = Annotated[Mapping[Name, Number | Text], Meta(max_length=MOST_ITEMS)]
+"""Readings by name."""
 
 
 class Level(StrEnum):
@@ -38,79 +66,87 @@ class EventKind(StrEnum):
 class Party(Struct, frozen=True):
     """A process that an alert concerns, as far as it may be shown."""
 
-    pid: int
-    user: str | None = None
-    name: str | None = None
-    command: str | None = None
-    started: float | None = None
+    pid: Pid
+    user: Name | None = None
+    name: Name | None = None
+    command: Text | None = None
+    started: Time | None = None
 
 
 class Event(Struct, frozen=True):
     """An event that a device reported."""
 
     kind: EventKind
-    uuid: str | None  # None if the report names no known device
-    at: float
-    code: int | None = None  # the Xid; for a failed reset, the error code
-    detail: str = ""
-    source: str = ""  # "nvml", "kernel log" or "sim"
-    pids: tuple[int, ...] = ()  # named in the report itself
+    uuid: Name | None  # None if the report names no known device
+    at: Time
+    code: Whole | None = None  # the Xid; for a failed reset, the error code
+    detail: Text = ""
+    source: Name = ""  # "nvml", "kernel log" or "sim"
+    pids: Annotated[tuple[Pid, ...], Meta(max_length=MOST_PIDS)] = ()  # named in the report itself
     who: tuple[Party, ...] = ()  # what ran on the device when it happened
-    pci: str | None = None  # as written in the report, if it has no uuid
+    pci: Name | None = None  # as written in the report, if it has no uuid
 
 
 class Acknowledgement(Struct, frozen=True):
     """Someone has acknowledged it: it stays on the board and is not sent again."""
 
-    at: float
-    by: str = ""
-    note: str = ""
+    at: Time
+    by: Text = ""
+    note: Text = ""
 
 
 class Silence(Struct, frozen=True):
     """Matching alerts are shown but not sent until it ends; None matches everything."""
 
-    id: str
-    until: float
-    rule: str | None = None
-    subject: str | None = None
-    by: str = ""
-    note: str = ""
-    since: float = 0.0
+    id: Id
+    until: Time
+    rule: Name | None = None
+    subject: Name | None = None
+    by: Text = ""
+    note: Text = ""
+    since: Time = 0.0
+
+
+class Made(Struct, frozen=True):
+    """A server's answer to what it made, such as a silence."""
+
+    id: Id
 
 
 class Alert(Struct, frozen=True):
     """One rule's state for one subject, in one episode."""
 
-    id: str  # rule@subject#start of the episode in seconds
-    rule: str
-    subject: str  # a device's uuid, "node", "store", "sampler", "reader:nvidia"
+    id: AlertId  # rule@subject#start of the episode in seconds
+    rule: Name
+    subject: Name  # a device's uuid, "node", "store", "sampler", "reader:nvidia"
     level: Level
     state: Phase
-    since: float  # when the condition was first seen
-    where: str = ""  # "GPU 3 (NVIDIA H200)", "this node"
-    device: int | None = None
-    severity: int = 0
-    fired: float | None = None
-    resolved: float | None = None
-    no_data_since: float | None = (
+    since: Time  # when the condition was first seen
+    where: Text = ""  # "GPU 3 (NVIDIA H200)", "this node"
+    device: Index | None = None
+    severity: Whole = 0
+    fired: Time | None = None
+    resolved: Time | None = None
+    no_data_since: Time | None = (
         None  # still firing on the last reading: missing data is not recovery
     )
-    value: float | None = None
-    threshold: float | None = None
-    limit: float | None = None  # the device's own limit
-    unit: str = ""
-    message: str = ""
-    advice: str = ""
+    value: Number | None = None
+    threshold: Number | None = None
+    limit: Number | None = None  # the device's own limit
+    unit: Name = ""
+    message: Text = ""
+    advice: Text = ""
     affected: tuple[Party, ...] = ()
     acknowledged: Acknowledgement | None = None
-    silenced_until: float | None = None
-    inhibited_by: str | None = None
-    notified: int = 0
-    last_notified: float | None = None
-    fires_in_seconds: float | None = None  # of a pending one: when it fires if it lasts
-    clears_in_seconds: float | None = None  # of one that has recovered: when it ends if it stays so
-    evidence: Mapping[str, float | str] = field(default_factory=dict)
+    silenced_until: Time | None = None
+    inhibited_by: Text | None = None
+    notified: Whole = 0
+    last_notified: Time | None = None
+    fires_in_seconds: Amount | None = None  # of a pending one: when it fires if it lasts
+    clears_in_seconds: Amount | None = None  # of one that has recovered: when it ends
+    evidence: Annotated[Mapping[Name, Number | Text], Meta(max_length=MOST_ITEMS)] = field(
+        default_factory=dict
+    )
 
 
 class NoticeKind(StrEnum):
@@ -126,9 +162,9 @@ class NoticeKind(StrEnum):
 class Notice(Struct, frozen=True):
     """One notification about one alert; its id makes a second delivery recognisable."""
 
-    id: str
+    id: AlertId
     kind: NoticeKind
     alert: Alert
-    at: float
-    node: str = ""
+    at: Time
+    node: Name = ""
     simulated: bool = False

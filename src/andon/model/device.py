@@ -5,10 +5,23 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from andon.model.alert import Event
 from andon.model.band import Band, band
+from andon.model.codec import (
+    Amount,
+    Index,
+    Name,
+    Names,
+    Number,
+    Pid,
+    Signed,
+    Text,
+    Texts,
+    Time,
+    Whole,
+)
 from andon.model.shapes import Doc, doc_of
 from andon.model.throttling import REASONS
 from andon.model.topology.place import NO_PLACE, DevicePlace
@@ -20,6 +33,8 @@ COMMANDS_MISSING = "command"
 """The key of `missing` for the reason why command lines are withheld."""
 UNWATCHED = "read only while someone is watching"
 """The reason in `missing` for readings that are too expensive to take all the time."""
+MOST_REASONS = 64
+Reasons = Annotated[tuple[Name, ...], Meta(max_length=MOST_REASONS)]
 
 
 def _brief(value: Any) -> str:
@@ -77,44 +92,44 @@ _CODES = ", ".join(f"`{one}`" for one in FaultCode)
 class Fault(Struct, frozen=True):
     """A reader that failed this time; the rest of the snapshot is valid."""
 
-    source: Annotated[str, Doc("the vendor")]
-    reason: str
-    hint: Annotated[str, Doc("what to do")] = ""
-    code: Annotated[str, Doc(f"the reason for programs: {_CODES}, or empty")] = ""
+    source: Annotated[Name, Doc("the vendor")]
+    reason: Text
+    hint: Annotated[Text, Doc("what to do")] = ""
+    code: Annotated[Name, Doc(f"the reason for programs: {_CODES}, or empty")] = ""
     cards: Annotated[
-        int | None,
+        Whole | None,
         Doc("how many of its cards the system lists, without those given to virtual machines"),
     ] = None
     device_files: Annotated[
         bool | None, Doc("whether its device files exist, such as /dev/nvidia0")
     ] = None
     container: Annotated[
-        str | None, Doc("the kind of container that andon runs in; empty if it runs in none")
+        Name | None, Doc("the kind of container that andon runs in; empty if it runs in none")
     ] = None
 
 
 class Card(Struct, frozen=True):
     """One board, which is read, and can hang, separately: a device and its partitions."""
 
-    key: str
-    index: int
-    pci: str | None = None
-    name: str | None = None
+    key: Name
+    index: Index
+    pci: Name | None = None
+    name: Name | None = None
 
 
 class Limits(Struct, frozen=True):
     """The limits that the device reports."""
 
-    slowdown_celsius: Annotated[int | None, Doc("where it starts to slow down")] = None
-    power_default_watts: Annotated[float | None, Doc("the default power limit")] = None
-    pcie_generation: Annotated[int | None, Doc("the fastest link of the card")] = None
-    pcie_width: Annotated[int | None, Doc("the widest link of the card")] = None
-    sm_clock_mhz: Annotated[int | None, Doc("the highest clock of the processors")] = None
+    slowdown_celsius: Annotated[Signed | None, Doc("where it starts to slow down")] = None
+    power_default_watts: Annotated[Number | None, Doc("the default power limit")] = None
+    pcie_generation: Annotated[Signed | None, Doc("the fastest link of the card")] = None
+    pcie_width: Annotated[Signed | None, Doc("the widest link of the card")] = None
+    sm_clock_mhz: Annotated[Signed | None, Doc("the highest clock of the processors")] = None
     pcie_slot_generation: Annotated[
-        int | None, Doc("the fastest link of its slot, where the kernel knows it")
+        Signed | None, Doc("the fastest link of its slot, where the kernel knows it")
     ] = None
     pcie_slot_width: Annotated[
-        int | None, Doc("the widest link of its slot, where the kernel knows it")
+        Signed | None, Doc("the widest link of its slot, where the kernel knows it")
     ] = None
 
     @property
@@ -137,9 +152,9 @@ class Setup(Struct, frozen=True):
     ecc: Annotated[bool | None, Doc("whether its memory corrects errors (ECC)")] = None
     ecc_pending: Annotated[bool | None, Doc("the same from the next reboot on")] = None
     start_seconds: Annotated[
-        float | None, Doc("how long the driver took to start when andon opened it")
+        Amount | None, Doc("how long the driver took to start when andon opened it")
     ] = None
-    missing: Annotated[Mapping[str, str], Doc("name → reason, for every `null` here")] = field(
+    missing: Annotated[Texts, Doc("name → reason, for every `null` here")] = field(
         default_factory=dict
     )
 
@@ -162,16 +177,16 @@ class Device(Struct, frozen=True):
     """Static facts about a device."""
 
     __repr__ = _brief
-    uuid: Annotated[str, Doc("its identity; `vendor@address` until the driver has reported it")]
-    index: Annotated[int, Doc("the number to display: the node's, not CUDA's")]
-    vendor: Annotated[str, Doc("such as `nvidia`; `sim` if it is simulated")]
-    name: Annotated[str, Doc("the model")]
-    pci: Annotated[str | None, Doc("the PCI address")] = None
-    parent: Annotated[str | None, Doc("the board's uuid, for a MIG instance")] = None
+    uuid: Annotated[Name, Doc("its identity; `vendor@address` until the driver has reported it")]
+    index: Annotated[Index, Doc("the number to display: the node's, not CUDA's")]
+    vendor: Annotated[Name, Doc("such as `nvidia`; `sim` if it is simulated")]
+    name: Annotated[Name, Doc("the model")]
+    pci: Annotated[Name | None, Doc("the PCI address")] = None
+    parent: Annotated[Name | None, Doc("the board's uuid, for a MIG instance")] = None
     memory_kind: Annotated[
         MemoryKind, Doc("`device`, or `unified` where the chip shares the system's memory")
     ] = MemoryKind.DEVICE
-    memory_total_bytes: Annotated[int | None, Doc("its memory")] = None
+    memory_total_bytes: Annotated[Signed | None, Doc("its memory")] = None
     limits: Annotated[Limits, Doc("limits that the device reports")] = Limits()
     setup: Annotated[Setup, Doc("how the driver runs it")] = NOT_READ
     place: DevicePlace = NO_PLACE  # where it is in the machine; not part of a snapshot's JSON
@@ -187,70 +202,72 @@ class Sample(Struct, frozen=True):
     """One device at one instant. None means unknown; the reason is in `missing`."""
 
     __repr__ = _brief
-    at: Annotated[float, Doc("when it was read")]
+    at: Annotated[Time, Doc("when it was read")]
     utilization_percent: Annotated[
-        int | None,
+        Signed | None,
         Doc(
             "the share of time in which at least one kernel ran; not how much of the chip was used",
             label="utilisation",
         ),
     ] = None
     memory_utilization_percent: Annotated[
-        int | None, Doc("the share of time in which memory was read or written")
+        Signed | None, Doc("the share of time in which memory was read or written")
     ] = None
     memory_used_bytes: Annotated[
-        int | None, Doc("without the driver's own reserve", label="memory")
+        Signed | None, Doc("without the driver's own reserve", label="memory")
     ] = None
-    memory_free_bytes: Annotated[int | None, Doc("what can be allocated")] = None
-    memory_reserved_bytes: Annotated[int | None, Doc("the driver's own reserve")] = None
-    temperature_celsius: Annotated[int | None, Doc("of the chip")] = None
-    memory_temperature_celsius: Annotated[int | None, Doc("of the memory")] = None
-    power_watts: Annotated[float | None, Doc("a one-second average on most cards")] = None
-    power_limit_watts: Annotated[float | None, Doc("the limit in force")] = None
-    energy_joules: Annotated[float | None, Doc("since the driver was loaded")] = None
-    fan_percent: Annotated[int | None, Doc("share of the intended speed")] = None
-    sm_clock_mhz: Annotated[int | None, Doc("clock of the processors", label="SM clock")] = None
-    memory_clock_mhz: Annotated[int | None, Doc("clock of the memory")] = None
-    throttle: Annotated[tuple[str, ...] | None, Doc(_THROTTLE)] = None
-    encoder_percent: Annotated[int | None, Doc("use of the video encoder")] = None
-    decoder_percent: Annotated[int | None, Doc("use of the video decoder")] = None
+    memory_free_bytes: Annotated[Signed | None, Doc("what can be allocated")] = None
+    memory_reserved_bytes: Annotated[Signed | None, Doc("the driver's own reserve")] = None
+    temperature_celsius: Annotated[Signed | None, Doc("of the chip")] = None
+    memory_temperature_celsius: Annotated[Signed | None, Doc("of the memory")] = None
+    power_watts: Annotated[Number | None, Doc("a one-second average on most cards")] = None
+    power_limit_watts: Annotated[Number | None, Doc("the limit in force")] = None
+    energy_joules: Annotated[Number | None, Doc("since the driver was loaded")] = None
+    fan_percent: Annotated[Signed | None, Doc("share of the intended speed")] = None
+    sm_clock_mhz: Annotated[Signed | None, Doc("clock of the processors", label="SM clock")] = None
+    memory_clock_mhz: Annotated[Signed | None, Doc("clock of the memory")] = None
+    throttle: Annotated[Reasons | None, Doc(_THROTTLE)] = None
+    encoder_percent: Annotated[Signed | None, Doc("use of the video encoder")] = None
+    decoder_percent: Annotated[Signed | None, Doc("use of the video decoder")] = None
     pcie_generation: Annotated[
-        int | None, Doc("of the current link; an idle card may lower it", label="PCIe")
+        Signed | None, Doc("of the current link; an idle card may lower it", label="PCIe")
     ] = None
-    pcie_width: Annotated[int | None, Doc("lanes of the current link", label="PCIe width")] = None
+    pcie_width: Annotated[Signed | None, Doc("lanes of the current link", label="PCIe width")] = (
+        None
+    )
     ecc_uncorrected: Annotated[
-        int | None,
+        Signed | None,
         Doc(
             "uncorrected memory errors since the driver was loaded", label="uncorrected ECC errors"
         ),
     ] = None
-    performance_state: Annotated[int | None, Doc("0 is the fastest")] = None
+    performance_state: Annotated[Signed | None, Doc("0 is the fastest")] = None
     sm_active_percent: Annotated[
-        float | None,
+        Number | None,
         Doc("how much of the chip is active; read only while someone watches", label="SM active"),
     ] = None
     tensor_active_percent: Annotated[
-        float | None,
+        Number | None,
         Doc(
             "how many tensor cores are active; read only while someone watches",
             label="tensor cores active",
         ),
     ] = None
     pcie_received_bytes_per_second: Annotated[
-        int | None, Doc("received over PCIe since the last reading", label="PCIe received")
+        Signed | None, Doc("received over PCIe since the last reading", label="PCIe received")
     ] = None
     pcie_sent_bytes_per_second: Annotated[
-        int | None, Doc("sent over PCIe since the last reading", label="PCIe sent")
+        Signed | None, Doc("sent over PCIe since the last reading", label="PCIe sent")
     ] = None
     nvlink_received_bytes_per_second: Annotated[
-        int | None,
+        Signed | None,
         Doc("received over all NVLinks since the last reading", label="NVLink received"),
     ] = None
     nvlink_sent_bytes_per_second: Annotated[
-        int | None, Doc("sent over all NVLinks since the last reading", label="NVLink sent")
+        Signed | None, Doc("sent over all NVLinks since the last reading", label="NVLink sent")
     ] = None
     read_at: Annotated[
-        Mapping[str, float],
+        Mapping[Name, Time],
         Doc("field → time, for every value older than `at`: expensive values are read less often"),
     ] = field(default_factory=dict)
 
@@ -269,21 +286,21 @@ def reading_label(name: str) -> str:
 class Process(Struct, frozen=True):
     """An operating system process that uses a device; its identity is pid and start time."""
 
-    pid: Annotated[int, Doc("as this system numbers it")]
+    pid: Annotated[Pid, Doc("as this system numbers it")]
     kind: Annotated[ProcessKind, Doc("`compute` or `graphics`")] = ProcessKind.COMPUTE
-    started: Annotated[float | None, Doc("when it was started; with `pid` its identity")] = None
+    started: Annotated[Time | None, Doc("when it was started; with `pid` its identity")] = None
     name: Annotated[
-        str | None, Doc("`null` for a process that is not visible in this namespace")
+        Name | None, Doc("`null` for a process that is not visible in this namespace")
     ] = None
-    user: Annotated[str | None, Doc("its owner; `null` in the same cases as `name`")] = None
+    user: Annotated[Name | None, Doc("its owner; `null` in the same cases as `name`")] = None
     command: Annotated[
-        str | None, Doc("its command line, secrets as `***`; `null` in the same cases as `name`")
+        Text | None, Doc("its command line, secrets as `***`; `null` in the same cases as `name`")
     ] = None
-    memory_bytes: Annotated[int | None, Doc("its part of the device's memory")] = None
-    utilization_percent: Annotated[int | None, Doc("its part of the device's time")] = None
-    container: Annotated[str | None, Doc("its container, such as `docker:trainer`")] = None
-    job: Annotated[str | None, Doc("its job or unit, such as `slurm:42.0`")] = None
-    lease: Annotated[str | None, Doc("the id of the lease under which it runs")] = None
+    memory_bytes: Annotated[Signed | None, Doc("its part of the device's memory")] = None
+    utilization_percent: Annotated[Signed | None, Doc("its part of the device's time")] = None
+    container: Annotated[Name | None, Doc("its container, such as `docker:trainer`")] = None
+    job: Annotated[Name | None, Doc("its job or unit, such as `slurm:42.0`")] = None
+    lease: Annotated[Name | None, Doc("the id of the lease under which it runs")] = None
 
 
 class Reading(Struct, frozen=True):
@@ -310,11 +327,11 @@ class DeviceStatus(Struct, frozen=True):
             "reports it as lost. `asleep`: it is suspended and was not touched"
         ),
     ]
-    since: Annotated[float, Doc("since when it has been in that state")]
-    reason: Annotated[str | None, Doc("why it is in that state")] = None
-    hint: Annotated[str | None, Doc("what to do")] = None
+    since: Annotated[Time, Doc("since when it has been in that state")]
+    reason: Annotated[Text | None, Doc("why it is in that state")] = None
+    hint: Annotated[Text | None, Doc("what to do")] = None
     visible: Annotated[bool, Doc("whether this process's masks leave it visible")] = True
-    cuda_index: Annotated[int | None, Doc("its CUDA index here")] = None
+    cuda_index: Annotated[Index | None, Doc("its CUDA index here")] = None
     sample: Annotated[
         Sample | None,
         Doc(
@@ -323,7 +340,7 @@ class DeviceStatus(Struct, frozen=True):
         ),
     ] = None
     missing: Annotated[
-        Mapping[str, str],
+        Texts,
         Doc(
             "field → reason, for every `null` in the sample (and `processes`, where the list "
             "could not be read; `memory_total_bytes`, `limits.*`, `processes.memory_bytes` and "
@@ -335,10 +352,10 @@ class DeviceStatus(Struct, frozen=True):
         Doc("the processes on it, below; empty while it does not answer, when they are not known"),
     ] = ()
     last_users: Annotated[
-        tuple[str, ...],
+        Names,
         Doc("for a device that does not answer: whose processes were on it when it last did"),
     ] = ()
-    label: str = ""  # set where its place in the list no longer tells it: see `device_labels`
+    label: Name = ""  # set where its place in the list no longer tells it: see `device_labels`
 
     @property
     def answered(self) -> bool:
@@ -378,26 +395,26 @@ class DeviceStatus(Struct, frozen=True):
 class Disk(Struct, frozen=True):
     """One local file system."""
 
-    mount: str
-    used_bytes: int
-    total_bytes: int
+    mount: Text
+    used_bytes: Whole
+    total_bytes: Whole
 
 
 class Network(Struct, frozen=True):
     """One interface; the counters start when it comes up."""
 
-    name: str
-    received_bytes: int
-    sent_bytes: int
+    name: Name
+    received_bytes: Whole
+    sent_bytes: Whole
 
 
 class DriverVersions(Struct, frozen=True):
     """The versions of one vendor's driver on a node."""
 
-    vendor: str
-    modules: Annotated[Mapping[str, str], Doc("kernel module → its version, for those loaded")]
+    vendor: Name
+    modules: Annotated[Texts, Doc("kernel module → its version, for those loaded")]
     library: Annotated[
-        str | None, Doc("of the library on disk, which a program started now would load")
+        Name | None, Doc("of the library on disk, which a program started now would load")
     ] = None
 
 
@@ -405,14 +422,14 @@ class Host(Struct, frozen=True):
     """The node's own values."""
 
     __repr__ = _brief
-    cpu_percent: Annotated[float | None, Doc("utilisation of all CPUs together")] = None
-    memory_used_bytes: Annotated[int | None, Doc("memory that is not available")] = None
-    memory_total_bytes: Annotated[int | None, Doc("the system's memory")] = None
-    load_1m: Annotated[float | None, Doc("load average over one minute")] = None
+    cpu_percent: Annotated[Number | None, Doc("utilisation of all CPUs together")] = None
+    memory_used_bytes: Annotated[Signed | None, Doc("memory that is not available")] = None
+    memory_total_bytes: Annotated[Signed | None, Doc("the system's memory")] = None
+    load_1m: Annotated[Number | None, Doc("load average over one minute")] = None
     disk: Annotated[tuple[Disk, ...], Doc("the local file systems")] = ()
     network: Annotated[tuple[Network, ...], Doc("the interfaces")] = ()
     memory_pressure_percent: Annotated[
-        float | None,
+        Number | None,
         Doc("the share of the last 10 s in which a process waited for memory; Linux only"),
     ] = None
     drivers: Annotated[
@@ -420,20 +437,20 @@ class Host(Struct, frozen=True):
         Doc("the versions of the drivers that are loaded: `vendor`, `modules`, `library`"),
     ] = None
     disk_read_bytes_per_second: Annotated[
-        int | None, Doc("read from all disks since the last reading")
+        Signed | None, Doc("read from all disks since the last reading")
     ] = None
     disk_written_bytes_per_second: Annotated[
-        int | None, Doc("written to all disks since the last reading")
+        Signed | None, Doc("written to all disks since the last reading")
     ] = None
     network_received_bytes_per_second: Annotated[
-        int | None,
+        Signed | None,
         Doc("received by all network cards since the last reading"),
     ] = None
     network_sent_bytes_per_second: Annotated[
-        int | None, Doc("sent by all network cards since the last reading")
+        Signed | None, Doc("sent by all network cards since the last reading")
     ] = None
-    missing: Annotated[Mapping[str, str], Doc("name → reason, for every number that is `null`")] = (
-        field(default_factory=dict)
+    missing: Annotated[Texts, Doc("name → reason, for every number that is `null`")] = field(
+        default_factory=dict
     )
 
 
@@ -447,13 +464,13 @@ class Snapshot(Struct, frozen=True):
     """A whole node at one instant. Reading it touches no hardware."""
 
     __repr__ = _brief
-    node: Annotated[str, Doc("the machine's name")]
-    at: Annotated[float, Doc("when it was sampled")]
+    node: Annotated[Name, Doc("the machine's name")]
+    at: Annotated[Time, Doc("when it was sampled")]
     simulated: Annotated[bool, Doc("whether any device is simulated")] = False
-    boot: Annotated[str | None, Doc("the system's boot id: counters restart when it changes")] = (
+    boot: Annotated[Name | None, Doc("the system's boot id: counters restart when it changes")] = (
         None
     )
-    versions: Annotated[Mapping[str, str], Doc("driver and library versions, by name")] = field(
+    versions: Annotated[Texts, Doc("driver and library versions, by name")] = field(
         default_factory=dict
     )
     host: Annotated[Host, Doc("the node's own values")] = Host()

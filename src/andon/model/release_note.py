@@ -2,8 +2,7 @@
 
 from msgspec import Struct
 
-from andon.errors import Invalid
-from andon.model.json_fields import NAME, Wrong, text_in
+from andon.model.codec import NAME, Name, Text, read_schema
 from andon.model.wire import Json
 
 SCHEMA = "andon.release/1"
@@ -13,8 +12,8 @@ MOST_NOTE = 200  # characters
 class ReleaseNote(Struct, frozen=True):
     """One release; an empty note gives no reason."""
 
-    by: str
-    note: str = ""
+    by: Name
+    note: Text = ""
 
     def words(self, lease: str) -> str:
         """`root released lease k7qm2: maintenance at noon`."""
@@ -32,12 +31,8 @@ def release_to_json(found: ReleaseNote) -> Json:
 
 def release_from_json(value: Json) -> ReleaseNote:
     """Read what another process wrote; raises Invalid for anything else."""
-    if value.get("schema") != SCHEMA:
-        raise Invalid(f"not a valid {SCHEMA}")
-    try:
-        return release_note(text_in(value, "by", NAME), text_in(value, "note"))
-    except Wrong as wrong:
-        raise Invalid(f"not a valid {SCHEMA}: {wrong}") from wrong
+    found = read_schema(ReleaseNote, value, SCHEMA)
+    return release_note(found.by, found.note)
 
 
 def _plain(text: str, longest: int) -> str:

@@ -1,9 +1,11 @@
 """Requests to a reader process, and the one kind of answer that is not part of a snapshot."""
 
 from enum import IntEnum
-from typing import NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
-from andon.model.json_fields import MOST_ITEMS, Wrong, number_in
+from msgspec import Meta
+
+from andon.model.codec import MOST_ITEMS, Percent, read
 
 UNDECIDED = "-"
 """Used instead of a backend's name: the reader gets the name on its standard input."""
@@ -39,15 +41,11 @@ Ring = tuple[tuple[float, float], ...]
 percent, oldest first."""
 
 
+_Point = tuple[Annotated[float, Meta(ge=0.0, le=2.0**64)], Percent]
+_Ring: Any = Annotated[tuple[_Point, ...], Meta(max_length=MOST_ITEMS)]
+
+
 def ring_from_json(value: object) -> Ring:
     """Raises Wrong if it is none."""
-    if not isinstance(value, list) or len(value) > MOST_ITEMS:
-        raise Wrong("ring", "is not a list")
-    return tuple(_point(point) for point in value)
-
-
-def _point(value: object) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise Wrong("ring", "has a point that is not a time and a number")
-    named = dict(zip(("at", "percent"), value, strict=True))
-    return float(number_in(named, "at", 0) or 0.0), float(number_in(named, "percent", 0, 100) or 0)
+    found: Ring = read(_Ring, value)
+    return found

@@ -7,12 +7,25 @@ that the run took later), `sample`, `log`, `event`, `item` and `alert`; `end` la
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
-if TYPE_CHECKING:
-    from andon.model.job.progress import WorkProgress
+from andon.model.codec import (
+    MOST_ITEMS,
+    Amount,
+    AnyNumber,
+    ExitCode,
+    Id,
+    Name,
+    Names,
+    Number,
+    Text,
+    Texts,
+    Time,
+    Whole,
+)
+from andon.model.job.progress import WorkProgress
 
 RUN_SCHEMA = "andon.run/1"
 MOST_LINE_BYTES = 4 * 1024 * 1024
@@ -69,139 +82,139 @@ class ItemState(StrEnum):
 class RunDevice(Struct, frozen=True):
     """A device of a run, so that the record can be read without the node."""
 
-    uuid: str
-    index: int
-    label: str
-    name: str
-    memory_total_bytes: int | None = None
-    power_limit_watts: float | None = None
+    uuid: Name
+    index: Whole
+    label: Name
+    name: Name
+    memory_total_bytes: Whole | None = None
+    power_limit_watts: Amount | None = None
 
 
 class RunCandidate(Struct, frozen=True):
     """A device that could have been chosen, and its state at that time."""
 
-    index: int
-    name: str
-    memory_free_mb: float | None = None
-    utilization_percent: float | None = None
-    availability_score: float | None = None
-    uuid: str | None = None
-    obstacle: str | None = None  # why it was not available, in words
+    index: Whole
+    name: Name
+    memory_free_mb: Number | None = None
+    utilization_percent: Number | None = None
+    availability_score: Number | None = None
+    uuid: Name | None = None
+    obstacle: Text | None = None  # why it was not available, in words
 
 
 class RunBegin(Struct, frozen=True):
     """The first line: what the run is, and where."""
 
-    at: float
-    id: str  # eight letters
-    name: str
+    at: Time
+    id: Id  # eight letters
+    name: Name
     kind: RunKind
-    node: str
-    user: str | None
-    pid: int
-    boot: str | None  # with `started`, whether the process still runs can be checked
-    started: float | None  # of the process, in ticks since boot
+    node: Name
+    user: Name | None
+    pid: Whole
+    boot: Name | None  # with `started`, whether the process still runs can be checked
+    started: Amount | None  # of the process, in ticks since boot
     devices: tuple[RunDevice, ...]
     simulated: bool = False
-    command: str | None = None  # without secrets
-    working_directory: str | None = None
-    parent: str | None = None  # the run that this one is part of
-    group: str | None = None  # runs that belong together: the ranks of a job, a sweep
-    rank: int | None = None
-    world_size: int | None = None
-    lease: str | None = None
-    waited_seconds: float | None = None
-    allocation_method: str | None = None  # how the devices were chosen, in words
+    command: Text | None = None  # without secrets
+    working_directory: Text | None = None
+    parent: Name | None = None  # the run that this one is part of
+    group: Name | None = None  # runs that belong together: the ranks of a job, a sweep
+    rank: Whole | None = None
+    world_size: Whole | None = None
+    lease: Name | None = None
+    waited_seconds: Amount | None = None
+    allocation_method: Name | None = None  # how the devices were chosen, in words
     candidates: tuple[RunCandidate, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
-    tags: tuple[str, ...] = ()
-    pid_namespace: str | None = None  # where its pid counts: a container has its own
+    tags: Names = ()
+    pid_namespace: Name | None = None  # where its pid counts: a container has its own
 
 
 class GitState(Struct, frozen=True):
     """The commit of the working directory."""
 
-    commit: str
+    commit: Name
     dirty: bool | None = None
 
 
 class RunFacts(Struct, frozen=True):
     """What takes a moment to find out, and is found out while the run starts."""
 
-    at: float
+    at: Time
     git: GitState | None = None
-    git_reason: str | None = None  # why there is none
-    versions: Mapping[str, str] = field(default_factory=dict)  # of torch, jax, …
-    versions_reason: str | None = None
+    git_reason: Text | None = None  # why there is none
+    versions: Texts = field(default_factory=dict)  # of torch, jax, …
+    versions_reason: Text | None = None
 
 
 class RunJoined(Struct, frozen=True):
     """A device that the run took after it had begun: a map grows as devices become free."""
 
-    at: float
+    at: Time
     device: RunDevice
 
 
 class RunSample(Struct, frozen=True):
     """The run's devices at one time, by uuid: `state` and the readings of `SAMPLED`."""
 
-    at: float
-    devices: Mapping[str, Mapping[str, Any]]
-    cpu_percent: float | None = None  # of the node: a starved loader shows here
-    progress: "WorkProgress | None" = None  # where the command's error output tells it
+    at: Time
+    devices: Mapping[Name, Mapping[str, Any]]
+    cpu_percent: Number | None = None  # of the node: a starved loader shows here
+    progress: WorkProgress | None = None  # where the command's error output tells it
 
 
 class RunLogged(Struct, frozen=True):
     """Values of the program's own: a loss at a step."""
 
-    at: float
-    values: Mapping[str, float]
-    step: float | None = None
+    at: Time
+    values: Mapping[Name, AnyNumber]
+    step: AnyNumber | None = None
 
 
 class RunEvent(Struct, frozen=True):
     """Something that the program reports: an epoch began."""
 
-    at: float
-    name: str
+    at: Time
+    name: Name
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RunItem(Struct, frozen=True):
     """An item of a run that works through items."""
 
-    at: float
+    at: Time
     state: ItemState
-    index: int
-    item: str
-    device: str | None = None  # its label
-    attempt: int = 1
-    runtime_seconds: float | None = None
-    output: str | None = None  # the end of it
+    index: Whole
+    item: Text
+    device: Name | None = None  # its label
+    attempt: Whole = 1
+    runtime_seconds: Amount | None = None
+    output: Text | None = None  # the end of it
     begun_before: bool = False  # by the map that this one resumes, which was killed meanwhile
 
 
 class RunAlert(Struct, frozen=True):
     """An alert on one of the run's devices while it ran."""
 
-    at: float
-    rule: str
-    level: str
-    state: str
-    message: str
-    device: str | None = None
+    at: Time
+    rule: Name
+    level: Name
+    state: Name
+    message: Text
+    device: Name | None = None
 
 
 class OutOfMemory(Struct, frozen=True):
     """An allocation that failed, in bytes; None where it is not known."""
 
-    reported_by: str | None = None
-    wanted_bytes: int | None = None
-    free_bytes: int | None = None
-    held_by_run_bytes: int | None = None
-    held_by_others_bytes: int | None = None
-    held_by_cache_bytes: int | None = None
-    growth: str | None = None  # "leak" or "step", as far as the samples tell
+    reported_by: Name | None = None
+    wanted_bytes: Whole | None = None
+    free_bytes: Whole | None = None
+    held_by_run_bytes: Whole | None = None
+    held_by_others_bytes: Whole | None = None
+    held_by_cache_bytes: Whole | None = None
+    growth: Name | None = None  # "leak" or "step", as far as the samples tell
 
 
 class RunSeries(Struct, frozen=True):
@@ -210,8 +223,13 @@ class RunSeries(Struct, frozen=True):
     `at` are seconds since the begin; a value is the mean of its span, None where nothing was read.
     """
 
-    at: tuple[float, ...]
-    devices: Mapping[str, Mapping[str, tuple[float | None, ...]]]
+    at: Annotated[tuple[float, ...], Meta(max_length=MOST_ITEMS)]
+    devices: Mapping[Name, Mapping[Name, tuple[Number | None, ...]]]
+
+    def __post_init__(self) -> None:
+        lines = (points for named in self.devices.values() for points in named.values())
+        if any(len(points) != len(self.at) for points in lines):
+            raise ValueError("has lines of different lengths")
 
 
 class RunEnd(Struct, frozen=True):
@@ -221,23 +239,23 @@ class RunEnd(Struct, frozen=True):
     the machine's own: `cpu_percent`, a `RunSpread`.
     """
 
-    at: float
+    at: Time
     state: RunState
-    duration_seconds: float
-    samples: int
-    summary: Mapping[str, Mapping[str, Any]]
-    exit_code: int | None = None
-    signal: int | None = None
-    message: str | None = None
-    reported_by: str | None = None
-    dropped: int = 0  # lines that could not be written in time
-    no_samples_reason: str | None = None
+    duration_seconds: Amount
+    samples: Whole
+    summary: Mapping[Name, Mapping[str, Any]]
+    exit_code: ExitCode | None = None
+    signal: Whole | None = None
+    message: Text | None = None
+    reported_by: Name | None = None
+    dropped: Whole = 0  # lines that could not be written in time
+    no_samples_reason: Text | None = None
     out_of_memory: OutOfMemory | None = None
     series: RunSeries | None = None
-    last_values: Mapping[str, float] = field(default_factory=dict)  # of `log`: the last of each
+    last_values: Mapping[Name, AnyNumber] = field(default_factory=dict)  # the last of each
     node: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    released_by: str | None = None  # who ended its lease
-    release_note: str | None = None
+    released_by: Name | None = None  # who ended its lease
+    release_note: Text | None = None
     devices: tuple[RunDevice, ...] = ()  # all of them, where some joined later
 
 
@@ -252,35 +270,35 @@ class RunRow(Struct, frozen=True):
     The record is authoritative: the index that holds these rows can be rebuilt from the files.
     """
 
-    id: str
-    name: str
+    id: Id
+    name: Name
     kind: RunKind
     state: RunState
-    node: str
-    began: float
-    path: str  # of its record
-    user: str | None = None
-    ended: float | None = None
-    duration_seconds: float | None = None
-    command: str | None = None
+    node: Name
+    began: Time
+    path: Text  # of its record
+    user: Name | None = None
+    ended: Number | None = None
+    duration_seconds: Amount | None = None
+    command: Text | None = None
     devices: tuple[RunDevice, ...] = ()
-    parent: str | None = None
-    group: str | None = None
-    rank: int | None = None
-    world_size: int | None = None
+    parent: Name | None = None
+    group: Name | None = None
+    rank: Whole | None = None
+    world_size: Whole | None = None
     simulated: bool = False
-    samples: int | None = None  # not known while it goes on
-    no_samples_reason: str | None = None
-    waited_seconds: float | None = None  # for its devices, before it began
-    exit_code: int | None = None
-    message: str | None = None
-    mean_utilization_percent: float | None = None  # over its devices
-    peak_memory_bytes: int | None = None  # of its fullest device
-    energy_joules: float | None = None  # of all its devices
-    energy_source: str | None = None  # "power" where that is what any of it was computed from
-    idle_share: float | None = None
+    samples: Whole | None = None  # not known while it goes on
+    no_samples_reason: Text | None = None
+    waited_seconds: Amount | None = None  # for its devices, before it began
+    exit_code: ExitCode | None = None
+    message: Text | None = None
+    mean_utilization_percent: Number | None = None  # over its devices
+    peak_memory_bytes: Whole | None = None  # of its fullest device
+    energy_joules: Number | None = None  # of all its devices
+    energy_source: Name | None = None  # "power" where that is what any of it was computed from
+    idle_share: Number | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
-    last_values: Mapping[str, float] = field(default_factory=dict)  # of `log`: the last of each
-    tags: tuple[str, ...] = ()
-    note: str | None = None
-    progress: "WorkProgress | None" = None  # while it runs, where its steps are logged or printed
+    last_values: Mapping[Name, AnyNumber] = field(default_factory=dict)  # the last of each
+    tags: Names = ()
+    note: Text | None = None
+    progress: WorkProgress | None = None  # while it runs, where its steps are logged or printed

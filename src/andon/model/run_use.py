@@ -1,16 +1,9 @@
 """What a run used of one device, as the last line of its record says it."""
 
+from functools import cache
 from typing import Any, TypedDict
 
-from andon.model.json_fields import (
-    NAME,
-    inside,
-    number_in,
-    some_text_in,
-    some_whole_in,
-    text_in,
-    whole_in,
-)
+from andon.model.codec import Amount, Name, Number, Whole, read
 from andon.model.wire import Json
 
 SPREADS = (
@@ -24,27 +17,27 @@ SPREADS = (
 class RunSpread(TypedDict):
     """A reading over the whole run, each value weighted with the time that it stands for."""
 
-    min: float | None
-    max: float | None
-    mean: float | None
-    p95: float | None
+    min: Number | None
+    max: Number | None
+    mean: Number | None
+    p95: Number | None
 
 
 class IdleSpells(TypedDict):
     """The spells in which nothing ran on a device."""
 
-    count: int
-    mean_seconds: float
-    longest_seconds: float
-    source: str  # "driver": its readings every 200 ms; "samples": those of this record
+    count: Whole
+    mean_seconds: Amount
+    longest_seconds: Amount
+    source: Name  # "driver": its readings every 200 ms; "samples": those of this record
 
 
 class MemoryPlateau(TypedDict):
     """The memory that a device held for most of the time."""
 
-    bytes: int
-    share: float  # of the time, 0 to 1
-    since_seconds: float  # from the begin, when it was first reached
+    bytes: Whole
+    share: Amount  # of the time, 0 to 1
+    since_seconds: Amount  # from the begin, when it was first reached
 
 
 class DeviceUse(TypedDict):
@@ -53,69 +46,41 @@ class DeviceUse(TypedDict):
     A reader always finds every key; what is not known is None.
     """
 
-    index: int | None
-    name: str | None
-    label: str | None
-    samples: int
-    idle_share: float | None  # 0 to 1, of the time in which utilisation was known
+    index: Whole | None
+    name: Name | None
+    label: Name | None
+    samples: Whole
+    idle_share: Amount | None  # 0 to 1, of the time in which utilisation was known
     idle_spells: IdleSpells | None
-    throttle_share: float | None  # 0 to 1: slowed down by power, heat or hardware
-    throttle_by_cause: dict[str, float]  # reason of model.throttling → share, settings too
-    peak_memory_bytes: int | None
+    throttle_share: Amount | None  # 0 to 1: slowed down by power, heat or hardware
+    throttle_by_cause: dict[Name, Amount]  # reason of model.throttling → share, settings too
+    peak_memory_bytes: Whole | None
     memory_plateau: MemoryPlateau | None
-    energy_joules: float | None
-    energy_source: str | None  # "counter" of the device, or "power": an estimate from the samples
-
-
-def use_from_json(value: Json) -> dict[str, Any]:
-    """Every key of a `DeviceUse`, and no other."""
-    found = DeviceUse(
-        index=some_whole_in(value, "index"),
-        name=some_text_in(value, "name", NAME),
-        label=some_text_in(value, "label", NAME),
-        samples=some_whole_in(value, "samples") or 0,
-        idle_share=number_in(value, "idle_share", 0),
-        idle_spells=inside(value, "idle_spells", _spells),
-        throttle_share=number_in(value, "throttle_share", 0),
-        throttle_by_cause=inside(value, "throttle_by_cause", _shares) or {},
-        peak_memory_bytes=some_whole_in(value, "peak_memory_bytes"),
-        memory_plateau=inside(value, "memory_plateau", _plateau),
-        energy_joules=number_in(value, "energy_joules", 0),
-        energy_source=some_text_in(value, "energy_source", NAME),
-    )
-    return {
-        **found,
-        **{name: inside(value, name, spread_from_json) or _NO_SPREAD for name in SPREADS},
-    }
-
-
-def spread_from_json(value: Json) -> RunSpread:
-    least, most = number_in(value, "min"), number_in(value, "max")
-    return RunSpread(
-        min=least, max=most, mean=number_in(value, "mean"), p95=number_in(value, "p95")
-    )
+    energy_joules: Amount | None
+    energy_source: Name | None  # "counter" of the device, or "power": an estimate from the samples
 
 
 _NO_SPREAD = RunSpread(min=None, max=None, mean=None, p95=None)
+_NO_USE: Json = {
+    **dict.fromkeys(DeviceUse.__annotations__),
+    "samples": 0,
+    "throttle_by_cause": {},
+    **dict.fromkeys(SPREADS, _NO_SPREAD),
+}
 
 
-def _spells(value: Json) -> IdleSpells:
-    return IdleSpells(
-        count=whole_in(value, "count"),
-        mean_seconds=number_in(value, "mean_seconds", 0) or 0.0,
-        longest_seconds=number_in(value, "longest_seconds", 0) or 0.0,
-        source=text_in(value, "source", NAME),
-    )
+@cache
+def _written() -> Any:
+    """The type of what a record has: an older one has fewer keys."""
+    named = {**DeviceUse.__annotations__, **dict.fromkeys(SPREADS, RunSpread)}
+    return TypedDict("_Written", {key: kind | None for key, kind in named.items()}, total=False)  # type: ignore[operator]
 
 
-def _plateau(value: Json) -> MemoryPlateau:
-    return MemoryPlateau(
-        bytes=whole_in(value, "bytes"),
-        share=number_in(value, "share", 0) or 0.0,
-        since_seconds=number_in(value, "since_seconds", 0) or 0.0,
-    )
+def use_from_json(value: object) -> dict[str, Any]:
+    """Every key of a `DeviceUse`, and no other."""
+    found: Json = read(_written(), value)
+    return {**_NO_USE, **{name: one for name, one in found.items() if one is not None}}
 
 
-def _shares(value: Json) -> dict[str, float]:
-    found = {str(name): number_in(value, name, 0) for name in value}
-    return {name: share for name, share in found.items() if share is not None}
+def spread_from_json(value: object) -> RunSpread:
+    return read(RunSpread, value)

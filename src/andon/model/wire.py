@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.json import decode
 from msgspec.structs import asdict
 
 from andon.errors import Invalid
@@ -137,12 +138,13 @@ def snapshot_line(snapshot: Snapshot) -> str:
         return dumps(value)
 
 
-def loads(text: str | bytes, most_values: int | None = None) -> Json:
+def loads(text: str | bytes, most_values: int | None = None, *, any_text: bool = False) -> Json:
     """Parse one JSON object; raises Invalid otherwise, and before it takes the memory if it has
-    more values: a foreign text of a megabyte can become fifty."""
+    more values: a foreign text of a megabyte can become fifty. With `any_text` strings may have
+    lone surrogates, which no output can show."""
     if most_values is not None and _values_at_most(text) > most_values:
         raise Invalid(f"more than {most_values} values")
-    value = _parsed(text)
+    value = _parsed(text, any_text)
     if not isinstance(value, dict):
         raise Invalid("a JSON object was expected")
     return value
@@ -174,9 +176,9 @@ def _values_at_most(text: str | bytes) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{") + 1
 
 
-def _parsed(text: str | bytes) -> Any:
+def _parsed(text: str | bytes, any_text: bool = False) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text) if any_text else decode(text)
     except (ValueError, RecursionError) as exc:
         raise Invalid(f"not valid JSON: {exc}") from exc
 

@@ -1,15 +1,32 @@
 """Leases, requests for them, and tickets in the queue."""
 
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from andon.model.codec import MOST_WHOLE, AnyNumber, Count, Index
 from andon.model.job.device_request import MOST_PRIORITY as MOST_PRIORITY
 from andon.model.job.device_request import DeviceRequest as DeviceRequest
 from andon.model.job.device_request import PlacementOrder as PlacementOrder
 
 MOST_BEHIND = 1_000_000
 """Jobs behind a ticket, as its owner says."""
+MOST_SHARES = 1024
+LARGEST_PID = 2**22  # the largest value of kernel.pid_max on any Linux
+FURTHEST = 32_503_680_000.0  # the year 3000; clocks cannot show times far beyond
+LONGEST_NAME = 256
+ShortName = Annotated[str, Meta(max_length=LONGEST_NAME, pattern=r"\A[^\ud800-\udfff]*\Z")]
+"""Any output can show it: JSON may contain a lone surrogate."""
+ShortNames = Annotated[tuple[ShortName, ...], Meta(max_length=MOST_SHARES)]
+LONGEST_ID = 16
+ShortId = Annotated[str, Meta(max_length=LONGEST_ID, pattern=r"\A[A-Za-z0-9]+\Z")]
+Moment = Annotated[float, Meta(ge=0.0, le=FURTHEST)]
+Uid = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+OwnPid = Annotated[int, Meta(ge=1, le=LARGEST_PID)]
+"""Pid 1 is a container's first process, which may hold a lease."""
+MemoryPart = Annotated[int, Meta(ge=1, le=MOST_WHOLE)]
+Devices = Annotated[int, Meta(ge=1, le=MOST_SHARES)]
 
 
 class LeaseKind(StrEnum):
@@ -31,49 +48,49 @@ class LeaseState(StrEnum):
 class Owner(Struct, frozen=True):
     """Who holds a lease or waits for one, identified as the kernel does."""
 
-    uid: int
-    user: str
-    pid: int  # the holder: `release` signals it
-    started_ticks: int
-    session: int
-    boot: str | None = None
-    pid_namespace: str | None = None
-    container: str | None = None
+    uid: Uid
+    user: ShortName
+    pid: OwnPid  # the holder: `release` signals it
+    started_ticks: Count
+    session: Annotated[int, Meta(ge=0, le=LARGEST_PID)]
+    boot: ShortName | None = None
+    pid_namespace: ShortName | None = None
+    container: ShortName | None = None
 
 
 class Work(Struct, frozen=True):
     """The process that uses the devices; its group shows whether it still runs."""
 
-    pid: int
-    started_ticks: int
-    group: int | None = None
+    pid: OwnPid
+    started_ticks: Count
+    group: OwnPid | None = None
 
 
 class Share(Struct, frozen=True):
     """One device of a lease: the whole device, or part of its memory."""
 
-    uuid: str
-    index: int
-    memory_bytes: int | None = None
+    uuid: ShortName
+    index: Index
+    memory_bytes: MemoryPart | None = None
 
 
 class Lease(Struct, frozen=True):
     """A claim on devices. `since_ticks` counts from boot and does not depend on the clock."""
 
-    id: str
-    shares: tuple[Share, ...]
+    id: ShortId
+    shares: Annotated[tuple[Share, ...], Meta(min_length=1, max_length=MOST_SHARES)]
     owner: Owner
     kind: LeaseKind
-    since: float
-    since_ticks: int
-    until: float | None = None
+    since: Moment
+    since_ticks: Count
+    until: AnyNumber | None = None
     command: str = ""
     work: Work | None = None
     simulated: bool = False
     even_if_used: bool = False
     fence: int = 0  # increases with every lease: a smaller one is outdated
     whom: str = ""  # for whom its owner holds it, as the owner says
-    containers: tuple[str, ...] = ()  # ids of those that its owner started on its devices
+    containers: ShortNames = ()  # ids of those that its owner started on its devices
 
     def share_of(self, uuid: str) -> Share | None:
         for share in self.shares:  # called for every lease and device: no generator
@@ -105,10 +122,10 @@ class Claim(Struct, frozen=True):
 class Need(Struct, frozen=True):
     """A request with the devices that are eligible for it."""
 
-    eligible: frozenset[str]
-    least: int = 1
-    most: int = 1
-    memory_bytes: int | None = None
+    eligible: Annotated[frozenset[ShortName], Meta(max_length=MOST_SHARES)]
+    least: Devices = 1
+    most: Devices = 1
+    memory_bytes: MemoryPart | None = None
     shared: bool = False
     balanced: bool = True
     even_if_used: bool = False
@@ -117,22 +134,24 @@ class Need(Struct, frozen=True):
 class Ticket(Struct, frozen=True):
     """A place in the queue."""
 
-    id: str
+    id: ShortId
     owner: Owner
     need: Need
-    priority: int
-    since: float  # when it joined the queue, or moved to its end, by the kernel
+    priority: Annotated[int, Meta(ge=-MOST_PRIORITY, le=MOST_PRIORITY)]
+    since: Moment  # when it joined the queue, or moved to its end, by the kernel
     simulated: bool = False
-    jobs_behind: int | None = None  # of a dispatcher: jobs that wait for their turn after it
+    jobs_behind: Annotated[int, Meta(ge=0, le=MOST_BEHIND)] | None = (
+        None  # of a dispatcher: jobs that wait for their turn after it
+    )
     asked: float | None = None  # when it was made, as its owner says; None where it never moved
 
 
 class Cordon(Struct, frozen=True):
     """A device that a user took out of service."""
 
-    uuid: str
-    at: float
-    by: str
+    uuid: ShortName
+    at: Moment
+    by: ShortName
     reason: str = ""
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from andon.core.runs.baselines import RunBaseline, baseline_from_json, baseline_to_json
 from andon.core.runs.matching import RunQuery, glob_of, models_of, words_of
 from andon.errors import Gone, Unavailable
-from andon.model.json_fields import Wrong
+from andon.model.codec import Wrong
 from andon.model.run import RunRow
 from andon.model.run_wire import row_from_json, row_to_json
 from andon.stores.sqlite_database import Database

@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec.structs import asdict
-
 from andon.core.access.roles import Sight
 from andon.core.history.series import HOST, HOST_METRICS, Bucket
 from andon.core.sampling.self_checks import StoreStats
 from andon.errors import Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
+from andon.model.shapes import to_json
 from andon.ports import Store
 from andon.web.answers.sights import uses_seen_by
 
@@ -81,7 +80,7 @@ class Recorded:
         self._recorder, self._budget_bytes = recorder, budget_bytes
 
     def health(self) -> wire.Json:
-        found = asdict(self._recorder.health())
+        found = to_json(self._recorder.health())
         return {"state": "ok" if found.pop("ok") else "failing", **found}
 
     def vitals(self) -> StoreStats:
@@ -126,7 +125,7 @@ class Recorded:
     def usage(self, uuid: str | None, since: float, until: float, sight: Sight) -> wire.Json:
         _check_span(since, until)
         found = uses_seen_by(sight, self._recorder.store.usage(uuid, since, until))
-        return {"since": since, "until": until, "items": [asdict(use) for use in found]}
+        return {"since": since, "until": until, "items": [to_json(use) for use in found]}
 
     def store(self) -> Store:
         return self._recorder.store

@@ -10,12 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Unavailable
+from andon.model.codec import Wrong, read
 from andon.model.job import JobView
 from andon.model.job.view_wire import view_from_json
-from andon.model.json_fields import Wrong
 from andon.model.run import RunRow
 from andon.model.run_wire import row_from_json
-from andon.model.shapes import read_as
 from andon.web.answers.job_schemas import JobDone, JobLog
 from andon.web.answers.run_schemas import RunDetails, RunMarks, RunUpdate
 
@@ -68,13 +67,13 @@ class UserFiles:
 
     def log(self, number: int, attempt: int | None, start: int | None) -> JobLog:
         said = self._reader.ask("log", job=number, attempt=attempt, start=start)
-        found: JobLog = self._told(lambda: read_as(JobLog, said, LOG_CHARACTERS))
+        found: JobLog = self._told(lambda: read(JobLog, said))
         return found
 
     def act(self, number: int, act: str) -> JobDone:
         said = self._reader.ask("act", job=number, act=act)
         self._jobs.read = float("-inf")
-        found: JobDone = self._told(lambda: read_as(JobDone, said))
+        found: JobDone = self._told(lambda: read(JobDone, said))
         return found
 
     # Runs.
@@ -84,23 +83,23 @@ class UserFiles:
 
     def run(self, run: str) -> RunDetails:
         said = self._reader.ask("run", run=run)
-        found: RunDetails = self._told(lambda: read_as(RunDetails, said))
+        found: RunDetails = self._told(lambda: read(RunDetails, said))
         return replace(found, user=self.user)
 
     def marks(self, run: str) -> RunMarks:
         said = self._reader.ask("marks", run=run)
-        found: RunMarks = self._told(lambda: read_as(RunMarks, said))
+        found: RunMarks = self._told(lambda: read(RunMarks, said))
         return found
 
     def news(self, run: str) -> RunUpdate:
         said = self._reader.ask("news", run=run)
-        found: RunUpdate = self._told(lambda: read_as(RunUpdate, said))
+        found: RunUpdate = self._told(lambda: read(RunUpdate, said))
         return found
 
     def record(self, run: str) -> tuple["UserRecord", int, str]:
         """The record to read in pieces, its size and its name."""
         said = self._reader.ask("record", run=run)
-        size, name = self._told(lambda: (read_as(int, said.get("size")), said.get("name")))
+        size, name = self._told(lambda: (read(int, said.get("size")), said.get("name")))
         return UserRecord(self._reader, run), max(0, size), str(name)[:255].replace("/", "_")
 
     # Helpers.
@@ -118,7 +117,7 @@ class UserFiles:
 
     def _found_jobs(self, said: dict[str, Any]) -> UserJobs:
         views = [self._own_view(one) for one in _listed(said, "views")]
-        return UserJobs(views, read_as(bool, said.get("paused", False)))
+        return UserJobs(views, read(bool, said.get("paused", False)))
 
     def _found_runs(self, said: dict[str, Any]) -> Sequence[RunRow]:
         return [replace(row_from_json(one), user=self.user) for one in _listed(said, "rows")]

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from andon.backends.replay.recording import RecordedMoment, Recording
 from andon.errors import Invalid, Unavailable
+from andon.model.codec import LATEST
 from andon.model.device import (
     SAMPLE_VALUES,
     Card,
@@ -26,7 +27,6 @@ from andon.model.device import (
     Snapshot,
     State,
 )
-from andon.model.json_fields import LATEST
 
 CARD: Final = Card("recording", 0, name="recorded devices")
 MARK: Final = " (replayed)"

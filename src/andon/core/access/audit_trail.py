@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from andon.model.json_fields import shown
+from andon.model.codec import shown
 
 LONGEST_LINE = 4096
 _OUTCOMES = {403: "refused", 401: "refused"}

@@ -18,7 +18,7 @@ from andon.core.estimate.shape import (
 )
 from andon.core.estimate.weights import parameters
 from andon.errors import Invalid
-from andon.model.json_fields import shown
+from andon.model.codec import shown
 
 Config = Mapping[str, Any]
 MOST = 1 << 24  # of any dimension: larger ones are nonsense

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import FieldInfo, fields, replace
 
 from andon.errors import Invalid
-from andon.model.json_fields import shown
+from andon.model.codec import shown
 
 MOST_PARALLEL = 16_384
 MOST_TOKENS = 1 << 30

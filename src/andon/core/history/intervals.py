@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from andon.model.codec import Name, Pid, Time, Whole
 from andon.model.device import Process, Snapshot
 from andon.model.programs import program_of
 
@@ -18,14 +19,14 @@ Identity = tuple[str, int, float]
 class UsageInterval(Struct, frozen=True):
     """One process on one device for a while."""
 
-    device: str
-    pid: int
-    started: float | None
-    user: str | None
-    name: str | None  # what people call it: the script, not its interpreter
-    first: float
-    last: float
-    peak_memory_bytes: int | None = None
+    device: Name
+    pid: Pid
+    started: Time | None
+    user: Name | None
+    name: Name | None  # what people call it: the script, not its interpreter
+    first: Time
+    last: Time
+    peak_memory_bytes: Whole | None = None
 
     @property
     def identity(self) -> Identity:

@@ -13,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 from msgspec import Struct
 
 from andon.core.history.codec import VALUE_LIMIT, SeriesRow
+from andon.model.codec import Number, Time, Whole
 from andon.model.device import SAMPLE_VALUES, Device, Host, Sample, Snapshot
 from andon.model.throttling import IDLE, OTHER, OTHER_BIT, REASONS
 from andon.model.wire import sample_values
@@ -65,12 +66,12 @@ class NodeReadings(Struct, frozen=True):
 class Bucket(Struct, frozen=True):
     """The readings of one span of time; None where there are none."""
 
-    since: float
-    until: float
-    count: int = 0
-    min: float | None = None
-    mean: float | None = None
-    max: float | None = None
+    since: Time
+    until: Time
+    count: Whole = 0
+    min: Number | None = None
+    mean: Number | None = None
+    max: Number | None = None
 
 
 def scale_of(metric: str) -> int:

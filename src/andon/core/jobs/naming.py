@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.job import MOST_ARRAY, ArrayPlace, JobFacts, JobSpec
-from andon.model.job.spec_wire import MOST_JOBS
+from andon.model.job.spec import MOST_JOBS
 
 LAST = "@"
 MOST_NAMED = 5

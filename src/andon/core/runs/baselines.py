@@ -15,9 +15,8 @@ from andon.core.runs.spread import (
     spread_of,
 )
 from andon.errors import Conflict
-from andon.model.json_fields import NAME, each_in, id_in, text_in, time_in
+from andon.model.codec import AnyNumber, Id, Name, Text, Time, read
 from andon.model.run import RunRow, RunState
-from andon.model.run_wire import named_numbers
 from andon.model.shapes import to_json
 from andon.model.wire import Json
 
@@ -48,18 +47,18 @@ _KNOWN = {measure.name: measure for measure in MEASURES}
 class BaselineRun(Struct, frozen=True):
     """A run of a baseline, as it was: its record may be gone by now."""
 
-    id: str
-    name: str
-    began: float
-    devices: str  # in words
-    values: Mapping[str, float] = field(default_factory=dict)
+    id: Id
+    name: Name
+    began: Time
+    devices: Text  # in words
+    values: Mapping[Name, AnyNumber] = field(default_factory=dict)
 
 
 class RunBaseline(Struct, frozen=True):
     """Runs to compare with, under a name."""
 
-    name: str
-    at: float  # when it was set
+    name: Name
+    at: Time  # when it was set
     runs: tuple[BaselineRun, ...]
 
 
@@ -169,11 +168,7 @@ def baseline_to_json(baseline: RunBaseline) -> Json:
 
 def baseline_from_json(value: Json) -> RunBaseline:
     """Raises Wrong if it is none."""
-    return RunBaseline(
-        name=text_in(value, "name", NAME),
-        at=time_in(value, "at"),
-        runs=tuple(each_in(value, "runs", _run_from_json)),
-    )
+    return read(RunBaseline, value)
 
 
 def drift_to_json(
@@ -199,13 +194,3 @@ def _line_to_json(line: DriftLine) -> dict[str, Any]:
         "order": str(line.order),
         "drifted": line.drifted,
     }
-
-
-def _run_from_json(value: Json) -> BaselineRun:
-    return BaselineRun(
-        id=id_in(value, "id"),
-        name=text_in(value, "name", NAME),
-        began=time_in(value, "began"),
-        devices=text_in(value, "devices"),
-        values=named_numbers(value, "values"),
-    )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from andon.errors import Invalid
-from andon.model.json_fields import Wrong
+from andon.model.codec import Wrong
 from andon.model.run import MOST_LINE_BYTES, RunLine
 from andon.model.run_wire import line_from_json
 from andon.model.wire import loads

@@ -11,8 +11,7 @@ from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
 from andon.model.plain_text import plain
-from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseKind, LeaseState
-from andon.model.work_wire import LONGEST_ID, PLAIN
+from andon.model.work import LONGEST_ID, BookEntry, Claim, Kin, Lease, LeaseKind, LeaseState
 
 SETTLING_SECONDS = 30.0  # a process list may be a few seconds older than the book
 LONGEST_COMMAND = 200
@@ -129,7 +128,7 @@ class Marker:
 
 def lease_name(lease: Lease) -> str:
     """The id, reduced to letters and digits."""
-    return "".join(c for c in lease.id if c in PLAIN)[:LONGEST_ID] or "unnamed"
+    return "".join(c for c in lease.id if c.isascii() and c.isalnum())[:LONGEST_ID] or "unnamed"
 
 
 def _by_device(claims: Iterable[Claim]) -> dict[str, list[Lease]]:

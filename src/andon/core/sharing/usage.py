@@ -1,12 +1,12 @@
 """How much each user has used recently: GPU hours that halve every week."""
 
 from collections.abc import Iterable, Mapping
-from math import isfinite
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from andon.errors import Invalid
-from andon.model.json_fields import Wrong, number_in, shown, time_in
+from andon.model.codec import Time, read_schema
 from andon.model.wire import Json
 from andon.model.work import Claim
 
@@ -18,6 +18,7 @@ LONGEST_STEP_SECONDS = 300.0  # between two counts; a longer gap was not watched
 LEAST_HOURS = 0.01  # less is forgotten
 MOST_HOURS = 1e9
 MOST_USERS = 4096
+Hours = Annotated[float, Meta(ge=0.0, le=MOST_HOURS)]
 
 
 class RecentUsage(Struct, frozen=True):
@@ -71,28 +72,18 @@ def usage_to_json(usage: RecentUsage) -> Json:
     return {"schema": USAGE, "at": usage.at, "half_life_seconds": half_life, "gpu_hours": hours}
 
 
+class _UsageJson(Struct, frozen=True):
+    at: Time
+    gpu_hours: Annotated[
+        Mapping[Annotated[str, Meta(pattern=r"\A[0-9]{1,10}\Z")], Hours],
+        Meta(max_length=MOST_USERS),
+    ]
+
+
 def usage_from_json(value: Json) -> RecentUsage:
     """Invalid for anything that is not a whole andon.usage/1."""
-    if value.get("schema") != USAGE:
-        raise Invalid(f"the schema is {shown(value.get('schema'))}, not {USAGE!r}")
-    hours = value.get("gpu_hours")
-    if not isinstance(hours, dict) or len(hours) > MOST_USERS:
-        raise Invalid(f"not a valid {USAGE}: gpu_hours is not a table of users")
-    try:
-        found = {_uid(uid): _hours(hours, uid) for uid in hours}
-        return RecentUsage(time_in(value, "at"), found)
-    except (Wrong, ValueError) as wrong:
-        raise Invalid(f"not a valid {USAGE}: {wrong}") from wrong
-
-
-def _uid(text: str) -> int:
-    if not text.isdecimal() or len(text) > 10 or int(text) >= 2**32:
-        raise ValueError(f"{shown(text)} is not a uid")
-    return int(text)
-
-
-def _hours(hours: Json, uid: str) -> float:
-    found = number_in(hours, uid, 0, MOST_HOURS)
-    if found is None or not isfinite(found):
-        raise ValueError(f"{uid} has no hours")
-    return float(found)
+    found = read_schema(_UsageJson, value, USAGE)
+    hours = {int(uid): hours for uid, hours in found.gpu_hours.items()}
+    if any(uid >= 2**32 for uid in hours):
+        raise Invalid(f"not a valid {USAGE}: {max(hours)} is not a uid")
+    return RecentUsage(found.at, hours)

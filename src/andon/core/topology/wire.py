@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.core.topology.links import LinkedGroup, all_links, linked_groups
+from andon.model.codec import Json, Name, read
 from andon.model.device import Device, Snapshot
-from andon.model.json_fields import NAME, Json, each_in, text_in
 from andon.model.naming import device_labels
-from andon.model.topology.place import DevicePlace, place_from_json, place_to_json
+from andon.model.topology.place import DevicePlace, place_to_json
 
 TOPOLOGY = "andon.topology/1"
 
@@ -45,7 +46,8 @@ def topology_to_json(snapshot: Snapshot) -> dict[str, Any]:
 
 def with_places(snapshot: Snapshot, topology: Json) -> Snapshot:
     """The same devices with the places that andon.topology/1 gives; Wrong where it is not that."""
-    places = dict(each_in(topology, "devices", _place))
+    listed = read(list[Json], topology.get("devices"))
+    places = {read(_Named, one).uuid: read(DevicePlace, one) for one in listed}
     return replace(
         snapshot,
         devices=tuple(
@@ -57,8 +59,8 @@ def with_places(snapshot: Snapshot, topology: Json) -> Snapshot:
     )
 
 
-def _place(value: Json) -> tuple[str, DevicePlace]:
-    return text_in(value, "uuid", NAME), place_from_json(value)
+class _Named(Struct, frozen=True):
+    uuid: Name
 
 
 def _group(group: LinkedGroup) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from andon.core import alerting
 from andon.core.alerting import AlertState, Moment, Observation, OwnTrouble, StepResult
@@ -28,6 +28,7 @@ from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Notice, Phase, Silence
 from andon.model.device import SAMPLER, Fault, Snapshot
+from andon.model.shapes import to_json
 from andon.ports import AlertStore, Notifier
 from andon.units import human_seconds
 
@@ -160,7 +161,7 @@ class Watcher:
         """The health of evaluation, storage and notifiers."""
         box = self._outbox
         notifiers = [
-            {**asdict(worker.health()), "waiting": box.count(name)}
+            {**to_json(worker.health()), "waiting": box.count(name)}
             for name, worker in self._workers.items()
         ]
         kept, failure = self._writer.trouble, self._failure()

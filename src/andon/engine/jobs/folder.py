@@ -19,9 +19,9 @@ from andon.host.folders import make_private
 from andon.host.machine_id import node_key
 from andon.host.private_files import open_regular, read_regular
 from andon.host.server.state_folder import NODES, is_own, refuse_foreign, state_folder
+from andon.model.codec import Json, Wrong, read
 from andon.model.job import spec_wire as job_spec_wire
-from andon.model.job.spec import JobSpec
-from andon.model.json_fields import Wrong, table_of
+from andon.model.job.spec import MOST_JOBS, JobSpec
 
 if TYPE_CHECKING:
     from andon.model.job import Holdup, JobNote
@@ -175,7 +175,7 @@ class JobsFolder:
         """0 where it says nothing: it is only a hint."""
         with suppress(OSError, ValueError):
             said = int(read_regular(self.path / COUNTER, 64))
-            if 1 <= said <= job_spec_wire.MOST_JOBS:
+            if 1 <= said <= MOST_JOBS:
                 return said
         return 0
 
@@ -331,10 +331,9 @@ class JobsFolder:
 
         try:
             said = job_spec_wire.loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
-            found = table_of(said.get("jobs"))
             return {
-                int(number): job_wire.holdup_from_json(table_of(one))
-                for number, one in found.items()
+                int(number): job_wire.holdup_from_json(one)
+                for number, one in read(dict[str, Json], said.get("jobs")).items()
                 if is_number(number)
             }
         except (OSError, Wrong):

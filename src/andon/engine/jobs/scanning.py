@@ -35,9 +35,9 @@ from andon.engine.jobs.folder import (
 from andon.engine.jobs.found_jobs import FoundJobs, KnownJob
 from andon.engine.jobs.job_index import IndexedJob, index_text, indexed, read_index
 from andon.host.private_files import open_regular, read_regular
+from andon.model.codec import Wrong
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobNote
 from andon.model.job import wire as job_wire
-from andon.model.json_fields import Wrong
 
 RACY_NANOSECONDS = 2_000_000_000
 """A folder that changed this recently may change again without its time showing it."""

@@ -11,10 +11,10 @@ from andon.errors import Invalid
 from andon.host.clock import boot_seconds
 from andon.host.inspection.account_names import user_name
 from andon.kernel_files import read
+from andon.model.codec import Wrong
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.model.job.spec_wire import LARGEST_JOB_BYTES, dumps, loads, spec_from_json, spec_to_json
-from andon.model.json_fields import Wrong
 
 _MASK = re.compile("VISIBLE_DEVICES|DEVICE_ORDINAL|AFFINITY_MASK|SLURM_")
 """Names that may be masks; the table of all takes longer to import than this takes."""

@@ -10,7 +10,7 @@ from andon.core.mapping.resume import DIGEST, RESUMES, outcomes
 from andon.core.runs.lines import RecordLines
 from andon.engine.records.files import open_record, pieces
 from andon.errors import AndonError, Invalid, Unavailable
-from andon.model.json_fields import Wrong, id_in
+from andon.model.codec import Id, Wrong, read
 from andon.model.run import ItemState, RunItem, RunKind, RunRow
 
 MOST_CHAINED = 1000
@@ -45,7 +45,7 @@ def _before(row: RunRow, command: str, resolve: Callable[[str], RunRow]) -> RunR
     """The map that it went on from. None if its record was deleted or is one of another command:
     what it did is done again."""
     try:
-        run = id_in(dict(row.params), RESUMES)
+        run = read(Id, row.params.get(RESUMES))
         found = resolve(run)
     except (AndonError, Wrong):
         return None

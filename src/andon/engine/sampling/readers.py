@@ -17,7 +17,8 @@ from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
 from andon.host.starvation import starved_seconds
 from andon.model import wire, wire_in
-from andon.model.device import Device, Fault, FaultCode, Reading
+from andon.model.codec import read
+from andon.model.device import Card, Device, Fault, FaultCode, Reading
 from andon.model.request import ReaderRequest, Ring, RunAccount, ring_from_json
 from andon.units import human_seconds
 
@@ -277,9 +278,9 @@ class Vendor:
         self.roster.failed(card, "its reading is invalid", REPORT_HINT, at)
 
     def _report(self, events: list[wire.Json]) -> None:
-        from andon.model.event_wire import event_from_json
+        from andon.model.alert import Event
 
-        self.events += [event_from_json(event) for event in events]
+        self.events += [read(Event, event) for event in events]
 
     def _take(self, message: wire.Json, at: float, now: float) -> None:
         if "card" in message:
@@ -353,14 +354,14 @@ class Vendor:
         if "hello" in message:
             self._enter(ReaderPhase.OPENING, now)
         elif "glanced" in message:
-            self.roster.glanced([wire_in.card_from_json(c) for c in message["glanced"]], at)
+            self.roster.glanced([read(Card, c) for c in message["glanced"]], at)
         elif "opened" in message:
             self._enter(ReaderPhase.OPEN, now)
             self.versions, self.fault, self._both = message["versions"], self._detour(), None
-            self.roster.opened([wire_in.card_from_json(c) for c in message["opened"]], at, now)
+            self.roster.opened([read(Card, c) for c in message["opened"]], at, now)
             self.roster.asked(now)
         elif "down" in message:
-            self._down(wire_in.fault_from_json(message["down"]), at)
+            self._down(read(Fault, message["down"]), at)
 
     def _card_answered(self, message: wire.Json, at: float) -> None:
         card = message["card"]
@@ -383,7 +384,7 @@ class Vendor:
         """The valid ones: an invalid one does not affect the others."""
         found: list[Device] = []
         for said in listed:
-            self._attempt(lambda one: found.append(wire_in.device_from_json(one)), said)
+            self._attempt(lambda one: found.append(read(Device, one)), said)
         return found
 
     def _whole(self, difference: wire.Json) -> Reading:

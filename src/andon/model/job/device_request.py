@@ -1,11 +1,16 @@
 """A request for devices; separate from leases, because `submit` must import little."""
 
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from andon.model.codec import Names, Whole
 
 MOST_PRIORITY = 1000
 """In the queue; the least is its negative."""
+MOST_GPUS = 1024
+Gpus = Annotated[int, Meta(ge=1, le=MOST_GPUS)]
 
 
 class PlacementOrder(StrEnum):
@@ -18,19 +23,19 @@ class PlacementOrder(StrEnum):
 class DeviceRequest(Struct, frozen=True):
     """A request for devices, as typed."""
 
-    least: int = 1
-    most: int = 1
-    memory_bytes: int | None = None
+    least: Gpus = 1
+    most: Gpus = 1
+    memory_bytes: Whole | None = None
     shared: bool = False
-    models: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    prefer: tuple[str, ...] = ()
+    models: Names = ()
+    labels: Names = ()
+    devices: Names = ()
+    exclude: Names = ()
+    prefer: Names = ()
     layout: PlacementOrder = PlacementOrder.SPREAD
     balanced: bool = True
     even_if_used: bool = False
-    priority: int = 0
+    priority: Annotated[int, Meta(ge=-MOST_PRIORITY, le=MOST_PRIORITY)] = 0
     every: bool = False  # all eligible devices, however many and however different
 
     @property

@@ -1,12 +1,29 @@
 """Jobs: what was submitted, what a scan of its folder finds, and what is shown of it."""
 
-from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+from andon.model.codec import (
+    Count,
+    ExitCode,
+    Id,
+    Name,
+    Names,
+    Pid,
+    Signed,
+    Text,
+    Texts,
+    Time,
+    Whole,
+)
+from andon.model.job.device_request import MOST_GPUS
 from andon.model.job.progress import WorkProgress
-from andon.model.job.spec import JobSpec
+from andon.model.job.spec import JobNumbers, JobSpec, Seconds, SomeJob
+
+Lines = Annotated[tuple[Text, ...], Meta(max_length=MOST_GPUS)]
+SignalNumber = Annotated[int, Meta(ge=0, le=128)]
 
 
 class JobState(StrEnum):
@@ -49,42 +66,42 @@ class EndReason(StrEnum):
 class AttemptClaim(Struct, frozen=True):
     """What a supervisor wrote before it started the command."""
 
-    pid: int  # the supervisor
-    started_ticks: int
-    boot: str | None
-    group: int  # of the command, which is in a session of its own
-    group_ticks: int  # when the command's first process started
-    at: float
-    lease: str | None = None
-    devices: tuple[str, ...] = ()  # uuids
-    labels: tuple[str, ...] = ()  # what people call them
-    run: str | None = None
-    record: str | None = None  # the path of the run's record
-    node: str | None = None
+    pid: Pid  # the supervisor
+    started_ticks: Count = field(name="start_ticks")
+    boot: Name | None
+    group: Pid  # of the command, which is in a session of its own
+    group_ticks: Count  # when the command's first process started
+    at: Time
+    lease: Id | None = None
+    devices: Names = ()  # uuids
+    labels: Names = ()  # what people call them
+    run: Id | None = None
+    record: Text | None = None  # the path of the run's record
+    node: Name | None = None
 
 
 class AttemptEnd(Struct, frozen=True):
     """How an attempt ended, as its supervisor saw it."""
 
     reason: EndReason
-    started: float
-    ended: float
-    seconds: float  # on a clock that is never set
-    exit_code: int | None = None
-    signal: int | None = None
-    run: str | None = None
-    by: str | None = None  # who cancelled or released it
-    host_kills: int = 0  # by the kernel's OOM killer meanwhile
-    message: str | None = None  # why it could not be started
+    started: Time
+    ended: Time
+    seconds: Seconds  # on a clock that is never set
+    exit_code: ExitCode | None = None
+    signal: SignalNumber | None = None
+    run: Id | None = None
+    by: Name | None = None  # who cancelled or released it
+    host_kills: Count = 0  # by the kernel's OOM killer meanwhile
+    message: Text | None = None  # why it could not be started
 
 
 class AttemptVerdict(Struct, frozen=True):
     """What the dispatcher found out about an end: the words of its run, and the memory."""
 
-    state: str  # a RunState
-    words: str
+    state: Name  # a RunState
+    words: Text
     out_of_memory: bool = False
-    free_bytes: int | None = None  # of its smallest device when it was chosen
+    free_bytes: Whole | None = None  # of its smallest device when it was chosen
 
 
 class AttemptFacts(Struct, frozen=True):
@@ -101,10 +118,10 @@ class AttemptFacts(Struct, frozen=True):
 class JobNote(Struct, frozen=True):
     """A request about a job: cancel it, or run it again. `attempt` says which one it is about."""
 
-    attempt: int
-    at: float
-    by: str = ""
-    reason: str = ""
+    attempt: SomeJob
+    at: Time
+    by: Name = ""
+    reason: Text = ""
 
 
 class JobFacts(Struct, frozen=True):
@@ -126,55 +143,55 @@ class JobFacts(Struct, frozen=True):
 class Holdup(Struct, frozen=True):
     """Why a job waits, as its dispatcher last saw it."""
 
-    reason: str
-    since: float
-    expected_start: float | None = None
-    expected_from: int = 0  # how many runs the expectation comes from
-    details: tuple[str, ...] = ()  # a line for each device
+    reason: Text
+    since: Time
+    expected_start: Time | None = None
+    expected_from: Count = 0  # how many runs the expectation comes from
+    details: Lines = ()  # a line for each device
 
 
 class JobView(Struct, frozen=True):
     """A job as it is shown: CLI, REST and the board."""
 
-    number: int
-    label: str
-    name: str
+    number: SomeJob
+    label: Id
+    name: Text
     state: JobState
-    command: str  # without secrets
-    folder: str
-    user: str
-    submitted_at: float
-    gpus: str  # as requested: "2", "1..4", "all"
-    reason: str | None = None  # why it waits, or how it ended
-    position: int | None = None  # among those that wait; the first is 1
-    attempt: int = 1
-    attempts: int = 0  # how many have begun
-    memory_bytes: int | None = None
+    command: Text  # without secrets
+    folder: Text
+    user: Name
+    submitted_at: Time
+    gpus: Name  # as requested: "2", "1..4", "all"
+    reason: Text | None = None  # why it waits, or how it ended
+    position: Count | None = None  # among those that wait; the first is 1
+    attempt: Count = 1
+    attempts: Count = 0  # how many have begun
+    memory_bytes: Whole | None = None
     simulated: bool = False
-    priority: int = 0
-    for_seconds: float | None = None
-    begin_at: float | None = None
-    after: tuple[int, ...] = ()
-    after_any: tuple[int, ...] = ()
-    array: int | None = None
-    array_index: int | None = None
-    expected_start: float | None = None
-    expected_from: int = 0
-    devices: tuple[str, ...] = ()  # what people call them
-    device_uuids: tuple[str, ...] = ()
-    lease: str | None = None
-    run: str | None = None
-    record: str | None = None
-    pid: int | None = None  # the command's first process
-    started: float | None = None
-    ended: float | None = None
-    seconds: float | None = None
-    exit_code: int | None = None
-    signal: int | None = None
-    error: str | None = None
-    waiting_details: tuple[str, ...] = ()
+    priority: Signed = 0
+    for_seconds: Seconds | None = None
+    begin_at: Time | None = None
+    after: JobNumbers = ()
+    after_any: JobNumbers = ()
+    array: SomeJob | None = None
+    array_index: Count | None = None
+    expected_start: Time | None = None
+    expected_from: Count = 0
+    devices: Names = ()  # what people call them
+    device_uuids: Names = ()
+    lease: Id | None = None
+    run: Id | None = None
+    record: Text | None = None
+    pid: Pid | None = None  # the command's first process
+    started: Time | None = None
+    ended: Time | None = None
+    seconds: Seconds | None = None
+    exit_code: ExitCode | None = None
+    signal: SignalNumber | None = None
+    error: Text | None = None
+    waiting_details: Lines = ()
     progress: WorkProgress | None = None  # of one that runs, if its output tells it
-    environment: Mapping[str, str] = field(default_factory=dict)
-    tags: tuple[str, ...] = ()
-    group: str | None = None  # of its run
-    params: Mapping[str, str] = field(default_factory=dict)  # of its run
+    environment: Texts = field(default_factory=dict)
+    tags: Names = ()
+    group: Text | None = None  # of its run
+    params: Texts = field(default_factory=dict)  # of its run

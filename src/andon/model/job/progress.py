@@ -1,28 +1,25 @@
 """How far a program has come, by its own output."""
 
-from msgspec import Struct
+from typing import Annotated
 
-from andon.model.json_fields import (
-    NAME,
-    Json,
-    number_in,
-    some_text_in,
-    some_time_in,
-    whole_in,
-)
+from msgspec import Meta, Struct
+
+from andon.model.codec import Amount, Count, Name, Time
 from andon.units import human_seconds
-
-_MOST = 2**53
 
 
 class WorkProgress(Struct, frozen=True):
     """The latest step that a program reported, and what follows from the time it took."""
 
-    step: int
-    total: int
-    label: str = ""  # what is counted, or the name of its bar: "epoch 3/10"
-    rate: float | None = None  # steps per second
-    expected_end: float | None = None
+    step: Count
+    total: Annotated[int, Meta(ge=1, le=2**53)]
+    label: Name = ""  # what is counted, or the name of its bar: "epoch 3/10"
+    rate: Amount | None = None  # steps per second
+    expected_end: Time | None = None
+
+    def __post_init__(self) -> None:
+        if self.step > self.total:
+            raise ValueError(f"has step {self.step} of {self.total}")
 
     def words(self, now: float) -> str:
         """`450/1000 (45 %), epoch 3/10, 12 min left`; a time that is over is not mentioned."""
@@ -41,15 +38,3 @@ class WorkProgress(Struct, frozen=True):
         if self.expected_end is None or self.expected_end < now or self.step == self.total:
             return ""
         return f", {human_seconds(self.expected_end - now)} left"
-
-
-def progress_from_json(value: Json) -> WorkProgress:
-    """Raises Wrong if it is none."""
-    total = whole_in(value, "total", _MOST)
-    return WorkProgress(
-        step=whole_in(value, "step", total),
-        total=max(1, total),
-        label=some_text_in(value, "label", NAME) or "",
-        rate=number_in(value, "rate", 0.0),
-        expected_end=some_time_in(value, "expected_end"),
-    )

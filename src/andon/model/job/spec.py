@@ -2,15 +2,37 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
-from andon.model.job.device_request import DeviceRequest
+from andon.model.codec import Name, Number, Texts, Time
+from andon.model.job.device_request import MOST_GPUS, DeviceRequest
 
 JOB_SCHEMA = "andon.job/1"
 MOST_ARRAY = 10_000
 """Elements of an array."""
 MOST_RETRIES = 1000
+MOST_JOBS = 10_000_000
+"""The largest number of a job."""
+MOST_SECONDS = 100 * 366 * 86_400.0
+MOST_WORDS = 65_536
+MOST_VARIABLES = 16_384
+LONGEST_WORD = 2 * 1024 * 1024
+JobNumber = Annotated[int, Meta(ge=1, le=MOST_JOBS)]
+JobNumbers = Annotated[tuple[JobNumber, ...], Meta(max_length=MOST_ARRAY)]
+Elements = Annotated[int, Meta(ge=0, le=MOST_ARRAY)]
+Retries = Annotated[int, Meta(ge=0, le=MOST_RETRIES)]
+Seconds = Annotated[float, Meta(ge=0.0, le=MOST_SECONDS)]
+Word = Annotated[str, Meta(max_length=LONGEST_WORD, pattern=r"\A[^\0]*\Z")]
+"""A word of a command, a path or a value of a variable: any bytes but a zero."""
+Words = Annotated[tuple[Word, ...], Meta(min_length=1, max_length=MOST_WORDS)]
+VariableName = Annotated[str, Meta(max_length=LONGEST_WORD, pattern=r"\A[^=\0]+\Z")]
+Variables = Annotated[tuple[Name, ...], Meta(max_length=MOST_VARIABLES)]
+Devices = Annotated[int, Meta(ge=0, le=MOST_GPUS)]
+SomeJob = Annotated[int, Meta(ge=0, le=MOST_JOBS)]
+"""0 where no number was given yet."""
+Environment = Annotated[Mapping[VariableName, Word], Meta(max_length=MOST_VARIABLES)]
 GRACE_SECONDS = 30.0
 """Between SIGTERM and SIGKILL, unless --grace says otherwise."""
 CHECKPOINT_SECONDS = 60.0
@@ -27,56 +49,60 @@ class NotifyWhen(StrEnum):
 class Checkpoint(Struct, frozen=True):
     """A signal that a job gets before its time is up."""
 
-    signal: str = "USR1"
-    seconds: float = CHECKPOINT_SECONDS
+    signal: Annotated[str, Meta(max_length=16)] = "USR1"
+    seconds: Seconds = CHECKPOINT_SECONDS
 
 
 class ArrayPlace(Struct, frozen=True):
     """One element of an array of jobs; `id` is the number of its first job."""
 
-    id: int
-    index: int
-    size: int
-    limit: int | None = None  # how many may run at once
+    id: JobNumber
+    index: SomeJob
+    size: Elements
+    limit: Elements | None = None  # how many may run at once
 
 
 class JobSpec(Struct, frozen=True):
     """A job as it was submitted; never changed afterwards."""
 
-    number: int
-    name: str
-    argv: tuple[str, ...]
-    folder: str  # the working directory
+    number: JobNumber
+    name: Name
+    argv: Words
+    folder: Word  # the working directory
     request: DeviceRequest
-    submitted_at: float
-    user: str = ""
-    umask: int = 0o022
-    environment: Mapping[str, str] = field(default_factory=dict)  # whole; empty in a scan
-    shown: tuple[str, ...] = ()  # the names of the environment that may be shown
-    masks: Mapping[str, str] = field(default_factory=dict)  # variables that hide devices from it
-    simulate: int | None = None  # the number of simulated devices; None means real ones
-    scenario: str = ""  # what the simulated devices do, if the submission said so
-    for_seconds: float | None = None
-    grace_seconds: float = GRACE_SECONDS
-    timeout_seconds: float | None = None  # None waits without limit
-    after: tuple[int, ...] = ()  # these must have succeeded
-    after_any: tuple[int, ...] = ()  # these must have ended
-    begin_at: float | None = None
+    submitted_at: Time
+    user: Name = ""
+    umask: Annotated[int, Meta(ge=0, le=0o777)] = 0o022
+    environment: Environment = field(default_factory=dict)  # whole; empty in a scan
+    shown: Annotated[
+        tuple[Name, ...], Meta(max_length=MOST_VARIABLES)
+    ] = ()  # the names of the environment that may be shown
+    masks: Texts = field(default_factory=dict)  # variables that hide devices from it
+    simulate: Annotated[int, Meta(ge=0, le=MOST_GPUS)] | None = (
+        None  # the number of simulated devices; None means real ones
+    )
+    scenario: Name = ""  # what the simulated devices do, if the submission said so
+    for_seconds: Seconds | None = None
+    grace_seconds: Seconds = GRACE_SECONDS
+    timeout_seconds: Seconds | None = None  # None waits without limit
+    after: JobNumbers = ()  # these must have succeeded
+    after_any: JobNumbers = ()  # these must have ended
+    begin_at: Time | None = None
     array: ArrayPlace | None = None
-    retries: int = 0
+    retries: Retries = 0
     retry_lost: bool = False
-    retry_oom: int = 0
+    retry_oom: Retries = 0
     checkpoint: Checkpoint | None = None
     notify: NotifyWhen | None = None
     unique: bool = False
-    boot: str | None = None  # with `submitted_boot_seconds`, a wait that no clock change affects
-    submitted_boot_seconds: float | None = None
-    git_commit: str | None = None
-    tags: tuple[str, ...] = ()
+    boot: Name | None = None  # with `submitted_boot_seconds`, a wait that no clock change affects
+    submitted_boot_seconds: Seconds | None = None
+    git_commit: Name | None = None
+    tags: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
     container: Mapping[str, object] = field(default_factory=dict)  # of an executor; empty: none
     bind: bool = False  # on the CPUs next to its devices
-    group: str | None = None  # of its run: jobs that belong together, such as a sweep
-    params: Mapping[str, str | int | float | bool] = field(default_factory=dict)  # of its run
+    group: Name | None = None  # of its run: jobs that belong together, such as a sweep
+    params: Mapping[str, Number | bool | Name] = field(default_factory=dict)  # of its run
 
     @property
     def label(self) -> str:

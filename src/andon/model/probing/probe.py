@@ -1,9 +1,10 @@
 """A probe: trials of one command with different sizes, and the largest size that fits."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct, field
+
+from andon.model.codec import Amount, Name, Number, Percent, Text, Texts, Time, Whole
 
 PROBE_SCHEMA = "andon.probe/1"
 
@@ -27,26 +28,26 @@ class TrialState(StrEnum):
 class Trial(Struct, frozen=True):
     """One attempt at one size. None means unknown; the reason is in `missing`."""
 
-    size: int
+    size: Whole
     state: TrialState
-    seconds: float
-    message: str
-    peak_memory_bytes: int | None = None  # of the fullest device, as sampled
-    utilization_percent: float | None = None  # mean over the trial, of all its devices
-    energy_joules: float | None = None  # of all its devices
-    energy_source: str | None = None
-    throughput: float | None = None  # what the command itself reported
-    samples: int = 0
-    missing: Mapping[str, str] = field(default_factory=dict)
-    note: str | None = None  # what makes its numbers less certain
+    seconds: Amount
+    message: Text
+    peak_memory_bytes: Whole | None = None  # of the fullest device, as sampled
+    utilization_percent: Number | None = None  # mean over the trial, of all its devices
+    energy_joules: Number | None = None  # of all its devices
+    energy_source: Name | None = None
+    throughput: Number | None = None  # what the command itself reported
+    samples: Whole = 0
+    missing: Texts = field(default_factory=dict)
+    note: Text | None = None  # what makes its numbers less certain
 
 
 class MemoryLine(Struct, frozen=True):
     """Memory as a straight line over the size."""
 
-    fixed_bytes: float
-    bytes_per_unit: float
-    trials: int
+    fixed_bytes: Number
+    bytes_per_unit: Number
+    trials: Whole
 
     def at(self, size: float) -> float:
         return self.fixed_bytes + self.bytes_per_unit * size
@@ -55,22 +56,22 @@ class MemoryLine(Struct, frozen=True):
 class ProbeResult(Struct, frozen=True):
     """What was found, as it is kept: one for each device model, number of devices and command."""
 
-    name: str
-    command: str  # without secrets, with {n} where the size stands
-    model: str  # of the devices
-    devices: int
-    at: float
-    node: str
-    low: int
-    high: int
-    margin_percent: float
+    name: Name
+    command: Text  # without secrets, with {n} where the size stands
+    model: Name  # of the devices
+    devices: Whole
+    at: Time
+    node: Name
+    low: Whole
+    high: Whole
+    margin_percent: Percent
     trials: tuple[Trial, ...]
-    largest: int | None = None
-    too_large: int | None = None  # the smallest size that was tried and does not fit
-    recommended: int | None = None
+    largest: Whole | None = None
+    too_large: Whole | None = None  # the smallest size that was tried and does not fit
+    recommended: Whole | None = None
     line: MemoryLine | None = None
-    line_reason: str | None = None  # why there is none
-    memory_total_bytes: int | None = None
+    line_reason: Text | None = None  # why there is none
+    memory_total_bytes: Whole | None = None
     simulated: bool = False
     complete: bool = False  # whether the search came to its end
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from andon.model.job import JobState, JobView
-from andon.model.job.spec_wire import MOST_JOBS
+from andon.model.job.spec import MOST_JOBS
 
 if TYPE_CHECKING:
     from andon.app.jobs import Queue
@@ -31,12 +31,12 @@ class JobReader:
 
 def jobs_there(server: "Server") -> tuple[JobView, ...]:
     """In the same order; what is hidden from this user is not in them."""
-    from andon.model.job.view_wire import view_from_json
-    from andon.model.json_fields import Wrong, each_in
+    from andon.model.codec import Wrong, read
 
     page = server.get("/api/jobs", limit=SHOWN_JOBS)
     try:
-        return tuple(sorted(each_in(page, "jobs", view_from_json), key=_order))
+        listed = read(list[JobView], page.get("jobs"))
+        return tuple(sorted(listed, key=_order))
     except Wrong as exc:
         raise server.of_another_version(f"a job is not as expected: {exc}") from exc
 

@@ -17,7 +17,7 @@ from andon.cli.terminal import notice
 from andon.core.runs.matching import RunQuery, called, matches
 from andon.engine.records.finder import LAST
 from andon.errors import Gone, Invalid, Unavailable
-from andon.model.json_fields import Wrong, whole_in
+from andon.model.codec import Whole, Wrong, read
 from andon.model.run import RunRow
 from andon.model.run_wire import row_from_json
 
@@ -119,7 +119,7 @@ class RemoteRuns:
 
     def _total(self, page: "Json") -> int:
         try:
-            return whole_in(page, "total", MOST_RUNS)
+            return min(read(Whole, page.get("total")), MOST_RUNS)
         except Wrong as exc:
             raise self._server.of_another_version(f"the list of runs: {exc}") from exc
 

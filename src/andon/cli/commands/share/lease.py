@@ -182,15 +182,17 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
 
     from andon.cli.commands.share.leases import row_of, there
     from andon.cli.snapshot_source import connected
-    from andon.model.json_fields import Wrong, id_in, time_in
-    from andon.model.work_wire import FURTHEST
+    from andon.model.codec import Wrong, read
+    from andon.model.lease_list import RenewedLease
+    from andon.model.work import FURTHEST
 
     server = connected(chosen(), chosen().url or "")
     row = row_of(there(server), name)
     body = {"seconds": seconds, "fence": row.fence}
     payload = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
     try:
-        return id_in(payload, "id"), min(time_in(payload, "until"), FURTHEST)
+        found = read(RenewedLease, payload)
+        return found.id, min(found.until, FURTHEST)
     except Wrong as wrong:
         raise server.of_another_version(str(wrong)) from wrong
 

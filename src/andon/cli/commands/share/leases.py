@@ -22,8 +22,7 @@ from andon.errors import AndonError, Gone, Invalid
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
 from andon.model.naming import may_mean, may_mean_lease, title
 from andon.model.release_note import MOST_NOTE
-from andon.model.work import LeaseState
-from andon.model.work_wire import LONGEST_ID
+from andon.model.work import LONGEST_ID, LeaseState
 from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:

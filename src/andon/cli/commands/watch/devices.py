@@ -59,7 +59,7 @@ def _placed(choices: Choices) -> Snapshot:
             sampler.ask_places()
             return sampler.once(hasty=True)
     from andon.core.topology.wire import with_places
-    from andon.model.json_fields import Wrong
+    from andon.model.codec import Wrong
 
     remote = snapshot_source.server_of(choices, choices.url)
     snapshot = remote.once()

@@ -1,0 +1,241 @@
+"""Reads JSON of another program into structs: types and bounds are those that the struct declares.
+
+A recorded file or a server is as untrusted as the network, and an invalid number would spread.
+Unknown fields are ignored, so that a newer writer can be read; the first field of a wrong type,
+range or length is rejected with its place: `devices[3].pci is 5, not a string`.
+"""
+
+import math
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from enum import EnumType
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import fields
+
+from andon.errors import Invalid
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+MOST: float = 2**64
+"""No number is larger: a driver may report all 64 bits set."""
+LATEST = 250_000_000_000.0
+"""In the year 9892: every clock and calendar here can show it."""
+LONGEST = 16_384
+"""Characters of a string; a redacted command line has a quarter of that."""
+NAME = 512
+"""Characters of a name: of a device, a user, a container."""
+LONGEST_ID = 64
+"""Characters of an id: of a run, a lease, a silence."""
+MOST_ITEMS = 65_536
+MOST_PID = 2**32 - 1
+_SHOWN = 40
+MOST_WHOLE = 2**63 - 1
+_SHOWABLE = r"\A[^\ud800-\udfff]*\Z"  # no output can show a lone surrogate, which JSON may have
+Name = Annotated[str, Meta(max_length=NAME, pattern=_SHOWABLE)]
+Text = Annotated[str, Meta(max_length=LONGEST, pattern=_SHOWABLE)]
+Id = Annotated[str, Meta(max_length=LONGEST_ID, pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.-]*\Z")]
+"""May be a part of a path, of a command line and of a line of a log."""
+Time = Annotated[float, Meta(ge=0.0, le=LATEST)]
+"""UTC seconds."""
+_MOST = 2.0**64
+Signed = Annotated[int, Meta(ge=-MOST_WHOLE, le=MOST_WHOLE)]
+Number = Signed | Annotated[float, Meta(ge=-_MOST, le=_MOST)]
+"""Finite, and of the type that it was written in."""
+Amount = Annotated[int, Meta(ge=0, le=MOST_WHOLE)] | Annotated[float, Meta(ge=0.0, le=_MOST)]
+"""A number of at least 0."""
+Percent = Annotated[float, Meta(ge=0.0, le=100.0)]
+_GREATEST = sys.float_info.max
+AnyNumber = (
+    Annotated[int, Meta(ge=-MOST_WHOLE, le=MOST_WHOLE)]
+    | Annotated[float, Meta(ge=-_GREATEST, le=_GREATEST)]
+)
+"""A program's own number: a loss that diverges is as large as it is."""
+ExitCode = Annotated[int, Meta(ge=-(2**31), le=2**32)]
+Whole = Annotated[int, Meta(ge=0, le=MOST_WHOLE)]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+"""Above it, programs that use floats are wrong."""
+Pid = Annotated[int, Meta(ge=0, le=MOST_PID)]
+Index = Annotated[int, Meta(ge=0, le=65_535)]
+Names = Annotated[tuple[Name, ...], Meta(max_length=MOST_ITEMS)]
+Texts = Annotated[Mapping[Name, Text], Meta(max_length=MOST_ITEMS)]
+"""A text for each name, such as why a value is missing."""
+
+
+class Wrong(ValueError):
+    """An invalid field."""
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place} {problem}" if place else problem)
+        self.place, self.problem = place, problem
+
+    def within(self, place: str) -> "Wrong":
+        """The same error, with the outer place in front."""
+        joint = "" if not self.place or self.place.startswith("[") else "."
+        return Wrong(f"{place}{joint}{self.place}", self.problem)
+
+
+def read(kind: type[T], value: object) -> T:
+    """The JSON value as this type; Wrong names the first field that is not as declared."""
+    try:
+        return convert(value, kind)
+    except ValidationError as exc:
+        raise _first_wrong(kind, value) or Wrong("", str(exc)) from None
+
+
+def read_schema(kind: type[T], value: Mapping[str, Any], schema: str) -> T:
+    """The same of an object that names its schema; anything else is Invalid."""
+    if value.get("schema") != schema:
+        raise Invalid(
+            f"the schema is {shown(value.get('schema'))}, not {schema!r}",
+            hint="this file or server has another version: upgrade the older of the two",
+        )
+    try:
+        return read(kind, value)
+    except Wrong as wrong:
+        raise Invalid(f"not a valid {schema}: {wrong}") from wrong
+
+
+def read_valid(kind: type[T], value: object, name: str) -> T:
+    """The same of a part, which has no schema of its own."""
+    try:
+        return read(kind, value)
+    except Wrong as wrong:
+        raise Invalid(f"not a valid {name}: {wrong}") from wrong
+
+
+def rounded(kind: Any, value: object) -> object:
+    """The JSON value with every fraction rounded that stands where this type has a whole number."""
+    if not isinstance(value, float | list | dict):
+        return value
+    kind = _plain(kind)
+    if isinstance(value, float) and kind is int and math.isfinite(value):
+        return round(value)
+    if isinstance(value, list):
+        inner = get_args(kind)[:1] or (None,)
+        return [rounded(inner[0], item) for item in value]
+    if isinstance(value, dict) and (members := _members(kind)):
+        types = {name: type_ for name, type_, _ in members}
+        return {name: rounded(types.get(name), item) for name, item in value.items()}
+    return value
+
+
+# Which field is wrong. Only a value that was rejected comes here, so it may take its time.
+
+
+def _first_wrong(kind: Any, value: object) -> Wrong | None:
+    try:
+        convert(value, kind)
+    except ValidationError as exc:
+        inside = next((one for one in _within(_plain(kind), value) if one), None)
+        return inside or _wrong(_plain(kind), value, str(exc))
+    return None
+
+
+def _plain(kind: Any) -> Any:
+    """The type without bounds, and without `None`."""
+    if get_origin(kind) is Annotated:
+        return _plain(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        kinds = [one for one in get_args(kind) if one is not NoneType]
+        return _plain(kinds[0]) if len(kinds) == 1 else kind
+    return kind
+
+
+def _within(kind: Any, value: object) -> Iterator[Wrong | None]:
+    origin = get_origin(kind) or kind
+    if isinstance(value, dict) and (members := _members(kind)):
+        for name, type_, required in members:
+            yield _named(value, name, type_, required)
+    elif isinstance(value, list | tuple) and origin in (tuple, list, frozenset):
+        for number, item in enumerate(value[: MOST_ITEMS + 1]):
+            yield _at(f"[{number}]", get_args(kind)[0], item)
+    elif isinstance(value, dict) and origin in (dict, Mapping):
+        names, values = get_args(kind)
+        for name, item in value.items():
+            place = key_shown(str(name))
+            yield _at(place, names, name) or _at(place, values, item)
+
+
+@cache
+def _members(kind: Any) -> tuple[tuple[str, Any, bool], ...]:
+    """Name, type and whether it is required, of each field of a struct or typed dictionary."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return tuple((one.encode_name, one.type, one.required) for one in fields(kind))
+    if not is_typeddict(kind):
+        return ()
+    required = kind.__required_keys__
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple((name, type_, name in required) for name, type_ in hints.items())
+
+
+def _named(value: Json, name: str, kind: Any, required: bool) -> Wrong | None:
+    if name in value:
+        return _at(name, kind, value[name])
+    return Wrong(name, "is missing") if required else None
+
+
+def _at(place: str, kind: Any, value: object) -> Wrong | None:
+    wrong = _first_wrong(kind, value)
+    return None if wrong is None else wrong.within(place)
+
+
+_WORDS = {  # of several types, the first of these is named
+    "float": "not a number",
+    "int": "not a whole number",
+    "str": "not a string",
+    "bool": "neither true nor false",
+    "array": "not a list",
+    "object": "not a table",
+}
+_LIMIT = re.compile(r"Expected `\w+`.* (<=|>=) ([\d.e+-]+)")
+_TYPES = re.compile(r"Expected `([\w| ]+)`, got")
+
+
+def _wrong(kind: Any, value: object, message: str) -> Wrong:
+    """What people read, from the library's message about this value alone."""
+    if isinstance(kind, EnumType):
+        return Wrong("", f"is {shown(value)}, not one of: {', '.join(map(str, kind))}")
+    limit, types = _LIMIT.match(message), _TYPES.match(message)
+    if limit and isinstance(value, str | list | tuple | dict):
+        parts = "characters" if isinstance(value, str) else "items"
+        than = "more than" if limit[1] == "<=" else "fewer than"
+        return Wrong("", f"has {len(value)} {parts}, {than} {limit[2]}")
+    if limit or "out of range" in message:
+        return Wrong("", f"is {shown(value)}, which is out of range")
+    if types:
+        named = {one.strip() for one in types[1].split("|")}
+        words = next((words for one, words in _WORDS.items() if one in named), "not as expected")
+        return Wrong("", f"is {shown(value)}, {words}")
+    if "regex" in message:
+        return Wrong("", f"is {shown(value)}, not {'a string' if 'ud800' in message else 'an id'}")
+    return Wrong("", message)
+
+
+def shown(value: object) -> str:
+    """A short form for messages."""
+    if type(value) is int and abs(value) > MOST:
+        return "a huge number"
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a table"
+    text = ascii(value[: 2 * _SHOWN]) if isinstance(value, str) else ascii(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def key_shown(key: str) -> str:
+    """A short form of a foreign name for messages."""
+    return ascii(key[:_SHOWN])[1:-1]
