@@ -96,9 +96,7 @@ def end_all() -> None:
             andon("release", entry.lease.id)
 
 
-def submit(
-    name: str, *options: str, command: Sequence[str] = (sys.executable, "pretrain.py")
-) -> None:
+def submit(name: str, *options: str, command: Sequence[str] = ("python3", "pretrain.py")) -> None:
     done = andon("submit", "--simulate", str(DEVICES), "--name", name, *options, "--", *command)
     assert done.code == 0, done.err
 

@@ -57,6 +57,7 @@ export const Tile = memo(function Tile(props: Props) {
   const roomy = density !== "medium";
   const said = props.idle ? face.who || "no processes"
     : held === null || kind === "withheld" ? unheld(kind, calm ? why : null, face.who, calm) : occupants(face.who, held, until, calm && kind === "held");
+  const named = calm && !roomy && can !== null && props.brief !== null; // its word says who: its last line only how far
   const description = [
     `GPU ${face.label}`, !calm && word, reason, props.forWhom && !props.idle && `affects ${props.forWhom}`, handled,
     can ?? (calm && word), held && kind !== "held" && `held by ${held}`, held && until && `until ${until}`,
@@ -84,8 +85,8 @@ export const Tile = memo(function Tile(props: Props) {
           ) : face.silent ? (
             <Silent {...props} face={face} handled={handled} />
           ) : (
-            <Readings face={face} roomy={roomy} reason={calm ? (roomy ? props.progress : null) : [shortened(reason), handled].filter(Boolean).join(" · ")}>
-              <Who held={held !== null}>{calm && roomy ? said : whoAndProgress(said, props.brief)}</Who>
+            <Readings face={face} roomy={roomy} short={named} reason={calm ? (roomy ? props.progress : null) : [shortened(reason), handled].filter(Boolean).join(" · ")}>
+              <Who held={held !== null}>{calm && roomy ? said : named ? props.brief ?? said : whoAndProgress(said, props.brief)}</Who>
             </Readings>
           )}
         </span>
@@ -158,10 +159,12 @@ interface ReadingsProps {
   face: Face;
   reason: string | null;
   roomy: boolean;
+  /** The last line needs the room of the power. */
+  short: boolean;
   children: ReactNode;
 }
 
-function Readings({ face, reason, roomy, children }: ReadingsProps) {
+function Readings({ face, reason, roomy, short, children }: ReadingsProps) {
   return (
     <>
       {/* Its place is kept where there is no reason: the lines of all tiles have the same scale. */}
@@ -173,7 +176,7 @@ function Readings({ face, reason, roomy, children }: ReadingsProps) {
       </span>
       <span className="foot">
         <span>{withUnit(face.celsius, "°C")}</span>
-        <span>{roomy ? used(face.watts, face.wattsLimit, "W") : withUnit(face.watts, "W")}</span>
+        {!short && <span>{roomy ? used(face.watts, face.wattsLimit, "W") : withUnit(face.watts, "W")}</span>}
         {roomy && face.fan !== null && <span>fan {face.fan} %</span>}
         {!roomy && children}
       </span>

@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import type { RunEntry, RunList } from "../../api/types";
 import { useTrusted } from "../../lib/access";
 import { DASH, energy, gib, hourOf, measured, percent } from "../../lib/format";
-import { progressText } from "../../lib/progress";
+import { briefProgress, progressText } from "../../lib/progress";
 import { go, keep, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Loading } from "../../parts/Loading";
@@ -147,7 +147,7 @@ function columnsOf(rows: RunEntry[], chosen: string[], toggle: (id: string) => v
     },
     { name: "run", cell: (run) => <><a className="name" title={run.name} href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code>{run.rank !== null && <span className="dim"> rank {run.rank}</span>}</> },
     { name: "state", cell: (run) => <State run={run} /> },
-    any((run) => run.progress) && { name: "progress", cell: (run) => progressText(run.progress, Date.now() / 1000) },
+    any((run) => run.progress) && { name: "progress", cell: (run) => (run.progress ? <span title={progressText(run.progress, Date.now() / 1000)}>{briefProgress(run.progress, Date.now() / 1000)}</span> : DASH) },
     { name: "GPUs", cell: (run) => <Gpus run={run} /> },
     any((run) => run.user) && { name: "user", cell: (run) => run.user ?? DASH },
     { name: "began", cell: (run) => hourOf(run.began) },
