@@ -36,7 +36,7 @@ class ReadHost:
         if len(self.at) == 1:  # the baseline; then the readers start and answer
             self._clock.now += self._until_answers
             self._clock.own += self._own
-        return Host()
+        return Host(cpu_percent=40.0)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,7 @@ class ReadHost:
         (2, 0.15, 0.15, (0.15, 0.25)),  # what was measured so far is mostly starting up
         (2, 0.03, 0.03, (0.03, 0.13)),
         (256, 0.15, 0.15, (0.0, 0.15)),  # it hardly shows
+        (16, 0.2, 0.3, (0.0, 0.2)),  # nobody had to wait for it, and it is left out
         (256, 0.03, 0.03, (0.0, 0.1)),
         (2, 0.3, 0.001, (0.0, 0.3)),
     ],
@@ -66,7 +67,10 @@ def test_the_share_is_measured_while_nothing_of_ours_runs(
     monkeypatch.setattr(module, "os", fake)
     monkeypatch.setattr(module, "time", ticking)
     sampler = Sampler({}, host, NodeIdentity("n", None), lambda devices: visibility(devices, {}))
-    sampler.once()
+    shown = sampler.once().host.cpu_percent
+    was_left_out = host.at[-2] == 100.0
+    left_out = 100.0 * own / (processors * max(until_answers, 0.1)) if was_left_out else 0.0
+    assert shown == round(40.0 - left_out, 1)
     measured = tuple(round(at - 100.0, 6) for at in host.at[-2:])
     assert measured == window
     assert measured[1] - measured[0] >= FIRST_SAMPLE_SECONDS - 1e-9

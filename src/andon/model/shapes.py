@@ -139,7 +139,10 @@ class Schemas:
 
     def _generic(self, origin: Any, arguments: tuple[Any, ...], kind: Any) -> Json:
         if origin in (Union, UnionType):
-            return {"anyOf": [self.of(one) for one in arguments]}
+            found = [self.of(one) for one in arguments]
+            if {"type": "number"} in found:  # which whole numbers are, too
+                found = [one for one in found if one != {"type": "integer"}]
+            return found[0] if len(found) == 1 else {"anyOf": found}
         if origin is Literal:
             return {"type": "string", "const": arguments[0]}
         if origin in (tuple, list):

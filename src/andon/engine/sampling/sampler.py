@@ -8,6 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.core.sampling.masks import Visibility
 from andon.core.sampling.roster import numbered, order, stale
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from andon.model.alert import Event
 
 FIRST_SAMPLE_SECONDS = 0.1  # CPU use is a difference: two readings closer than this say nothing
-STARTING_SHARE = 0.02  # of all processors: if starting up took more, it was measured instead
+STARTING_SHARE = 0.25  # of all processors: if starting up took more, others had to wait for it
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 86_400.0
 LONG_WAIT_SECONDS = 2.0
 NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card may be stuck
@@ -371,18 +372,23 @@ class Sampler:
     def _read_host(self) -> Host:
         """CPU use needs two readings some time apart: the first sample waits for the second.
 
-        Starting up keeps a small machine busy, and cannot be distinguished from what else ran
-        meanwhile: then the measured time begins only now.
+        What starting up used is known and left out. On a small machine it also held others up:
+        then the measured time begins only now.
         """
         if self._ticks > 1:
             return self._host.read()
-        elapsed = time.monotonic() - (self._began or 0.0)
-        if self._starting_cpu() > STARTING_SHARE * elapsed * (os.cpu_count() or 1):
+        elapsed, own = time.monotonic() - (self._began or 0.0), self._starting_cpu()
+        if own > STARTING_SHARE * elapsed * (os.cpu_count() or 1):
             self._host.read()
-            elapsed = 0.0
+            elapsed, own = 0.0, 0.0
         if elapsed < FIRST_SAMPLE_SECONDS:
             time.sleep(FIRST_SAMPLE_SECONDS - elapsed)
-        return self._host.read()
+            elapsed = FIRST_SAMPLE_SECONDS
+        host = self._host.read()
+        if host.cpu_percent is None:
+            return host
+        without = host.cpu_percent - 100.0 * own / (elapsed * (os.cpu_count() or 1))
+        return replace(host, cpu_percent=max(0.0, round(without, 1)))
 
     def _starting_cpu(self) -> float:
         """CPU time of starting up; at most, because a reader may have begun before."""
