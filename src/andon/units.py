@@ -30,6 +30,7 @@ _SECONDS |= {
 }  # fmt: skip
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_SPACES = str.maketrans("\t\n\r", "   ")
 
 
 def unit_of(name: str) -> str:
@@ -207,3 +208,15 @@ def human_joules(joules: float, is_estimate: bool = False) -> str:
     if hours < 1:
         return f"{fixed(joules, _joule_digits(joules))} J"
     return f"{fixed(hours, 1)} Wh" if hours < 50 else f"{fixed(hours / 1000, 2)} kWh"
+
+
+def printable(text: str) -> str:
+    """Line breaks and tabs become spaces, other control characters visible escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text.translate(_SPACES))
+
+
+def plain(text: str, longest: int) -> str:
+    """At most so many characters; one that cannot be printed is a question mark."""
+    return "".join(c if c.isprintable() else "?" for c in text)[:longest]
