@@ -28,8 +28,9 @@ _SECONDS |= {
     }.items()
     for name in names.split()
 }  # fmt: skip
-_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
-_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_PART = r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*"
+_QUANTITY = r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*"
+_SPACES = str.maketrans("\t\n\r", "   ")
 
 
 def unit_of(name: str) -> str:
@@ -44,7 +45,7 @@ def symbol_of(name: str) -> str:
 
 def parse_seconds(text: str) -> float:
     """`90`, `1.5h`, `1h30m`, `5 d 2 h`; ValueError if it is none or exceeds 100 years."""
-    match = _QUANTITY.fullmatch(text)
+    match = re.fullmatch(_QUANTITY, text)
     parts = [match.groups()] if match else _parts(text)
     factors = [_SECONDS.get(unit.lower(), 0.0) for _, unit in parts]
     descend = all(large > small for large, small in pairwise(factors))
@@ -57,7 +58,8 @@ def parse_seconds(text: str) -> float:
 def _parts(text: str) -> list[tuple[str, ...]]:
     """Numbers with their units, one after the other; none if there is anything else."""
     found, place = [], 0
-    while match := _PART.match(text, place):
+    part = re.compile(_PART)
+    while match := part.match(text, place):
         found.append(match.groups())
         place = match.end()
     return found if place == len(text) else []
@@ -65,7 +67,7 @@ def _parts(text: str) -> list[tuple[str, ...]]:
 
 def has_unit(text: str) -> bool:
     """Whether a quantity has a unit; 0 needs none."""
-    match = _QUANTITY.fullmatch(text)
+    match = re.fullmatch(_QUANTITY, text)
     return match is None or bool(match[2]) or not float(match[1])
 
 
@@ -87,7 +89,7 @@ _BYTES = {
 
 def parse_bytes(text: str) -> int:
     """`10GiB`, `512M` (binary) or `80GB` (decimal); a number without a unit is no size."""
-    match = _QUANTITY.fullmatch(text)
+    match = re.fullmatch(_QUANTITY, text)
     factor = _BYTES.get(match[2].lower()) if match else None
     if match is None or factor is None:
         raise ValueError(f"{text[:_SHOWN]!r} is not a size")
@@ -207,3 +209,15 @@ def human_joules(joules: float, is_estimate: bool = False) -> str:
     if hours < 1:
         return f"{fixed(joules, _joule_digits(joules))} J"
     return f"{fixed(hours, 1)} Wh" if hours < 50 else f"{fixed(hours / 1000, 2)} kWh"
+
+
+def printable(text: str) -> str:
+    """Line breaks and tabs become spaces, other control characters visible escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text.translate(_SPACES))
+
+
+def plain(text: str, longest: int) -> str:
+    """At most so many characters; one that cannot be printed is a question mark."""
+    return "".join(c if c.isprintable() else "?" for c in text)[:longest]

@@ -125,6 +125,8 @@ def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node)
     others = ("andon.leases.book", "andon.engine", "andon.core.sharing", "andon.core.alerting")
     assert [name for name in told.modules if name.startswith(others)] == []
     assert not told.by_http
+    assert not node.run("free").by_http
+    assert not node.run("ps").by_http
     hidden = node.run("status", CUDA_VISIBLE_DEVICES="1")
     assert hidden.text == node.run("status", "--fresh", CUDA_VISIBLE_DEVICES="1").text
     assert hidden.processes == 0

@@ -14,7 +14,7 @@ from andon.app import store_files
 from andon.core.settings.resolution import Settings
 from andon.engine.sharing.turn_memory import TurnMemory
 from andon.errors import Conflict, Denied
-from andon.host import system
+from andon.host import machine_id
 from andon.host.kin import here
 from andon.host.machine_id import node_key
 from andon.host.server import server_file
@@ -86,9 +86,9 @@ def test_a_machine_is_known_by_its_id_and_else_by_its_name(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
-    monkeypatch.setattr(system, "node_name", lambda: "node17")
+    monkeypatch.setattr(machine_id, "node_name", lambda: "node17")
     found = node_key(tmp_path)
-    monkeypatch.setattr(system, "node_name", lambda: "node18")
+    monkeypatch.setattr(machine_id, "node_name", lambda: "node18")
     assert len(found) == 12
     assert int(found, 16) >= 0
     assert found == key or (key is None and node_key(tmp_path) != found)

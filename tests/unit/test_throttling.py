@@ -62,7 +62,7 @@ def test_no_other_module_spells_a_reason() -> None:
     spelled = [
         f"{path}: {found}"
         for path, text in sources().items()
-        if not path.endswith("/throttling.py")
+        if not path.endswith(("/throttling.py", "/conditions/index.py"))  # which is generated
         for found in re.findall(rf'"(?:{names})"', text)
     ]
     assert spelled == []

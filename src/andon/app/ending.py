@@ -30,8 +30,8 @@ from andon.host.ending.handles import ProcessHandle
 from andon.host.kin import here, read_kin, uid_of
 from andon.model.device import FaultCode, Process, Snapshot, State
 from andon.model.naming import device_labels
-from andon.model.plain_text import plain
 from andon.model.work import Claim, Kin, LeaseState
+from andon.units import plain
 
 if TYPE_CHECKING:
     from typing import Self

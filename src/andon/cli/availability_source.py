@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -141,20 +141,24 @@ def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text
 
 
 @contextmanager
-def availability_now(choices: Choices, links: bool = False) -> "Iterator[Availability]":
+def availability_now(
+    choices: Choices, links: bool = False, commands: bool = True
+) -> "Iterator[Availability]":
     """What is available by the latest snapshot of this machine's server, else by a new one.
 
-    `links`: whether it matters how the devices are linked, which a snapshot does not say.
+    `links`: whether it matters how the devices are linked, which a snapshot does not say;
+    `commands`: whether the command lines of processes do.
     """
-    from andon.cli.device_request import availability_of
-
-    told = told_snapshot(choices)
+    told = told_snapshot(choices, commands)
     found = None if links else recent_snapshot(choices, told)
-    if found is not None:
+    if told is not None and found is not None:
         from andon.app import open_availability
 
-        yield open_availability(settings_of(choices), lambda: found, simulated=False)
+        broken = _broken(told.verdicts) if told.verdicts is not None else None
+        yield open_availability(settings_of(choices), lambda: found, simulated=False, broken=broken)
         return
+    from andon.cli.device_request import availability_of
+
     with sampling_ahead(choices) as sampler:
         fresh = availability_of(choices, sampler)
         if told is None:
@@ -163,6 +167,11 @@ def availability_now(choices: Choices, links: bool = False) -> "Iterator[Availab
         from andon.core.sampling.told import remembering
 
         yield replace(fresh, sample=lambda: remembering(fresh.sample(), told.snapshot))
+
+
+def _broken(told: Iterable[DeviceVerdict]) -> Callable[[], Mapping[str, str]]:
+    found = {one.uuid: one.reason or "" for one in told if one.code == "broken"}
+    return lambda: found
 
 
 def candidates_here(choices: Choices, request: "DeviceRequest") -> "Candidates":
@@ -178,7 +187,7 @@ def offer_here(choices: Choices, request: "DeviceRequest") -> "Offer":
     from andon.cli.show.offer import Offer, OfferRow
     from andon.leases.book import Book
 
-    with availability_now(choices, links=request.most > 1) as availability:
+    with availability_now(choices, request.most > 1, commands=False) as availability:
         found = availability.offer(Book(make=False), request)
     models = {s.device.uuid: s.device.name for s in found.snapshot.devices}
     rows = tuple(

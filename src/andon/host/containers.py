@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from andon.core.processes.attribution import UNKNOWN, Container, RuntimeNames
-from andon.model.plain_text import printable
+from andon.units import printable
 
 TIMEOUT_SECONDS = 0.5
 RETRY_SECONDS = 60.0

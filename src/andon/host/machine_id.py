@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from andon.host.private_files import read_regular
-from andon.model.plain_text import printable
+from andon.units import printable
 
 LETTERS = 12
 FILES = ("etc/machine-id", "var/lib/dbus/machine-id")

@@ -22,7 +22,7 @@ from andon.host.procfs import (
 )
 from andon.host.procfs import parse_passwd as parse_passwd
 from andon.model.device import Process
-from andon.model.plain_text import printable
+from andon.units import printable
 
 FOREIGN = "these are pids of the host, whose processes are not visible in this container"
 HIDDEN = "/proc is mounted with hidepid, so other users' processes are hidden"

@@ -30,7 +30,7 @@ from andon.host.traffic import (
     parse_disks,
 )
 from andon.model.device import HOST_VALUES, Disk, DriverVersions, Host, Network
-from andon.model.plain_text import printable
+from andon.units import printable
 
 DISKS_EVERY_SECONDS = 30.0
 TRAFFIC_EVERY_SECONDS = 5.0

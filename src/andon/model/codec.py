@@ -202,15 +202,15 @@ _WORDS = {  # of several types, the first of these is named
     "array": "not a list",
     "object": "not a table",
 }
-_LIMIT = re.compile(r"Expected `\w+`.* (<=|>=) ([\d.e+-]+)")
-_TYPES = re.compile(r"Expected `([\w| ]+)`, got")
+_LIMIT = r"Expected `\w+`.* (<=|>=) ([\d.e+-]+)"
+_TYPES = r"Expected `([\w| ]+)`, got"
 
 
 def _wrong(kind: Any, value: object, message: str) -> Wrong:
     """What people read, from the library's message about this value alone."""
     if isinstance(kind, EnumType):
         return Wrong("", f"is {shown(value)}, not one of: {', '.join(map(str, kind))}")
-    limit, types = _LIMIT.match(message), _TYPES.match(message)
+    limit, types = re.match(_LIMIT, message), re.match(_TYPES, message)
     if limit and isinstance(value, str | list | tuple | dict):
         parts = "characters" if isinstance(value, str) else "items"
         than = "more than" if limit[1] == "<=" else "fewer than"

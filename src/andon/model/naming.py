@@ -19,10 +19,9 @@ LONGEST_SHOWN = 80  # characters of a wrong name in a message
 MOST_LISTED = 32  # candidates or devices in a message
 FORMS = "index, 6:0, UUID or its prefix, PCI address, cuda:0"
 
-_PCI = re.compile(
-    r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.ASCII | re.IGNORECASE
-)
-_CUDA = re.compile(r"cuda:([0-9]{1,5})", re.ASCII | re.IGNORECASE)
+_PCI = r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])"
+_CUDA = r"cuda:([0-9]{1,5})"
+_ANY_CASE = re.ASCII | re.IGNORECASE
 SIMULATED = "sim"  # a vendor without a runtime, whose devices have no other number than their index
 _TITLE = "GPU "
 _LONGEST_INDEX = 3  # digits
@@ -83,7 +82,7 @@ def label_in(titled: str) -> str:
 
 def is_cuda_number(name: str) -> bool:
     """`cuda:0`, which means another device under other masks."""
-    return _CUDA.fullmatch(name) is not None
+    return re.fullmatch(_CUDA, name, _ANY_CASE) is not None
 
 
 def device_named(name: str, statuses: Sequence[DeviceStatus]) -> DeviceStatus:
@@ -172,7 +171,7 @@ def _is_exact(name: str, status: DeviceStatus, label: str) -> bool:
     device = status.device
     if name == label or name.lower() == device.uuid.lower():
         return True
-    cuda = _CUDA.fullmatch(name)
+    cuda = re.fullmatch(_CUDA, name, _ANY_CASE)
     if cuda is not None:
         number = device.index if device.vendor == SIMULATED else status.cuda_index
         return status.visible and number == int(cuda[1])
@@ -185,7 +184,7 @@ def _starts(name: str, uuid: str) -> bool:
 
 def _same_place(name: str, pci: str) -> bool:
     """As numbers: `1a:00.0` and `00000000:1A:00.0` are the same place of an unnamed domain."""
-    asked, there = _PCI.fullmatch(name), _PCI.fullmatch(pci)
+    asked, there = re.fullmatch(_PCI, name, _ANY_CASE), re.fullmatch(_PCI, pci, _ANY_CASE)
     if asked is None or there is None:
         return False
     wanted, known = ([int(part or "0", 16) for part in match.groups()] for match in (asked, there))

@@ -5,8 +5,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from andon.model.plain_text import printable
-from andon.units import MIB
+from andon.units import MIB, printable
 
 
 class Unknown(Struct, frozen=True):

@@ -16,7 +16,7 @@ from andon.model.thresholds import Thresholds
 from andon.model.vendors import vendor_of
 from andon.model.verdict import DeviceVerdict
 
-_PROFILE = re.compile(r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)")
+_PROFILE = r"\bMIG\s+(?P<profile>\d+c?\.?\d*g\.\S+)"
 
 
 CUDA = "cuda"
@@ -117,7 +117,7 @@ def unreal(snapshot: Snapshot) -> str:
 def model_name(entry: NamedDevice, brief: bool) -> str:
     """The model without its maker; `brief` leaves out the memory size, shown beside it."""
     name = entry.status.device.name
-    profile = _PROFILE.search(name)
+    profile = re.search(_PROFILE, name)
     if entry.instance and profile:
         return f"└ {profile['profile']}"
     short = short_model(name, brief)

@@ -26,7 +26,7 @@ _COMMANDS = re.compile(
 )
 
 
-_CELSIUS_CELL = re.compile(r"(-?\d+(?:\.\d+)?) °C(?=(?:\x1b\[[0-9;]*m)*  )")
+_CELSIUS_CELL = r"(-?\d+(?:\.\d+)?) °C(?=(?:\x1b\[[0-9;]*m)*  )"
 """A temperature with another column behind it."""
 
 
@@ -72,7 +72,7 @@ def _shown(char: str) -> bool:
 
 def without_unicode(text: str) -> str:
     """The same line for a terminal that supports only ASCII; columns stay where they are."""
-    plain = _CELSIUS_CELL.sub(r" \1 C", text).translate(_WITHOUT_UNICODE)
+    plain = re.sub(_CELSIUS_CELL, r" \1 C", text).translate(_WITHOUT_UNICODE)
     if plain.isascii():
         return plain
     return "".join(char if char.isascii() else "?" * char_width(char) for char in plain)

@@ -4,6 +4,7 @@ A condition names one of these as its `lit_if`; one without is judged at every l
 """
 
 from andon.core.conditions.heat.limits import hot_from
+from andon.core.sampling.idleness import ZERO_READING
 from andon.model.device import DeviceStatus, Sample, State
 from andon.model.thresholds import Thresholds
 
@@ -47,7 +48,7 @@ def narrow(status: DeviceStatus, figures: Thresholds) -> bool:
 def unattributed(status: DeviceStatus, figures: Thresholds) -> bool:
     """Nothing works, and much memory is in use by no visible process."""
     spare = status.memory_unattributed_bytes
-    idle = _sample(status).utilization_percent == 0
+    idle = _sample(status).utilization_percent == ZERO_READING
     return idle and spare is not None and spare >= figures.unattributed_bytes
 
 

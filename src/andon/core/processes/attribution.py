@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from andon.model.plain_text import printable
+from andon.units import printable
 
 UNKNOWN = "container"  # the runtime of a container whose path does not say
 LONGEST_NAME = 255  # the kernel's limit for a cgroup; users may name those below their own

@@ -29,9 +29,9 @@ _SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 VARIABLES = (*dict.fromkeys(name for vendor in MASKED for name in vendor.environment), *_SLURM)
 """All variables that are read: if these are unchanged, so is the answer."""
 
-_NUMBER = re.compile(r"\s*([+-]?)0*([0-9]+)", re.ASCII)
-_SLURM_ENTRY = re.compile(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", re.ASCII)
-_OLD_MIG = re.compile(r"MIG-(GPU-[0-9a-f-]+)/[0-9]+/[0-9]+", re.ASCII | re.IGNORECASE)
+_NUMBER = r"\s*([+-]?)0*([0-9]+)"
+_SLURM_ENTRY = r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*"
+_OLD_MIG = r"MIG-(GPU-[0-9a-f-]+)/[0-9]+/[0-9]+"
 _HIDERS = ("", "-1", "NoDevFiles")  # how people and Slurm hide everything on purpose
 _ORDERS = ("FASTEST_FIRST", "PCI_BUS_ID")
 _UUID_CHARACTERS = 36  # without GPU- or MIG-
@@ -166,7 +166,7 @@ def _by_uuid(entry: str, devices: Sequence[Device]) -> tuple[Device | None, str]
 
 def _by_mig_id(entry: str, devices: Sequence[Device]) -> tuple[Device | None, str]:
     instances = [device for device in devices if device.parent is not None]
-    old = _OLD_MIG.fullmatch(entry)
+    old = re.fullmatch(_OLD_MIG, entry, re.ASCII | re.IGNORECASE)
     if old is None or any(device.uuid.lower() == entry.lower() for device in instances):
         return _by_uuid(entry, instances)
     siblings = [d for d in instances if d.parent and d.parent.lower() == old[1].lower()]
@@ -316,7 +316,7 @@ def _slurm_numbers(text: str) -> set[int] | None:
     """`0,2` or `0-3`; None if it is neither."""
     numbers: set[int] = set()
     for entry in text.split(","):
-        match = _SLURM_ENTRY.fullmatch(entry)
+        match = re.fullmatch(_SLURM_ENTRY, entry, re.ASCII)
         span = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
         if not span:
             return None
@@ -329,7 +329,7 @@ def _slurm_numbers(text: str) -> set[int] | None:
 
 def leading_number(text: str) -> int | None:
     """The number that C's strtoul would find; None if missing, negative or absurd."""
-    match = _NUMBER.match(text)
+    match = re.match(_NUMBER, text, re.ASCII)
     if match is None or len(match[2]) > 9:
         return None
     number = int(match[2])

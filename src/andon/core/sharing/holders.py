@@ -10,8 +10,8 @@ from andon.core.evidence.accounting import unattributed_bytes
 from andon.core.sharing.holdings import Here, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.plain_text import plain
 from andon.model.work import LONGEST_ID, BookEntry, Claim, Kin, Lease, LeaseKind, LeaseState
+from andon.units import plain
 
 SETTLING_SECONDS = 30.0  # a process list may be a few seconds older than the book
 LONGEST_COMMAND = 200

@@ -10,9 +10,9 @@ from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels
-from andon.model.plain_text import plain
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.work import DeviceRequest, Need
+from andon.units import plain
 
 NAME_CHARACTERS, REASON_CHARACTERS = 200, 400
 

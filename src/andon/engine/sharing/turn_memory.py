@@ -11,8 +11,7 @@ from andon.errors import AndonError
 from andon.host.clock import boot_seconds
 from andon.host.kin import here
 from andon.host.private_files import PRIVATE_FILE, open_regular, read_regular
-from andon.host.server.node_folder import node_path, open_node_folder
-from andon.host.server.state_folder import is_own
+from andon.host.server.state_folder import is_own, node_path
 
 NAME = "turns.json"
 LARGEST_BYTES = 64 * 1024
@@ -45,6 +44,8 @@ class TurnMemory:
         return {uid: since for uid, since in times.items() if 0 <= now - since <= MEMORY_SECONDS}
 
     def write(self, users: Mapping[int, float]) -> None:
+        from andon.host.server.node_folder import open_node_folder  # where someone is in front
+
         kept = dict(sorted(users.items(), key=lambda item: item[1])[:MOST_USERS])
         content = json.dumps({"boot": here().boot, "users": kept})
         with suppress(OSError, AndonError):

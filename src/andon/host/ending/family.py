@@ -10,8 +10,8 @@ from andon.core.processes.attribution import describe
 from andon.core.processes.proc_stat import ENDED, KERNEL_THREAD
 from andon.host.ending.handles import ProcessHandle, stat_of
 from andon.host.procfs import ProcessFacts, ProcFolder
-from andon.model.plain_text import printable
 from andon.model.programs import program_of
+from andon.units import printable
 
 
 class HeldFacts(Struct, frozen=True):

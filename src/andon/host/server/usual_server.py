@@ -25,8 +25,8 @@ def usual_url() -> str:
     return f"http://{_HOST}:{usual_port()}"
 
 
-def may_be_running(root: Path = Path("/")) -> bool:
+def may_be_running(root: Path = Path("/"), port: int | None = None) -> bool:
     """Whether this user's server wrote its address, or anyone listens on the usual port: where
     neither is so, no request need be made, and nothing imported that makes one."""
     written = os.access(node_path() / SERVER_FILE, os.F_OK)  # False where this user may not look
-    return written or bool(listeners(_HOST, usual_port(), root))
+    return written or bool(listeners(_HOST, usual_port() if port is None else port, root))

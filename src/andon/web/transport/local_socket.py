@@ -38,7 +38,7 @@ class LocalSocket:
             self._socket.close()
             raise
         self._closed = threading.Event()
-        thread = f"andon {name.partition('/')[0]}"
+        thread = name.partition("/")[0].replace("-", " ", 1)
         self._thread = threading.Thread(target=self._follow, name=thread, daemon=True)
         self._thread.start()
 
