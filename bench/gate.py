@@ -98,12 +98,12 @@ def _tree(commit: str) -> Path:
     """The files of a commit, unpacked once."""
     place = TREES / commit
     if not place.exists():
-        packed = subprocess.run(
-            ["git", "archive", commit, "src"], cwd=ROOT, check=True, capture_output=True
-        ).stdout
+        packed = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True)
+        if packed.returncode != 0:
+            raise SystemExit(f"the pinned commit {commit} cannot be read: fetch the whole history")
         draft = place.with_name(f"{commit}.part")
         shutil.rmtree(draft, ignore_errors=True)
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
             archive.extractall(draft, filter="data")
         draft.rename(place)
     return place

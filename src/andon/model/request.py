@@ -1,11 +1,7 @@
 """Requests to a reader process, and the one kind of answer that is not part of a snapshot."""
 
 from enum import IntEnum
-from typing import Annotated, Any, NamedTuple, Self
-
-from msgspec import Meta
-
-from andon.model.codec import MOST_ITEMS, Percent, read
+from typing import NamedTuple, Self
 
 UNDECIDED = "-"
 """Used instead of a backend's name: the reader gets the name on its standard input."""
@@ -39,13 +35,3 @@ class ReaderRequest(NamedTuple):
 Ring = tuple[tuple[float, float], ...]
 """Recent readings of utilisation that a driver keeps itself, closer together than samples: time and
 percent, oldest first."""
-
-
-_Point = tuple[Annotated[float, Meta(ge=0.0, le=2.0**64)], Percent]
-_Ring: Any = Annotated[tuple[_Point, ...], Meta(max_length=MOST_ITEMS)]
-
-
-def ring_from_json(value: object) -> Ring:
-    """Raises Wrong if it is none."""
-    found: Ring = read(_Ring, value)
-    return found

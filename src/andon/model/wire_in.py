@@ -5,11 +5,13 @@ rejected with its place. Impossible values are checked by `core/sampling/reading
 """
 
 from collections.abc import Iterable
+from typing import Annotated, Any
 
+from msgspec import Meta
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.model.codec import Name, Text, Wrong, read, rounded
+from andon.model.codec import MOST_ITEMS, Amount, Name, Percent, Text, Wrong, read, rounded
 from andon.model.device import (
     SAMPLE_VALUES,
     DeviceStatus,
@@ -20,6 +22,7 @@ from andon.model.device import (
     State,
 )
 from andon.model.naming import device_labels
+from andon.model.request import Ring
 from andon.model.wire import SHARES, SNAPSHOT, Json
 
 MOST_DEVICES = 4096
@@ -112,3 +115,12 @@ def _sample_after(value: Json, before: Sample | None) -> Sample | None:
     if values[_THROTTLE] is not None:
         values[_THROTTLE] = tuple(values[_THROTTLE])
     return Sample(value["at"], *(*values, read_at))
+
+
+_RING: Any = Annotated[tuple[tuple[Amount, Percent], ...], Meta(max_length=MOST_ITEMS)]
+
+
+def ring_from_json(value: object) -> Ring:
+    """Raises Wrong if it is none."""
+    found: Ring = read(_RING, value)
+    return found

@@ -19,7 +19,7 @@ from andon.host.starvation import starved_seconds
 from andon.model import wire, wire_in
 from andon.model.codec import read
 from andon.model.device import Card, Device, Fault, FaultCode, Reading
-from andon.model.request import ReaderRequest, Ring, RunAccount, ring_from_json
+from andon.model.request import ReaderRequest, Ring, RunAccount
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
@@ -370,7 +370,7 @@ class Vendor:
         ):
             self._silent_since, self.fault, self._invalid_fault = None, self._detour(), None
         for uuid, ring in message.get("rings", {}).items():
-            self.rings[uuid] = ring_from_json(ring)
+            self.rings[uuid] = wire_in.ring_from_json(ring)
         if "devices" in message:
             self.roster.described(card, self._devices(message["devices"]), at)
         if "readings" in message:
