@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from andon.model.alert import Event
 
 READER = "andon.reader/1"
+FOUND_WITHOUT_SITE = frozenset({"nvidia", "nvidia_smi", "replay", "sim"})
 UNPROMPTED_SECONDS = 0.25
 DESCRIBE_SECONDS = 60.0
 ORPHAN_CHECK_SECONDS = 5.0
@@ -419,11 +420,20 @@ def _announce(outbox: LineBuffer, events: "Sequence[Event]") -> None:
     outbox.post({"events": to_builtins(events)})
 
 
+def _loaded(name: str) -> Any:
+    """This process starts without site; a library of others may need what site finds."""
+    if name not in FOUND_WITHOUT_SITE and sys.flags.no_site:
+        import site
+
+        site.main()
+    return load(BACKENDS, name)
+
+
 def _decided() -> list[str]:
     """Wait for backend and options; meanwhile load the modules they will most likely need."""
     with suppress(AndonError, ImportError):  # reported later, if it is needed at all
         for likely in vendors(Path("/"))[:1]:
-            load(BACKENDS, likely)
+            _loaded(likely)
     line = sys.stdin.buffer.readline()
     if not line:
         os._exit(0)  # this reader was not needed
@@ -439,7 +449,7 @@ def main(arguments: list[str]) -> None:
     root = Path(options.get("root", "/"))
     leave = Leave(outbox, root)
     try:
-        backend: Backend = load(BACKENDS, name)(**options)
+        backend: Backend = _loaded(name)(**options)
     except AndonError as error:
         leave(name, error)
     if isinstance(backend, Announcing):

@@ -11,7 +11,7 @@ import pytest
 
 from andon.engine.running.scribe import open_new
 from andon.host.folders import make_private
-from andon.host.interpreter import module_command, script_command
+from andon.host.interpreter import module_command, quick_environment, script_command
 from tests.support.sources import sources
 
 STARTS_PYTHON = {"host/interpreter.py"}
@@ -88,3 +88,19 @@ def test_the_record_of_a_run_makes_a_state_folder_that_a_server_accepts(
         os.umask(before)
     for made in (folder, folder.parent, folder / "runs"):
         assert made.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("backend", "uses_site"), [("sim", False), ("amd", True)])
+def test_a_reader_starts_without_site_and_uses_it_for_libraries_of_others(
+    backend: str, uses_site: bool
+) -> None:
+    code = f"""
+import sys, msgspec
+from andon.reader import _loaded
+_loaded({backend!r})
+print("site" in sys.modules)
+"""
+    command = [sys.executable, "-P", "-S", "-c", code]
+    done = subprocess.run(command, env=quick_environment(), capture_output=True, text=True)
+    assert done.stdout.split() == [str(uses_site)], done.stderr

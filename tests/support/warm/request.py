@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 HEADER = struct.Struct("!Q")  # the length of what follows; the descriptors come with it
 MOST_DESCRIPTORS = 16  # the standard ones, and those that the command is passed
-FLAGS = frozenset(("-P", "-u"))  # of the interpreter, which a forked one can have, too
+FLAGS = frozenset(("-P", "-S", "-u"))  # of the interpreter, which a forked one can have, too
 COMMAND = "andon.cli"
 MODULES = frozenset(
     (

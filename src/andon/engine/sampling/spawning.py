@@ -6,7 +6,7 @@ import subprocess
 from contextlib import ExitStack, suppress
 from typing import BinaryIO
 
-from andon.host.interpreter import module_command, module_environment
+from andon.host.interpreter import quick_command, quick_environment
 from andon.model.request import UNDECIDED
 
 PASSES_DESCRIPTORS = os.name == "posix"
@@ -22,7 +22,7 @@ class Spawned:
             )
             self.errors = _nameless_file()
             opened.pop_all()
-        command = module_command("andon.reader", *arguments)
+        command = quick_command("andon.reader", *arguments)
         if PASSES_DESCRIPTORS:
             command.append(str(nudges))
         try:
@@ -32,7 +32,7 @@ class Spawned:
                 stdin=requests,
                 stdout=answers,
                 stderr=self.errors,
-                env=module_environment(),
+                env=quick_environment(),
                 start_new_session=True,
                 pass_fds=(nudges,) if PASSES_DESCRIPTORS else (),
             )
