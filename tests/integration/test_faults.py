@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from pathlib import Path
@@ -339,8 +340,9 @@ def test_an_interval_that_makes_no_sense_is_refused_and_disturbs_nobody(
 
 
 def test_a_reader_finds_andon_where_its_parent_found_it(tmp_path: Path) -> None:
+    installed = sysconfig.get_path("purelib")
     code = (
-        f"import sys; sys.path.insert(0, {str(REPOSITORY / 'src')!r}); import andon;"
+        f"import sys; sys.path[:0] = {[str(REPOSITORY / 'src'), installed]!r}; import andon;"
         "print(len(andon.snapshot().devices))"
     )
     env = {**os.environ, "ANDON_SIMULATE": "2", "PYTHONPATH": ""}

@@ -139,17 +139,23 @@ COMMANDS = {
 }
 READER = "reader"  # with the driver's backend, as soon as it is asked
 COUNT = """
-import builtins, json, os, sys
-defined, build = [], builtins.__build_class__
+import builtins, json, os, sys, threading
+waits = threading.current_thread()  # what other threads load, nobody waits for
+defined, found, build = [], set(), builtins.__build_class__
 def counted(body, name, *bases, **named):
-    if body.__module__.startswith("andon"):
+    if body.__module__.startswith("andon") and threading.current_thread() is waits:
         defined.append(name)
     return build(body, name, *bases, **named)
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is waits:
+            found.add(name)
 builtins.__build_class__ = counted
+sys.meta_path.insert(0, Finder())
 out = os.dup(1)
 os.dup2(2, 1)
 {statement}
-ours = sorted(name for name in sys.modules if name.split(".")[0] == "andon")
+ours = sorted(name for name in found & set(sys.modules) if name.split(".")[0] == "andon")
 os.write(out, json.dumps([len(defined), ours]).encode())
 os._exit(0)
 """

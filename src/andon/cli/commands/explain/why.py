@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from andon import app
 from andon.cli import snapshot_source
 from andon.cli.commands.completing import complete_job
 from andon.cli.commands.watch.status import as_json_text, exit_code
@@ -106,6 +107,8 @@ def sampled(
         first = next(samples)
         _one(first, device)  # a wrong name is reported before waiting
         found = [first, *_until(samples, first, seconds, choices)]
+    if choices.url is None:
+        found[-1] = app.with_driver_versions(found[-1], settings_of(choices))
     if told is None:
         return found
     from andon.core.sampling.told import remembering
