@@ -23,8 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from msgspec.structs import replace
-
+from andon.bare_msgspec import replace
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.aside import Aside
 from andon.host.presence import vendors
