@@ -31,10 +31,12 @@ def main() -> NoReturn:
     gc.set_threshold(FEWER_COLLECTIONS)
     # If a standard stream is closed, a pipe to the reader would get its descriptor.
     open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
-    if open_ and will_sample(sys.argv[1:], os.environ) and not _may_be_told(sys.argv[1:]):
-        from andon.engine.sampling.spawning import start_ahead
+    if open_ and will_sample(sys.argv[1:], os.environ):
+        if not _may_be_told(sys.argv[1:]):
+            from andon.engine.sampling.spawning import start_ahead
 
-        start_ahead()
+            start_ahead()
+        import andon.bare_msgspec  # noqa: F401 - every such command needs it
     code = INTERRUPTED
     with suppress(KeyboardInterrupt):  # also during the import
         from andon.cli.main import run
