@@ -113,7 +113,7 @@ TIERS = {
     "nvmlDeviceGetGraphicsRunningProcesses_v3": 12,
     "nvmlDeviceGetMPSComputeRunningProcesses_v3": 12,
     "nvmlDeviceGetClockInfo": 120,
-    "nvmlDeviceGetFieldValues": 12 + 2 * 6,  # memory temperature; traffic
+    "nvmlDeviceGetFieldValues": 12 + 3,  # memory temperature; traffic, after ten seconds
     "nvmlDeviceGetEncoderUtilization": 12,
     "nvmlDeviceGetDecoderUtilization": 12,
     "nvmlDeviceGetCurrPcieLinkGeneration": 12,

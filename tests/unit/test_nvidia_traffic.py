@@ -6,7 +6,7 @@ import pytest
 
 from andon.backends.nvidia import Nvidia, nvml
 from andon.backends.nvidia.nvml import LinkCount, LinkField
-from andon.backends.nvidia.traffic import NO_MOMENT, Traffic
+from andon.backends.nvidia.traffic import NO_MOMENT, NOT_YET, Traffic
 from andon.core.sampling.rates import FIRST, STARTED_AGAIN, WRAPPED
 from andon.model.device import Reading
 from tests.standin import StandIn, StandInMig, error, not_supported
@@ -24,7 +24,7 @@ class Watch:
     def __init__(self, nvidia: Nvidia, clock: Clock) -> None:
         self._nvidia, self._clock, self._card = nvidia, clock, nvidia.open()[0]
 
-    def read(self, after: float = 0.0, watched: bool = False) -> Reading:
+    def read(self, after: float = 0.0, watched: bool = True) -> Reading:
         self._clock.now += after
         return self._nvidia.read(self._card, self._clock.now, watched)[0]
 
@@ -65,8 +65,31 @@ def test_a_rate_is_kept_until_it_is_due_and_says_when_it_was_read(
     assert kept.sample is not None
     assert not set(fresh.sample.read_at) & set(NVLINK)
     assert {kept.sample.read_at[name] for name in NVLINK} == {read_at}
-    watch.read(after=4.0, watched=True)
-    assert rates(watch.read(after=5.0), NVLINK) == (round(89 * 1024 / 10),) * 2, "sooner if watched"
+    later = watch.read(after=4.0)
+    assert rates(later, NVLINK) == (round(89 * 1024 / 5),) * 2
+
+
+def test_nobody_watches_so_it_is_read_late_and_seldom(
+    nvidia: Nvidia, standin: StandIn, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standin.change(0, fields={LINKS_RX: 0, LINKS_TX: 0})
+    watch, read_at = Watch(nvidia, clock), []
+    began, counts = clock.now, nvml.counts
+
+    def counted(handle: object, fields: list[LinkField]) -> list[LinkCount | nvml.Error]:
+        read_at.append(round(clock.now - began))
+        return counts(handle, fields)
+
+    monkeypatch.setattr(nvml, "counts", counted)
+    first = watch.read(watched=False)
+    assert {first.missing[name] for name in PCIE + NVLINK} == {NOT_YET}
+    for _ in range(130):
+        watch.read(after=1.0, watched=False)
+    assert sorted(set(read_at)) == [10, 11, 71]
+    del read_at[:]
+    watch.read(after=1.0)
+    assert rates(watch.read(after=5.0), NVLINK) == (0, 0)
+    assert read_at, "sooner if watched"
 
 
 def test_what_the_card_lacks_is_unknown_and_not_asked_for_again(
@@ -162,7 +185,7 @@ class Link:
     def read(self, after: float = 0.0) -> int | str | None:
         self.pass_time(after)
         now = self.now
-        self.traffic.begin(None, now, now, False)
+        self.traffic.begin(None, now, now, True)
         self.pass_time(self.step)  # the other calls
         self.total += self.own
         self.traffic.finish(None, now)

@@ -14,9 +14,11 @@ from andon.backends.nvidia.probes import TRAFFIC, Due
 from andon.backends.nvidia.trouble import Reach, survivable
 from andon.core.sampling.rates import FIRST, NARROW, steady_rate, wrapping_rate
 
-TRAFFIC_SECONDS: Final = 10.0
+TRAFFIC_SECONDS: Final = 60.0  # they take longer than all other calls of a reading together
+TRAFFIC_FIRST_SECONDS: Final = 10.0  # a command that looks once or a few times does not pay for it
 TRAFFIC_WATCHED_SECONDS: Final = 5.0
 LONGEST_MOMENT_SECONDS: Final = 1.0  # by the driver's clock, which somebody may set
+NOT_YET: Final = "read after 10 s, or while someone watches"
 NO_MOMENT: Final = "the counter may have wrapped, and it is unknown how often"
 _DUE: Final = "traffic"
 _NONE: Final[Mapping[str, float]] = {}
@@ -27,13 +29,14 @@ class Traffic:
 
     def __init__(self) -> None:
         self.values: dict[str, int | None] = dict.fromkeys(TRAFFIC)
-        self.missing: dict[str, str] = dict.fromkeys(TRAFFIC, FIRST)
+        self.missing: dict[str, str] = dict.fromkeys(TRAFFIC, NOT_YET)
         self.changes = 0
         """Increases whenever `missing` changes."""
         self._read_at = 0.0
         self._older: Mapping[str, float] | None = None
         self._asked = dict(nvml.TRAFFIC_FIELDS)
         self._due = Due()
+        self._begins: float | None = None
         self._before: dict[str, LinkCount] = {}
         self._before_now: float | None = None
         self._begun: dict[str, LinkCount] | None = None
@@ -41,8 +44,13 @@ class Traffic:
     def begin(self, handle: Handle, at: float, now: float, watched: bool) -> None:
         """Read the counters if they are due; `finish` follows after the card's other calls."""
         self._begun = None
+        if self._begins is None:
+            self._begins = now + TRAFFIC_FIRST_SECONDS
         if watched:
+            self._begins = now
             self._due.hasten(_DUE, TRAFFIC_WATCHED_SECONDS, now)
+        if now < self._begins:
+            return
         period = TRAFFIC_WATCHED_SECONDS if watched else TRAFFIC_SECONDS
         if self._before_now is None:
             period = 0.0  # with the next reading there is a rate
