@@ -18,6 +18,7 @@ MODULES = frozenset(
     )
 )  # fmt: skip
 SOURCE = str(Path(__file__).parents[3] / "src")
+KNOWN = {"", SOURCE, *(one for one in sys.path if one.endswith("site-packages"))}
 _FILES = "--nofile="  # of prlimit, which becomes what it starts
 _EXECUTABLE = sys.executable  # a test may change it
 # What an interpreter, its loader and its C library read only once, when they start.
@@ -71,10 +72,10 @@ def plain_start(args: object, rest: Sequence[Any]) -> tuple[Start, list[int]] | 
 
 
 def at_start(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables by which two interpreters differ. The folder of andon is on the path anyway:
-    that a variable names it makes no difference."""
+    """The variables by which two interpreters differ. The folders of andon and of the installed
+    packages are on the path anyway: that a variable names them makes no difference."""
     found = {name: text for name, text in environment.items() if name.startswith(_AT_START)}
-    folders = [one for one in found.pop(_PATH, "").split(os.pathsep) if one not in ("", SOURCE)]
+    folders = [one for one in found.pop(_PATH, "").split(os.pathsep) if one not in KNOWN]
     return {**found, _PATH: os.pathsep.join(folders)} if folders else found
 
 
