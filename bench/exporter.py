@@ -19,8 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, to_builtins
 
 from bench import nodes
 from bench.figures import Spread
@@ -151,7 +150,7 @@ def _record(every: list[Scrapes]) -> str:
         "command": " ".join(["python", "-m", "bench.exporter", *sys.argv[1:]]),
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "scrapes": [asdict(scrapes) for scrapes in every],
+        "scrapes": [to_builtins(scrapes) for scrapes in every],
     }
     return json.dumps(found, indent=1) + "\n"
 

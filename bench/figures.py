@@ -4,8 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, Self
 
-from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec import Struct, field, to_builtins
 
 ONE_HERTZ = "1hz"
 TIGHT = "tight"
@@ -46,7 +45,8 @@ class Series(Struct, frozen=True):
     absent: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        found: dict[str, Any] = to_builtins(self)
+        return found
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:

@@ -4,8 +4,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, to_builtins
 
 from bench.served import Held, Used
 from bench.targets import Verdict
@@ -102,7 +101,7 @@ class Stay(Struct, frozen=True):
             "percent_of_a_core": {name.strip(): share for name, share in self.rows()},
             "growth_bytes": self.growth_bytes,
             "driver": dict(self.driver),
-            "looks": [asdict(look) for look in self.looks],
+            "looks": [to_builtins(look) for look in self.looks],
         }
 
 
@@ -165,8 +164,8 @@ class Crowd(Struct, frozen=True):
             "growth_bytes": self.growth_bytes,
             "growth_later_bytes": self.growth_later_bytes,
             "percent_of_a_core": self.percent,
-            "before": asdict(self.before),
-            "looks": [asdict(look) for look in self.looks],
+            "before": to_builtins(self.before),
+            "looks": [to_builtins(look) for look in self.looks],
         }
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from andon.core.history.tiers import Retention
 from andon.core.simulation import behaviour, seeding
@@ -111,7 +111,7 @@ def main() -> None:
     load = Path("/proc/loadavg").read_text().split()[0]
     print(f"load after {load}; {platform.machine()}, {os.cpu_count()} cores")
     if options.json:
-        found = [asdict(result) for result in results]
+        found = [to_builtins(result) for result in results]
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
