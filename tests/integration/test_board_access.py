@@ -77,6 +77,7 @@ def test_a_session_outlives_the_server_and_the_tab_need_not_sign_in_again(
         seen.page.reload()
         expect(seen.page.get_by_text(f"signed in as {ME}")).to_be_visible()
         assert andon(tmp_path, "open", "--revoke").code == 0
+        expect(seen.page.get_by_text("your session has ended")).to_be_visible()
         seen.page.reload()
         expect(seen.page.get_by_text("your session has ended")).to_be_visible()
         expect(seen.page.get_by_text(f"andon open --url http://127.0.0.1:{port}")).to_be_visible()

@@ -1,6 +1,7 @@
 /** Requests to the server, with the session's secret if the browser has one. */
 
 const SECRET = "andon.secret";
+const ENDED = "andon.ended";
 const SESSION = "/api/session";
 
 /** An error from the server: all of them have this shape. */
@@ -21,7 +22,6 @@ export class Problem extends Error {
   }
 }
 
-let ended = false;
 let changes = 0;
 const listeners = new Set<() => void>();
 
@@ -39,9 +39,9 @@ export function secret(): string | null {
   return sessionStorage.getItem(SECRET);
 }
 
-/** Whether there was a session that has ended, for example with the server. */
+/** Whether there was a session that has ended, for example with the server; also after a reload. */
 export function sessionEnded(): boolean {
-  return ended;
+  return sessionStorage.getItem(ENDED) !== null;
 }
 
 export function onAccess(listener: () => void): () => void {
@@ -52,7 +52,7 @@ export function onAccess(listener: () => void): () => void {
 export function forget(): void {
   if (!secret()) return;
   sessionStorage.removeItem(SECRET);
-  ended = true;
+  sessionStorage.setItem(ENDED, "1");
   changed();
 }
 
@@ -64,13 +64,13 @@ export async function signOut(): Promise<void> {
     // The server is away or has ended it already.
   }
   sessionStorage.removeItem(SECRET);
-  ended = false;
+  sessionStorage.removeItem(ENDED);
   changed();
 }
 
 function remember(value: string): void {
   sessionStorage.setItem(SECRET, value);
-  ended = false;
+  sessionStorage.removeItem(ENDED);
   changed();
 }
 
