@@ -69,8 +69,8 @@ def test_the_share_is_measured_while_nothing_of_ours_runs(
     sampler = Sampler({}, host, NodeIdentity("n", None), lambda devices: visibility(devices, {}))
     shown = sampler.once().host.cpu_percent
     was_left_out = host.at[-2] == 100.0
-    left_out = 100.0 * own / (processors * max(until_answers, 0.1)) if was_left_out else 0.0
-    assert shown == round(40.0 - left_out, 1)
+    used, everything = own if was_left_out else 0.0, processors * max(until_answers, 0.1)
+    assert shown == round(100.0 * (0.4 * everything - used) / (everything - used), 1)
     measured = tuple(round(at - 100.0, 6) for at in host.at[-2:])
     assert measured == window
     assert measured[1] - measured[0] >= FIRST_SAMPLE_SECONDS - 1e-9

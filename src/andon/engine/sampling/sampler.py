@@ -387,8 +387,10 @@ class Sampler:
         host = self._host.read()
         if host.cpu_percent is None:
             return host
-        without = host.cpu_percent - 100.0 * own / (elapsed * (os.cpu_count() or 1))
-        return replace(host, cpu_percent=max(0.0, round(without, 1)))
+        everything = elapsed * (os.cpu_count() or 1)
+        others = host.cpu_percent * everything / 100.0 - own
+        share = 100.0 * others / (everything - own)  # of what starting up left to them
+        return replace(host, cpu_percent=min(100.0, max(0.0, round(share, 1))))
 
     def _starting_cpu(self) -> float:
         """CPU time of starting up; at most, because a reader may have begun before."""
