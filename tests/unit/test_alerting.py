@@ -118,6 +118,7 @@ LOOKS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(LOOKS)
 def test_any_looks_leave_a_valid_state_and_sensible_notices(
     looks: list[tuple[Observation, float]],
@@ -147,6 +148,7 @@ def standing(state: AlertState) -> list[dict[str, Any]]:
     return [one | {"alert": {name: one["alert"][name] for name in shown}} for one in found]
 
 
+@pytest.mark.slow
 @given(LOOKS, LOOKS)
 def test_a_restart_changes_nothing(
     before: list[tuple[Observation, float]], after: list[tuple[Observation, float]]

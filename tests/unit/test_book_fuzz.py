@@ -118,6 +118,7 @@ def fuzzed(test: Callable[..., None]) -> Callable[..., None]:
     )
 
 
+@pytest.mark.slow
 @fuzzed
 @given(st.sampled_from(sorted(PARTS)), st.binary(max_size=300), st.booleans())
 def test_any_bytes(part: str, content: bytes, locked: bool) -> None:
@@ -125,6 +126,7 @@ def test_any_bytes(part: str, content: bytes, locked: bool) -> None:
         put(book, part, content, locked)
 
 
+@pytest.mark.slow
 @fuzzed
 @given(st.sampled_from(sorted(PARTS)), values, st.booleans())
 def test_any_json(part: str, content: Any, locked: bool) -> None:
@@ -132,6 +134,7 @@ def test_any_json(part: str, content: Any, locked: bool) -> None:
         put(book, part, json.dumps(content).encode(), locked)
 
 
+@pytest.mark.slow
 @fuzzed
 @given(st.sampled_from(sorted(PARTS)), st.data(), st.booleans())
 def test_any_value_in_any_field(part: str, data: st.DataObject, locked: bool) -> None:
@@ -149,6 +152,7 @@ def test_any_value_in_any_field(part: str, data: st.DataObject, locked: bool) ->
         put(book, part, f"{json.dumps(value)}\n{line}\n".encode(), locked)
 
 
+@pytest.mark.slow
 @fuzzed
 @given(st.sampled_from(sorted(PARTS)), st.binary(min_size=1, max_size=40), st.booleans())
 def test_any_name(part: str, name: bytes, locked: bool) -> None:
@@ -167,6 +171,7 @@ def data_suffix(part: str) -> bytes:
     return {places.LEASES: b".lease", places.TICKETS: b".ticket"}.get(part, b"")
 
 
+@pytest.mark.slow
 @fuzzed
 @given(st.floats(allow_nan=False, min_value=-4e9, max_value=2e11), st.booleans())
 def test_any_time_of_the_file(at: float, locked: bool) -> None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields
@@ -31,6 +32,7 @@ from tests.support import snapshots as golden
 from tests.support.generated_nodes import nodes
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(nodes())
 @example([golden.farm()])
@@ -49,6 +51,7 @@ def test_every_claim_rests_on_evidence_and_all_evidence_on_readings(past: list[S
         assert_ranked(reasons)
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(nodes(), st.randoms())
 def test_the_same_readings_give_the_same_reasons_in_any_order(
@@ -67,6 +70,7 @@ def test_the_same_readings_give_the_same_reasons_in_any_order(
     assert urgency == sorted(urgency, reverse=True)
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(nodes(), st.integers(40, 160))
 def test_any_answer_can_be_shown_within_its_width_and_as_json(

@@ -175,6 +175,7 @@ def named(story: str) -> Iterator[None]:
         raise AssertionError(f"{story}: {error}") from error
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(nodes())
 def test_whatever_the_devices_say(past: list[Snapshot]) -> None:

@@ -294,7 +294,14 @@ def test_a_new_connection_that_gives_way_itself_is_closed() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("sent", [GET[:-2], GET + GET[:20], b""])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        GET[:-2],
+        GET + GET[:20],
+        pytest.param(b"", marks=pytest.mark.slow),
+    ],  # closed after ten seconds
+)
 def test_who_has_asked_and_gives_way_reads_why(sent: bytes) -> None:
     """The oldest unfinished request goes for a new connection; a silent one is only closed."""
 
