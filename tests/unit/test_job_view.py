@@ -5,10 +5,9 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from andon.model.codec import Wrong
+from andon.model.codec import Wrong, read
 from andon.model.job import JobState, JobView
 from andon.model.job.progress import WorkProgress
-from andon.model.job.view_wire import view_from_json
 from andon.model.job.wire import view_to_json
 
 WAITING = JobView(3, "3", "train", JobState.WAITING, "python train.py", "/data", "alice", 1e9, "2")
@@ -25,7 +24,7 @@ RUNNING = replace(
 
 def test_what_is_written_is_read_again() -> None:
     for view in (WAITING, RUNNING):
-        assert view_from_json(json.loads(json.dumps(view_to_json(view)))) == view
+        assert read(JobView, json.loads(json.dumps(view_to_json(view)))) == view
 
 
 @pytest.mark.parametrize(
@@ -36,4 +35,4 @@ def test_what_is_written_is_read_again() -> None:
 )  # fmt: skip
 def test_a_field_that_is_wrong_is_named(field: str, value: object) -> None:
     with pytest.raises(Wrong, match=field):
-        view_from_json({**view_to_json(RUNNING), field: value})
+        read(JobView, {**view_to_json(RUNNING), field: value})

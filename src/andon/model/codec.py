@@ -31,7 +31,7 @@ from andon.errors import Invalid
 T = TypeVar("T")
 Json = dict[str, Any]
 
-MOST: float = 2**64
+MOST = 2.0**64
 """No number is larger: a driver may report all 64 bits set."""
 LATEST = 250_000_000_000.0
 """In the year 9892: every clock and calendar here can show it."""
@@ -52,21 +52,17 @@ Id = Annotated[str, Meta(max_length=LONGEST_ID, pattern=r"\A[A-Za-z0-9][A-Za-z0-
 """May be a part of a path, of a command line and of a line of a log."""
 Time = Annotated[float, Meta(ge=0.0, le=LATEST)]
 """UTC seconds."""
-_MOST = 2.0**64
 Signed = Annotated[int, Meta(ge=-MOST_WHOLE, le=MOST_WHOLE)]
-Number = Signed | Annotated[float, Meta(ge=-_MOST, le=_MOST)]
+Number = Signed | Annotated[float, Meta(ge=-MOST, le=MOST)]
 """Finite, and of the type that it was written in."""
-Amount = Annotated[int, Meta(ge=0, le=MOST_WHOLE)] | Annotated[float, Meta(ge=0.0, le=_MOST)]
+Whole = Annotated[int, Meta(ge=0, le=MOST_WHOLE)]
+Amount = Whole | Annotated[float, Meta(ge=0.0, le=MOST)]
 """A number of at least 0."""
 Percent = Annotated[float, Meta(ge=0.0, le=100.0)]
 _GREATEST = sys.float_info.max
-AnyNumber = (
-    Annotated[int, Meta(ge=-MOST_WHOLE, le=MOST_WHOLE)]
-    | Annotated[float, Meta(ge=-_GREATEST, le=_GREATEST)]
-)
+AnyNumber = Signed | Annotated[float, Meta(ge=-_GREATEST, le=_GREATEST)]
 """A program's own number: a loss that diverges is as large as it is."""
 ExitCode = Annotated[int, Meta(ge=-(2**31), le=2**32)]
-Whole = Annotated[int, Meta(ge=0, le=MOST_WHOLE)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 """Above it, programs that use floats are wrong."""
 Pid = Annotated[int, Meta(ge=0, le=MOST_PID)]

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from andon.errors import AndonError, Unavailable
 from andon.model.codec import Wrong, read
 from andon.model.job import JobView
-from andon.model.job.view_wire import view_from_json
 from andon.model.run import RunRow
 from andon.model.run_wire import row_from_json
 from andon.web.answers.job_schemas import JobDone, JobLog
@@ -123,7 +122,7 @@ class UserFiles:
         return [replace(row_from_json(one), user=self.user) for one in _listed(said, "rows")]
 
     def _own_view(self, value: dict[str, Any]) -> JobView:
-        return replace(view_from_json(value), user=self.user)
+        return replace(read(JobView, value), user=self.user)
 
     def _told(self, read: Callable[[], T]) -> T:
         """A reader that answers nonsense is one that cannot be read."""
