@@ -1,6 +1,8 @@
 """A reader that is started before it is known what it will read."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -56,6 +58,39 @@ def test_where_none_can_be_started_ahead_nothing_is_said(monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.executable", "/nonexistent/python")
     start_ahead()
     assert spawning._ahead == []
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from andon.engine.sampling import spawning
+kept = os.open(os.devnull, os.O_RDONLY)
+spawning.start_ahead(fork=True)
+[reader] = spawning._ahead
+spawning.decide_ahead("sim", '{"count": 1}')
+line = b""
+while b"opened" not in line:
+    line += os.read(reader.answers, 1 << 16)
+own = Path(f"/proc/{reader.process.pid}")
+files = sorted(os.readlink(file).split(":")[0] for file in (own / "fd").iterdir())
+print((own / "comm").read_text().strip(), os.getsid(reader.process.pid) == reader.process.pid)
+print(line[:8], files)
+reader.forget()
+print(reader.process.wait(30))
+"""
+
+
+def test_a_forked_one_has_a_name_a_session_and_descriptors_of_its_own() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, check=True
+    )
+    name, began, ended = done.stdout.splitlines()
+    assert name == "andon-reader True"
+    assert began.startswith('b\'{"hello"')
+    assert ended == "0"
+    files = began.partition(" ")[2]
+    assert os.devnull not in files, "none of the command's own"
+    assert files.count("pipe") == 3, "requests, answers, nudges"
 
 
 def test_a_command_starts_one_reader_and_not_two(node: StandIn) -> None:

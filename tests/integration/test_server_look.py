@@ -30,8 +30,16 @@ def counted(self, words, *more, **named):
     started.append(words)
     start(self, words, *more, **named)
 subprocess.Popen.__init__ = counted
+fork = os.fork
+def forked():
+    started.append("fork")
+    return fork()
+os.fork = forked
 leave = os._exit
+command = os.getpid()
 def told(code):
+    if os.getpid() != command:
+        leave(code)
     ours = sorted(name for name in sys.modules if name.startswith("andon."))
     sys.stderr.write("\\n" + json.dumps([len(started), ours, "http.client" in sys.modules]))
     sys.stderr.flush()

@@ -101,10 +101,10 @@ def test_its_reader_is_forked_too_and_has_its_own_words_and_descriptors() -> Non
         assert process.stdout.readline() == "on\n"
         wait_until(lambda: len(_readers(process.pid)) == 1, "its reader")
         ((reader, arguments),) = _readers(process.pid).items()
-        assert arguments[:6] == [sys.executable, "-P", "-S", "-m", "andon.reader", "sim"]
+        assert arguments[:6] == [sys.executable, "-P", "-S", "-m", "andon.reader", "-"]
         assert os.getsid(reader) == reader
         numbers = {int(file.name) for file in Path(f"/proc/{reader}/fd").iterdir()}
-        assert {0, 1, 2, int(arguments[7])} <= numbers, "its pipes and the one of nudges"
+        assert {0, 1, 2, int(arguments[6])} <= numbers, "its pipes and the one of nudges"
         assert not _sockets(reader)
         maps = Path(f"/proc/{reader}/maps").read_text()
         assert "_asyncio" in maps, "it was started, since a reader does not import this"

@@ -61,7 +61,8 @@ def uninterruptible(words: bytes) -> list[int]:
     for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
         try:
             state = stat.read_text().rpartition(")")[2].split()[0]
-            command = (stat.parent / "cmdline").read_bytes()  # the thread's: its leader was killed
+            # The thread's, because its leader was killed.
+            command = (stat.parent / "cmdline").read_bytes() + (stat.parent / "comm").read_bytes()
         except OSError:
             continue
         if state == "D" and words in command:

@@ -7,7 +7,12 @@ import pytest
 
 from andon.core.sampling.masks import visibility
 from andon.engine.sampling import sampler as module
-from andon.engine.sampling.sampler import FIRST_SAMPLE_SECONDS, NodeIdentity, Sampler
+from andon.engine.sampling.sampler import (
+    FIRST_SAMPLE_CPU_SECONDS,
+    FIRST_SAMPLE_SECONDS,
+    NodeIdentity,
+    Sampler,
+)
 from andon.model.device import Host
 
 
@@ -46,7 +51,8 @@ class ReadHost:
         (2, 0.03, 0.03, (0.03, 0.13)),
         (256, 0.15, 0.15, (0.0, 0.15)),  # it hardly shows
         (16, 0.2, 0.3, (0.0, 0.2)),  # nobody had to wait for it, and it is left out
-        (256, 0.03, 0.03, (0.0, 0.1)),
+        (256, 0.03, 0.03, (0.0, 0.03)),
+        (16, 0.02, 0.001, (0.0, 0.03125)),  # fifty ticks of all of them
         (2, 0.3, 0.001, (0.0, 0.3)),
     ],
 )
@@ -69,11 +75,12 @@ def test_the_share_is_measured_while_nothing_of_ours_runs(
     sampler = Sampler({}, host, NodeIdentity("n", None), lambda devices: visibility(devices, {}))
     shown = sampler.once().host.cpu_percent
     was_left_out = host.at[-2] == 100.0
-    used, everything = own if was_left_out else 0.0, processors * max(until_answers, 0.1)
+    least = min(FIRST_SAMPLE_SECONDS, FIRST_SAMPLE_CPU_SECONDS / processors)
+    used, everything = own if was_left_out else 0.0, processors * max(until_answers, least)
     assert shown == round(100.0 * (0.4 * everything - used) / (everything - used), 1)
     measured = tuple(round(at - 100.0, 6) for at in host.at[-2:])
     assert measured == window
-    assert measured[1] - measured[0] >= FIRST_SAMPLE_SECONDS - 1e-9
+    assert measured[1] - measured[0] >= least - 1e-9
     count = len(host.at)
     sampler.once()
     assert len(host.at) == count + 1, "later samples wait for nothing"

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from andon.core.sampling.masks import VARIABLES, Visibility, visibility
 from andon.core.settings.resolution import Settings
-from andon.engine.sampling.readers import BackendChoice
+from andon.engine.sampling.readers import BackendChoice, encoded
 from andon.engine.sampling.sampler import NodeIdentity, Sampler
+from andon.engine.sampling.spawning import decide_ahead
 from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
@@ -39,6 +40,15 @@ def open_sampler(settings: Settings, masks_may_change: bool = False) -> Sampler:
         standing_faults=() if settings.simulate else unreadable(),
         kernel_log=None if settings.simulate else KernelLog(root),
     )
+
+
+def open_ahead(settings: Settings) -> None:
+    """Let the reader that was started in advance open the driver, before a sampler needs it."""
+    if settings.simulate or settings.replay:
+        return
+    for choices in _vendors(settings, Path(settings.root)).values():
+        decide_ahead(choices[0].backend, encoded(choices[0].options))
+        return
 
 
 def with_driver_versions(snapshot: Snapshot, settings: Settings) -> Snapshot:

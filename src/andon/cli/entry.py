@@ -14,10 +14,13 @@ SAMPLING_COMMANDS = frozenset(
     )
 )  # fmt: skip
 """The commands that sample this node's devices; `andon` alone does too."""
+LASTING_COMMANDS = frozenset(("lease", "run", "top", "wait", "watch"))
+"""Their reader may live for days: it is a process with a command line of its own."""
 TAKING_COMMANDS = frozenset(("env", "kill", "lease", "run", "wait", "watch"))
 """Those of them that read the devices themselves, whatever a server knows."""
-_ELSEWHERE = ("--url", "--simulate", "--replay", "--help", "-h", "--version")
-_VARIABLES = ("ANDON_SIMULATE", "ANDON_REPLAY", "_ANDON_COMPLETE")
+_ELSEWHERE = ("--url", "--help", "-h", "--version")
+_DECIDING = ("--config", "--simulate", "--replay")
+_VARIABLES = ("_ANDON_COMPLETE",)
 INTERRUPTED = 130
 FEWER_COLLECTIONS = 50_000  # new objects between two collections: imported modules are not garbage
 
@@ -29,23 +32,38 @@ def main() -> NoReturn:
     take longer than many commands.
     """
     gc.set_threshold(FEWER_COLLECTIONS)
-    # If a standard stream is closed, a pipe to the reader would get its descriptor.
-    open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
-    if open_ and will_sample(sys.argv[1:], os.environ):
-        if not _may_be_told(sys.argv[1:]):
-            from andon.engine.sampling.spawning import start_ahead
-
-            start_ahead()
-        import andon.bare_msgspec  # noqa: F401 - every such command needs it
-    code = INTERRUPTED
-    with suppress(KeyboardInterrupt):  # also during the import
+    args, code = sys.argv[1:], INTERRUPTED
+    with suppress(KeyboardInterrupt):  # also during the imports
+        # If a standard stream is closed, a pipe to the reader would get its descriptor.
+        open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
+        if open_ and will_sample(args, os.environ):
+            _start_reader(args)
         from andon.cli.main import run
 
-        code = run(sys.argv[1:])
+        code = run(args)
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+def _start_reader(args: Sequence[str]) -> None:
+    """Start a reader and let it open the driver, while the rest is imported."""
+    import andon.bare_msgspec  # noqa: F401 - every such command needs it
+
+    if _may_be_told(args):
+        return
+    from andon.engine.sampling.spawning import start_ahead
+
+    start_ahead(fork=not LASTING_COMMANDS.intersection(args))
+    if any(word.partition("=")[0] in _DECIDING for word in args):
+        return
+    from andon.app.sampler import open_ahead
+    from andon.app.settings import load_settings
+    from andon.errors import AndonError
+
+    with suppress(AndonError):  # the command reports it
+        open_ahead(load_settings({}).settings)
 
 
 def _may_be_told(args: Sequence[str]) -> bool:

@@ -195,6 +195,9 @@ class Remote:
     def __init__(self, server: Server, notify: Notify = lambda _text: None) -> None:
         self.server, self._notify = server, notify
 
+    def begin(self) -> None:
+        """As a sampler's, which starts its readers; a server runs already."""
+
     def once(self, watched: bool = False) -> Snapshot:
         return self._snapshot(self.server.get("/api/snapshot"))
 

@@ -3,13 +3,12 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.cli.show.render import Mask
 from andon.cli.sources import resolved_of as resolved_of
 from andon.cli.sources import sampling as sampling
 from andon.cli.sources import settings_of as settings_of
@@ -22,6 +21,7 @@ from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.cli.remote import Remote, Server
+    from andon.cli.show.render import Mask
     from andon.core.sampling.told import ToldSnapshot
     from andon.engine.sampling.sampler import Sampler
 
@@ -53,9 +53,14 @@ def connected(choices: Choices, url: str) -> "Server":
     return connect(url, choices.token_file, lambda text: notice(text, choices))
 
 
-def take_snapshot(choices: Choices, watched: bool = False) -> Snapshot:
-    """One new snapshot."""
+def take_snapshot(
+    choices: Choices, watched: bool = False, meanwhile: Callable[[], None] | None = None
+) -> Snapshot:
+    """One new snapshot; `meanwhile` is called while the driver is being opened."""
     with following(choices) as sampler:
+        if meanwhile is not None:
+            sampler.begin()
+            meanwhile()
         snapshot = sampler.once(watched)
     return snapshot if choices.url is not None else _leased(snapshot)
 
@@ -71,13 +76,20 @@ def current_snapshot(choices: Choices, watched: bool = False, twice: bool = Fals
 
 
 def told_or_read(
-    choices: Choices, told: "ToldSnapshot | None", watched: bool = False, twice: bool = False
+    choices: Choices,
+    told: "ToldSnapshot | None",
+    watched: bool = False,
+    twice: bool = False,
+    meanwhile: Callable[[], None] | None = None,
 ) -> "tuple[Snapshot, ToldSnapshot | None]":
     """The same, given what the server told; with it where its snapshot is the current one."""
     found = recent_snapshot(choices, told)
     if found is not None and (told is None or told.is_watched or not (watched or twice)):
         return found, told
-    fresh = _twice(choices) if twice and choices.url is None else take_snapshot(choices, watched)
+    if twice and choices.url is None:
+        fresh = _twice(choices)
+    else:
+        fresh = take_snapshot(choices, watched, meanwhile)
     if told is None:
         return fresh, None
     from andon.core.sampling.told import remembering
@@ -136,8 +148,10 @@ def recent_snapshot(choices: Choices, told: "ToldSnapshot | None") -> Snapshot |
     return None
 
 
-def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> Mask:
+def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> "Mask":
     """The mask that decides what this process sees; it does not apply to a server's devices."""
+    from andon.cli.show.render import Mask
+
     if url is not None:
         return Mask(left_out=left_out)
     from andon.core.sampling.masks import visibility

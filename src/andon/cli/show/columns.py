@@ -7,10 +7,9 @@ from msgspec import Struct
 from andon.cli.show import cells
 from andon.cli.show.entries import CUDA, NamedDevice, model_name, runtime_of
 from andon.cli.show.table import TableColumn, TableRow
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import MEDIUM, WIDE, Text, say
 from andon.model.device import Sample, State
 
-MEDIUM, WIDE = 100, 160
 """From these widths the table shows more detail."""
 
 FIELDS = (

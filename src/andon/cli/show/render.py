@@ -9,15 +9,13 @@ from msgspec import Struct
 
 from andon.cli.show import cells
 from andon.cli.show.columns import (
-    MEDIUM,
-    WIDE,
     device_columns,
     device_row,
     explained_fields,
 )
 from andon.cli.show.entries import NO_VERDICTS, NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.table import draw
-from andon.cli.show.text import Text, join, say
+from andon.cli.show.text import MEDIUM, WIDE, Text, join, say
 from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.blame import listed_users

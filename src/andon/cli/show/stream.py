@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from andon.cli.show import cells
-from andon.cli.show.columns import MEDIUM, WIDE, label
+from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.render import fault_lines, state_message
 from andon.cli.show.table import TableColumn, TableRow, choose, heading, line, sizes_of
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import MEDIUM, WIDE, Text, say
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.history.sparkline import sparkline
 from andon.model.device import Snapshot

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 ELLIPSIS = "…"
 UNKNOWN = "–"
+MEDIUM, WIDE = 100, 160  # columns of a terminal from which tables have more of their own
 
 _SGR = {
     "bold": "1", "dim": "2", "reverse": "7",

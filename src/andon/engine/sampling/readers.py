@@ -43,11 +43,11 @@ CRASH_HINT = "the vendor's library crashed in its own process; andon is starting
 
 
 class ReaderProcess:
-    """One `python -m andon.reader`, started by exec: the caller may have threads or CUDA."""
+    """One reader process. It never is a copy of a program that may have threads or CUDA."""
 
     def __init__(self, backend: str, options: Mapping[str, object], deliver: Deliver) -> None:
         try:
-            self._spawned = take(backend, wire.dumps(dict(options)))
+            self._spawned = take(backend, encoded(options))
         except OSError as exc:
             raise Unavailable(f"the reader could not be started: {exc}") from exc
         self._process = self._spawned.process
@@ -116,6 +116,11 @@ class ReaderProcess:
             return os.read(self._spawned.answers, 1 << 18)
         except OSError:
             return b""
+
+
+def encoded(options: Mapping[str, object]) -> str:
+    """A backend's options as a reader process gets them."""
+    return wire.dumps(dict(options))
 
 
 class BackendChoice(Struct, frozen=True):

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from andon.core.events.reports import Reports
     from andon.model.alert import Event
 
-FIRST_SAMPLE_SECONDS = 0.1  # CPU use is a difference: two readings closer than this say nothing
+FIRST_SAMPLE_SECONDS = 0.1  # CPU use is a difference: two readings closer than this say nothing,
+FIRST_SAMPLE_CPU_SECONDS = 0.5  # unless many processors counted fifty ticks of 10 ms together
 STARTING_SHARE = 0.25  # of all processors: if starting up took more, others had to wait for it
 SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 86_400.0
 LONG_WAIT_SECONDS = 2.0
@@ -377,17 +378,19 @@ class Sampler:
         """
         if self._ticks > 1:
             return self._host.read()
+        cpus = os.cpu_count() or 1
+        least = min(FIRST_SAMPLE_SECONDS, FIRST_SAMPLE_CPU_SECONDS / cpus)
         elapsed, own = time.monotonic() - (self._began or 0.0), self._starting_cpu()
-        if own > STARTING_SHARE * elapsed * (os.cpu_count() or 1):
+        if own > STARTING_SHARE * elapsed * cpus:
             self._host.read()
             elapsed, own = 0.0, 0.0
-        if elapsed < FIRST_SAMPLE_SECONDS:
-            time.sleep(FIRST_SAMPLE_SECONDS - elapsed)
-            elapsed = FIRST_SAMPLE_SECONDS
+        if elapsed < least:
+            time.sleep(least - elapsed)
+            elapsed = least
         host = self._host.read()
         if host.cpu_percent is None:
             return host
-        everything = elapsed * (os.cpu_count() or 1)
+        everything = elapsed * cpus
         others = host.cpu_percent * everything / 100.0 - own
         share = 100.0 * others / (everything - own)  # of what starting up left to them
         return replace(host, cpu_percent=min(100.0, max(0.0, round(share, 1))))

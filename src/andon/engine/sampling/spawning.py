@@ -1,41 +1,49 @@
 """Starts reader processes, one of them in advance: it takes as long to start as its parent."""
 
+import math
 import os
 import select
+import signal
 import subprocess
+import sys
+import time
 from contextlib import ExitStack, suppress
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, NoReturn
 
 from andon.host.interpreter import quick_command, quick_environment
 from andon.model.request import UNDECIDED
 
 PASSES_DESCRIPTORS = os.name == "posix"
+POLL_SECONDS = 0.002
+OWN_DESCRIPTORS = 64  # more than a command has open when it forks
 
 
 class Spawned:
-    """A `python -m andon.reader` with our ends of its pipes and its standard error."""
+    """A reader process with our ends of its pipes and its standard error.
 
-    def __init__(self, *arguments: str) -> None:
+    `python -m andon.reader`, or with `fork` a copy of this process, which has most of a reader's
+    modules loaded already: only for a process that has one thread and no driver of its own.
+    """
+
+    process: "subprocess.Popen[bytes] | ForkedProcess"
+    decided: tuple[str, str] | None = None
+    """The backend and the options that a reader started in advance was given since."""
+
+    def __init__(self, *arguments: str, fork: bool = False) -> None:
         with ExitStack() as opened:  # out of descriptors, none of the earlier ones may stay open
             (requests, self.requests), (self.answers, answers), (nudges, self.nudges) = (
                 _pipe(opened) for _ in range(3)
             )
             self.errors = _nameless_file()
             opened.pop_all()
-        command = quick_command("andon.reader", *arguments)
-        if PASSES_DESCRIPTORS:
-            command.append(str(nudges))
         try:
-            # In its own session: Ctrl-C at a terminal is for the command, not for the reader.
-            self.process = subprocess.Popen(
-                command,
-                stdin=requests,
-                stdout=answers,
-                stderr=self.errors,
-                env=quick_environment(),
-                start_new_session=True,
-                pass_fds=(nudges,) if PASSES_DESCRIPTORS else (),
-            )
+            if fork:
+                self.process = ForkedProcess(
+                    os.fork() or _become_reader(requests, answers, self.errors.fileno(), nudges)
+                )
+            else:
+                self.process = _executed(requests, answers, self.errors, nudges, arguments)
         except OSError:
             self.forget()
             raise
@@ -53,34 +61,109 @@ class Spawned:
         self.errors.close()
 
 
+class ForkedProcess:
+    """What is used of a Popen, for a process that was forked."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code, once it has ended."""
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, timeout: float = math.inf) -> int:
+        """Its exit code; the kernel is asked often, where it offers nothing to wait for."""
+        end = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > end:
+                raise subprocess.TimeoutExpired("andon.reader", timeout)
+            time.sleep(POLL_SECONDS)
+        return code
+
+
+def _executed(
+    requests: int, answers: int, errors: BinaryIO, nudges: int, arguments: tuple[str, ...]
+) -> "subprocess.Popen[bytes]":
+    command = quick_command("andon.reader", *arguments)
+    if PASSES_DESCRIPTORS:
+        command.append(str(nudges))
+    # In its own session: Ctrl-C at a terminal is for the command, not for the reader.
+    return subprocess.Popen(
+        command,
+        stdin=requests,
+        stdout=answers,
+        stderr=errors,
+        env=quick_environment(),
+        start_new_session=True,
+        pass_fds=(nudges,) if PASSES_DESCRIPTORS else (),
+    )
+
+
+def _become_reader(requests: int, answers: int, errors: int, nudges: int) -> NoReturn:
+    """In the forked child: nothing of the command is left but its loaded modules."""
+    try:
+        os.setsid()
+        for theirs, standard in ((requests, 0), (answers, 1), (errors, 2)):
+            os.dup2(theirs, standard)
+        os.closerange(3, nudges)
+        os.closerange(nudges + 1, nudges + OWN_DESCRIPTORS)
+        with suppress(OSError):
+            Path("/proc/self/comm").write_text("andon-reader")
+        from andon.reader import main
+
+        main([UNDECIDED, str(nudges)])
+    except BaseException:  # noqa: BLE001 - it must never return into the command
+        sys.excepthook(*sys.exc_info())
+    os._exit(1)
+
+
 _ahead: list[Spawned] = []
 
 
-def start_ahead() -> None:
+def start_ahead(fork: bool = False) -> None:
     """Start a reader before it is known what it will read; the first request uses it.
 
     If it is never needed it ends with this process, because its standard input is closed.
     """
+    if fork:
+        import andon.reader  # noqa: F401 - once for both of them
     try:
-        _ahead.append(Spawned(UNDECIDED))
+        _ahead.append(Spawned(UNDECIDED, fork=fork and hasattr(os, "fork")))
     except OSError:
         return  # whoever needs one tries again, and reports the reason
 
 
+def decide_ahead(backend: str, options: str) -> None:
+    """Let the reader that was started in advance open what it most likely will be asked for."""
+    with suppress(OSError):  # it has exited: whoever needs one finds out
+        for spawned in _ahead:
+            os.write(spawned.requests, f"{backend} {options}\n".encode())
+            spawned.decided = (backend, options)
+
+
 def take(backend: str, options: str) -> Spawned:
     """A reader for this backend: the one started in advance, or a new one."""
-    if not _ahead:
+    if not _ahead or _ahead[-1].decided not in (None, (backend, options)):
         return Spawned(backend, options)
+    if _ahead[-1].decided is None:
+        decide_ahead(backend, options)
     spawned = _ahead.pop()
-    try:
-        os.write(spawned.requests, f"{backend} {options}\n".encode())
-    except OSError:  # it has exited: a new one will report the reason
+    if spawned.decided is None:  # it has exited: a new one will report the reason
         spawned.forget()
         return Spawned(backend, options)
     return spawned
 
 
-def wait_for(process: "subprocess.Popen[bytes]", seconds: float) -> None:
+def wait_for(process: "subprocess.Popen[bytes] | ForkedProcess", seconds: float) -> None:
     """Wait until it exits or the time is over; a pidfd avoids Popen's polling."""
     try:
         descriptor = os.pidfd_open(process.pid)

@@ -1,11 +1,11 @@
 """The devices table of top: the rows of `andon watch`, with availability and a trend."""
 
 from andon.cli.show.cells import availability
-from andon.cli.show.columns import MEDIUM, WIDE, device_columns, device_row
+from andon.cli.show.columns import device_columns, device_row
 from andon.cli.show.entries import NamedDevice, is_masked
 from andon.cli.show.render import no_device, paragraph, state_message
 from andon.cli.show.table import TableColumn, draw
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import MEDIUM, WIDE, Text, say
 from andon.tui.graphs import graph, values_across
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.state import Focus, TopView

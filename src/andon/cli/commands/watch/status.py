@@ -5,12 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.availability_source import availability_in, availability_lines
 from andon.cli.json_text import as_json_text as as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
-from andon.cli.show.columns import WIDE
-from andon.cli.show.entries import only_visible as keep_visible
-from andon.cli.show.render import paragraph, render_status
+from andon.cli.show.text import WIDE
 from andon.cli.snapshot_source import mask_of, narrowed, told_or_read, told_snapshot
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Terminal
@@ -49,9 +46,9 @@ def status(
     is_table = not as_json and not as_csv
     wide = terminal.width >= WIDE
     told = told_snapshot(chosen(), commands=wide or verbose or not is_table)
-    snapshot, told = told_or_read(chosen(), told, twice=is_table and wide)
+    snapshot, told = told_or_read(chosen(), told, twice=is_table and wide, meanwhile=_load)
     named = narrowed(snapshot, devices)
-    shown = keep_visible(named) if only_visible else named
+    shown = _visible(named) if only_visible else named
     if as_json:
         terminal.show(as_json_text(wire.snapshot_to_json(shown), terminal.live))
     elif as_csv:
@@ -61,6 +58,24 @@ def status(
     else:
         _show(shown, named, snapshot, told, terminal, verbose)
     return exit_code(shown)
+
+
+def _load() -> None:
+    """Import what the table needs while the driver is opened, which takes as long."""
+    import andon.app.thresholds
+    import andon.cli.availability_source
+    import andon.cli.lamp_source
+    import andon.cli.show.render
+    import andon.core.alerting.glance
+    import andon.core.conditions.triggers
+    import andon.core.sharing.verdict
+    import andon.leases.places  # noqa: F401
+
+
+def _visible(snapshot: Snapshot) -> Snapshot:
+    from andon.cli.show.entries import only_visible
+
+    return only_visible(snapshot)
 
 
 def exit_code(snapshot: Snapshot) -> int:
@@ -76,6 +91,9 @@ def _show(
     terminal: Terminal,
     verbose: bool,
 ) -> None:
+    from andon.cli.availability_source import availability_in, availability_lines
+    from andon.cli.show.render import paragraph, render_status
+
     choices = chosen()
     mask = mask_of(whole, len(named.devices) - len(shown.devices), choices.url)
     book, now = rulebook_of(choices), time.time()
