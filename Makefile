@@ -23,7 +23,7 @@ test:
 long: setup
 	@ANDON_STORM=full ANDON_EVERY_LOOK=1 ANDON_FUZZ_SECONDS=$${ANDON_FUZZ_SECONDS:-900} \
 	    $(BIN)/python -m pytest -q -s tests/integration/test_job_storm.py \
-	    tests/integration/test_kill_storm.py tests/unit/test_timelines.py tests/fuzz
+	    tests/integration/test_kill_storm.py tests/unit/alerts/test_timelines.py tests/fuzz
 
 check: setup
 	@$(BIN)/ruff format --check .

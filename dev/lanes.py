@@ -52,7 +52,8 @@ SECONDS: dict[str, float] = {
     "integration/test_log_out.py": 50, "integration/test_history_size.py": 20,
     "fuzz/test_fuzz_bodies.py": 10, "fuzz/test_fuzz_books.py": 15,
     "fuzz/test_fuzz_documents.py": 10, "fuzz/test_fuzz_packets.py": 15,
-    "fuzz/test_fuzz_settings.py": 20, "unit/test_timelines.py": 60, "contract/test_stores.py": 20,
+    "fuzz/test_fuzz_settings.py": 20, "unit/alerts/test_timelines.py": 60,
+    "contract/test_stores.py": 20,
 }  # fmt: skip
 LINES_A_SECOND = {"unit": 150.0, "contract": 150.0, "integration": 15.0}
 
@@ -65,13 +66,13 @@ def modules(named: Sequence[str]) -> list[str]:
 
 
 def arguments(tests: Sequence[str]) -> list[str]:
-    """What pytest is given: for several modules their folder without the others, because it looks
+    """What pytest is given: for several modules their suite without the others, because it looks
     through the whole folder once more for each module that is named."""
-    folders = {Path(test).parent for test in tests}
-    if len(tests) < 3 or len(folders) > 1 or any("::" in test for test in tests):
+    suites = {"/".join(Path(test).parts[:2]) for test in tests}
+    if len(tests) < 3 or len(suites) > 1 or any("::" in test for test in tests):
         return list(tests)
-    (folder,) = folders
-    return [str(folder), *(f"--ignore={one}" for one in modules([str(folder)]) if one not in tests)]
+    (suite,) = suites
+    return [suite, *(f"--ignore={one}" for one in modules([suite]) if one not in tests)]
 
 
 def guess_seconds(module: str) -> float:

@@ -50,7 +50,7 @@ SENTINELS = (
     math.inf,
     -math.inf,
 )
-RECORDED = Path(__file__).parents[1] / "recorded" / "nvidia"
+RECORDED = Path(__file__).parents[2] / "recorded" / "nvidia"
 
 
 def test_every_number_of_a_sample_has_bounds() -> None:

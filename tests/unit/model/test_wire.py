@@ -28,7 +28,7 @@ from andon.model.naming import device_labels, with_labels
 from tests.support import snapshots as drawn
 from tests.support.full_snapshot import FULL
 
-FIRST = json.loads((Path(__file__).parents[1] / "golden" / "snapshot-1.json").read_text())
+FIRST = json.loads((Path(__file__).parents[2] / "golden" / "snapshot-1.json").read_text())
 """A snapshot as the first version wrote it."""
 
 

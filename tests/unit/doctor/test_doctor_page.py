@@ -29,7 +29,7 @@ SYMPTOMS = (
 def named_by_tests() -> set[str]:
     """The reasons and trials that the other tests name, and so make."""
     folders = [REPOSITORY / "tests" / name for name in ("unit", "integration", "situations")]
-    found = (path for folder in folders for path in folder.glob("*.py"))
+    found = (path for folder in folders for path in folder.rglob("*.py"))
     text = "\n".join(path.read_text() for path in found if "test_doctor" not in path.name)
     return set(re.findall(r'\bSelftestTrial\.\w+|(?<=")[a-z_]+(?=")', text))
 

@@ -39,7 +39,7 @@ from andon.web.answers.run_schemas import RecordExtent, RunDetails
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, begin, end, sample
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 WRONG: tuple[Any, ...] = (
     {"x": 1}, [1], True, "x", 5, -1, 0.5, 1e300, 10**400, float("nan"), "y" * 20_000,
 )  # fmt: skip

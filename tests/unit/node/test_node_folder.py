@@ -23,7 +23,7 @@ from andon.host.server.node_folder import node_folder, node_path, open_node_fold
 from andon.host.server.state_folder import is_own, own_token
 from andon.stores.sqlite import SqliteStore
 
-BEFORE = Path(__file__).parents[1] / "recorded" / "state-de9bf9b" / "state.tar.gz"
+BEFORE = Path(__file__).parents[2] / "recorded" / "state-de9bf9b" / "state.tar.gz"
 """Made by that commit: a server of two devices, killed; the history is still in its log."""
 MOVED = {"audit.jsonl", "history.db", "history.db-shm", "history.db-wal", "server.json",
          "turns.json"}  # fmt: skip

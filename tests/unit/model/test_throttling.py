@@ -19,7 +19,7 @@ from tests.conftest import REPOSITORY
 from tests.support.sources import sources
 
 BOARD = REPOSITORY / "frontend/src/lib/tables.ts"
-HEAD = """/** Written by tests/unit/test_throttling.py from andon's own tables: make golden. */
+HEAD = """/** Made from andon's own tables by tests/unit/model/test_throttling.py: make golden. */
 """
 STORED = (
     "other", "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown",

@@ -8,7 +8,7 @@ import pytest
 from andon.model import wire_in
 from andon.model.device import SAMPLE_VALUES
 
-FOLDER = Path(__file__).parents[1] / "recorded" / "nvidia"
+FOLDER = Path(__file__).parents[2] / "recorded" / "nvidia"
 RECORDED = sorted(p for p in FOLDER.glob("*.json") if not p.stem.endswith("-smi"))
 
 

@@ -16,7 +16,7 @@ from andon.engine.jobs.starting import lock_dispatcher
 from tests.standin import StandIn
 from tests.support.snapshots import GOLDEN
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 HEAVY = {
     "asyncio", "click", "ctypes", "email", "http", "importlib.metadata", "psutil", "pynvml",
