@@ -4,8 +4,8 @@
 a function that asks one command, route or view and gives its account of every device. To add a
 scenario, add a row: how its device is at first, what happens to it, and what everybody must say. To
 add a surface (the board's headline, its tiles, its filter), add a function that returns a `Said`
-for each label; leave None what it does not say. `tests/integration/test_one_story.py` plays all of
-them and compares every surface with REST.
+for each label; leave None what it does not say. `tests/integration/explain/test_one_story.py` plays
+all of them and compares every surface with REST.
 """
 
 import json

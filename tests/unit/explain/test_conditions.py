@@ -33,7 +33,7 @@ NO_FIGURES = frozenset(dir(Thresholds)) | frozenset(dir(dict))
 """The attributes that are not figures."""
 SENTENCE = re.compile(r"(?:[A-Z{]|andon ).*\.", re.DOTALL)
 NO_TIMELINE: dict[str, str] = {
-    "notifier": "a notifier is no part of a timeline: tests/integration/test_alert_failures.py"
+    "notifier": "a notifier is in no timeline: tests/integration/alerts/test_alert_failures.py"
 }
 NO_SITUATION: dict[str, str] = {}
 

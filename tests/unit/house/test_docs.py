@@ -160,7 +160,7 @@ def test_the_python_page_names_every_public_name() -> None:
 
 @pytest.mark.parametrize("name", ["cold.py", "cold.txt"])
 def test_the_example_condition_is_shown_as_it_is_tested(name: str) -> None:
-    """tests/integration/test_one_file.py adds it to a copy of andon."""
+    """tests/integration/explain/test_one_file.py adds it to a copy of andon."""
     text = read(f"tests/support/{name}")
     shown = text if name.endswith(".py") else re.sub("^", "    ", text.rstrip("\n"), flags=re.M)
     assert shown in read("docs/extending.md")

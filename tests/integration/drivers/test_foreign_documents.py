@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz import documents
 from tests.integration.conftest import andon
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "status.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "status.json"
 
 
 def recording(folder: Path, **changes: Any) -> str:

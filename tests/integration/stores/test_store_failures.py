@@ -23,7 +23,7 @@ from tests.support.waiting import wait_for
 
 __all__ = ["disk"]
 
-WRITER = Path(__file__).parent / "store_writer.py"
+WRITER = Path(__file__).parents[1] / "store_writer.py"
 
 
 class Recording:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-HOME = Path(__file__).parents[2]
+HOME = Path(__file__).parents[3]
 SHORT = ("--minutes", "0.05", "--warm-up", "1", "--devices", "2", "--processes", "2")
 
 

@@ -118,7 +118,7 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
         ["bash", "-c", f'{sys.executable} -c "$0" | head -1; echo "${{PIPESTATUS[0]}}"', script],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         timeout=120,
         check=True,
     )
