@@ -34,6 +34,7 @@ from tests.integration.parts import wait_until
 from tests.integration.serving import Served, serving
 from tests.standin import Fault, StandIn, StandInProcess, hung, lost
 from tests.support import standing_clock
+from tests.support.homes import own_folders
 
 GIB = 1 << 30
 HELD = 40 * GIB
@@ -213,8 +214,7 @@ def played(folder: Path, library: Path) -> Iterator[Stage]:
     standing_clock.move(clock, 0.0)
     surroundings: dict[str, Any] = {
         **node.environment(library),
-        "XDG_STATE_HOME": str(folder / "state"),
-        "ANDON_LEASE_DIR": str(folder / "book"),
+        **own_folders(folder),
         "COLUMNS": "150",
         standing_clock.FILE: str(clock),
     }

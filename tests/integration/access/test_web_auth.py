@@ -375,10 +375,7 @@ def test_a_token_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
-def test_a_state_folder_that_others_may_write_is_refused(
-    tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def test_a_state_folder_that_others_may_write_is_refused(state_folder: Path, mode: int) -> None:
     folder = open_state_folder()
     folder.chmod(mode)
     with pytest.raises(Denied, match="other users can write") as caught:

@@ -36,10 +36,8 @@ def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(own_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No server and no lease book but its own."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "leases"))
     monkeypatch.setenv("COLUMNS", "200")
 
 

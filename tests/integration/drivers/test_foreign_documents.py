@@ -25,10 +25,9 @@ def recording(folder: Path, **changes: Any) -> str:
 
 @pytest.mark.parametrize("command", ["status", "ps", "why", "watch", "alerts", "who", "leases"])
 def test_a_recording_with_a_wrong_type_is_refused_with_its_place(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, own_places: Path
 ) -> None:
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path))
-    said = andon(command, "--replay", recording(tmp_path, pci=5), timeout_seconds=120)
+    said = andon(command, "--replay", recording(own_places, pci=5), timeout_seconds=120)
     assert said.code == 2
     assert "devices[3].pci is 5, not a string" in said.err
     assert "Traceback" not in said.err

@@ -27,10 +27,7 @@ ASKED = ("NvLink", "Topology", "Affinity")
 
 
 @pytest.fixture(autouse=True)
-def _box(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def _box(node: StandIn, own_places: Path) -> None:
     node.write(StandIn.box())
 
 

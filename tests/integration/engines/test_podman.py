@@ -104,19 +104,17 @@ def test_devices_are_asked_for_by_their_cdi_names(podman: Path, tmp_path: Path) 
 
 
 def test_a_command_and_a_map_run_in_its_containers(
-    podman: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    podman: Path, state_folder: Path, book_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANDON_CONTAINERS_ENGINE", "podman")
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")  # no driver gives Podman a real one here
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(state_folder.parent)
     Path("items").write_text("a\n")
     image = ("--simulate", "1", "--image", NAME, NO_NETWORK)
     done = andon("run", *image, "--", "sh", "-c", "echo $HOME; exit 3")
     assert (done.code, done.out) == (3, "/tmp/andon-home\n"), done
     mapped = andon("map", *image, "--items", "items", "--", "sh", "-c", "echo $0")
     assert (mapped.code, mapped.out) == (0, "a\n"), mapped
-    assert len(records(tmp_path / "state")) == 2
+    assert len(records(state_folder)) == 2
     listed = subprocess.run(["podman", "ps", "-aq"], capture_output=True, text=True)
     assert (listed.stdout, held()) == ("", [])

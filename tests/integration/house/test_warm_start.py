@@ -43,9 +43,8 @@ def started(warm: bool, *arguments: str, **options: Any) -> Popen:
 
 
 @pytest.fixture(autouse=True)
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked for often enough that the next command of this environment is a forked one."""
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
     was_on, warmth.is_on = warmth.is_on, False
     for _ in range(0 if warmth.is_kept(os.environ) else COLD_STARTS):

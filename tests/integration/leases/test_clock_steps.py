@@ -29,14 +29,9 @@ PYTHON = sys.executable
 
 
 @pytest.fixture
-def clock(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WallClock:
-    made = WallClock(tmp_path)
-    for name, value in {
-        "HOME": "/nonexistent",
-        "ANDON_LEASE_DIR": str(tmp_path / "book"),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-        **made.environment,
-    }.items():
+def clock(node: StandIn, own_places: Path, monkeypatch: pytest.MonkeyPatch) -> WallClock:
+    made = WallClock(own_places)
+    for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
     return made
 

@@ -23,7 +23,7 @@ from tests.integration.lease_storm import STATES
 from tests.standin import StandIn, hung
 from tests.support.sharing_parts import lease
 
-PROTECTED = Path("/proc/sys/fs/protected_regular")  # unit/test_lease_book plays its 2
+PROTECTED = Path("/proc/sys/fs/protected_regular")  # unit/leases/test_lease_book plays its 2
 
 
 @pytest.fixture
@@ -205,11 +205,8 @@ def test_a_book_that_is_full_or_read_only_refuses_at_once_and_leaves_nothing(
 
 
 @pytest.mark.timeout(300)
-def test_a_driver_that_hangs_holds_up_no_line(
-    node: StandIn, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_hangs_holds_up_no_line(node: StandIn, book: Book) -> None:
     """12 wait for a device while one of the eight never answers."""
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(folder / "book"))
     results = asked(12, meanwhile=lambda: node.set_faults(hung(device=3)))
     assert [r for r in results if "error" in r] == []
     assert len(results) == 12

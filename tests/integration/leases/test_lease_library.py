@@ -22,9 +22,7 @@ lease = lambda *a, **k: andon.lease(*a, simulated=True, **k)
 
 
 @pytest.fixture(autouse=True)
-def _book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+def _book(own_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDON_SIMULATE", "4")
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
 

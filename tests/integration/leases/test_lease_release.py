@@ -56,10 +56,7 @@ while True:
 
 
 @pytest.fixture(autouse=True)
-def _surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def _surroundings(own_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDON_SIMULATE", "4")
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
 

@@ -48,10 +48,9 @@ def commands_with_a_url() -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_root(book_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_root()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
 
 
@@ -255,9 +254,8 @@ def test_a_server_in_a_pid_namespace_of_its_own_is_found_from_outside(tmp_path: 
 
 
 def test_another_loopback_address_does_not_switch_the_systems_server_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     broken = Alert("xid@GPU-0#1", "xid", "GPU-0", Level.CRITICAL, Phase.FIRING, 1.0, message="Xid")
     with proving() as service:
         service.body = json.dumps(alerts_to_json((broken,), (), "n", 1.0, worst=None)).encode()

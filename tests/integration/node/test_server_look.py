@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tests.integration.parts import wait_until
 from tests.integration.serving import serving
 from tests.standin import StandIn, StandInProcess
+from tests.support.homes import own_folders
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is an ELF library")
 
@@ -37,6 +38,7 @@ def told(code):
     sys.stderr.flush()
     leave(code)
 os._exit = told
+from tests.support.homes import own_folders
 from andon.cli.entry import main
 main()
 """
@@ -83,8 +85,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Iterator[No
         )
         surroundings: dict[str, Any] = {
             **standin.environment(library),
-            "XDG_STATE_HOME": str(folder / "state"),
-            "ANDON_LEASE_DIR": str(folder / "book"),
+            **own_folders(folder),
             "COLUMNS": "130",
         }
         try:

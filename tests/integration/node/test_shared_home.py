@@ -43,11 +43,10 @@ def written(served: Served) -> bool:
     return int(served.ask("/api/health").json()["store"]["written_snapshots"]) > 0
 
 
-@pytest.mark.usefixtures("node")
+@pytest.mark.usefixtures("node", "book_folder")
 def test_two_machines_on_one_home_serve_record_and_find_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     state = tmp_path / "state"
     machines = [machine(tmp_path, name) for name in IDS]
     with ExitStack() as stack:

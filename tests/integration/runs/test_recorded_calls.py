@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.conftest import Outcome, andon
 from tests.integration.leasing import records
+from tests.support.homes import own_folders
 
 PROGRAM = """
 import asyncio, contextlib, andon
@@ -82,9 +83,8 @@ def done(
 ) -> tuple[Outcome, dict[str, list[dict[str, Any]]]]:
     folder = tmp_path_factory.mktemp("recorded")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", "/nonexistent")
-        patch.setenv("ANDON_LEASE_DIR", str(folder / "book"))
-        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        for name, value in {**own_folders(folder), "HOME": "/nonexistent"}.items():
+            patch.setenv(name, value)
         patch.delenv("ANDON_SIMULATE_SCENARIO", raising=False)
         words = ("--simulate", "8", "--gpus", "1", "--name", "all")
         found = andon("run", *words, "--", sys.executable, "-c", PROGRAM)

@@ -62,12 +62,9 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.fixture(autouse=True)
-def _node(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _node(node: StandIn, own_places: Path) -> None:
     for index in range(8):
         node.change(index, power_mw=WATTS * 1000, gpu_utilisation=0, temperature=40)
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 def by_name(state: Path) -> dict[str, list[dict[str, Any]]]:

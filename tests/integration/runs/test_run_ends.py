@@ -10,18 +10,12 @@ import pytest
 
 from tests.integration.conftest import andon
 from tests.integration.leasing import entries, records
-from tests.standin import StandIn
 
 PYTHON = sys.executable
 CGROUPS = Path("/sys/fs/cgroup")
 ROOM_BYTES = 64 << 20
 
-
-@pytest.fixture(autouse=True)
-def _book(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("node", "own_places")
 
 
 @pytest.fixture

@@ -15,10 +15,7 @@ from andon.core.runs.matching import RunQuery
 from tests.support.run_records import begin, end, write_record
 from tests.support.waiting import wait_for
 
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("state_folder")
 
 
 def listed() -> list[str]:

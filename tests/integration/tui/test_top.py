@@ -23,6 +23,7 @@ from tests.integration.queueing import cleaned, settle, states
 from tests.integration.serving import Served, serving
 from tests.standin import StandIn, hung
 from tests.standin.node import StandInProcess
+from tests.support.homes import own_folders
 from tests.support.tmux import Tmux
 from tests.support.waiting import wait_for
 
@@ -69,8 +70,7 @@ def window(place: Path, driver: StandIn, library: Path) -> Iterator[Tmux]:
     """One tmux server for all tests; a test leaves the shell at its prompt."""
     environment = {
         **driver.environment(library),
-        "XDG_STATE_HOME": str(place / "state"),
-        "ANDON_LEASE_DIR": str(place / "book"),
+        **own_folders(place),
         "ANDON_ALERTS_NODE_CPU_PERCENT": "off",
         "HOME": str(place),
     }

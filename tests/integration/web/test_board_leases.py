@@ -74,11 +74,9 @@ def home(folder: Path) -> Iterator[Served]:
 
 @pytest.fixture(autouse=True)
 def book(
-    home: Served, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Served, folder: Path, own_places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(folder))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(folder))  # the server's
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
     yield folder
     book = Book(make=False)

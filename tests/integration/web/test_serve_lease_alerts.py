@@ -40,15 +40,12 @@ interval = 0.2
 
 
 @pytest.fixture
-def served(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def served(node: StandIn, own_places: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """Over two devices of the stand-in; every duration is a second or two."""
-    (tmp_path / "andon.toml").write_text(HASTE)
+    (own_places / "andon.toml").write_text(HASTE)
     node.write(StandIn.devices(2))
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_CONFIG", str(tmp_path / "andon.toml"))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with serving(tmp_path / "state", "--no-history", simulate=None) as made:
+    monkeypatch.setenv("ANDON_CONFIG", str(own_places / "andon.toml"))
+    with serving(own_places / "state", "--no-history", simulate=None) as made:
         yield made
 
 
@@ -228,20 +225,16 @@ os.execv(sys.argv[2], sys.argv[2:])
 """Mounts a file system that nobody serves, where whoever asks hangs; then begins the rest."""
 
 
-def test_a_book_that_hangs_delays_no_look_and_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_book_that_hangs_delays_no_look_and_is_told(own_places: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("mounting a file system needs root")
     need("unshare")
     if not Path("/dev/fuse").exists():
         pytest.skip("there is no /dev/fuse")
-    book = tmp_path / "book"
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(book))
+    book = own_places / "book"
     (book / "leases").mkdir(parents=True)
     wrapped = ["unshare", "--mount", PYTHON, "-c", UNSERVED, str(book / "leases")]
-    with serving(tmp_path / "state", "--no-history", wrapped=wrapped) as served:
+    with serving(own_places / "state", "--no-history", wrapped=wrapped) as served:
 
         def health() -> dict[str, Any]:
             found: dict[str, Any] = served.ask("/api/health").json()
@@ -259,16 +252,13 @@ def test_a_book_that_hangs_delays_no_look_and_is_told(
 
 
 def test_simulated_devices_are_leased_and_shown_and_never_mix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
-    (tmp_path / "andon.toml").write_text(HASTE)
-    monkeypatch.setenv("ANDON_CONFIG", str(tmp_path / "andon.toml"))
+    (own_places / "andon.toml").write_text(HASTE)
+    monkeypatch.setenv("ANDON_CONFIG", str(own_places / "andon.toml"))
     with (
-        serving(tmp_path / "state", "--no-history", ANDON_SIMULATE_FAULTS="xid:1@1=79") as served,
+        serving(own_places / "state", "--no-history", ANDON_SIMULATE_FAULTS="xid:1@1=79") as served,
         running("lease", "--simulate", "1", "--for", "1h", "--", PYTHON, "-c", FOREVER) as process,
     ):
         assert line(process) == "started"

@@ -27,10 +27,8 @@ from tests.support.web_parts import end_holders
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _here(own_places: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What the command line does here is done in the server's book."""
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     monkeypatch.setenv("ANDON_SIMULATE", "4")
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
     yield

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.web.answers.shapes import ANSWERS
 from tests.support.described import check
-from tests.support.lease_books import a_book
 from tests.support.model_configs import CONFIGS
 from tests.support.sharing_parts import gpu
 from tests.support.snapshots import AT, assert_golden
@@ -21,8 +21,7 @@ NODE = Snapshot("node17", AT, devices=tuple(gpu(i) for i in range(2)))
 
 
 @pytest.fixture
-def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
-    a_book(tmp_path / "andon", monkeypatch)
+def parts(tmp_path: Path, book: Book) -> Parts:
     return Parts(tmp_path, [NODE])
 
 

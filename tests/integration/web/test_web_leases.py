@@ -36,18 +36,12 @@ from andon.web.answers.shapes import ANSWERS, LEASE_LIST
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
 from tests.support.described import check
-from tests.support.lease_books import a_book
 from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, owner, ticket
 from tests.support.snapshots import AT, assert_golden
 from tests.support.web_parts import BEARER, HOME, Caller, Parts, end_holders, served
 
 NODE = Snapshot("node17", AT, devices=tuple(gpu(i) for i in range(4)))
-
-
-@pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
-    return a_book(tmp_path / "andon", monkeypatch)
 
 
 @pytest.fixture

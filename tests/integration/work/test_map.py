@@ -42,12 +42,9 @@ for text in sys.stdin:
 
 
 @pytest.fixture(autouse=True)
-def _book(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+def _book(node: StandIn, own_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDON_ALERTS_NODE_CPU_PERCENT", "off")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(own_places)
 
 
 def items_file(*items: str) -> str:

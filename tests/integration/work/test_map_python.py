@@ -25,13 +25,10 @@ def square(number):
 
 
 @pytest.fixture(autouse=True)
-def _book(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _book(node: StandIn, own_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node.write(StandIn.devices(2))
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    (tmp_path / "work.py").write_text(MODULE)
+    monkeypatch.setenv("PYTHONPATH", f"{own_places}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    (own_places / "work.py").write_text(MODULE)
 
 
 def program(text: str) -> Any:

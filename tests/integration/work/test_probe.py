@@ -22,12 +22,7 @@ PYTHON = sys.executable
 GIB = 1 << 30
 TOTAL = 140 * GIB
 
-
-@pytest.fixture(autouse=True)
-def _book(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("node", "own_places")
 
 
 @pytest.fixture

@@ -35,12 +35,7 @@ from tests.support.waiting import wait_for
 
 PYTHON = sys.executable
 
-
-@pytest.fixture(autouse=True)
-def _book(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("node", "own_places")
 
 
 def test_a_command_sees_its_devices_alone_and_leaves_nothing(tmp_path: Path) -> None:

@@ -13,17 +13,11 @@ import pytest
 
 from tests.integration.conftest import andon
 from tests.integration.leasing import entries, held, soon
-from tests.standin import StandIn
 
 PYTHON = sys.executable
 ECHOING, EDITING = termios.ECHO, termios.ICANON
 
-
-@pytest.fixture(autouse=True)
-def _book(node: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+pytestmark = pytest.mark.usefixtures("node", "own_places")
 
 
 class Screen:

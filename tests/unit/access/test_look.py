@@ -67,10 +67,9 @@ class Watcher:
 
 
 @pytest.fixture(autouse=True)
-def at_the_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def at_the_port(monkeypatch: pytest.MonkeyPatch) -> None:
     """No server but that of the test, at the usual port."""
     monkeypatch.setenv("ANDON_PORT", str(PORT))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
@@ -149,10 +148,10 @@ def test_a_server_of_another_machine_or_boot_or_of_simulated_devices_is_passed_o
         assert told() is None
 
 
-def test_one_at_another_port_is_not_asked_unless_it_is_this_users_own(tmp_path: Path) -> None:
+def test_one_at_another_port_is_not_asked_unless_it_is_this_users_own(state_folder: Path) -> None:
     with closing(served(Feed(), port=PORT + 1)):
         assert told() is None
-        folder = made_node_state(tmp_path)
+        folder = made_node_state(state_folder)
         (folder / "server.json").write_bytes(
             msgspec.json.encode({"url": f"http://127.0.0.1:{PORT + 1}", "pid": 1})
         )

@@ -33,7 +33,7 @@ def page(*alerts: Alert) -> AlertOverview:
 
 
 def typed(
-    *words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    *words: str, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[int, FromSampling | FromServer | None]:
     """The exit code of `andon alerts …`, and the source that it would have asked."""
     asked: list[FromSampling | FromServer] = []
@@ -42,7 +42,6 @@ def typed(
         asked.append(self)
         return page()
 
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(FromSampling, "page", paged)
     code = run(["alerts", "--simulate", "2", *words])
     return code, asked[0] if asked else None
@@ -60,9 +59,9 @@ def typed(
     ],
 )
 def test_alerts_takes_devices_as_arguments_and_as_an_option(
-    words: tuple[str, ...], devices: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    words: tuple[str, ...], devices: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, source = typed(*words, monkeypatch=monkeypatch, tmp_path=tmp_path)
+    code, source = typed(*words, monkeypatch=monkeypatch)
     assert code == 0
     assert source is not None
     assert vars(source)["_devices"] == devices
@@ -70,9 +69,9 @@ def test_alerts_takes_devices_as_arguments_and_as_an_option(
 
 @pytest.mark.parametrize("words", [("rulez",), ("thermal@3",), ("--sinse", "3")])
 def test_a_mistyped_command_is_not_a_device(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert typed(*words, monkeypatch=monkeypatch, tmp_path=tmp_path) == (2, None)
+    assert typed(*words, monkeypatch=monkeypatch) == (2, None)
 
 
 def test_a_server_is_asked_for_each_of_the_devices_and_no_alert_comes_twice() -> None:
@@ -206,10 +205,9 @@ def test_each_change_is_told_once_and_pending_is_none() -> None:
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    folder = tmp_path / "andon"
-    folder.mkdir()
+def state(state_folder: Path) -> Path:
+    folder = state_folder / "andon"
+    folder.mkdir(parents=True)
     return folder
 
 

@@ -164,9 +164,8 @@ def test_leases_are_listed_by_device() -> None:
 
 
 def test_status_shows_the_named_devices(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], book_folder: Path
 ) -> None:
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path))
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.farm()))
     for words in (["status", "0", "--csv"], ["-d", "0", "--csv"], ["0", "--csv"]):
         assert run(words) == 0

@@ -132,14 +132,12 @@ def test_a_strange_variable_is_a_mistake_to_check_and_a_notice_to_show(
 def test_the_password_of_a_store_is_never_printed(
     url: str,
     command: list[str],
-    tmp_path: Path,
+    own_places: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     monkeypatch.setenv("ANDON_HISTORY", url)
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     run(command)
     out, err = capsys.readouterr()
     assert out or err

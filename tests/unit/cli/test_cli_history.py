@@ -190,13 +190,12 @@ def test_who_answers_for_a_device(recorded: Path, capsys: pytest.CaptureFixture[
 
 
 def test_without_a_recording_it_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    state_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for command in ("history", "gc"):
         assert run([command]) == 3
         assert "andon serve records" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+    assert not state_folder.exists()
 
 
 @pytest.mark.parametrize(

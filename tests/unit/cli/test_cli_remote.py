@@ -33,9 +33,9 @@ HERE, THERE = "http://127.0.0.1:1", "http://192.0.2.7:26366"
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    folder = tmp_path / "andon"
+def state(state_folder: Path) -> Path:
+    folder = state_folder / "andon"
+    state_folder.mkdir()
     folder.mkdir(mode=0o700)
     return folder
 

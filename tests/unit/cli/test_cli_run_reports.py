@@ -15,9 +15,7 @@ from tests.support.run_stories import story
 
 
 @pytest.fixture(autouse=True)
-def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "leases"))
+def _own_state(own_places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
 
 

@@ -1,7 +1,6 @@
 """The line that a person sees while waiting."""
 
 import time
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -10,17 +9,14 @@ from andon.cli.main import run
 from andon.cli.show.waiting import queue_line, waiting_text
 from andon.engine.sharing.availability import Availability, BookPages
 from andon.engine.sharing.granter import Granter, Progress, Terms
+from andon.leases.book import Book
 from andon.model.device import Process, ProcessKind, Snapshot
 from andon.model.lease_list import WaitingRow
 from andon.units import GIB
-from tests.support.lease_books import a_book
 from tests.support.sharing_parts import gpu, need, owner, request, ticket
 
 
-def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    book = a_book(tmp_path / "andon", monkeypatch)
+def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(book: Book) -> None:
     seen = Availability(lambda: Snapshot("n", time.time(), devices=(gpu(0), gpu(1))))
     held = Granter(book, seen).grant(request(2), Terms(), 0.0)
     hold = book.write_ticket(replace(ticket(wanted=need(2)), owner=owner("alice")))
@@ -44,10 +40,7 @@ def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(
     held.held.release()
 
 
-def test_of_two_devices_without_an_end_the_leased_one_is_expected_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    book = a_book(tmp_path / "andon", monkeypatch)
+def test_of_two_devices_without_an_end_the_leased_one_is_expected_first(book: Book) -> None:
     stranger = Process(77, ProcessKind.COMPUTE, GIB, name="python", user="carol")
     devices = (gpu(0, 1, processes=(stranger,)), gpu(1))
     seen = Availability(lambda: Snapshot("n", time.time(), devices=devices))
@@ -67,11 +60,9 @@ def test_a_place_in_the_queue_says_what_tells_it_from_the_next_one() -> None:
 
 @pytest.mark.process
 def test_leases_and_who_show_several_requests_of_one_user_in_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    book: Book, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    book = a_book(tmp_path / "andon", monkeypatch)
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     holds = [
         book.write_ticket(replace(ticket(name, priority=priority), simulated=True))
         for name, priority in (("t1", -3), ("t2", 0))

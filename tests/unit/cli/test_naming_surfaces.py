@@ -37,9 +37,8 @@ PART = "MIG-0006-0"
 
 
 @pytest.fixture
-def farm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeSampler:
+def farm(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSampler:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     sampler = FakeSampler(drawn.farm())
     monkeypatch.setattr(snapshot_source, "sampling", lambda *choices: sampler)
     return sampler

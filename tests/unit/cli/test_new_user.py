@@ -34,13 +34,9 @@ NODE = Availability(lambda: Snapshot("n", time.time(), devices=tuple(gpu(i) for 
 
 
 @pytest.fixture(autouse=True)
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+def book(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    for name in ("ANDON_LEASE", "ANDON_TOKEN", "CUDA_VISIBLE_DEVICES"):
-        monkeypatch.delenv(name, raising=False)
-    return Book()
+    return book
 
 
 Said = pytest.CaptureFixture[str]

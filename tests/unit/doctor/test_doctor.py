@@ -231,12 +231,10 @@ def test_an_unknown_backend_is_a_finding(
 
 
 def test_the_state_and_the_book_are_looked_for_where_they_would_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    state_folder: Path, book_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    assert doctor._state().path == str(tmp_path / "andon")
-    assert doctor.book_places()[0] == tmp_path / "book"
+    assert doctor._state().path == str(state_folder / "andon")
+    assert doctor.book_places()[0] == book_folder
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     assert doctor._state().path.endswith("/.local/state/andon")
 

@@ -121,7 +121,6 @@ def test_only_what_our_own_note_names_is_removed(
     engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine lists a container that we never made, under our labels and a folder of theirs."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     theirs, calls = tmp_path / "andon-home-mine", tmp_path / "calls"
     theirs.mkdir()
     labels = json.dumps({"andon.lease": "k7qm2", "andon.uid": "0", "andon.home": str(theirs)})
@@ -151,7 +150,6 @@ def test_only_what_our_own_note_names_is_removed(
 def test_what_cannot_be_removed_is_kept_while_a_process_of_it_lives(
     engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, living: bool, code: int
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(
         container_job, "container_lives", lambda ids: living and list(ids) == ["12ab"]
     )

@@ -75,14 +75,13 @@ def test_a_file_in_the_place_of_a_private_folder_is_an_error(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("mask", [0o000, 0o002])
 def test_the_record_of_a_run_makes_a_state_folder_that_a_server_accepts(
-    tmp_path: Path, mask: int, monkeypatch: pytest.MonkeyPatch
+    state_folder: Path, mask: int
 ) -> None:
     from andon.host.server.state_folder import open_state_folder
 
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     before = os.umask(mask)
     try:
-        os.close(open_new(str(tmp_path / "state" / "andon" / "runs" / "one.jsonl")))
+        os.close(open_new(str(state_folder / "andon" / "runs" / "one.jsonl")))
         folder = open_state_folder()
     finally:
         os.umask(before)

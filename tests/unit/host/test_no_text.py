@@ -38,10 +38,7 @@ def test_a_record_takes_any_line(tmp_path: Path) -> None:
         assert json.loads(file.path.read_text()) == {"item": "a?b"}
 
 
-def test_a_probe_of_a_program_whose_name_is_no_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def test_a_probe_of_a_program_whose_name_is_no_text() -> None:
     plan = ProbePlan(ODD, f"./{ODD} {{n}}", "NVIDIA H200", 1, "node", 1, 4)
     probe = probe_of(plan, (), 1.0)
     assert shelf.keep(probe) != shelf.keep(replace(probe, name="a\udcfeb"))

@@ -60,9 +60,8 @@ HAS_GPU = "import andon.cli.commands.jobs.submit as here; here.USUAL_SIGNS = ('/
 
 
 @pytest.mark.process
-def test_submit_and_jobs_import_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submit_and_jobs_import_little() -> None:
     """A queue with a job in it, whose dispatcher runs: what a person usually has."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     folder = open_jobs_folder()
     held = lock_dispatcher(folder)
     assert held is not None
@@ -171,14 +170,12 @@ class Load(NamedTuple):
 
 
 @pytest.fixture
-def quiet_node(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def quiet_node(own_places: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two idle GPUs, no lease, no server, and a queue whose dispatcher runs."""
-    standin = StandIn(tmp_path / "standin")
+    standin = StandIn(own_places / "standin")
     standin.write(StandIn.devices(2))
     for name, value in standin.environment(library).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     monkeypatch.setenv("ANDON_CONFIG", os.devnull)
     monkeypatch.setenv("ANDON_PORT", "1")
     held = lock_dispatcher(open_jobs_folder())

@@ -483,10 +483,7 @@ after = "prepare"
 
 
 @pytest.mark.process  # git
-def test_a_unique_job_of_a_file_is_queued_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def test_a_unique_job_of_a_file_is_queued_once(tmp_path: Path) -> None:
     folder = open_jobs_folder()
     queue = JobQueue(lambda: Queue().jobs, folder.submit, same_as)
     made = []

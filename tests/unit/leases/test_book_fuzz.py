@@ -29,6 +29,7 @@ from andon.model import wire, work_wire
 from andon.model.device import Process, Snapshot
 from andon.model.lease_list import list_to_json
 from andon.model.work import FURTHEST, Cordon, Lease, Ticket, Work
+from tests.support.homes import no_other_book, own_folders
 from tests.support.sharing_parts import gpu, kin, lease, ticket
 
 EXAMPLES = int(os.environ.get("ANDON_FUZZ_EXAMPLES", min(60, 2 * settings().max_examples)))
@@ -57,15 +58,13 @@ values = st.recursive(
 
 @pytest.fixture(autouse=True)
 def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    for name in ("SYSTEM_BOOK", "COMMON_BOOK"):
-        monkeypatch.setattr(places, name, Path("/nonexistent/andon"))
+    no_other_book(monkeypatch)
 
 
 @contextmanager
 def a_book(folder: str) -> Iterator[Book]:
     """One with an honest lease, ticket and cordon in it."""
-    book = Book({"ANDON_LEASE_DIR": f"{folder}/andon"})
+    book = Book(own_folders(Path(folder)))
     held = book.write_lease(lease(1, owner=myself(), work=Work(os.getpid(), 1, os.getpid())))
     waiting = book.write_ticket(ticket("t1", since=time.time()))
     book.cordon(Cordon("GPU-1", time.time(), "root", "honest"))

@@ -27,15 +27,9 @@ from andon.leases.book import Book
 from andon.model import wire, work_wire
 from andon.model.device import Snapshot
 from andon.model.work import BookEntry, Cordon, Work
-from tests.support.lease_books import a_book
 from tests.support.sharing_parts import claim, gpu, lease, need, request, ticket
 
 NODE = [gpu(i) for i in range(8)]
-
-
-@pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
-    return a_book(tmp_path / "andon", monkeypatch)
 
 
 @pytest.fixture
@@ -321,7 +315,7 @@ def test_one_that_could_be_served_and_takes_nothing_holds_nobody_up_for_long(
 def test_priority_counts_in_the_main_book_alone(
     book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = tmp_path / "beside"
+    beside = tmp_path / "other"
     monkeypatch.setattr(places, "COMMON_BOOK", beside)
     monkeypatch.setenv("ANDON_LEASE_DIR", str(beside))
     hold = Book().write_ticket(ticket("t2", priority=9))

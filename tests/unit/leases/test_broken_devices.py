@@ -25,7 +25,6 @@ from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State
 from tests.support.homes import made_node_state
-from tests.support.lease_books import a_book
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.sharing_parts import capacities_of, gpu, need, request
 
@@ -106,10 +105,8 @@ def test_every_ailment_is_waited_for_and_goes_with_its_cure() -> None:
         assert obstacle(capacities_of([gpu(0)])[0], need()) is None
 
 
-def test_a_grant_passes_a_broken_device_over_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    book, said = a_book(tmp_path / "andon", monkeypatch), {"GPU-0": "reports Xid 79: gone"}
+def test_a_grant_passes_a_broken_device_over_and_says_so(book: Book) -> None:
+    said = {"GPU-0": "reports Xid 79: gone"}
     look = Snapshot("n", AT, devices=(gpu(0), gpu(1)))
     granter = Granter(book, Availability(lambda: look, broken=lambda: said))
     grant = granter.grant(request(), Terms(), 0.0)
@@ -135,12 +132,11 @@ def server() -> Iterator[Proving]:
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(state_folder: Path) -> Path:
     """This machine's folder, with the token in the one above."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    folder = made_node_state(tmp_path)
-    (tmp_path / "andon" / "token").touch(0o600)
-    (tmp_path / "andon" / "token").write_text(f"{TOKEN}\n")
+    folder = made_node_state(state_folder)
+    (state_folder / "andon" / "token").touch(0o600)
+    (state_folder / "andon" / "token").write_text(f"{TOKEN}\n")
     return folder
 
 
@@ -209,6 +205,5 @@ def test_a_server_that_hangs_is_done_without(state: Path, monkeypatch: pytest.Mo
         assert BrokenDevicesQuery(1)() == {}
 
 
-def test_without_a_server_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "nowhere"))
+def test_without_a_server_nothing_is_known() -> None:
     assert BrokenDevicesQuery(1)() == {}

@@ -20,30 +20,26 @@ from andon.core.alerting.past import Query
 from andon.core.conditions.observation import Moment
 from andon.host.server import server_file
 from andon.leases import book as book_module
-from andon.leases import places
 from andon.leases.book import Book
 from andon.model.alert import NoticeKind
 from andon.model.work import LeaseKind
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.conftest import REPOSITORY
+from tests.support.homes import no_other_book
 
 EARLIER = REPOSITORY / "tests" / "recorded" / "state-00f863a"
 GPU = ("SIM-b18a02f4-6d8d-4362-bcaf-0a59dbc73ce2", "SIM-5775264a-9a7e-4b84-adf7-5ebb2b9124d5")
 
 
 @pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
+def book(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
     """The recorded book, with this process in the place of its holders."""
-    path = tmp_path / "book"
-    shutil.copytree(EARLIER / "book", path)
-    monkeypatch.setenv("HOME", "/nonexistent")
-    for name in ("SYSTEM_BOOK", "COMMON_BOOK"):
-        monkeypatch.setattr(places, name, Path("/nonexistent/andon"))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(path))
+    shutil.copytree(EARLIER / "book", book_folder)
+    no_other_book(monkeypatch)
     monkeypatch.setattr(book_module, "strangers", lambda *_: False)
     with ExitStack() as held:
-        for file in [*path.glob("leases/*.lease"), *path.glob("tickets/*.ticket")]:
+        for file in [*book_folder.glob("leases/*.lease"), *book_folder.glob("tickets/*.ticket")]:
             until = json.loads(file.read_text().splitlines()[0])["until"]
             if file.suffix == ".lease":
                 os.utime(file, (until, until))

@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -18,15 +17,9 @@ from andon.leases.book import Book
 from andon.leases.mutex import mutex
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.units import GIB
-from tests.support.lease_books import a_book
 from tests.support.sharing_parts import gpu, lease, request
 
 NODE = [gpu(i) for i in range(4)]
-
-
-@pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
-    return a_book(tmp_path / "andon", monkeypatch)
 
 
 def node(statuses: list[DeviceStatus], **more: object) -> Snapshot:

@@ -22,13 +22,8 @@ from andon.leases import places
 from andon.leases.book import Book
 from andon.leases.mutex import mutex
 from andon.model.work import Cordon, Work
-from tests.support.lease_books import a_book
+from tests.support.homes import no_other_book
 from tests.support.sharing_parts import lease, ticket
-
-
-@pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
-    return a_book(tmp_path / "andon", monkeypatch)
 
 
 @pytest.fixture
@@ -98,11 +93,12 @@ def mode(path: Path) -> int:
 
 
 def test_the_book_has_its_modes_whatever_the_umask(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    book_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    no_other_book(monkeypatch)
     before = os.umask(0o077)
     try:
-        book = a_book(tmp_path / "strict", monkeypatch)
+        book = Book()
         held = book.write_lease(lease(0))
     finally:
         os.umask(before)
@@ -412,17 +408,16 @@ def test_what_is_there_is_never_opened_to_be_made(book: Book, guarded: list[str]
 
 
 def test_a_server_before_the_first_lease_does_not_spoil_an_empty_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    book_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "book"
-    folder.mkdir()
-    (folder / "usage.lock").touch()
-    (folder / "usage.json").touch()
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(folder))
+    no_other_book(monkeypatch)
+    book_folder.mkdir()
+    (book_folder / "usage.lock").touch()
+    (book_folder / "usage.json").touch()
     assert Book(make=False).entries() == [], "andon free"
-    assert a_book(folder, monkeypatch).entries() == [], "andon run"
-    assert (folder / "leases").is_dir()
-    (folder / "tickets").rmdir()
+    assert Book().entries() == [], "andon run"
+    assert (book_folder / "leases").is_dir()
+    (book_folder / "tickets").rmdir()
     with pytest.raises(Unavailable, match="has no folder tickets") as missing:
         Book(make=False).waiting()
     assert "andon run" in missing.value.hint

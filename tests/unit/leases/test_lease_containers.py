@@ -16,13 +16,13 @@ from andon.core.sharing.holdings import (
 )
 from andon.core.sharing.rights import Asker, barred
 from andon.errors import Unavailable
+from andon.leases.book import Book
 from andon.leases.hold import append_container, name_container_in
 from andon.leases.rejoin import lease_of, shorten
 from andon.model import wire, work_wire
 from andon.model.device import Process
 from andon.model.work import Claim, LeaseState, Work
 from andon.units import GIB
-from tests.support.lease_books import a_book
 from tests.support.sharing_parts import entry, gpu, kin, lease
 
 HERE = Here("b", "n")
@@ -77,10 +77,7 @@ def test_containers_survive_json_and_their_number_is_bounded() -> None:
         assert work_wire.with_work(HELD, hostile) == HELD
 
 
-def test_a_container_is_added_to_the_file_and_its_end_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    book = a_book(tmp_path / "andon", monkeypatch)
+def test_a_container_is_added_to_the_file_and_its_end_stays(book: Book) -> None:
     held = book.write_lease(lease(0, until=5_000_000_000.0))
     held.hold.name_container(ID)
     held.hold.name_container(OTHER)
@@ -97,11 +94,8 @@ def test_a_container_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         append_container(closed_to_writing.fileno(), ID)
 
 
-def test_a_lease_that_names_a_container_per_item_stays_readable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_that_names_a_container_per_item_stays_readable(book: Book) -> None:
     """Readers take 256 containers: it is written again, and is held by the same process."""
-    book = a_book(tmp_path, monkeypatch)
     with book.locked():
         held = book.write_lease(lease(0))
     for number in range(600):
@@ -117,9 +111,8 @@ def test_a_lease_that_names_a_container_per_item_stays_readable(
     assert book.entries() == []
 
 
-def test_what_follows_half_a_line_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_follows_half_a_line_is_read(book: Book) -> None:
     """A full disk took only half of an earlier line."""
-    book = a_book(tmp_path, monkeypatch)
     with book.locked():
         held = book.write_lease(lease(0))
     for container in (ID, OTHER):
@@ -135,10 +128,7 @@ def test_what_follows_half_a_line_is_read(tmp_path: Path, monkeypatch: pytest.Mo
     held.release()
 
 
-def test_another_process_names_a_container_after_half_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    book = a_book(tmp_path, monkeypatch)
+def test_another_process_names_a_container_after_half_a_line(book: Book) -> None:
     with book.locked():
         held = book.write_lease(lease(0))
     os.write(held.hold.descriptor, b'{"work":{"pi')

@@ -1,13 +1,12 @@
 """Ends of leases: a step of the wall clock ends nothing and extends nothing."""
 
 import os
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from andon.core.sharing.lease_ends import begun, followed, left_seconds, showing, to_show
-from andon.leases import holder, places
+from andon.leases import holder
 from andon.leases.book import Book
 from andon.leases.hold import Countdown, LeaseHold
 from tests.support.sharing_parts import lease
@@ -33,15 +32,6 @@ class Clocks:
 @pytest.fixture
 def clocks() -> Clocks:
     return Clocks()
-
-
-@pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    for name in ("SYSTEM_BOOK", "COMMON_BOOK"):
-        monkeypatch.setattr(places, name, Path("/nonexistent/andon"))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "andon"))
-    return Book()
 
 
 def held_for(book: Book, clocks: Clocks, seconds: float) -> LeaseHold:

@@ -18,6 +18,7 @@ from andon.host.kin import read_kin
 from andon.leases import files, places
 from andon.leases.book import Book
 from andon.model.device import DeviceStatus, Process, Snapshot
+from tests.support.homes import no_other_book
 from tests.support.sharing_parts import gpu, lease, ticket
 
 
@@ -45,14 +46,11 @@ class Follower:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", "/nonexistent")
-    for name in ("SYSTEM_BOOK", "COMMON_BOOK"):
-        monkeypatch.setattr(places, name, Path("/nonexistent/andon"))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "andon"))
+def place(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    no_other_book(monkeypatch)
     monkeypatch.setattr(following, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
-    return tmp_path / "andon"
+    return book_folder
 
 
 @pytest.fixture

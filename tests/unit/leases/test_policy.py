@@ -26,7 +26,6 @@ from andon.host.policy_file import read_policy
 from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.units import parse_seconds
-from tests.support.lease_books import a_book
 from tests.support.sharing_parts import gpu, request
 
 TEXT = """
@@ -103,11 +102,6 @@ def test_every_refusal_names_the_file_and_the_limit() -> None:
 
 
 # With a real book.
-
-
-@pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
-    return a_book(tmp_path / "andon", monkeypatch)
 
 
 def granter(book: Book, limits: UserLimits) -> Granter:

@@ -34,11 +34,11 @@ from andon.engine.sampling.bus import Bus
 from andon.engine.sharing.usage_meter import UsageMeter
 from andon.errors import Invalid
 from andon.leases import usage_file
+from andon.leases.book import Book
 from andon.leases.usage_file import claim_writing, read_usage, write_usage
 from andon.model.device import Snapshot
 from andon.model.work import Ticket
 from andon.model.work_wire import ticket_from_json, ticket_to_json
-from tests.support.lease_books import a_book
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, owner, ticket
 from tests.support.waiting import wait_for
 
@@ -269,9 +269,8 @@ def test_one_of_two_servers_counts(tmp_path: Path) -> None:
 
 
 def test_a_server_writes_what_it_counted_into_the_book(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    book = a_book(tmp_path / "andon", monkeypatch)
     looked: list[float] = []
 
     def boot_seconds() -> float:

@@ -72,18 +72,13 @@ def snapshot(devices: tuple[DeviceStatus, ...] = NODE) -> Snapshot:
 
 
 @pytest.fixture
-def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
+def book(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     """Device 4 is cordoned, and a server reports an Xid of device 2."""
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(BrokenDevicesQuery, "__call__", lambda self: XID)
     monkeypatch.setattr(availability_source, "may_be_running", lambda: True)
-    for name in ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "ANDON_LEASE"):
-        monkeypatch.delenv(name, raising=False)
-    made = Book()
-    made.cordon(Cordon("GPU-4", 1.0, "root", "new fan"))
-    return made
+    book.cordon(Cordon("GPU-4", 1.0, "root", "new fan"))
+    return book
 
 
 class Here:
@@ -354,9 +349,8 @@ def test_free_means_that_a_grant_would_take_it(
 
 
 def test_without_a_book_and_a_server_the_readings_alone_give_the_same_verdicts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    book_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     monkeypatch.setattr(availability_source, "may_be_running", lambda: False)
     for devices, mask in ((NODE, "1"), (NODE, "GPU-5"), (NODE[:1], "99"), (NODE, "a,b")):

@@ -22,10 +22,8 @@ OURS = 125  # what run and lease say of themselves, as `env` does
 
 
 @pytest.fixture(autouse=True)
-def _apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _apart(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 @pytest.mark.parametrize("text", ABSURD)

@@ -31,10 +31,10 @@ ID, OTHER = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba987654321
 
 
 @pytest.fixture
-def above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def above(state_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    state_folder.mkdir()
     monkeypatch.setattr(state_folders, "node_key", lambda: ID[:12])
-    return tmp_path / "andon"
+    return state_folder / "andon"
 
 
 @pytest.fixture

@@ -115,12 +115,11 @@ def server() -> Iterator[Proving]:
 
 
 @pytest.fixture
-def state(server: Proving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(server: Proving, state_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The state folder of a user whose server is at the usual port, and wrote its address."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("ANDON_PORT", str(server.server_port))
-    folder = made_node_state(tmp_path)
-    token = tmp_path / "andon" / "token"
+    folder = made_node_state(state_folder)
+    token = state_folder / "andon" / "token"
     token.touch(0o600)
     token.write_text(f"{TOKEN}\n")
     server_file.announce(folder, server.url, "127.0.0.1")

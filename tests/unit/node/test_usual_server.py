@@ -2,7 +2,6 @@
 
 import os
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -41,9 +40,8 @@ def test_what_is_no_port_is_refused(
 
 
 def test_a_server_is_asked_only_where_one_may_be_running(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         monkeypatch.setenv("ANDON_PORT", str(listening.getsockname()[1]))

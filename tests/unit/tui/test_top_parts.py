@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from msgspec.structs import replace
 
 from andon.cli.terminal import Choices
@@ -40,14 +39,11 @@ CHOSEN = TopState(
 )
 
 
-def test_what_was_chosen_is_there_the_next_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def test_what_was_chosen_is_there_the_next_time(state_folder: Path) -> None:
     assert remembered(TopState()) == TopState(), "nothing yet"
     remember(CHOSEN)
     assert remembered(TopState()) == CHOSEN
-    file = tmp_path / "andon" / NAME
+    file = state_folder / "andon" / NAME
     assert file.stat().st_mode & 0o077 == 0
     assert [one.name for one in file.parent.iterdir()] == [NAME], "no draft is left"
 
@@ -61,15 +57,12 @@ def test_an_option_applies_once() -> None:
     assert (found.processes.sort, found.interval_seconds, found.graphs) == ("cpu", 2.0, True)
 
 
-def test_a_file_of_another_version_or_none_at_all_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    (tmp_path / "andon").mkdir(mode=0o700)
+def test_a_file_of_another_version_or_none_at_all_changes_nothing(state_folder: Path) -> None:
+    (state_folder / "andon").mkdir(mode=0o700, parents=True)
     wrong = []
     texts = ("", "[", "[]", "null", '{"schema": "andon.top/2", "sort": "pid"}', "9" * 10_000)
     for text in texts:
-        (tmp_path / "andon" / NAME).write_text(text)
+        (state_folder / "andon" / NAME).write_text(text)
         if remembered(TopState()) != TopState():
             wrong.append(text)
     assert not wrong
@@ -177,10 +170,7 @@ class OneTick:
         return Tick(self.snapshot)
 
 
-def test_the_first_picture_has_the_graphs_of_the_history_on_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def test_the_first_picture_has_the_graphs_of_the_history_on_disk() -> None:
     now = office()
     uuids = [status.device.uuid for status in now.devices]
 

@@ -1,7 +1,6 @@
 """What a probe reads of its devices, and what it says where that is not enough."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -97,10 +96,7 @@ def test_a_search_ends_at_the_trial_that_decides_nothing() -> None:
     assert outcome.probe.trials[0].missing["throughput"]
 
 
-def test_a_probe_replaces_an_earlier_one_of_the_same_command_and_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def test_a_probe_replaces_an_earlier_one_of_the_same_command_and_model() -> None:
     assert shelf.kept_probes() == []
     outcome = Prober(PLAN, lambda size: TrialEnd(0, None, 0.1, ""), PlannedSource(0), DEVICES).run()
     path = shelf.keep(outcome.probe)
