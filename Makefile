@@ -22,8 +22,8 @@ test:
 # What takes too long for every change: all kills, every moment of the timelines, long fuzzing.
 long: setup
 	@ANDON_STORM=full ANDON_EVERY_LOOK=1 ANDON_FUZZ_SECONDS=$${ANDON_FUZZ_SECONDS:-900} \
-	    $(BIN)/python -m pytest -q -s tests/integration/test_job_storm.py \
-	    tests/integration/test_kill_storm.py tests/unit/test_timelines.py tests/fuzz
+	    $(BIN)/python -m pytest -q -s tests/integration/jobs/test_job_storm.py \
+	    tests/integration/jobs/test_kill_storm.py tests/unit/alerts/test_timelines.py tests/fuzz
 
 check: setup
 	@$(BIN)/ruff format --check .
@@ -34,7 +34,7 @@ check: setup
 
 # Writes the golden files again; look at the difference before you commit it.
 golden: setup
-	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/integration/test_web_*.py
+	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/integration/*/test_web_*.py
 
 bench: setup
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'

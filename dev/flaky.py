@@ -23,12 +23,12 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv/bin/python")
 SUSPICIOUS = (
-    "tests/integration/test_log_out.py",
-    "tests/integration/test_containers.py::test_host_memory_is_told_from_device_memory",
-    "tests/integration/test_board_alerts.py::test_a_changed_session_may_not_change_anything",
-    "tests/integration/test_recorded_calls.py",
-    "tests/integration/test_warm_start.py",
-    "tests/integration/test_attribution.py",
+    "tests/integration/host/test_log_out.py",
+    "tests/integration/engines/test_containers.py::test_host_memory_is_told_from_device_memory",
+    "tests/integration/web/test_board_alerts.py::test_a_changed_session_may_not_change_anything",
+    "tests/integration/runs/test_recorded_calls.py",
+    "tests/integration/house/test_warm_start.py",
+    "tests/integration/host/test_attribution.py",
 )
 """What failed beside others once and passed alone."""
 LANES = 3

@@ -36,23 +36,25 @@ SHORTEST_PORTION_SECONDS = 40.0
 ROUNDS = 2  # how many portions as long as the next one each lane could still take
 # Hints for the order alone, as a run prints them; what is not listed is guessed by its size.
 SECONDS: dict[str, float] = {
-    "integration/test_board_leases.py": 199, "integration/test_board_pages.py": 193,
-    "integration/test_board_live.py": 127, "integration/test_board_charts.py": 96,
-    "integration/test_board_survival.py": 79, "integration/test_board_runs.py": 76,
-    "integration/test_board_alerts.py": 68, "integration/test_board_access.py": 60,
-    "integration/test_job_storm.py": 80, "integration/test_clock_steps.py": 60,
-    "integration/test_book_neighbours.py": 80, "integration/test_containers.py": 70,
-    "integration/test_serve_jobs.py": 40, "integration/test_serve_impostor.py": 50,
-    "integration/test_serve_lease_alerts.py": 60, "integration/test_sign_in.py": 80,
-    "integration/test_serve_leases.py": 50, "integration/test_top.py": 70,
-    "integration/test_lease_invariants.py": 60, "integration/test_image.py": 60,
-    "integration/test_serve_live_attacks.py": 60, "integration/test_driver_unreadable.py": 50,
-    "integration/test_serve_strangers.py": 40, "integration/test_serve_schema.py": 50,
-    "integration/test_serve_leases_trouble.py": 40, "integration/test_watching.py": 30,
-    "integration/test_log_out.py": 50, "integration/test_history_size.py": 20,
+    "integration/web/test_board_leases.py": 199, "integration/web/test_board_pages.py": 193,
+    "integration/web/test_board_live.py": 127, "integration/web/test_board_charts.py": 96,
+    "integration/web/test_board_survival.py": 79, "integration/web/test_board_runs.py": 76,
+    "integration/web/test_board_alerts.py": 68, "integration/web/test_board_access.py": 60,
+    "integration/jobs/test_job_storm.py": 80, "integration/leases/test_clock_steps.py": 60,
+    "integration/leases/test_book_neighbours.py": 80, "integration/engines/test_containers.py": 70,
+    "integration/web/test_serve_jobs.py": 40, "integration/node/test_serve_impostor.py": 50,
+    "integration/web/test_serve_lease_alerts.py": 60, "integration/access/test_sign_in.py": 80,
+    "integration/web/test_serve_leases.py": 50, "integration/tui/test_top.py": 70,
+    "integration/leases/test_lease_invariants.py": 60, "integration/house/test_image.py": 60,
+    "integration/web/test_serve_live_attacks.py": 60, "integration/web/test_serve_schema.py": 50,
+    "integration/web/test_serve_strangers.py": 40, "integration/alerts/test_watching.py": 30,
+    "integration/web/test_serve_leases_trouble.py": 40,
+    "integration/drivers/test_driver_unreadable.py": 50,
+    "integration/host/test_log_out.py": 50, "integration/history/test_history_size.py": 20,
     "fuzz/test_fuzz_bodies.py": 10, "fuzz/test_fuzz_books.py": 15,
     "fuzz/test_fuzz_documents.py": 10, "fuzz/test_fuzz_packets.py": 15,
-    "fuzz/test_fuzz_settings.py": 20, "unit/test_timelines.py": 60, "contract/test_stores.py": 20,
+    "fuzz/test_fuzz_settings.py": 20, "unit/alerts/test_timelines.py": 60,
+    "contract/test_stores.py": 20,
 }  # fmt: skip
 LINES_A_SECOND = {"unit": 150.0, "contract": 150.0, "integration": 15.0}
 
@@ -65,13 +67,13 @@ def modules(named: Sequence[str]) -> list[str]:
 
 
 def arguments(tests: Sequence[str]) -> list[str]:
-    """What pytest is given: for several modules their folder without the others, because it looks
+    """What pytest is given: for several modules their suite without the others, because it looks
     through the whole folder once more for each module that is named."""
-    folders = {Path(test).parent for test in tests}
-    if len(tests) < 3 or len(folders) > 1 or any("::" in test for test in tests):
+    suites = {"/".join(Path(test).parts[:2]) for test in tests}
+    if len(tests) < 3 or len(suites) > 1 or any("::" in test for test in tests):
         return list(tests)
-    (folder,) = folders
-    return [str(folder), *(f"--ignore={one}" for one in modules([str(folder)]) if one not in tests)]
+    (suite,) = suites
+    return [suite, *(f"--ignore={one}" for one in modules([suite]) if one not in tests)]
 
 
 def guess_seconds(module: str) -> float:

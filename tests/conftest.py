@@ -20,6 +20,7 @@ from types import ModuleType
 import pytest
 from hypothesis import settings
 
+from andon.leases.book import Book
 from tests.standin import StandIn
 from tests.standin import build as build_it
 from tests.standin.build import LIBRARY
@@ -28,7 +29,8 @@ REPOSITORY = Path(__file__).parent.parent
 
 pytest.register_assert_rewrite("andon.testing", "tests.support", "tests.integration")  # they assert
 
-from tests.support import warm  # noqa: E402 (its asserts are rewritten, too)
+from tests.support import warm  # noqa: E402 (their asserts are rewritten, too)
+from tests.support.homes import no_other_book, own_folders  # noqa: E402
 
 # `make unit` asks for a few examples of each property by --hypothesis-profile.
 settings.register_profile("quick", max_examples=3, deadline=None, database=None)
@@ -144,6 +146,36 @@ def pytest_collection_finish() -> None:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+
+@pytest.fixture
+def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """XDG_STATE_HOME of this test, to be named by it; without this fixture it has one as well."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def book_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this test's lease book, which nobody has made yet."""
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    return tmp_path / "book"
+
+
+@pytest.fixture
+def book(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
+    """This test's lease book, the only one of this machine."""
+    no_other_book(monkeypatch)
+    return Book()
+
+
+@pytest.fixture
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state folder and a lease book of this test's own in the folder, and no home."""
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    return tmp_path
 
 
 def need(*tools: str) -> None:

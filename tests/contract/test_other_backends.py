@@ -69,7 +69,7 @@ def test_a_glance_starts_nothing(backend: Backend, tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_device_is_the_same_through_either_of_nvidia_s_backends(tmp_path: Path) -> None:
-    """NVML's own backend spells the address so: tests/unit/test_nvidia.py holds it to that."""
+    """NVML's own backend spells the address so, too: tests/unit/drivers/test_nvidia.py."""
     backend = smi(tmp_path)
     _, devices, _ = read_all(backend, AT)
     assert {device.vendor for device in devices} == {"nvidia"}

@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 
 from tests.device.scenes import GIB, Scene, SkippedError
 from tests.device.surfaces import COMMAND, run
+from tests.support.homes import own_folders
 
 PATIENCE_SECONDS = 60.0
 RUNS = 7
@@ -40,8 +41,7 @@ def book() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="andon-leases-", dir="/tmp") as folder:
         config = Path(folder) / "andon.toml"
         config.write_text(HASTE, encoding="utf-8")
-        named = {"ANDON_LEASE_DIR": f"{folder}/book", "ANDON_CONFIG": str(config)}
-        yield {**named, "XDG_STATE_HOME": f"{folder}/state"}
+        yield {**own_folders(Path(folder)), "ANDON_CONFIG": str(config)}
 
 
 def environment_of(more: dict[str, str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from andon.cli import entry
 from tests.fuzz.chance import Chance, rounds
+from tests.support.homes import own_folders
 from tests.support.warm.keeper import PRELOADED, preload_all
 
 LONGEST_SECONDS = 60.0
@@ -161,8 +162,8 @@ def _be(
         sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("ANDON_", "CUDA_"))}
         own = {
-            "HOME": folder, "XDG_STATE_HOME": f"{folder}/state", "NO_COLOR": "1",
-            "XDG_CONFIG_HOME": f"{folder}/none", "ANDON_LEASE_DIR": f"{folder}/book",
+            **own_folders(Path(folder)), "HOME": folder, "NO_COLOR": "1",
+            "XDG_CONFIG_HOME": f"{folder}/none",
             "ANDON_JOBS_IDLE": "1s",  # a dispatcher leaves soon
         }  # fmt: skip
         odd = {name: value.replace("{d}", folder) for name, value in variables.items()}

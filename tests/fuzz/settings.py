@@ -13,6 +13,7 @@ from andon.app import load_settings
 from andon.core.settings.resolution import describe, resolve
 from andon.errors import AndonError
 from tests.fuzz.chance import Chance, rounds
+from tests.support.homes import own_folders
 
 LIMIT_SECONDS = 60.0
 FILES = 120  # read in this process in a round; then one command reads the last
@@ -149,9 +150,8 @@ def _command(chance: Chance, folder: Path, path: Path, odd: dict[str, str]) -> N
     command = [sys.executable, "-P", "-m", "andon.cli", *words, *named, *more]
     env: dict[str, Any] = {
         **os.environ,
-        "XDG_STATE_HOME": str(folder / "state"),
+        **own_folders(folder),
         "HOME": str(folder),
-        "ANDON_LEASE_DIR": str(folder / "book"),
         "ANDON_CONFIG": str(path),
         **odd,
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.parts import Docker
+from tests.support.homes import own_folders
 from tests.support.waiting import wait_for
 
 NO_NETWORK = "--container-option=--network=none"
@@ -24,8 +25,8 @@ def work_folder(docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TMPDIR", str(homes))
     monkeypatch.chdir(folder)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{docker.socket}")
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
     yield folder
     for left in docker("ps", "--all", "--quiet").split():
         docker("rm", "--force", left)

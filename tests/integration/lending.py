@@ -10,6 +10,7 @@ from typing import Any
 
 from andon.leases.book import Book
 from tests.integration.serving import Answer, Served, serving
+from tests.support.homes import own_folders
 
 
 class Counter:
@@ -54,13 +55,13 @@ def lending(
     **env: str,
 ) -> Iterator[Counter]:
     """`andon serve` with four simulated devices that are idle; its book is in the folder."""
-    book = Book({"ANDON_LEASE_DIR": str(folder / "book")})
     surroundings = {
+        **own_folders(folder),
         "HOME": "/nonexistent",
-        "ANDON_LEASE_DIR": str(book.path),
         "ANDON_SIMULATE_SCENARIO": "idle",
         **env,
     }
+    book = Book(own_folders(folder))
     with serving(
         folder / "state",
         "--no-history",

@@ -15,14 +15,15 @@ from andon.engine.jobs.folder import LOCK, LOG, JobsFolder, open_jobs_folder
 from andon.engine.jobs.starting import is_dispatched
 from andon.host.kin import group_members, started_ticks
 from andon.model.job import JobState
+from tests.support.homes import own_folders
 
 PATIENCE_SECONDS = 45.0
 
 
 def settle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, idle: str = "1s") -> JobsFolder:
     """A state folder and a lease book of this test's own, with idle simulated devices."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("ANDON_JOBS_IDLE", idle)
     monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
     return open_jobs_folder()

@@ -1,8 +1,26 @@
-"""Where state lies under XDG_STATE_HOME."""
+"""Homes of tests: their state folder and lease book, and where state lies in it."""
 
 from pathlib import Path
 
+import pytest
+
 from andon.host.machine_id import node_key
+from andon.leases import places
+
+
+def own_folders(folder: Path) -> dict[str, str]:
+    """The variables that name a state folder and a lease book in this folder."""
+    return {
+        "XDG_STATE_HOME": str(folder / "state"),
+        "ANDON_LEASE_DIR": str(folder / "book"),
+    }
+
+
+def no_other_book(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process no lease book exists but the one that the environment names."""
+    monkeypatch.setenv("HOME", "/nonexistent")
+    for name in ("SYSTEM_BOOK", "COMMON_BOOK"):
+        monkeypatch.setattr(places, name, Path("/nonexistent/andon"))
 
 
 def node_state(state: Path) -> Path:

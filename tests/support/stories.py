@@ -4,8 +4,8 @@
 a function that asks one command, route or view and gives its account of every device. To add a
 scenario, add a row: how its device is at first, what happens to it, and what everybody must say. To
 add a surface (the board's headline, its tiles, its filter), add a function that returns a `Said`
-for each label; leave None what it does not say. `tests/integration/test_one_story.py` plays all of
-them and compares every surface with REST.
+for each label; leave None what it does not say. `tests/integration/explain/test_one_story.py` plays
+all of them and compares every surface with REST.
 """
 
 import json
@@ -34,6 +34,7 @@ from tests.integration.parts import wait_until
 from tests.integration.serving import Served, serving
 from tests.standin import Fault, StandIn, StandInProcess, hung, lost
 from tests.support import standing_clock
+from tests.support.homes import own_folders
 
 GIB = 1 << 30
 HELD = 40 * GIB
@@ -213,8 +214,7 @@ def played(folder: Path, library: Path) -> Iterator[Stage]:
     standing_clock.move(clock, 0.0)
     surroundings: dict[str, Any] = {
         **node.environment(library),
-        "XDG_STATE_HOME": str(folder / "state"),
-        "ANDON_LEASE_DIR": str(folder / "book"),
+        **own_folders(folder),
         "COLUMNS": "150",
         standing_clock.FILE: str(clock),
     }

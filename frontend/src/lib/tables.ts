@@ -1,4 +1,4 @@
-/** Written by tests/unit/test_throttling.py from andon's own tables: make golden. */
+/** Made from andon's own tables by tests/unit/model/test_throttling.py: make golden. */
 export const THROTTLE: Record<string, { title: string; kind: string; alarming: boolean }> = {
   "gpu_idle": {
     "title": "idle",

@@ -1,6 +1,6 @@
 """python-socketio's server as used here, with everything that relies on its internals.
 
-tests/unit/test_web_live_server.py has a test for each of these bindings.
+tests/unit/web/test_web_live_server.py has a test for each of these bindings.
 """
 
 import logging

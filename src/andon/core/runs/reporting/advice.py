@@ -1,7 +1,7 @@
 """Advice on what to improve in a run, with the evidence: one function each, listed in `ADVICE`.
 
 A function takes the report and returns what it found, in order of the devices; the next piece of
-advice is one function, its line in `ADVICE` and a row in `tests/unit/test_run_advice.py`.
+advice is one function, its line in `ADVICE` and a row in `tests/unit/runs/test_run_advice.py`.
 """
 
 from collections.abc import Callable, Iterator

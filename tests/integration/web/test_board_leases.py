@@ -1,0 +1,482 @@
+"""Leases on the board: who holds what until when, seen, extended and given back in a browser."""
+
+import fcntl
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from andon.leases.book import Book
+from andon.units import GIB
+from tests.integration.board import (
+    opened,
+    serving_node,
+    sideways,
+    sign_in,
+    tiles,
+    uuids,
+    violations,
+    violations_in_both_themes,
+)
+from tests.integration.browser import Window, chromium
+from tests.integration.conftest import andon, is_alive
+from tests.integration.leasing import FOREVER, kill, line, running, soon, work_pid
+from tests.integration.serving import Served, serving
+from tests.standin import StandIn, StandInProcess
+from tests.support.waiting import wait_for
+from tests.support.web_parts import end_holders
+
+pytestmark = pytest.mark.timeout(300)
+
+PYTHON = sys.executable
+DEVICES = 3
+SIMULATED = ("--simulate", str(DEVICES))
+WORK = ("--", PYTHON, "-c", FOREVER)
+NO_ROUNDS = """
+const often = window.setInterval;
+window.setInterval = (act, ms, ...more) => (ms < 5000 ? often(act, ms, ...more) : 0);
+"""
+JSON = {"Content_Type": "application/json"}
+PHONE_COLUMNS = 60
+LISTED = ("leases", "waiting", "cordons")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home") / ("a_book_with_a_name_wider_than_a_phone_" * 2)
+
+
+@pytest.fixture(scope="module")
+def home(folder: Path) -> Iterator[Served]:
+    """One server for all: every test finds its book empty."""
+    with serving(
+        folder.parent, simulate=DEVICES,
+        HOME="/nonexistent", ANDON_LEASE_DIR=str(folder), ANDON_SIMULATE_SCENARIO="idle",
+        ANDON_ALERTS_NODE_CPU_PERCENT="off",
+    ) as served:  # fmt: skip
+        yield served
+
+
+@pytest.fixture(autouse=True)
+def book(
+    home: Served, folder: Path, own_places: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(folder))  # the server's
+    monkeypatch.setenv("ANDON_SIMULATE_SCENARIO", "idle")
+    yield folder
+    book = Book(make=False)
+    end_holders(book)
+    for cordon in book.cordons():
+        book.uncordon(cordon.uuid)
+    for left in [*folder.glob("leases/*.lease"), *folder.glob("tickets/*.ticket")]:
+        left.unlink(missing_ok=True)
+    wait_for(lambda: not any(home.ask("/api/leases").json()[name] for name in LISTED))
+
+
+@pytest.fixture
+def seen(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+def leases(served: Served) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = served.ask("/api/leases", **served.bearer).json()["leases"]
+    return found
+
+
+def lend(served: Served, **asked: object) -> dict[str, Any]:
+    """A lease over the network."""
+    body = json.dumps({"seconds": 3600, "command": "nightly evaluation", **asked})
+    answer = served.ask("/api/leases", "POST", body, **served.bearer, **JSON)
+    assert answer.status == 201, answer.body
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def show(page: Page, served: Served) -> None:
+    page.goto(f"{served.url}/#/leases")
+    expect(page.get_by_role("heading", level=1, name="Leases")).to_be_visible()
+
+
+def rows(page: Page) -> Locator:
+    return page.locator("li.lease")
+
+
+def test_where_nobody_holds_one_the_page_teaches(seen: Window, home: Served) -> None:
+    seen.page.goto(home.url)
+    seen.page.get_by_role("link", name="Leases").click()
+    expect(seen.page.get_by_role("heading", name="No leases")).to_be_visible()
+    for text in ("andon run -- python train.py", "andon lease --gpus 1 --for 2h"):
+        expect(seen.page.get_by_role("button", name=f"copy: {text}")).to_be_visible()
+    assert violations_in_both_themes(seen.page) == []
+    assert seen.complaints == []
+
+
+def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Path) -> None:
+    house = tmp_path / "house"
+    book = str(house / "book")
+    with serving(tmp_path / "server", simulate=1, HOME=str(house), ANDON_LEASE_DIR=book) as served:
+        show(seen.page, served)
+        expect(seen.page.get_by_text("The lease book cannot be read")).to_be_visible()
+        expect(seen.page.get_by_role("main")).to_contain_text("is under a home directory")
+        expect(seen.page.get_by_role("heading", name="No leases")).to_have_count(0)
+        assert violations(seen.page) == []
+
+
+def test_a_lease_says_who_what_and_until_when(seen: Window, home: Served) -> None:
+    shared = ("--shared", "--memory", "2GiB", "--devices", "1")
+    with (
+        running("lease", *SIMULATED, "--gpus", "1", "--devices", "0", "--for", "2h", *WORK) as one,
+        running("run", *SIMULATED, *shared, *WORK) as two,
+    ):
+        assert (line(one), line(two)) == ("started", "started")
+        sign_in(seen.page, home)
+        show(seen.page, home)
+        expect(rows(seen.page)).to_have_count(2)
+        first = rows(seen.page).filter(has=seen.page.get_by_role("link", name="GPU 0"))
+        expect(first).to_contain_text("held")
+        expect(first).to_contain_text("SIMULATED")
+        expect(first).to_contain_text(re.compile(r"\d\d:\d\d 1(19|20) min left|\d\d:\d\d 2 h left"))
+        expect(first).to_contain_text("used (exclusive)")
+        expect(first.locator("code.work")).to_contain_text("time.sleep")
+        expect(first.locator("svg.lamp.green")).to_have_count(1)
+        other = rows(seen.page).filter(has=seen.page.get_by_role("link", name="GPU 1"))
+        expect(other).to_contain_text("of 2.0 GiB reserved")
+        expect(other).to_contain_text("its command ends")
+        expect(other.get_by_role("button", name="Extend", exact=True)).to_have_count(0)
+        assert violations_in_both_themes(seen.page) == []
+        assert seen.complaints == []
+
+
+def test_a_stranger_reads_and_changes_nothing(seen: Window, home: Served) -> None:
+    lent = lend(home)
+    page = seen.page
+    show(page, home)
+    expect(rows(page)).to_contain_text(lent["id"])
+    expect(page.get_by_role("main").get_by_role("link", name="Sign in")).to_be_visible()
+    expect(rows(page).get_by_role("button", name="Give back", exact=True)).to_have_count(0)
+    expect(page.get_by_role("button", name=re.compile("^Take"))).to_have_count(0)
+    expect(rows(page).get_by_text(f"andon release {lent['id']}")).to_be_visible()
+    assert "nightly" not in page.content()
+
+
+def test_no_command_is_shown_to_a_person_who_may_not_use_it(seen: Window, home: Served) -> None:
+    lent = lend(home)
+    page = seen.page
+
+    def as_dora(route: Route) -> None:
+        if route.request.method != "GET":  # the exchange of the code
+            route.continue_()
+            return
+        said = route.fetch()
+        may = {**said.json()["may"], "release": "own"}
+        route.fulfill(response=said, json={**said.json(), "user": "dora", "may": may})
+
+    page.route("**/api/session", as_dora)
+    sign_in(page, home)
+    show(page, home)
+    expect(rows(page)).to_contain_text(lent["id"])
+    expect(rows(page).get_by_text("andon release")).to_have_count(0)
+    expect(rows(page).get_by_text("andon lease extend")).to_have_count(0)
+
+
+def test_extending_moves_the_end_and_shows_the_command(seen: Window, home: Served) -> None:
+    lent = lend(home, seconds=600)
+    page = seen.page
+    sign_in(page, home)
+    show(page, home)
+    row = rows(page)
+    expect(row.get_by_text(f"andon lease extend {lent['id']} --for 1h")).to_be_visible()
+    row.get_by_role("combobox").select_option("4 h from now")
+    expect(row.get_by_text(f"andon lease extend {lent['id']} --for 4h")).to_be_visible()
+    row.get_by_role("button", name="Extend", exact=True).click()
+    expect(row).to_contain_text(re.compile("3 h 59 min left|4 h left"))
+    [held] = leases(home)
+    assert held["until"] > lent["until"] + 10_000
+    expect(row.get_by_role("combobox")).to_have_value("8h")  # what is nearer extends nothing
+    assert seen.complaints == []
+
+
+def test_releasing_asks_first_and_then_ends_the_work(seen: Window, home: Served) -> None:
+    page = seen.page
+    with running("run", *SIMULATED, *WORK) as process:
+        assert line(process) == "started"
+        pid = work_pid()
+        sign_in(page, home)
+        show(page, home)
+        rows(page).get_by_role("button", name="Release", exact=True).click()
+        dialog = page.get_by_role("dialog", name=re.compile("^Release .*'s lease"))
+        expect(dialog).to_contain_text("This will stop")
+        expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+        assert violations(page) == []
+        page.keyboard.press("Escape")
+        expect(dialog).to_be_hidden()
+        assert is_alive(pid)
+        assert len(leases(home)) == 1
+
+        rows(page).get_by_role("button", name="Release", exact=True).press("Enter")
+        note = dialog.get_by_label(re.compile("^Note for "))
+        note.fill("the fan's turn")
+        expect(dialog.get_by_text("--note 'the fan'\\''s turn'")).to_be_visible()
+        dialog.get_by_role("button", name="Cancel").focus()
+        page.keyboard.press("Tab")
+        expect(dialog.get_by_role("button", name="Stop job and release")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="No leases")).to_be_visible()
+        wait_for(lambda: not is_alive(pid))
+        assert "the fan's turn" in process.communicate(timeout=120)[1], "its holder reads why"
+    assert leases(home) == []
+    assert seen.complaints == []
+
+
+def test_of_two_who_release_the_same_the_second_sees_that_it_is_over(
+    seen: Window, home: Served
+) -> None:
+    lent = lend(home)
+    page = seen.page
+    path = f"/api/leases/{lent['id']}?fence={lent['fence']}"
+
+    def late(route: Route) -> None:
+        assert home.ask(path, "DELETE", **home.bearer).status == 200
+        route.continue_()
+
+    sign_in(page, home)
+    show(page, home)
+    page.route(f"**{path}", late)
+    rows(page).get_by_role("button", name="Give back", exact=True).click()
+    with page.expect_response(f"**{path}") as answer:
+        page.get_by_role("dialog").get_by_role("button", name="Give back", exact=True).click()
+    assert answer.value.status in (404, 410)
+    expect(page.get_by_role("heading", name="No leases")).to_be_visible()
+
+
+def test_work_that_does_not_end_is_told_of(seen: Window, home: Served) -> None:
+    stubborn = f"import signal; signal.signal(15, signal.SIG_IGN); {FOREVER}"
+    page = seen.page
+    with running("run", *SIMULATED, "--", PYTHON, "-c", stubborn) as process:
+        assert line(process) == "started"
+        sign_in(page, home)
+        show(page, home)
+        rows(page).get_by_role("button", name="Release", exact=True).click()
+        page.get_by_role("button", name="Stop job and release").click()
+        expect(rows(page).get_by_role("status")).to_contain_text("waiting for its holder")
+        expect(rows(page).get_by_role("alert")).to_contain_text("its command is still running")
+
+
+def test_what_others_do_is_seen_without_asking(seen: Window, home: Served) -> None:
+    """Its slow rounds are stopped: nothing but the live event can bring it."""
+    page = seen.page
+    page.add_init_script(NO_ROUNDS)
+    sign_in(page, home)
+    show(page, home)
+    expect(page.get_by_role("heading", name="No leases")).to_be_visible()
+    lent = lend(home)
+    expect(rows(page)).to_contain_text(lent["id"])
+    path = f"/api/leases/{lent['id']}?fence={lent['fence']}"
+    assert home.ask(path, "DELETE", **home.bearer).status == 200
+    expect(page.get_by_role("heading", name="No leases")).to_be_visible()
+
+
+def test_nothing_is_asked_while_the_page_is_not_shown(seen: Window, home: Served) -> None:
+    page = seen.page
+    show(page, home)
+    expect(page.get_by_role("heading", name="No leases")).to_be_visible()
+    page.get_by_role("link", name="Board", exact=True).click()
+    expect(tiles(page)).to_have_count(DEVICES)
+    asked = [url for url in seen.requests if url.endswith("/api/leases")]
+    with page.expect_request("**/api/board"):
+        lend(home)
+    with page.expect_request("**/api/board", timeout=60_000):
+        pass
+    assert [url for url in seen.requests if url.endswith("/api/leases")] == asked
+
+
+def test_who_waits_and_what_is_cordoned_is_listed(seen: Window, home: Served) -> None:
+    everything = ("--gpus", str(DEVICES - 1))
+    page = seen.page
+    assert andon("cordon", *SIMULATED, "2", "--reason", "new fan").code == 0
+    with ExitStack() as stack:
+        process = stack.enter_context(running("run", *SIMULATED, *everything, *WORK))
+        assert line(process) == "started"  # the next must not come first
+        stack.enter_context(running("run", *SIMULATED, "--memory", "1GiB", *WORK))
+        soon(lambda: home.ask("/api/leases").json()["waiting"])
+        show(page, home)
+        waiting = page.locator("ol.waiting li")
+        expect(waiting).to_have_count(1)
+        expect(waiting).to_contain_text("requests 1 GPU with 1.0 GiB")
+        expect(waiting).to_contain_text(re.compile(r"· waiting \d+ s"))  # its age, not a length
+        cordoned = page.locator("ul.cordons li")
+        expect(cordoned).to_contain_text("GPU 2")
+        expect(cordoned).to_contain_text("new fan")
+        expect(cordoned.get_by_text("andon uncordon 2")).to_be_visible()
+        assert violations(page) == []
+
+
+def test_an_orphan_and_what_cannot_be_read_are_marked(
+    seen: Window, home: Served, book: Path
+) -> None:
+    worker = f"import subprocess; p = subprocess.Popen([{PYTHON!r}, '-c', {FOREVER!r}]); p.wait()"
+    page = seen.page
+    with running("run", *SIMULATED, "--", PYTHON, "-c", worker) as process:
+        assert line(process) == "started"
+        pid = work_pid()
+        kill(process.pid)
+        process.wait()
+        kill(pid)
+        wait_for(lambda: not is_alive(pid))
+        sign_in(page, home)
+        show(page, home)
+        orphan = page.locator("li.lease.orphaned")
+        expect(orphan.locator("svg.lamp.amber")).to_have_count(1)
+        expect(orphan.locator(".state")).to_have_text("orphaned")
+        expect(orphan.locator(".why-not")).to_contain_text("has exited")
+        expect(orphan.get_by_role("button", name="Release", exact=True)).to_have_count(0)
+        with (book / "leases" / "hostile.lease").open("w") as file:
+            file.write("{ no lease")
+            file.flush()
+            fcntl.flock(file, fcntl.LOCK_EX)
+            unreadable = page.locator("li.lease.unreadable")
+            expect(unreadable.locator("svg.lamp.red")).to_have_count(1)
+            expect(unreadable.locator(".state")).to_have_text("unreadable")
+            assert violations(page) == []
+        os.killpg(pid, signal.SIGKILL)
+    assert seen.complaints == []
+
+
+def test_nothing_sticks_out_on_a_phone(browser: Browser, home: Served, book: Path) -> None:
+    lend(home, command="python train.py " + "--very-long-option " * 15)
+    assert len(str(book)) > PHONE_COLUMNS
+    with opened(browser, viewport={"width": 390, "height": 844}) as seen:
+        sign_in(seen.page, home)
+        show(seen.page, home)
+        expect(rows(seen.page)).to_have_count(1)
+        assert sideways(seen.page) <= 0
+        assert violations(seen.page) == []
+
+
+def test_the_board_says_who_holds_a_device(seen: Window, home: Served) -> None:
+    page = seen.page
+    sign_in(page, home)
+    expect(tiles(page)).to_have_count(DEVICES)
+    lent = lend(home, devices=["1"])
+    name = re.compile(rf"^GPU 1, held by {lent['user']}, until \d\d:\d\d, utilisation")
+    held = page.get_by_role("link", name=name)
+    expect(held).to_be_visible()
+    expect(held.locator(".word")).to_have_text(f"held by {lent['user']}")
+    expect(held.locator(".who")).to_have_text(re.compile(r"^until \d\d:\d\d · no processes$"))
+    held.hover()
+    expect(page.get_by_role("tooltip")).to_contain_text(lent["id"])
+    assert violations(page) == []
+    page.goto(f"{home.url}/#/device/{quote(uuids(page)[1])}")
+    panel = page.locator("section.panel", has=page.get_by_role("heading", name="Held by"))
+    expect(panel).to_contain_text(lent["user"])
+    expect(panel).to_contain_text(re.compile(r"until \d\d:\d\d, (59|60) min left"))
+    panel.get_by_role("link", name=lent["id"]).click()
+    expect(page.locator("li.lease.chosen")).to_contain_text(lent["id"])
+
+
+def test_a_free_one_is_taken_for_somebody_and_given_back(seen: Window, home: Served) -> None:
+    page = seen.page
+    sign_in(page, home)
+    show(page, home)
+    page.get_by_role("button", name="Take for 2 h…").click()
+    dialog = page.get_by_role("dialog", name="Take a GPU")
+    dialog.get_by_label("for whom").fill("")
+    expect(dialog.get_by_role("button", name="Take for 2 h")).to_be_disabled()
+    dialog.get_by_role("button", name="GPU 0", exact=True).click()
+    dialog.get_by_role("button", name="GPU 1", exact=True).click()
+    dialog.get_by_label("for how long").select_option("4 h")
+    dialog.get_by_label("for whom").fill("dora")
+    dialog.get_by_label("what for").fill("evaluation")
+    assert violations(page) == []
+    dialog.get_by_role("button", name="Take for 4 h").click()
+    expect(page.get_by_role("dialog", name="Taken")).to_contain_text("GPU 1 is reserved for dora")
+    page.get_by_role("button", name="Close").click()
+    [held] = leases(home)
+    assert [share["index"] for share in held["devices"]] == [1]
+    assert (held["whom"], held["command"]) == ("dora", "evaluation")
+    assert held["until"] == pytest.approx(held["since"] + 4 * 3600, abs=5)
+    expect(rows(page)).to_contain_text("dora")
+    expect(rows(page)).to_contain_text("Reserved but not used")
+    expect(page.locator(".free-now")).to_contain_text("Free now: 0, 2")
+
+    page.get_by_role("link", name="Board", exact=True).click()
+    tile = page.get_by_role("link", name=re.compile(rf"^GPU 1, held by {held['user']}.* for dora"))
+    expect(tile).to_be_visible()
+    expect(page.get_by_role("list", name="GPUs")).to_contain_text("2 free: 0, 2")
+    page.get_by_role("button", name="free 2").click()
+    expect(page.locator("li.tile.faded")).to_have_count(1)
+    tile.click()
+    page.get_by_role("button", name="Give back", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Give back", exact=True).click()
+    expect(page.get_by_role("button", name="Take for 2 h…")).to_be_visible()
+    assert leases(home) == []
+    assert seen.complaints == []
+
+
+def test_what_is_taken_by_another_meanwhile_is_said(seen: Window, home: Served) -> None:
+    page = seen.page
+    sign_in(page, home)
+    page.goto(f"{home.url}/#/device/{quote(uuids(page)[1])}")
+    page.get_by_role("button", name="Take for 2 h…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("for whom").fill("dora")
+    lend(home, devices=["1"])
+    dialog.get_by_role("button", name="Take for 2 h").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("GPU 1")
+    assert len(leases(home)) == 1
+
+
+def test_the_board_filters_and_finds_what_is_free(seen: Window, home: Served) -> None:
+    page = seen.page
+    lend(home, devices=["1"])
+    assert andon("cordon", *SIMULATED, "2", "--reason", "new fan").code == 0
+    page.goto(home.url)
+    free = page.get_by_role("button", name="free 1")
+    expect(free).to_be_visible()
+    expect(page.locator("li.tile .cordon")).to_have_count(1)
+    free.click()
+    expect(page.get_by_text("1 of 3 match")).to_be_visible()
+    expect(page.locator("li.tile:not(.faded)")).to_contain_text("free")
+    free.click()
+    field = page.get_by_label("search this page")
+    field.fill("nowhere")
+    expect(page.get_by_text("no GPU matches")).to_be_visible()
+    field.fill("cordoned")
+    expect(page.get_by_text("1 of 3 match")).to_be_visible()
+    field.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("GPU 2")
+    assert seen.complaints == []
+
+
+def test_a_process_says_which_lease_it_works_under(
+    seen: Window, node: StandIn, tmp_path: Path
+) -> None:
+    page = seen.page
+    with (
+        running("run", "--gpus", "1", "--devices", "0", *WORK) as process,
+        serving_node(tmp_path / "server") as served,
+    ):
+        assert line(process) == "started"
+        node.change(0, processes=(StandInProcess(work_pid(), memory=2 * GIB),))
+        [held] = leases(served)
+        page.goto(f"{served.url}/#/processes")
+        mark = page.locator("tbody").get_by_role("link", name=held["id"])
+        expect(mark).to_be_visible()
+        mark.click()
+        expect(page.locator("li.lease.chosen")).to_contain_text("2.0 of")

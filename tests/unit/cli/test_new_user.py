@@ -1,0 +1,459 @@
+"""What a new user types first, with neither docs nor code at hand, leads somewhere."""
+
+import io
+import time
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.shell_completion import ShellComplete
+
+from andon.cli import lamp_source
+from andon.cli.catalogue import ALIASES, COMMANDS, MEANT
+from andon.cli.commands.explain import alerts
+from andon.cli.commands.explain.alerts_trial import trial
+from andon.cli.commands.suggestions import OPTIONS_MEANT
+from andon.cli.main import cli, named, run
+from andon.cli.past_source import find_past, open_past
+from andon.cli.remote_history import RemoteHistory
+from andon.cli.terminal import Choices
+from andon.engine.sharing import releaser
+from andon.engine.sharing.availability import Availability
+from andon.engine.sharing.granter import Granter, Terms
+from andon.errors import Conflict, Gone, Unavailable
+from andon.leases.book import Book
+from andon.model.device import Snapshot
+from andon.model.job import JobState
+from tests.support.rows import rows
+from tests.support.sharing_parts import gpu, request
+
+NODE = Availability(lambda: Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(8))))
+
+
+@pytest.fixture(autouse=True)
+def book(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
+    monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
+    return book
+
+
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("word", MEANT)
+def test_a_word_that_people_try_names_the_command(word: str, capsys: Said) -> None:
+    assert run([word]) == 2
+    assert f"did you mean: andon {MEANT[word]}?" in capsys.readouterr().err
+    assert MEANT[word].split()[0] in COMMANDS
+    assert word not in {*COMMANDS, *ALIASES}
+
+
+def test_help_is_a_word_too(capsys: Said) -> None:
+    for words, option in ((["help"], ["--help"]), (["help", "run"], ["run", "--help"])):
+        assert run(words) == 0
+        said = capsys.readouterr().out
+        assert run(option) == 0
+        assert capsys.readouterr().out == said
+
+
+@rows(
+    "typed, meant",
+    [
+        ("lsit", None),  # as near to submit as to anything
+        ("wiat", "wait"),
+        ("est", "estimate"),
+        ("jobs 5", "jobs show 5"),
+        ("jobs retyr", "jobs retry"),
+        ("jobs frobnicate", None),
+        ("runs shwo", "runs show"),
+        ("runs baseline chekc", "runs baseline check"),
+        ("alerts silenec", "alerts silence"),
+        ("probes list", "probes"),
+        ("config chekc", "config check"),
+        ("probes bset", "probes best"),
+        ("probes frobnicate", None),
+    ],
+)
+def test_a_command_that_does_not_exist_names_only_what_can_be_meant(
+    typed: str, meant: str | None, capsys: Said
+) -> None:
+    assert run(typed.split()) == 2
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said.partition("; ")[2] == ("" if meant is None else f"did you mean: andon {meant}?")
+
+
+@rows(
+    "typed, meant",
+    [
+        ("ps --gpu 3", "--device"),
+        ("run --gpu 1 ls", "--gpus or --device"),
+        ("run -n 2 ls", "--gpus"),
+        ("lease --time 2h", "--for"),
+        ("status --jsno", "--json"),
+        ("-l 1", "andon watch"),
+        ("watch --csv", "--format"),
+        ("run --wait ls", "--timeout"),
+        ("status --ssh node7", "--url"),
+        ("submit --host node7", "ssh HOST andon"),
+        ("status --frobnicate", None),
+        ("cordon --json 0", None),  # --reason is only spelled like it
+    ],
+)
+def test_an_option_that_does_not_exist_names_the_one_that_does_it(
+    typed: str, meant: str | None, capsys: Said
+) -> None:
+    assert run(typed.split()) in (2, 125)
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said.startswith("andon: No such option '-")
+    assert said.partition("; ")[2] == ("" if meant is None else f"did you mean: {meant}?")
+
+
+def test_why_job_means_the_job(capsys: Said) -> None:
+    assert run(["why", "job", "9"]) == 2
+    assert "did you mean: andon why --job 9?" in capsys.readouterr().err
+
+
+def test_every_option_that_is_suggested_exists() -> None:
+    context = click.Context(cli)
+    known = {
+        name
+        for command in map(partial(cli.get_command, context), COMMANDS)
+        for one in (command.params if command else ())
+        for name in one.opts
+    }
+    for typed, meant in OPTIONS_MEANT.items():
+        for one in meant:
+            known_word = one in known or one.removeprefix("andon ") in COMMANDS
+            assert known_word or one.startswith("ssh HOST andon"), typed
+
+
+@rows(
+    "typed, meant",
+    [
+        ("retry 3", "jobs retry 3"),
+        ("requeue 3 4", "jobs requeue 3 4"),
+        ("runs list", "runs"),
+        ("runs ls --json", "runs --json"),
+        ("jobs list", "jobs"),
+        ("alerts list", "alerts"),
+        ("leases list", "leases"),
+        ("runs show list", "runs show list"),
+        ("run list", "run list"),
+    ],
+)
+def test_names_that_people_try_are_taken(typed: str, meant: str) -> None:
+    assert named(typed.split()) == meant.split()
+
+
+# Taking a GPU and giving it back.
+
+
+class AtTerminal(io.StringIO):
+    """Someone at a terminal who types this."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_release_without_an_id_names_your_leases(book: Book, capsys: Said) -> None:
+    assert run(["release"]) == 5
+    assert "you hold no lease" in capsys.readouterr().err
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    assert run(["release"]) == 2
+    assert f"yours: andon release {held.lease.id} (GPU 3)" in capsys.readouterr().err
+    held.release()
+
+
+@pytest.mark.parametrize(("typed", "released"), [("y\n", True), ("\n", False), ("", False)])
+def test_release_without_an_id_asks_about_your_only_lease(
+    typed: str, released: bool, book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    def end(_: Book, name: str, note: str) -> SimpleNamespace:
+        ended.append(f"{name} {note}")
+        return SimpleNamespace(id=name)
+
+    monkeypatch.setattr(releaser, "release", end)
+    monkeypatch.setattr("sys.stdin", AtTerminal(typed))
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    try:
+        assert run(["release", "-m", "lunch"]) == 0
+        said = capsys.readouterr()
+        assert f"your only lease is {held.lease.id}: GPU 3" in said.err
+        assert ("nothing was released" in said.err) is not released
+        assert ended == ([f"{held.lease.id} lunch"] if released else [])
+    finally:
+        held.release()
+
+
+def test_release_without_an_id_lists_several_leases(
+    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", AtTerminal("y\n"))
+    wanted = [request(1, devices=(name,)) for name in ("3", "5")]
+    held = [Granter(book, NODE).grant(one, Terms(), 0).held for one in wanted]
+    try:
+        assert run(["release"]) == 2
+        said = capsys.readouterr().err
+        for one, name in zip(held, ("3", "5"), strict=True):
+            assert f"andon release {one.lease.id} (GPU {name})" in said
+    finally:
+        for one in held:
+            one.release()
+
+
+def test_release_of_several_goes_on_after_one_that_is_not_there(
+    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(_: Book, name: str, note: str) -> SimpleNamespace:
+        if name == "nope":
+            raise Gone("there is no lease 'nope'")
+        return SimpleNamespace(id=name)
+
+    monkeypatch.setattr(releaser, "release", end)
+    assert run(["release", "nope", "k7qm2"]) == 5
+    said = capsys.readouterr()
+    assert "there is no lease 'nope'" in said.err
+    assert said.out == "released lease k7qm2\n"
+
+
+def test_extend_without_an_id_means_the_lease_of_the_shell_or_the_only_one(
+    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = ["lease", "extend", "--for", "2h"]
+    assert run(typed) == 5
+    assert "you hold no lease" in capsys.readouterr().err
+    terms = Terms(seconds=3600.0)
+    first = Granter(book, NODE).grant(request(1, devices=("3",)), terms, 0).held
+    assert run(typed) == 0
+    assert f"lease {first.lease.id} now ends at" in capsys.readouterr().out
+    second = Granter(book, NODE).grant(request(1, devices=("5",)), terms, 0).held
+    assert run(typed) == 2
+    assert f"andon lease extend {second.lease.id} (GPU 5)" in capsys.readouterr().err
+    monkeypatch.setenv("ANDON_LEASE", second.lease.id)
+    assert run(typed) == 0
+    assert f"lease {second.lease.id} now ends at" in capsys.readouterr().out
+    assert run([*typed, "--url", "http://127.0.0.1:1"]) == 2
+    assert "which lease?" in capsys.readouterr().err
+    first.release()
+    second.release()
+
+
+def test_a_mistake_in_lease_extend_names_its_help(capsys: Said) -> None:
+    assert run(["lease", "extend", "k7qm2"]) == 2
+    assert "hint: andon lease extend --help" in capsys.readouterr().err
+
+
+def test_no_line_of_an_overview_is_cut_off(capsys: Said) -> None:
+    for group in ("alerts", "config", "jobs", "probes", "runs", "runs baseline"):
+        assert run([*group.split(), "--help"]) == 0
+        commands = capsys.readouterr().out.partition("Commands:")[2]
+        assert commands, group
+        assert "..." not in commands, group
+
+
+@pytest.mark.parametrize("made", ["k7qm2", "3k7qm", "4k7qm"])
+def test_release_of_a_gpu_names_your_lease_on_it(
+    made: str, book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Book, "new_id", lambda self, names: made)
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    assert run(["release", "3"]) == 5
+    assert f"GPU 3 is in your lease {held.lease.id}" in capsys.readouterr().err
+    assert run(["release", "4"]) == 5
+    assert "andon leases lists them" in capsys.readouterr().err
+    held.release()
+
+
+@pytest.mark.parametrize("command", ["lease", "run"])
+def test_a_gpu_in_place_of_a_command_is_told_how_to_name_one(command: str, capsys: Said) -> None:
+    assert run([command, "4"]) == 127
+    assert "to name a GPU: -d 4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["lease", "run"])
+def test_a_line_of_shell_is_not_a_command(command: str, capsys: Said) -> None:
+    assert run([command, "python train.py --lr 0.1"]) == 127
+    assert "write its words without quotes, or: sh -c 'LINE'" in capsys.readouterr().err
+    assert run([command, "LR=0.1", "python"]) == 127
+    assert "to set a variable: env LR=0.1 COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.process
+def test_more_gpus_named_than_taken_is_said(capsys: Said) -> None:
+    queued = ["submit", "--dry-run", "--simulate", "4"]
+    for given, said in (
+        (["-d", "0,1"], "1 of the 2 GPUs named is taken; for all of them: --gpus 2"),
+        (["-d", "0", "-d", "1,2"], "1 of the 3 GPUs named is taken; for all of them: --gpus 3"),
+        (["-d", "0,1", "--gpus", "1"], ""),
+        (["-d", "0"], ""),
+    ):
+        assert run([*queued, *given, "--", "true"]) == 0
+        assert capsys.readouterr().err == (f"andon: {said}\n" if said else "")
+
+
+def test_a_refusal_lists_only_the_gpus_that_were_asked_for(book: Book) -> None:
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    with pytest.raises(Conflict) as refused:
+        Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0)
+    assert [line.partition(":")[0] for line in refused.value.mistakes] == ["GPU 3"]
+    held.release()
+
+
+# Silencing an alert, and being told.
+
+
+@pytest.mark.parametrize("words", [["--rule", "fan", "2h"], ["--rule", "fan", "--for", "2h"]])
+def test_both_ways_to_say_how_long_a_silence_lasts(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def silence(body: dict[str, Any]) -> str:
+        asked.update(body)
+        return "1ac8c112"
+
+    server = SimpleNamespace(silence=silence)
+    monkeypatch.setattr(alerts, "server_source", lambda choices: server)
+    assert run(["alerts", "silence", *words]) == 0
+    assert (asked["rule"], asked["seconds"]) == ("fan", 7200.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say what and for how long"),
+        (["--for", "2h"], "name an alert"),
+        (["fan@0", "--for", "2"], "'2' has no unit"),
+        (["fan@0", "2h", "--for", "2h"], "one alert and one duration"),
+        (["fan@0", "--for", "2h", "--rule", "fan"], "not both"),
+    ],
+)
+def test_a_silence_that_is_not_clear_is_refused(words: list[str], said: str, capsys: Said) -> None:
+    assert run(["alerts", "silence", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_who_tries_the_notifiers_and_has_none_reads_how_to_add_slack(capsys: Said) -> None:
+    assert "andon alerts notify add slack URL" in trial(Choices(), None)["note"]
+    assert run(["config", "--help"]) == 0
+    assert "andon alerts notify add slack URL" in capsys.readouterr().out
+
+
+# Who used it last night.
+
+
+class Kept:
+    """A server with a history, or without one."""
+
+    def __init__(self, answers: bool) -> None:
+        self.server = self
+        self._answers = answers
+
+    def get(self, path: str, **asked: object) -> dict[str, Any]:
+        if not self._answers:
+            raise Unavailable("this server keeps no history")
+        return {"items": []}
+
+
+def test_who_has_no_history_sees_that_of_the_machines_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: Kept(answers=True))
+    assert isinstance(find_past(Choices()), RemoteHistory)
+    assert isinstance(open_past(Choices()), RemoteHistory)
+
+
+@pytest.mark.parametrize("server", [None, Kept(answers=False)])
+def test_without_any_history_there_is_none(
+    server: Kept | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: server)
+    assert find_past(Choices()) is None
+    with pytest.raises(Unavailable, match="no history yet"):
+        open_past(Choices())
+
+
+def test_an_empty_file_is_no_history_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a disk that was full at the first start leaves it."""
+    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: None)
+    (tmp_path / "empty.db").touch()
+    monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "empty.db"))
+    assert find_past(Choices()) is None
+    with pytest.raises(Unavailable, match=r"no history yet: .*empty\.db is empty"):
+        open_past(Choices())
+
+
+def test_a_store_that_is_named_is_never_replaced_by_a_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: Kept(answers=True))
+    monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "other.db"))
+    assert find_past(Choices()) is None
+
+
+# Queueing.
+
+
+@pytest.mark.process
+def test_a_command_that_does_not_exist_is_said_when_it_is_queued(
+    tmp_path: Path, capsys: Said
+) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/sh\n")
+    for program, why in (
+        ("nosuchcommand", "nosuchcommand: command not found; the job fails if"),
+        (str(tmp_path), "is a directory; the job fails if"),
+        (str(script), f"not executable (chmod +x {script}); the job fails if"),
+        ("true", None),
+    ):
+        assert run(["submit", "--dry-run", "--simulate", "2", "--", program]) == 0
+        said = capsys.readouterr()
+        assert "would queue 1 job" in said.out
+        assert "asks for 1 simulated GPU\n" in said.out
+        assert why is None or why in said.err
+        assert (why is None) == (said.err == "")
+
+
+# What Tab does.
+
+
+def completed(*words: str) -> list[str]:
+    """The type and the value of each completion of the last word."""
+    shell = ShellComplete(cli, {}, "andon", "_ANDON_COMPLETE")
+    return [f"{one.type} {one.value}" for one in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_the_shell_completes_your_leases(book: Book) -> None:
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    name = held.lease.id
+    for words in (("release", ""), ("lease", "extend", name[:2]), ("run", "--lease", "")):
+        assert completed(*words) == [f"plain {name}"], words
+    assert completed("release", "zz") == []
+    held.release()
+
+
+def test_the_shell_completes_the_files_of_a_command() -> None:
+    for words in (("run", "--", "python", "tr"), ("submit", "tr"), ("lease", "-d", "3", "tr")):
+        assert completed(*words) == ["file tr"], words
+    assert completed("lease", "ex") == ["plain extend"]
+
+
+def test_the_shell_completes_jobs_and_cancels_only_what_has_not_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    states = {7: JobState.SUCCEEDED, 8: JobState.RUNNING, 12: JobState.WAITING}
+    specs = {n: SimpleNamespace(number=n, label=str(n), name="train") for n in states}
+    queue = SimpleNamespace(
+        jobs={n: SimpleNamespace(spec=spec) for n, spec in specs.items()},
+        standings={n: SimpleNamespace(state=state) for n, state in states.items()},
+    )
+    monkeypatch.setattr("andon.app.jobs.Queue", lambda: queue)
+    assert completed("logs", "") == [], "no job was ever queued"
+    monkeypatch.setattr("andon.engine.jobs.folder.jobs_path", lambda: Path("/"))
+    assert completed("logs", "") == ["plain 12", "plain 8", "plain 7"]
+    assert completed("cancel", "") == ["plain 12", "plain 8"]
+    assert completed("why", "--job", "1") == ["plain 12"]

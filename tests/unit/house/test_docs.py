@@ -1,0 +1,187 @@
+"""Docs that could drift are held against the code."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import andon
+from andon.cli.catalogue import COMMANDS
+from andon.core.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
+from andon.core.settings.resolution import describe
+from andon.core.sharing.requests import LeaseOptions, rows
+from andon.core.simulation.scenarios import SCENARIOS, ScriptedFault, parse_faults
+from andon.model.device import DeviceStatus, Host, Limits, Process, Sample, Setup
+from andon.model.shapes import shape_of
+from andon.web.answers.shapes import KNOWN, SNAPSHOT_SHAPE
+from tests.conftest import REPOSITORY
+
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PROSE = sorted(
+    page
+    for place in ("*.md", "docs/*.md", "bench/*.md", "tests/*/README.md")
+    for page in REPOSITORY.glob(place)
+)
+
+
+def read(name: str) -> str:
+    return (REPOSITORY / name).read_text(encoding="utf-8")
+
+
+def settings_page() -> str:
+    lines = [
+        "# Settings",
+        "",
+        "A flag overrides an `ANDON_*` variable, which overrides the file, which overrides the",
+        "default. The file is the one that `--config` or `ANDON_CONFIG` names, else",
+        "`~/.config/andon/andon.toml`, else `/etc/andon/andon.toml`. `andon config check` reports",
+        "every mistake at once, and `andon config show` says where each value comes from.",
+        "",
+        "| in the file | variable | default | what it does | allowed |",
+        "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for row in describe():
+        cells = (f"`{row.place}`", f"`{row.variable}`", f"`{row.default}`", row.help, row.allowed)
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "## Tables for alerts",
+        "",
+        "These tables can only be in the file. Each can occur several times.",
+    ]
+    for name, columns in (("override", OVERRIDE_COLUMNS), ("notifier", NOTIFIER_COLUMNS)):
+        lines += ["", f"`[[alerts.{name}]]`{ABOUT[name]}", "", "| key | what it does | allowed |",
+                  "|---|---|---|"]  # fmt: skip
+        lines += [f"| `{c.name}` | {c.help} | {c.kind.words} |" for c in columns]
+    return "\n".join(lines) + "\n"
+
+
+ABOUT = {
+    "override": " sets other thresholds for one device or one model. Beside these keys\n"
+    'it takes any threshold of `[alerts]` by its name, and any rule\'s name with `"off"`.',
+    "notifier": " notifies people. See [notifiers.md](notifiers.md).",
+}
+
+
+def test_the_golden_settings_page_lists_every_setting() -> None:
+    path = REPOSITORY / "docs" / "settings.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(settings_page(), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == settings_page(), "make golden, and look"
+
+
+SNAPSHOT_TABLES = {
+    "andon.snapshot/1": SNAPSHOT_SHAPE,
+    "The node's own values": shape_of(Host),
+    "A device": KNOWN[DeviceStatus],
+    "A sample": KNOWN[Sample],
+    "The limits of a device": shape_of(Limits),
+    "The setup of a device": shape_of(Setup),
+    "A process": KNOWN[Process],
+}
+TABLE = re.compile(r"(?<=\| field \| meaning \|\n\|---\|---\|\n)(?:\|.*\n)*")
+
+
+def snapshot_page(page: str) -> str:
+    """The page with every table as the model has it; the prose is written by hand."""
+    parts = re.split(r"^#+ (.*)\n", page, flags=re.MULTILINE)
+    made = parts[0]
+    marks = re.findall(r"^#+ ", page, flags=re.MULTILINE)
+    for mark, title, text in zip(marks, parts[1::2], parts[2::2], strict=True):
+        rows = [
+            f"| `{name}` | {member.about} |\n"
+            for name, member in SNAPSHOT_TABLES[title].members.items()
+        ]
+        assert len(TABLE.findall(text)) == 1, title
+        assert all(member.about for member in SNAPSHOT_TABLES[title].members.values()), title
+        made += f"{mark}{title}\n" + TABLE.sub(lambda _, rows=rows: "".join(rows), text)
+    return made
+
+
+def test_the_golden_snapshot_page_has_every_field_and_its_meaning() -> None:
+    path = REPOSITORY / "docs" / "snapshot.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(snapshot_page(path.read_text(encoding="utf-8")), encoding="utf-8")
+    page = path.read_text(encoding="utf-8")
+    assert page == snapshot_page(page), "make golden, and look"
+
+
+def test_the_pages_name_every_option_of_a_request() -> None:
+    table = rows(LeaseOptions)
+    assert [
+        row.name for row in table if not re.search(rf"\b{row.name}\b", read("docs/python.md"))
+    ] == []
+    posted = next(
+        line for line in read("docs/server.md").splitlines() if "/api/leases` (POST)" in line
+    )
+    assert [r.rest.name for r in table if r.rest and f'"{r.rest.name}"' not in posted] == []
+
+
+def test_the_simulation_page_names_every_scenario_and_fault() -> None:
+    page = read("docs/simulation.md")
+    assert set(SCENARIOS) == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    faults = re.findall(r"^\| `([a-z]+[:@][^`]+)` \|", page, re.MULTILINE)
+    assert {script.trouble for script in parse_faults(faults)} == set(ScriptedFault)
+
+
+def test_the_readme_shows_a_golden_picture_and_stays_short() -> None:
+    page = read("README.md")
+    assert read("tests/golden/status-80.txt").strip() in page
+    assert len(page.splitlines()) < 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_command_in_the_docs_exists(page: Path) -> None:
+    for line in re.findall(r"^ {4}(?:\w+=\S+ )*andon(?: .*)?$", page.read_text(), re.MULTILINE):
+        words = shlex.split(line.partition("#")[0].partition("|")[0])
+        words = words[words.index("andon") + 1 :]
+        assert not words or words[0].startswith("-") or words[0] in COMMANDS, line
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_prose_wraps_at_a_hundred_columns(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    lines = [line for line in prose.splitlines() if not line.startswith(("|", "<!--", "    "))]
+    assert [line for line in lines if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_python_page_names_every_public_name() -> None:
+    page = read("docs/python.md")
+    assert [name for name in andon.__all__ if name not in page] == []
+
+
+@pytest.mark.parametrize("name", ["cold.py", "cold.txt"])
+def test_the_example_condition_is_shown_as_it_is_tested(name: str) -> None:
+    """tests/integration/explain/test_one_file.py adds it to a copy of andon."""
+    text = read(f"tests/support/{name}")
+    shown = text if name.endswith(".py") else re.sub("^", "    ", text.rstrip("\n"), flags=re.M)
+    assert shown in read("docs/extending.md")
+
+
+def test_the_readme_and_the_index_of_the_docs_list_the_same_pages() -> None:
+    def listed(name: str) -> list[str]:
+        return [line for line in read(name).splitlines() if line.startswith("| **I ")]
+
+    seen_from_docs = [
+        re.sub(r"\]\((docs/)?", lambda m: "](" if m[1] else "](../", line)
+        for line in listed("README.md")
+    ]
+    assert len(seen_from_docs) == 4
+    assert listed("docs/README.md") == seen_from_docs
+    pages = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)", read("docs/README.md")))
+
+
+@pytest.mark.parametrize("page", ["alerts", "sharing", "runs", "jobs", "estimate", "board", "top"])
+def test_pages_for_users_have_a_picture(page: str) -> None:
+    found = re.findall(r"!\[[^]]+\]\((pictures/[\w.]+)\)", read(f"docs/{page}.md"))
+    assert found
+    assert all((REPOSITORY / "docs" / one).stat().st_size < 200_000 for one in found)

@@ -1,0 +1,217 @@
+"""What is imported when: by listing modules, not by a clock."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from andon.engine.jobs.folder import open_jobs_folder
+from andon.engine.jobs.starting import lock_dispatcher
+from tests.standin import StandIn
+from tests.support.snapshots import GOLDEN
+
+ROOT = Path(__file__).parents[3]
+
+HEAVY = {
+    "asyncio", "click", "ctypes", "email", "http", "importlib.metadata", "psutil", "pynvml",
+    "socket", "sqlite3", "ssl", "subprocess", "tomllib", "unittest", "urllib.request",
+}  # fmt: skip
+
+
+def modules(statement: str) -> set[str]:
+    code = f"import sys; sys.path[:] = {sys.path!r}; {statement}; import json"
+    code += "; print(json.dumps(sorted(sys.modules)))"
+    # -S: what an environment's own start-up files import is not ours.
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.process
+def test_importing_andon_imports_nothing_heavy() -> None:
+    found = modules("import andon")
+    assert not HEAVY & found
+    assert {name for name in found if name.startswith("andon")} == {"andon", "andon.version"}
+
+
+@pytest.mark.process
+def test_help_imports_only_click() -> None:
+    found = modules("from andon.cli.main import run; run(['--help'])")
+    assert not (HEAVY - {"click", "importlib.metadata"}) & found
+    assert not any(name.startswith(("andon.engine", "andon.core", "andon.host")) for name in found)
+
+
+FOR_OTHER_COMMANDS = {
+    "andon.core.executing.order", "andon.core.processes.attribution", "andon.core.settings",
+    "andon.core.sharing.policy", "andon.engine.sampling", "andon.engine.sharing", "andon.host.kin",
+    "andon.leases", "andon.model.device", "andon.model.vendors", "andon.model.work", "shutil",
+}  # fmt: skip
+"""What `submit` and `jobs` need only in rare cases, such as where no dispatcher runs."""
+
+
+HAS_GPU = "import andon.cli.commands.jobs.submit as here; here.USUAL_SIGNS = ('/proc',); "
+"""As on a machine that has a GPU, whatever this one has."""
+
+
+@pytest.mark.process
+def test_submit_and_jobs_import_little() -> None:
+    """A queue with a job in it, whose dispatcher runs: what a person usually has."""
+    folder = open_jobs_folder()
+    held = lock_dispatcher(folder)
+    assert held is not None
+    for before, words in ((HAS_GPU, ["submit", "--", "true"]), ("", ["jobs"])):
+        found = modules(f"{before}from andon.cli.main import run; assert run({words!r}) == 0")
+        names = HEAVY - {"click"} | FOR_OTHER_COMMANDS
+        heavy = {name for name in found if any(f"{name}.".startswith(f"{n}.") for n in names)}
+        assert heavy == set(), words
+    os.close(held)
+
+
+@pytest.mark.process
+def test_the_parent_of_a_reader_never_loads_the_drivers_library() -> None:
+    found = modules("import andon; andon.get_gpu_monitor; import andon.app, andon.library")
+    assert "pynvml" not in found
+    assert "andon.backends.nvidia" not in found
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", ["pynvml", "psutil"])
+def test_status_itself_does_not_import_what_the_reader_needs(name: str) -> None:
+    found = modules("import andon.cli.commands.watch.status, andon.app")
+    assert name not in found
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="psutil is a dependency elsewhere")
+def test_linux_is_read_without_psutil_which_is_not_installed_there() -> None:
+    read = """
+sys.modules["psutil"] = None  # any import of it fails
+import os
+from andon.host.processes import ProcessTable, sees_host_pids
+from andon.host.system import System
+from andon.model.device import Process
+own = os.getpid()
+table = ProcessTable()
+assert table.attribute([Process(own)])[0].name
+assert table.usage([own])[own].memory_bytes
+assert table.lineage([own])
+assert System().read().memory_total_bytes
+sees_host_pids()
+import andon.reader, andon.app, andon.library, andon.cli.main
+"""
+    assert "andon.host.processes" in modules(f"exec({read!r})")
+
+
+def test_psutil_is_a_dependency_for_other_systems_alone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [line for line in project["dependencies"] if line.startswith("psutil")]
+    assert len(listed) == 1
+    assert listed[0].endswith("; sys_platform != 'linux'")
+
+
+@pytest.mark.process
+def test_the_servers_routes_come_without_the_book_whose_locks_not_every_system_has() -> None:
+    found = modules("import andon.web.app, andon.web.routes.api, andon.web.live.events")
+    assert "andon.web.routes.leases" in found
+    assert not {name for name in found if name.startswith("andon.leases")}
+
+
+# How much each command loads: numbers that only go down.
+
+LOADED = GOLDEN / "loaded.json"
+COMMANDS = {
+    "--help": ["--help"],
+    "status": ["status"],
+    "free": ["free"],
+    "ps": ["ps"],
+    "who": ["who"],
+    "why": ["why", "--seconds", "0"],
+    "run": ["run", "--", "true"],
+    "jobs": ["jobs"],
+    "submit": ["submit", "--", "true"],
+}
+READER = "reader"  # with the driver's backend, as soon as it is asked
+COUNT = """
+import builtins, json, os, sys, threading
+waits = threading.current_thread()  # what other threads load, nobody waits for
+defined, found, build = [], set(), builtins.__build_class__
+def counted(body, name, *bases, **named):
+    if body.__module__.startswith("andon") and threading.current_thread() is waits:
+        defined.append(name)
+    return build(body, name, *bases, **named)
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is waits:
+            found.add(name)
+builtins.__build_class__ = counted
+sys.meta_path.insert(0, Finder())
+out = os.dup(1)
+os.dup2(2, 1)
+{statement}
+ours = sorted(name for name in found & set(sys.modules) if name.split(".")[0] == "andon")
+os.write(out, json.dumps([len(defined), ours]).encode())
+os._exit(0)
+"""
+TO_RUN = "from andon.cli.main import run; assert run({words!r}) == 0"
+TO_READ = "import andon.reader as it; it.load(it.BACKENDS, 'nvidia')"
+
+
+class Load(NamedTuple):
+    """What a process loads of ours."""
+
+    classes: int
+    modules: list[str]
+
+
+@pytest.fixture
+def quiet_node(own_places: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two idle GPUs, no lease, no server, and a queue whose dispatcher runs."""
+    standin = StandIn(own_places / "standin")
+    standin.write(StandIn.devices(2))
+    for name, value in standin.environment(library).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ANDON_CONFIG", os.devnull)
+    monkeypatch.setenv("ANDON_PORT", "1")
+    held = lock_dispatcher(open_jobs_folder())
+    assert held is not None
+    yield
+    os.close(held)
+
+
+def loaded(name: str) -> Load:
+    statement = TO_READ if name == READER else TO_RUN.format(words=COMMANDS[name])
+    statement = HAS_GPU + statement if name == "submit" else statement
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT.format(statement=statement)], capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return Load(*json.loads(done.stdout))
+
+
+@pytest.mark.process
+@pytest.mark.cold
+@pytest.mark.usefixtures("quiet_node")
+@pytest.mark.parametrize("name", [*COMMANDS, READER])
+def test_what_a_command_loads_only_becomes_less(name: str) -> None:
+    """Fifty modules and a hundred classes take as long to load as a driver takes to answer."""
+    found, kept = loaded(name), json.loads(LOADED.read_text())
+    if os.environ.get("UPDATE_GOLDEN"):
+        kept[name] = found._asdict()
+        LOADED.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    before = Load(**kept[name])
+    new = sorted(set(found.modules) - set(before.modules))
+    what_to_do = (
+        f"{name} loads {len(found.modules)} modules and defines {found.classes} classes of ours; "
+        f"it was {len(before.modules)} and {before.classes}. New: {', '.join(new) or 'none'}. "
+        "Import what only some calls need where they need it. If all of them do, say in the commit "
+        "what it is for, and write the new numbers: make golden"
+    )
+    if len(found.modules) > len(before.modules) or found.classes > before.classes:
+        pytest.fail(what_to_do)

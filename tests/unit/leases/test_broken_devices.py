@@ -1,0 +1,209 @@
+"""What a device reported withholds it, wherever it is handed out, until it is over."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from andon.core import alerting
+from andon.core.alerting import EMPTY, Moment, Observation
+from andon.core.conditions.rulebook import Rulebook
+from andon.core.sharing.broken_devices import reported_broken
+from andon.core.sharing.choice import hopeful, obstacle
+from andon.core.sharing.obstacles import HEALTH, ObstacleKind
+from andon.engine.sharing.availability import Availability
+from andon.engine.sharing.granter import Granter, Terms
+from andon.errors import Conflict
+from andon.host.server import broken_devices, calls, server_file
+from andon.host.server.broken_devices import BrokenDevicesQuery
+from andon.leases.book import Book
+from andon.model.alert import Alert, Event, EventKind, Level, Phase
+from andon.model.alert_wire import alerts_to_json
+from andon.model.device import Snapshot, State
+from tests.support.homes import made_node_state
+from tests.support.proving import TOKEN, Proving, proving
+from tests.support.sharing_parts import capacities_of, gpu, need, request
+
+AT = 1_767_614_400.0
+
+
+def fired(rule: str = "xid", level: Level = Level.CRITICAL, **more: Any) -> Alert:
+    values: dict[str, Any] = {
+        "state": Phase.FIRING,
+        "where": "GPU 0 (NVIDIA H100)",
+        "message": "GPU 0 reports Xid 79: the GPU has fallen off the bus",
+    }
+    return Alert(f"{rule}@GPU-0#1", rule, "GPU-0", level, since=AT, **(values | more))
+
+
+@pytest.mark.parametrize(
+    ("alert", "withheld"),
+    [
+        (fired(), True),
+        (fired("ecc", message="GPU 0 has 3 uncorrectable memory errors"), True),
+        (fired(level=Level.WARNING), False),  # a copy engine, a row that is remapped at a reset
+        (fired("ecc", level=Level.INFO), False),  # from before andon first saw it
+        (fired("thermal"), False),
+        (fired(state=Phase.RESOLVED), False),
+    ],
+)
+def test_only_what_means_a_broken_device_withholds_it(alert: Alert, withheld: bool) -> None:
+    assert bool(reported_broken([alert])) is withheld
+
+
+def test_an_error_of_no_device_withholds_none() -> None:
+    assert (
+        reported_broken([Alert("xid@node#1", "xid", "node", Level.CRITICAL, Phase.FIRING, AT)])
+        == {}
+    )
+
+
+@pytest.mark.slow
+def test_a_broken_device_is_told_with_its_error_and_returned_when_that_is_over() -> None:
+    """From the event itself, through the alerts, to the choice; and back after a day."""
+    state, status, book = EMPTY, gpu(0), Rulebook()
+    node = Snapshot("n", AT, boot="one", devices=(status,))
+    xid = Event(EventKind.XID, "GPU-0", AT, 79, source="nvml")
+    told: dict[int, str | None] = {}
+    for second in range(0, 86_500, 25):
+        seen = Observation(node, () if second else (xid,))
+        state = alerting.step(state, seen, Moment(AT + second, float(second)), book).state
+        capacity = capacities_of([status], broken=reported_broken(alerting.current(state)))[0]
+        found = obstacle(capacity, need(even_if_used=True))
+        told[second] = None if found is None else f"{found.kind}: {found.words}"
+    assert str(told[0]).startswith("broken: reports Xid 79: the GPU has fallen off the bus")
+    assert told[86_375] == told[0]
+    assert told[86_475] is None
+
+
+def test_a_board_takes_its_instances_along() -> None:
+    part = gpu(1)
+    part = replace(part, device=replace(part.device, parent="GPU-0"))
+    [capacity] = capacities_of([part], broken={"GPU-0": "reports Xid 48"})
+    assert capacity.trouble is not None
+    assert capacity.trouble.kind is ObstacleKind.BROKEN
+
+
+def test_every_ailment_is_waited_for_and_goes_with_its_cure() -> None:
+    """Lost, silent, errors, ghost memory: withheld with the reason, and free when cured."""
+    sick = {
+        ObstacleKind.LOST: gpu(0, state=State.LOST),
+        ObstacleKind.STALE: gpu(0, state=State.STALE),
+        ObstacleKind.ECC: gpu(0, ecc_uncorrected=1),
+        ObstacleKind.UNATTRIBUTED_MEMORY: gpu(0, used_gib=12),
+    }
+    for bar, status in sick.items():
+        [capacity] = capacities_of([status])
+        found = obstacle(capacity, need())
+        assert (found.kind if found else None) is bar
+        assert bar in HEALTH
+        assert not hopeful(capacity, need()), "work that ends does not cure it"
+        assert obstacle(capacities_of([gpu(0)])[0], need()) is None
+
+
+def test_a_grant_passes_a_broken_device_over_and_says_so(book: Book) -> None:
+    said = {"GPU-0": "reports Xid 79: gone"}
+    look = Snapshot("n", AT, devices=(gpu(0), gpu(1)))
+    granter = Granter(book, Availability(lambda: look, broken=lambda: said))
+    grant = granter.grant(request(), Terms(), 0.0)
+    assert [share.uuid for share in grant.held.lease.shares] == ["GPU-1"]
+    with pytest.raises(Conflict) as refused:
+        granter.grant(request(), Terms(), 0.0)
+    assert "GPU 0: reports Xid 79: gone" in refused.value.mistakes
+    said.clear()
+    cured = granter.grant(request(), Terms(), 0.0)
+    assert [share.uuid for share in cured.held.lease.shares] == ["GPU-0"]
+    for held in (grant, cured):
+        held.held.release()
+    assert Book(make=False).entries() == []
+
+
+# What a server says, asked over the loopback.
+
+
+@pytest.fixture
+def server() -> Iterator[Proving]:
+    with proving() as made:
+        yield made
+
+
+@pytest.fixture
+def state(state_folder: Path) -> Path:
+    """This machine's folder, with the token in the one above."""
+    folder = made_node_state(state_folder)
+    (state_folder / "andon" / "token").touch(0o600)
+    (state_folder / "andon" / "token").write_text(f"{TOKEN}\n")
+    return folder
+
+
+def say(server: Proving, *alerts: Alert) -> None:
+    server.body = json.dumps(alerts_to_json(alerts, (), "n", AT, worst=None)).encode()
+
+
+def test_the_own_server_is_asked_with_the_token_and_not_at_every_look(
+    server: Proving, state: Path
+) -> None:
+    server_file.announce(state, server.url, "127.0.0.1")
+    say(server, fired())
+    asks = BrokenDevicesQuery(1)
+    assert asks() == {"GPU-0": "reports Xid 79: the GPU has fallen off the bus"}
+    assert asks() is asks()
+    assert server.asked == [(broken_devices.ASKED, f"Bearer {TOKEN}")]
+
+
+@pytest.mark.parametrize("proof", [None, "u" * 43])
+def test_who_does_not_prove_to_be_the_own_server_says_nothing(
+    server: Proving, state: Path, proof: str | None
+) -> None:
+    server_file.announce(state, server.url, "127.0.0.1")
+    say(server, fired())
+    server.token = proof
+    assert BrokenDevicesQuery(1)() == {}
+    assert {shown for _, shown in server.asked} <= {None}
+
+
+def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_not(
+    server: Proving, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(server, fired())
+    assert BrokenDevicesQuery(server.server_port)().keys() == {"GPU-0"}
+    assert server.asked == [(broken_devices.ASKED, None)]
+    monkeypatch.setattr(calls, "trusted_listener", lambda address, port, uid: False)
+    assert BrokenDevicesQuery(server.server_port)() == {}
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(401, b"{}"), (200, b"<html>"), (200, b'{"schema": "x"}'), (200, b"\xff")]
+)
+def test_what_answers_otherwise_says_nothing(
+    server: Proving, state: Path, status: int, body: bytes
+) -> None:
+    server_file.announce(state, server.url, "127.0.0.1")
+    server.status, server.body = status, body
+    assert BrokenDevicesQuery(1)() == {}
+    assert server.asked
+
+
+def test_the_own_server_at_the_usual_port_is_not_asked_twice(server: Proving, state: Path) -> None:
+    """One that hangs would be waited for twice."""
+    server_file.announce(state, server.url, "127.0.0.1")
+    server.status = 500
+    assert BrokenDevicesQuery(server.server_port)() == {}
+    assert len(server.asked) == 1
+
+
+def test_a_server_that_hangs_is_done_without(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broken_devices, "TIMEOUT_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        server_file.announce(state, f"http://127.0.0.1:{port}", "127.0.0.1")
+        assert BrokenDevicesQuery(1)() == {}
+
+
+def test_without_a_server_nothing_is_known() -> None:
+    assert BrokenDevicesQuery(1)() == {}

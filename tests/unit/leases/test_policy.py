@@ -1,0 +1,235 @@
+"""Root's limits per user: how they are read, what they refuse, and that real grants keep them."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from andon.core.sharing.policy import (
+    NO_POLICY,
+    Policy,
+    UserLimits,
+    check_extension,
+    check_queued,
+    check_terms,
+    over_limit,
+    policy_from,
+)
+from andon.engine.sharing import releaser
+from andon.engine.sharing.availability import Availability
+from andon.engine.sharing.granter import Granter, Terms
+from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
+from andon.host import policy_file
+from andon.host.kin import user_name
+from andon.host.policy_file import read_policy
+from andon.leases.book import Book
+from andon.model.device import Snapshot
+from andon.units import parse_seconds
+from tests.support.sharing_parts import gpu, request
+
+TEXT = """
+max_gpus_per_user = 2
+max_time = "12h"
+max_queued = 20
+
+[users.alice]
+max_gpus_per_user = 8
+
+[users."1234"]
+max_time = "unlimited"
+"""
+
+
+def test_a_users_own_section_changes_only_what_it_names() -> None:
+    policy = policy_from(TEXT)
+    assert policy.limits_of("bob", 7) == UserLimits(2, 43_200.0, 20)
+    assert policy.limits_of("alice", 8) == UserLimits(8, 43_200.0, 20)
+    assert policy.limits_of("carol", 1234) == UserLimits(2, None, 20)
+    assert policy.everyone.words == "at most 2 GPUs, 12 h a lease, 20 waiting"
+    assert NO_POLICY.limits_of("bob", 7) == UserLimits()
+
+
+def test_all_mistakes_are_named_at_once_with_their_lines() -> None:
+    text = 'max_gpus = 1\nmax_time = 12\n[users.alice]\nmax_queued = -1\nmax_time = "0s"\n'
+    with pytest.raises(Invalid) as wrong:
+        policy_from(text, "/etc/andon/policy.toml")
+    found = wrong.value.mistakes
+    assert [line.split(": ")[0].rpartition(":")[2] for line in found] == ["1", "2", "4", "5"]
+    assert "there is no limit 'max_gpus'; use max_gpus_per_user, max_time, max_queued" in found[0]
+    assert 'write "12h"' in found[1]
+
+
+@pytest.mark.parametrize("text", ["a b", "users = 3", "[users]\nalice = 3", 'max_time = "x"'])
+def test_nonsense_is_a_mistake(text: str) -> None:
+    with pytest.raises(Invalid):
+        policy_from(text)
+
+
+@pytest.mark.parametrize(
+    ("longest", "typed"),
+    [(43200.0, "12h"), (2592000.0, "30d"), (5400.0, "1h30min"), (6030.0, "6030s")],
+)
+def test_the_hint_names_the_longest_time_as_the_option_takes_it(longest: float, typed: str) -> None:
+    with pytest.raises(Denied) as error:
+        check_terms(NO_POLICY, UserLimits(max_time=longest), "eve", 1, longest + 60)
+    assert (error.value.hint or "").startswith(f"use --for {typed} or less")
+    assert parse_seconds(typed) == longest
+
+
+def test_every_refusal_names_the_file_and_the_limit() -> None:
+    policy, limits = NO_POLICY, UserLimits(2, 3600.0, 3)
+    refused: dict[str, Callable[[], None]] = {
+        "2 GPUs at a time; 3 GPUs requested": lambda: check_terms(policy, limits, "eve", 3, None),
+        "leases of at most 1 h; 2 h requested": (
+            lambda: check_terms(policy, limits, "eve", 1, 7200.0)
+        ),
+        "3 waiting at a time; 3 wait already": lambda: check_queued(policy, limits, "eve", 3),
+        "it would last 1 h 30 min": lambda: check_extension(policy, limits, "eve", 3600.0, 1800.0),
+    }
+    for words, call in refused.items():
+        with pytest.raises(Denied) as error:
+            call()
+        assert words in error.value.reason
+        assert error.value.reason.startswith("/etc/andon/policy.toml allows eve ")
+        assert error.value.cause == "policy"
+    check_terms(policy, limits, "eve", 2, 3600.0)
+    check_queued(policy, limits, "eve", 2)
+    check_queued(policy, UserLimits(), "eve", 10**6)
+    check_extension(policy, limits, "eve", 1800.0, 1800.0)
+    assert over_limit(policy, limits, 1, 1) is None
+    assert "you hold 1 GPU" in (over_limit(policy, limits, 1, 2) or "")
+
+
+# With a real book.
+
+
+def granter(book: Book, limits: UserLimits) -> Granter:
+    statuses = tuple(gpu(i) for i in range(4))
+    seen = Availability(lambda: Snapshot("n", 1.0, devices=statuses))
+    return Granter(book, seen, lambda: Policy(everyone=limits))
+
+
+def test_a_user_gets_no_more_devices_than_allowed(book: Book) -> None:
+    ours = granter(book, UserLimits(max_gpus_per_user=2))
+    with pytest.raises(Denied):
+        ours.grant(request(3), Terms(), 0.0)
+    with pytest.raises(Denied, match="4 GPUs requested"):
+        ours.grant(request(1, every=True), Terms(), 0.0)
+    first = ours.grant(request(1), Terms(), 0.0)
+    second = ours.grant(request(1, most=4), Terms(), 0.0)
+    assert len(second.held.lease.shares) == 1, "of one to four, as many as are left"
+    with pytest.raises(Conflict) as refused:
+        ours.grant(request(1), Terms(), 0.0)
+    reason = "you hold 2 GPUs, and /etc/andon/policy.toml allows you 2 GPUs at a time"
+    assert (refused.value.reason, refused.value.hint) == (
+        reason,
+        "release one of yours: andon leases",
+    )
+    first.held.release()
+    third = ours.grant(request(1), Terms(), 0.0)
+    for grant in (second, third):
+        grant.held.release()
+
+
+def test_who_is_at_the_limit_waits_outside_the_line(book: Book) -> None:
+    """A ticket would keep devices from others that its owner may not take."""
+    ours = granter(book, UserLimits(max_gpus_per_user=1))
+    held = ours.grant(request(1), Terms(), 0.0)
+    lines: list[int] = []
+
+    def waiting(progress: object) -> None:
+        lines.append(len(book.waiting()))
+        held.held.release()
+
+    later = ours.grant(request(1), Terms(), 30.0, waiting)
+    assert lines[0] == 0
+    later.held.release()
+
+
+def test_a_lease_ends_when_the_policy_says(book: Book) -> None:
+    ours = granter(book, UserLimits(max_time=60.0))
+    with pytest.raises(Denied, match="leases of at most 1 min"):
+        ours.grant(request(1), Terms(seconds=61.0), 0.0)
+    for terms in (Terms(), Terms(seconds=8 * 3600.0, usual=True), Terms(seconds=60.0)):
+        grant = ours.grant(request(1), terms, 0.0)
+        lease = grant.held.lease
+        assert lease.until is not None
+        assert round(lease.until - lease.since) == 60
+        grant.held.release()
+
+
+def test_too_many_in_line_are_refused(book: Book) -> None:
+    held = granter(book, UserLimits()).grant(request(4), Terms(), 0.0)
+    with pytest.raises(Denied, match="0 waiting at a time"):
+        granter(book, UserLimits(max_queued=0)).grant(request(1), Terms(), 30.0)
+    with pytest.raises(Conflict):
+        granter(book, UserLimits(max_queued=0)).grant(request(1), Terms(), 0.0)
+    held.held.release()
+
+
+# The file.
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "etc" / "policy.toml"
+    path.parent.mkdir(mode=0o755)
+    monkeypatch.setattr(policy_file, "PATH", path)
+    monkeypatch.setattr(policy_file, "ROOT", os.getuid())
+    return path
+
+
+def test_no_file_is_no_limit(file: Path) -> None:
+    assert read_policy() is NO_POLICY
+
+
+def test_a_file_that_is_not_roots_alone_grants_nothing(file: Path, book: Book) -> None:
+    file.write_text(TEXT)
+    file.chmod(0o644)
+    assert read_policy().everyone.max_gpus_per_user == 2
+
+    def to_pipe() -> None:
+        file.unlink()
+        os.mkfifo(file)
+
+    spoiled: dict[str, Callable[[], object]] = {
+        "group": lambda: file.chmod(0o664),
+        "folder": lambda: file.parent.chmod(0o777),
+        "nonsense": lambda: file.write_text("max_time = 3"),
+        "bytes": lambda: file.write_bytes(b"\xff"),
+        "a pipe": to_pipe,
+    }
+    for name, spoil in spoiled.items():
+        if file.is_file():
+            file.write_text(TEXT)
+            file.chmod(0o644)
+        file.parent.chmod(0o755)
+        spoil()
+        with pytest.raises(Unavailable) as refused:
+            read_policy()
+        assert str(file.parent) in refused.value.reason, name
+        assert refused.value.hint, name
+        says = "no device is granted" in refused.value.reason
+        assert says is (name in ("group", "folder", "nonsense")), name
+    with pytest.raises(AndonError):
+        Granter(book, Availability(lambda: Snapshot("n", 1.0))).grant(request(1), Terms(), 0.0)
+
+
+def test_a_link_is_not_followed(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text(TEXT)
+    file.symlink_to(tmp_path / "mine")
+    with pytest.raises(Unavailable):
+        read_policy()
+
+
+def test_an_extension_is_limited_too(file: Path, book: Book) -> None:
+    file.write_text('max_time = "10m"')
+    file.chmod(0o644)
+    statuses = tuple(gpu(i) for i in range(4))
+    seen = Availability(lambda: Snapshot("n", 1.0, devices=statuses))
+    grant = Granter(book, seen).grant(request(1), Terms(), 0.0)
+    releaser.extend(book, grant.held.lease.id, 300.0)
+    with pytest.raises(Denied, match=f"allows {user_name(os.getuid())} leases of at most 10 min"):
+        releaser.extend(book, grant.held.lease.id, 601.0)
+    grant.held.release()
