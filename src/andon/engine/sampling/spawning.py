@@ -6,14 +6,14 @@ import subprocess
 from contextlib import ExitStack, suppress
 from typing import BinaryIO
 
-from andon.host.interpreter import quick_command, quick_environment
+from andon.host.interpreter import quick_environment, quick_process_command
 from andon.model.request import UNDECIDED
 
 PASSES_DESCRIPTORS = os.name == "posix"
 
 
 class Spawned:
-    """A `python -m andon.reader` with our ends of its pipes and its standard error."""
+    """A reader process with our ends of its pipes and its standard error."""
 
     def __init__(self, *arguments: str) -> None:
         with ExitStack() as opened:  # out of descriptors, none of the earlier ones may stay open
@@ -22,7 +22,7 @@ class Spawned:
             )
             self.errors = _nameless_file()
             opened.pop_all()
-        command = quick_command("andon.reader", *arguments)
+        command = quick_process_command("reader", *arguments)
         if PASSES_DESCRIPTORS:
             command.append(str(nudges))
         try:
