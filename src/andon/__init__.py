@@ -1,11 +1,17 @@
 """andon watches, explains, shares and records GPUs."""
 
+import sys
 from importlib import import_module
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from andon.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
     from andon.callbacks.cord import Cord, on_alert
     from andon.callbacks.guard import Guard, guarded
     from andon.callbacks.monitor import GpuMonitorCallback
@@ -154,3 +160,19 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _find_old_module(
+    name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+) -> "ModuleSpec | None":
+    """Finds a module that a running process of an older version starts by its former name.
+
+    Python calls it last, for modules that it does not find."""
+    if not name.startswith("andon."):
+        return None
+    from andon.process import old_module_spec
+
+    return old_module_spec(name)
+
+
+sys.meta_path.append(SimpleNamespace(find_spec=_find_old_module))

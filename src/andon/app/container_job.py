@@ -1,4 +1,4 @@
-"""`python -m andon.app.container_job run JSON CMD… | follow JSON | clean LEASE`: in a container.
+"""The process `container run JSON CMD… | follow JSON | clean LEASE`: a command in a container.
 
 The supervisor of a job and the workers of a map run it in place of the command. It creates the
 container, writes its id into the lease and the job's folder, starts it, passes on its output and

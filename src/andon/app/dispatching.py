@@ -1,6 +1,6 @@
-"""`python -m andon.app.dispatching FOLDER LOCK`: the dispatcher of a folder of jobs, as a process.
+"""The process `dispatcher FOLDER LOCK`: starts the jobs of a folder.
 
-LOCK is the descriptor of the locked file: whoever starts a dispatcher has taken the lock for it.
+LOCK is the descriptor of the locked file: the process that starts a dispatcher takes the lock.
 """
 
 import logging
@@ -37,7 +37,7 @@ OUTER = (*VARIABLES, LEASE_VARIABLE, RUN_VARIABLE, "ANDON_JOB", "ANDON_RECORD", 
 """Variables of the process that started it; they do not concern other jobs."""
 
 
-def main(path: str, lock: int | None) -> int:
+def main(arguments: Sequence[str]) -> int:
     for name in OUTER:
         os.environ.pop(name, None)
     logging.basicConfig(
@@ -45,7 +45,11 @@ def main(path: str, lock: int | None) -> int:
     )
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    folder = JobsFolder(Path(path))
+    folder, lock = JobsFolder(Path(arguments[0])), int(arguments[1])
+    return _dispatch_while_needed(folder, lock)
+
+
+def _dispatch_while_needed(folder: JobsFolder, lock: int | None) -> int:
     while lock is not None:
         os.set_inheritable(lock, False)
         try:
@@ -134,4 +138,4 @@ def _leave(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(sys.argv[1:]))

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -12,8 +13,12 @@ PATIENCE_SECONDS = 10.0  # its first line is written by another process
 POLL_SECONDS = 0.2
 
 
-def main(path: Path, patience_seconds: float = PATIENCE_SECONDS) -> int:
-    """Whether it was added, as an exit code."""
+def main(arguments: Sequence[str]) -> int:
+    return add(Path(arguments[0]))
+
+
+def add(path: Path, patience_seconds: float = PATIENCE_SECONDS) -> int:
+    """Adds the record, and returns 0 if that worked."""
     until = time.monotonic() + patience_seconds
     try:
         finder = open_run_finder()
@@ -28,4 +33,4 @@ def main(path: Path, patience_seconds: float = PATIENCE_SECONDS) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(sys.argv[1:]))

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from andon.host.interpreter import module_command, module_environment
+from andon.host.interpreter import module_environment, process_command
 from andon.host.server.state_folder import runs_folder as runs_folder
 
 if TYPE_CHECKING:  # whoever makes a run needs none of it
@@ -33,7 +33,7 @@ def remember(path: Path) -> None:
         if path.parent == runs_folder():
             return
         added = subprocess.Popen(
-            module_command("andon.app.remembering", str(path)),
+            process_command("run-indexer", str(path)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

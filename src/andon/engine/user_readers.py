@@ -19,10 +19,9 @@ from msgspec import DecodeError
 from msgspec.json import decode
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.interpreter import module_command, module_environment
+from andon.host.interpreter import module_environment, process_command
 from andon.host.server.user_accounts import UserAccount
 
-MODULE = "andon.app.user_reader"
 HEADER_BYTES = 9  # eight digits and a newline: how many bytes follow
 MOST_ANSWER_BYTES = 16 << 20
 START_SECONDS, ANSWER_SECONDS = 15.0, 5.0
@@ -44,8 +43,8 @@ def start_reader(account: UserAccount) -> "subprocess.Popen[bytes]":
     known = module_environment()
     env = {name: known[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in known}
     return subprocess.Popen(
-        module_command(
-            MODULE, str(account.uid), str(account.gid), groups, account.name, account.home
+        process_command(
+            "user-reader", str(account.uid), str(account.gid), groups, account.name, account.home
         ),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

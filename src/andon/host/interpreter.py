@@ -4,16 +4,19 @@ import os
 import sys
 from pathlib import Path
 
-
-def module_command(module: str, *arguments: str) -> list[str]:
-    """`python -m module`. Without -P, Python imports from the current folder first."""
-    return [sys.executable, "-P", "-m", module, *arguments]
+_MODULE = "andon.process"
 
 
-def quick_command(module: str, *arguments: str) -> list[str]:
+def process_command(name: str, *arguments: str) -> list[str]:
+    """Starts a process of `andon.process`. Without -P, Python imports from the current folder
+    first."""
+    return [sys.executable, "-P", "-m", _MODULE, name, *arguments]
+
+
+def quick_process_command(name: str, *arguments: str) -> list[str]:
     """The same without site, which runs the start-up files of every installed package: on some
     machines they take longer than the rest. For a process that somebody waits for."""
-    return [sys.executable, "-P", "-S", "-m", module, *arguments]
+    return [sys.executable, "-P", "-S", "-m", _MODULE, name, *arguments]
 
 
 def script_command(script: Path, *arguments: str) -> list[str]:
@@ -34,7 +37,7 @@ def module_environment() -> dict[str, str]:
 
 
 def quick_environment() -> dict[str, str]:
-    """The environment for `quick_command`: the folders that site would have found are named."""
+    """The environment for `quick_process_command`: names the folders that site would have found."""
     found = module_environment()
     installed = (one for one in sys.path if one.endswith(("site-packages", "dist-packages")))
     return {**found, "PYTHONPATH": os.pathsep.join((found["PYTHONPATH"], *installed))}

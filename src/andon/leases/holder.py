@@ -1,4 +1,4 @@
-"""`python -m andon.leases.holder FD`: holds a lease for a program, and calls no driver.
+"""The process `holder FD`: holds a lease for a program, and calls no driver.
 
 It is started before the lease is granted and gets the lock's descriptors through a socket. It
 releases the lease when the program and everything it forked have exited, at the lease's end, or on
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from andon.core.sharing.lease_ends import LeaseEnd
 from andon.errors import AndonError
-from andon.host.interpreter import module_command, module_environment
+from andon.host.interpreter import module_environment, process_command
 from andon.leases.hold import Countdown, Hold, LeaseHold
 from andon.leases.places import VARIABLE
 from andon.model.release_note import ReleaseNote, release_from_json, release_to_json
@@ -43,7 +43,7 @@ class Keeper:
     def __init__(self, detached: bool = False, account: Account | None = None) -> None:
         """For another user it runs as that user, who can then end it; only root can start it so."""
         ours, theirs = socket.socketpair()
-        arguments = module_command("andon.leases.holder", str(theirs.fileno()))
+        arguments = process_command("holder", str(theirs.fileno()))
         self._socket, self._detached, self._given = ours, detached, False
         try:
             self._process = subprocess.Popen(

@@ -100,10 +100,11 @@ def test_its_reader_is_forked_too_and_has_its_own_words_and_descriptors() -> Non
         assert process.stdout.readline() == "on\n"
         wait_until(lambda: len(_readers(process.pid)) == 1, "its reader")
         ((reader, arguments),) = _readers(process.pid).items()
-        assert arguments[:6] == [sys.executable, "-P", "-S", "-m", "andon.reader", "-"]
+        assert arguments[:5] == [sys.executable, "-P", "-S", "-m", "andon.process"]
+        assert arguments[5:7] == ["reader", "-"]
         assert os.getsid(reader) == reader
         numbers = {int(file.name) for file in Path(f"/proc/{reader}/fd").iterdir()}
-        assert {0, 1, 2, int(arguments[6])} <= numbers, "its pipes and the one of nudges"
+        assert {0, 1, 2, int(arguments[7])} <= numbers, "its pipes and the one of nudges"
         assert not _sockets(reader)
         maps = Path(f"/proc/{reader}/maps").read_text()
         assert "_asyncio" in maps, "it was started, since a reader does not import this"
@@ -134,7 +135,7 @@ def _readers(parent: int) -> dict[int, list[str]]:
     for pid in _children(parent):
         with suppress(FileNotFoundError, ProcessLookupError):
             words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
-            if "andon.reader" in words:
+            if "reader" in words:
                 found[pid] = words
     return found
 

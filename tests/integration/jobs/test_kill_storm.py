@@ -273,7 +273,7 @@ class Storm:
         assert self._server is not None
         for pid in _children(self._server.pid):
             with suppress(OSError):
-                if b"andon.reader" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if b"andon.process\0reader" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     os.kill(pid, signal.SIGKILL)
                     return True
         time.sleep(0.05)

@@ -307,6 +307,6 @@ def holders(path: Path) -> set[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             ours = f"ANDON_LEASE_DIR={path}".encode() in (folder / "environ").read_bytes()
-            if ours and b"andon.leases.holder" in (folder / "cmdline").read_bytes():
+            if ours and b"andon.process\0holder" in (folder / "cmdline").read_bytes():
                 found.add(int(folder.name))
     return found

@@ -1,8 +1,8 @@
 """Commands of the tests that are forked from an interpreter which has imported andon already.
 
 To start an interpreter and import andon takes longer than most commands. `Popen` here is
-`subprocess.Popen` in every respect, except that `python -m andon.cli …` (or `andon.reader`, and
-what else andon starts) is forked from a process that is kept for its environment. The first
+`subprocess.Popen` in every respect, except that `python -m andon.cli …` (or a reader, and what
+else andon starts) is forked from a process that is kept for its environment. The first
 commands of an environment start cold, as for a person; so do all in a test that is marked `cold`,
 and whatever differs from a plain command in its interpreter, its user or its descriptors. A forked
 command is a child of the test like any other, and forks its own reader while it has one thread.
@@ -22,12 +22,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from tests.support.warm.request import COMMAND, HEADER, Start, at_start, module_of, plain_start
+from tests.support.warm.request import COMMAND, HEADER, Start, at_start, name_of, plain_start
 
 COLD_VARIABLE = "COLD_TESTS"  # set it to start every command cold
 COLD_STARTS = 2  # of an environment: an interpreter that is kept must be worth its own start
 # The others are waited for with a deadline, which the start of a keeper could exceed.
-WORTH_A_KEEPER = frozenset((COMMAND, "andon.app.dispatching"))
+WORTH_A_KEEPER = frozenset((COMMAND, "dispatcher"))
 SERVERS_WORTH, OTHERS_WORTH = 1.5, 0.25  # a start of them, compared with that of a command
 MOST_KEPT = 4  # at once; the oldest is ended
 ROOT = str(Path(__file__).parents[3])
@@ -81,7 +81,7 @@ class Warmth:
             if not self.is_on or self._asked[key] <= COLD_STARTS:
                 return None
             if key not in self._kept:
-                if module_of(start) not in WORTH_A_KEEPER:
+                if name_of(start["args"]) not in WORTH_A_KEEPER:
                     return None
                 if len(self._kept) == MOST_KEPT:
                     self._kept.pop(next(iter(self._kept))).end()
@@ -107,7 +107,7 @@ def _key(environment: Mapping[str, str]) -> Key:
 
 
 def _worth(start: Start) -> float:
-    if module_of(start) != COMMAND:
+    if name_of(start["args"]) != COMMAND:
         return OTHERS_WORTH
     return SERVERS_WORTH if "serve" in start["args"] else 1.0
 

@@ -11,12 +11,8 @@ HEADER = struct.Struct("!Q")  # the length of what follows; the descriptors come
 MOST_DESCRIPTORS = 16  # the standard ones, and those that the command is passed
 FLAGS = frozenset(("-P", "-S", "-u"))  # of the interpreter, which a forked one can have, too
 COMMAND = "andon.cli"
-MODULES = frozenset(
-    (
-        COMMAND, "andon.reader", "andon.app.dispatching", "andon.app.remembering",
-        "andon.leases.holder",
-    )
-)  # fmt: skip
+_PROCESS = "andon.process"
+FORKED = frozenset((COMMAND, "dispatcher", "holder", "reader", "run-indexer"))
 SOURCE = str(Path(__file__).parents[3] / "src")
 KNOWN = {"", SOURCE, *(one for one in sys.path if one.endswith("site-packages"))}
 _FILES = "--nofile="  # of prlimit, which becomes what it starts
@@ -40,8 +36,10 @@ class Start(TypedDict):
     most_files: int | None  # that it may open, where `prlimit` is to say so
 
 
-def module_of(start: Start) -> str:
-    return start["args"][start["args"].index("-m") + 1]
+def name_of(words: Sequence[str]) -> str:
+    """The command, or the name of the process; empty where there is none."""
+    after = words[words.index("-m") + 1 :] if "-m" in words else ()
+    return next((word for word in after if word != _PROCESS), "")
 
 
 def plain_start(args: object, rest: Sequence[Any]) -> tuple[Start, list[int]] | None:
@@ -91,7 +89,7 @@ def _words(args: object) -> tuple[list[str] | None, int | None]:
             return None, None
     flags = words[1 : words.index("-m")] if "-m" in words else [""]
     is_ours = words[:1] == [_EXECUTABLE] and set(flags) <= FLAGS
-    is_ours &= bool(MODULES & {*words[len(flags) + 2 : len(flags) + 3]})
+    is_ours &= name_of(words) in FORKED
     return words if is_ours else None, most_files
 
 

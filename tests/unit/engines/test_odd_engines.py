@@ -19,6 +19,7 @@ from andon.core.executing.order import ContainerOptions, CreatedWork, WorkEnd, W
 from andon.errors import AndonError
 from andon.executors.asking import ask_command
 from andon.executors.engines import DockerExecutor
+from andon.standalone import STANDALONE
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.process
@@ -51,9 +52,8 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def load_supervisor(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """It imports the modules beside it, as its own process does."""
-    folder = Path(container_job.__file__).parents[1] / "engine" / "jobs"
-    monkeypatch.syspath_prepend(str(folder))
-    return importlib.import_module("supervisor")
+    monkeypatch.syspath_prepend(str(STANDALONE))
+    return importlib.import_module("job_supervisor")
 
 
 def test_one_that_answers_as_expected(engine: Path, tmp_path: Path) -> None:

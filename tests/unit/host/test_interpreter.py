@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.running.scribe import open_new
 from andon.host.folders import make_private
-from andon.host.interpreter import module_command, quick_environment, script_command
+from andon.host.interpreter import process_command, quick_environment, script_command
+from andon.standalone.scribe import open_new
 from tests.support.sources import sources
 
 STARTS_PYTHON = {"host/interpreter.py"}
@@ -19,8 +19,8 @@ READS_ITS_PATH = {"host/inspection/library.py"}
 MAKES_FOLDERS = {
     "host/folders.py",
     "leases/places.py",  # the book is for everybody
-    "engine/running/scribe.py",  # a script without andon
-    "engine/jobs/supervisor.py",  # another
+    "standalone/scribe.py",  # a script without andon
+    "standalone/job_supervisor.py",  # another
     "engine/jobs/folder.py",  # whoever makes the folder of a number has the number
 }
 
@@ -48,8 +48,8 @@ def test_every_python_of_ours_ignores_the_current_folder(tmp_path: Path) -> None
     script.write_text("import subprocess")
     for name in ("subprocess", "json", "code"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(66)")
-    for command in (module_command("json.tool", "--help"), script_command(script)):
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    for command in (process_command("function", "0", "1"), script_command(script)):
+        done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True)
         assert done.returncode == 0, done.stderr
         assert {"-P", "-I"} & set(command)
     bare = subprocess.run([sys.executable, "-m", "json.tool"], cwd=tmp_path, check=False)

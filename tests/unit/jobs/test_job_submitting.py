@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from andon.core.jobs.job_file_keys import FileJob
 from andon.engine.jobs.commit_question import CommitQuestion
 from andon.engine.jobs.file_specs import specs_of
-from andon.engine.jobs.quick_parts import dumps_within
 from andon.engine.jobs.submitting import here_spec
 from andon.errors import Invalid
 from andon.model.job import wire as job_wire
 from andon.model.job.device_request import DeviceRequest
+from andon.standalone.quick_parts import dumps_within
 
 ONE = DeviceRequest(1, 1)
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.engine.jobs.launching import FOLDER
-from andon.engine.jobs.quick_parts import dumps, loads, read_most, receive_descriptors, suppress
+from andon.standalone import STANDALONE
+from andon.standalone.quick_parts import dumps, loads, read_most, receive_descriptors, suppress
 
 texts = st.text(st.characters())  # lone surrogates too: a path or a variable may have them
 values = st.recursive(
@@ -61,8 +61,8 @@ def test_descriptors_come_with_a_message() -> None:
 
 @pytest.mark.process
 def test_a_supervisor_imports_little() -> None:
-    code = "import sys; sys.path.append(sys.argv[1]); import supervisor; print(*sys.modules)"
-    command = [sys.executable, "-I", "-S", "-c", code, FOLDER]
+    code = "import sys; sys.path.append(sys.argv[1]); import job_supervisor; print(*sys.modules)"
+    command = [sys.executable, "-I", "-S", "-c", code, str(STANDALONE)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     heavy = {"collections", "contextlib", "enum", "functools", "json", "re", "signal", "socket"}
     assert not heavy & set(done.stdout.split())

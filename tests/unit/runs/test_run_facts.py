@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from andon.engine.running.facts import interpreter_of
-from andon.engine.running.scribe import LineAppender
+from andon.standalone.scribe import LineAppender
 
 
 @pytest.mark.parametrize(

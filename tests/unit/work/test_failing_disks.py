@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from andon.cli.running import LeaseCheck
-from andon.engine.jobs.launching import FOLDER
 from andon.errors import Denied
 from andon.host.server import state_folder
+from andon.standalone import STANDALONE
 
 
 def refused(*args: object, **more: object) -> Any:
@@ -21,7 +21,7 @@ def refused(*args: object, **more: object) -> Any:
 def test_a_supervisor_goes_on_where_the_lease_cannot_be_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(FOLDER)  # as the supervisor finds it
+    monkeypatch.syspath_prepend(str(STANDALONE))  # as the supervisor finds it
     work = import_module("supervised_work")
     file = os.open(tmp_path / "lease", os.O_RDWR | os.O_CREAT)
     folder = os.open(tmp_path, os.O_RDONLY)

@@ -22,11 +22,11 @@ from andon.engine.mapping.places import CpuPlaces, WorkPlace
 from andon.engine.mapping.pool import MapPool
 from andon.engine.mapping.session import MapSession
 from andon.engine.mapping.worker_calls import LastBytes, WorkerCaller
-from andon.engine.running import scribe
 from andon.engine.running.recorder import RunRecorder
 from andon.errors import Gone, Invalid
 from andon.model.run import ItemState, RunItem, RunKind, RunRow
 from andon.model.run_wire import line_to_text
+from andon.standalone import scribe
 from tests.support.run_records import BEGAN, begin
 from tests.support.waiting import wait_for
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from andon.engine.running.tap import Tap
-from andon.engine.running.tee import PIECE_BYTES, SHOWN_BYTES, TAIL_BYTES, copy
+from andon.standalone.tee import PIECE_BYTES, SHOWN_BYTES, TAIL_BYTES, copy
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
 

@@ -19,9 +19,8 @@ from msgspec import Struct
 from andon.engine.functions.carrying import carried, carry_function, carry_value
 from andon.engine.functions.child import read_frame, write_frame
 from andon.errors import AndonError
-from andon.host.interpreter import module_command, module_environment
+from andon.host.interpreter import module_environment, process_command
 
-MODULE = "andon.engine.functions.child"
 TAIL_BYTES = 64 * 1024
 GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL
 OUTPUT_SECONDS = 1.0  # how long the rest of its output is waited for
@@ -99,7 +98,7 @@ class FunctionWorker:
         self._tail = b""
         try:
             self._process = subprocess.Popen(
-                module_command(MODULE, str(theirs), str(answer)),
+                process_command("function", str(theirs), str(answer)),
                 env={**module_environment(), **self._environment},
                 pass_fds=(theirs, answer),
                 process_group=0,

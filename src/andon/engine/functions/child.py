@@ -1,4 +1,4 @@
-"""`python -m andon.engine.functions.child`: runs a carried function for its parent.
+"""The process `function FD FD`: calls a carried function for its parent.
 
 Requests and answers are frames on two descriptors of their own, so that what the function prints
 disturbs nothing. When the parent has exited, so does this process, even in the middle of a call.

@@ -16,11 +16,10 @@ from msgspec.structs import replace
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.sharing.launching import environment as device_environment
 from andon.engine.jobs.folder import BELL, LOCK, LOG, JobsFolder
-from andon.engine.jobs.starting import MODULE
 from andon.engine.running.container_task import clean_command, follow_command, task_command
 from andon.engine.running.variables import defaults
 from andon.host.inspection.log_out import scope_prefix
-from andon.host.interpreter import code_command, module_command, module_environment
+from andon.host.interpreter import code_command, module_environment, process_command
 from andon.host.kin import myself, started_ticks
 from andon.host.system import node_name
 from andon.leases.hold import LeaseHold
@@ -28,12 +27,14 @@ from andon.model.device import Device
 from andon.model.job import AttemptFacts, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import Owner
+from andon.standalone import STANDALONE
 
-SUPERVISE = "import sys; sys.path.append(sys.argv[1]); import supervisor as s; sys.exit(s.main())"
+SUPERVISE = (
+    "import sys; sys.path.append(sys.argv[1]); import job_supervisor as s; sys.exit(s.main())"
+)
 """Imported and not run as a script, which Python would compile at each start; last on the path, so
 that nothing beside it hides a module of Python."""
 JOB_VARIABLE, INDEX_VARIABLE, RECORD_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX", "ANDON_RECORD"
-FOLDER = str(Path(__file__).parent)
 MOST_SPARE = 4  # supervisors that wait for a job
 SEND_SECONDS = 10.0  # for a supervisor to take its task, most of which is the environment
 
@@ -56,7 +57,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._channel, theirs = socket.socketpair()
-        command = code_command(SUPERVISE, FOLDER)
+        command = code_command(SUPERVISE, str(STANDALONE))
         try:
             self._process = subprocess.Popen(
                 [*scope_prefix(f"andon-job-{os.urandom(6).hex()}"), *command],
@@ -191,7 +192,7 @@ def task_for(
         "dispatcher": {
             "lock": str(folder.path / LOCK),
             "log": str(folder.path / LOG),
-            "argv": module_command(MODULE, str(folder.path)),
+            "argv": process_command("dispatcher", str(folder.path)),
             "environment": module_environment(),
         },
     }

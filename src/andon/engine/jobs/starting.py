@@ -15,7 +15,6 @@ from andon.host.server.state_folder import is_own
 if TYPE_CHECKING:
     import subprocess
 
-MODULE = "andon.app.dispatching"
 LARGEST_LOG_BYTES = 1_000_000
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -75,10 +74,10 @@ def _spawn(folder: JobsFolder, lock: int) -> "subprocess.Popen[bytes]":
     import subprocess
 
     from andon.host.inspection.log_out import scope_prefix
-    from andon.host.interpreter import module_command, module_environment
+    from andon.host.interpreter import module_environment, process_command
 
     log = open_log(folder)
-    argv = module_command(MODULE, str(folder.path), str(lock))
+    argv = process_command("dispatcher", str(folder.path), str(lock))
     try:
         return subprocess.Popen(
             [*scope_prefix(f"andon-dispatcher-{os.urandom(6).hex()}"), *argv],

@@ -7,10 +7,8 @@ end, whether or not the job or the map that requested it still exists.
 import json
 from collections.abc import Mapping, Sequence
 
-from andon.host.interpreter import module_command
+from andon.host.interpreter import process_command
 from andon.model.device import Device
-
-MODULE = "andon.app.container_job"
 
 
 def task_command(
@@ -40,15 +38,15 @@ def task_command(
         "sweep": sweep,
         "attempt": attempt,
     }
-    return module_command(MODULE, "run", json.dumps(task), *command)
+    return process_command("container", "run", json.dumps(task), *command)
 
 
 def follow_command(label: str, image: object, since: float) -> list[str]:
     """Follows the container of a lease, with its output from this time on."""
     task = {"lease": label, "image": image, "since": since}
-    return module_command(MODULE, "follow", json.dumps(task))
+    return process_command("container", "follow", json.dumps(task))
 
 
 def clean_command(label: str) -> list[str]:
     """Removes what is left of the containers of a lease."""
-    return module_command(MODULE, "clean", label)
+    return process_command("container", "clean", label)

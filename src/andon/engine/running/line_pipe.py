@@ -12,6 +12,7 @@ from pathlib import Path
 from andon.engine.sampling.spawning import wait_for
 from andon.host.interpreter import script_command
 from andon.host.server.state_folder import runs_folder
+from andon.standalone import STANDALONE
 
 try:
     import fcntl
@@ -50,7 +51,7 @@ class LinePipe:
             os.close(self._lines)
             raise
         try:
-            script, path = Path(__file__).with_name("scribe.py"), self.path.absolute()
+            script, path = STANDALONE / "scribe.py", self.path.absolute()
             usual = ["usual"] if path.parent == runs_folder() else []
             self._process = subprocess.Popen(
                 script_command(script, str(path), *usual),

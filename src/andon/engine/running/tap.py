@@ -7,11 +7,11 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
-from andon.engine.running.tee import HEAD_BYTES, SHOWN_BYTES
 from andon.engine.sampling.spawning import wait_for
 from andon.host.interpreter import script_command
+from andon.standalone import STANDALONE
+from andon.standalone.tee import HEAD_BYTES, SHOWN_BYTES
 
 ANSWER_SECONDS = 60.0  # of one that was stopped; on a busy machine it takes its time
 
@@ -25,7 +25,7 @@ class Tap:
         source, self.entrance = _terminal() if os.isatty(2) else os.pipe()
         self._shown, self._lock = _memory(), threading.Lock()
         passed = [asked, answer, *([] if self._shown is None else [self._shown])]
-        tee = Path(__file__).with_name("tee.py")
+        tee = STANDALONE / "tee.py"
         self._process = subprocess.Popen(
             script_command(tee, *map(str, passed)),
             stdin=source,

@@ -30,7 +30,7 @@ Messages = list[wire.Json]
 Deliver = Callable[["ReaderProcess", Messages], None]
 
 STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; a reboot may be needed to end it"
-BROKEN_HINT = "the reader runs as `python -m andon.reader`; check that this works here"
+BROKEN_HINT = "the reader runs as `python -m andon.process reader`; check that this works here"
 LONGEST_REASON = 500
 REPORT_HINT = "please report this with the output of `andon doctor`"
 NAMES_SECONDS = 0.6  # slightly longer than the reader itself waits for process names

@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from andon.host.interpreter import quick_command, quick_environment
+from andon.host.interpreter import quick_environment, quick_process_command
 from andon.model.request import UNDECIDED
 
 PASSES_DESCRIPTORS = os.name == "posix"
@@ -22,7 +22,7 @@ OWN_DESCRIPTORS = 64  # more than a command has open when it forks
 class Spawned:
     """A reader process with our ends of its pipes and its standard error.
 
-    `python -m andon.reader`, or with `fork` a copy of this process, which has most of a reader's
+    A new one of `andon.process`, or with `fork` a copy of this process, which has most of a reader's
     modules loaded already: only for a process that has one thread and no driver of its own.
     """
 
@@ -93,7 +93,7 @@ class ForkedProcess:
 def _executed(
     requests: int, answers: int, errors: BinaryIO, nudges: int, arguments: tuple[str, ...]
 ) -> "subprocess.Popen[bytes]":
-    command = quick_command("andon.reader", *arguments)
+    command = quick_process_command("reader", *arguments)
     if PASSES_DESCRIPTORS:
         command.append(str(nudges))
     # In its own session: Ctrl-C at a terminal is for the command, not for the reader.

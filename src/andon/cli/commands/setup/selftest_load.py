@@ -11,12 +11,12 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from andon.errors import Unavailable
-from andon.host.interpreter import module_command, module_environment
+from andon.host.interpreter import module_environment, process_command
 
 FRAMEWORKS = ("torch", "cupy", "jax")
 MAX_SECONDS = 10.0
@@ -35,9 +35,7 @@ def installed() -> list[str]:
 @contextmanager
 def loaded(uuid: str, seconds: float) -> Iterator[tuple[int, str]]:
     """Keep the device busy inside the block; yields the pid and the framework."""
-    command = module_command(
-        "andon.cli.commands.setup.selftest_load", f"{min(seconds, MAX_SECONDS):g}"
-    )
+    command = process_command("gpu-load", f"{min(seconds, MAX_SECONDS):g}")
     child = subprocess.Popen(
         command,
         env=environment(uuid),
@@ -77,8 +75,9 @@ def _ready(child: "subprocess.Popen[str]") -> str:
     return rest
 
 
-def main(seconds: float) -> None:
-    """Use the first framework that can use the device, or print why none can."""
+def main(arguments: Sequence[str]) -> None:
+    """Uses the first framework that can use the device, or prints why none can."""
+    seconds = float(arguments[0])
     reasons = []
     for name in installed():
         try:
@@ -140,4 +139,4 @@ _STARTS: dict[str, Callable[[Any], Callable[[], object]]] = {
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]))
+    main(sys.argv[1:])

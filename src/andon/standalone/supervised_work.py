@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from contextlib import suppress
     from typing import Any
 
-    from andon.engine.jobs.quick_parts import dumps
+    from andon.standalone.quick_parts import dumps
 else:
     from quick_parts import dumps, signal, suppress
 

@@ -1,0 +1,94 @@
+"""Copies a command's stderr through, and keeps the end of it: all of it for the end of the run, its
+last part at any time in a file that its parent reads.
+
+It runs as a script, without andon, in its own process: a command must not lose its stderr because
+the process that started it was killed.
+"""
+
+import os
+import select
+import sys
+import zlib
+
+TAIL_BYTES = 64 * 1024
+SHOWN_BYTES = 8 * 1024
+HEAD_BYTES = 8  # its length and its checksum: a reader may come in the middle
+PIECE_BYTES = 64 * 1024
+SURE_BYTES = 4096  # a pipe that can be written takes so much without blocking
+MOST_IN_PIPE = 1 << 20
+
+
+def copy(source: int, target: int, asker: int, answer: int, shown: int | None = None) -> None:
+    """Until the source ends. The tail is sent when the asker writes something, with all that the
+    command has written until then, whether the target takes it or not; the asker may have exited.
+    `shown` is a file that always has the last part of it.
+    """
+    tail = left = b""
+    is_open, is_asked = True, False
+    while is_open or left:
+        reading = [] if is_asked else [asker]
+        readable, writable = _ready([*reading, *([source] if is_open and not left else [])],
+                                    [target] if left else [])  # fmt: skip
+        if asker in readable:
+            is_asked = True
+            if _read(asker):
+                piece = _all_in(source) if is_open else b""
+                tail, left = (tail + piece)[-TAIL_BYTES:], left + piece
+                _write(answer, tail)
+            os.close(answer)
+        elif source in readable:
+            piece = _read(source)
+            is_open = bool(piece)
+            tail, left = (tail + piece)[-TAIL_BYTES:], left + piece
+            if shown is not None:
+                _show(shown, tail[-SHOWN_BYTES:])
+            if not is_open and not is_asked:
+                is_asked = True
+                _write(answer, tail)
+                os.close(answer)
+        elif writable:
+            left = left[_write(target, left[:SURE_BYTES]) :]
+
+
+def _show(shown: int, part: bytes) -> None:
+    head = len(part).to_bytes(4, "little") + zlib.crc32(part).to_bytes(4, "little")
+    os.pwrite(shown, head + part, 0)  # memory of its own: there is no disk that could be full
+
+
+def _ready(reading: list[int], writing: list[int]) -> tuple[list[int], list[int]]:
+    """Which can be read and written; a target that is not there takes everything."""
+    try:
+        return select.select(reading, writing, [])[:2]
+    except OSError:
+        return [], writing
+
+
+def _all_in(source: int) -> bytes:
+    """What the source has now."""
+    found = b""
+    while len(found) < MOST_IN_PIPE and select.select([source], [], [], 0)[0]:
+        piece = _read(source)
+        if not piece:
+            break
+        found += piece
+    return found
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, PIECE_BYTES)
+    except OSError:  # a terminal whose other end is closed
+        return b""
+
+
+def _write(descriptor: int, content: bytes) -> int:
+    """How much of it is done with: all where no reader is left, which the command must not
+    notice."""
+    try:
+        return os.write(descriptor, content)
+    except OSError:
+        return len(content)
+
+
+if __name__ == "__main__":
+    copy(0, 2, *map(int, sys.argv[1:]))
