@@ -94,6 +94,9 @@ class FakeSampler:
     def ask_places(self) -> None:
         """Its snapshots are what they are."""
 
+    def begin(self) -> None:
+        """There is nothing to start."""
+
     def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
         return replace(self.snapshots[-1], host=Host()) if hasty else self.snapshots[0]
 

@@ -228,6 +228,8 @@ def test_an_old_snapshot_still_says_since_when_a_device_is_silent(
     told = ToldSnapshot(seen(before, at=time.time() - 60), 1.0)
     monkeypatch.setattr(snapshot_source, "told_snapshot", lambda choices: told)
     monkeypatch.setattr(
-        snapshot_source, "take_snapshot", lambda choices, watched: seen(unnamed(0, State.LOST))
+        snapshot_source,
+        "take_snapshot",
+        lambda choices, watched, meanwhile: seen(unnamed(0, State.LOST)),
     )
     assert snapshot_source.current_snapshot(Choices(quiet=True)).devices == (before,)
