@@ -1,11 +1,7 @@
 """Job files: what they ask for in three formats, and every mistake by path and line."""
 
 import json
-import os
 import re
-import resource
-import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -13,37 +9,22 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from andon.app.jobs import Queue, same_as
+from andon.app.jobs import Queue
 from andon.cli.commands.jobs.submit import is_job_file, submit
 from andon.cli.commands.share import container_options
 from andon.cli.main import cli
-from andon.cli.show.jobs.dry_run import render_dry
-from andon.compat.estimates import estimate_gpu_requirements
-from andon.core.estimate.options import ServingEngine
-from andon.core.executing.options_wire import options_from_json
-from andon.core.executing.order import ContainerOptions
 from andon.core.jobs import job_file
-from andon.core.jobs.engine_commands import ENGINES
 from andon.core.jobs.file_lines import json_lines, shown_path, toml_lines
 from andon.core.jobs.job_file import jobs_in
 from andon.core.jobs.job_file_keys import KEYS, REQUEST_KEYS, FileJob
-from andon.core.jobs.older_file import is_older, older_jobs_in
-from andon.core.jobs.states import FIRST
-from andon.core.jobs.views import view_of
 from andon.core.sharing import requests
 from andon.core.sharing.requests import RequestOptions
-from andon.engine.jobs.commit_question import CommitQuestion
-from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
-from andon.engine.jobs.folder import open_jobs_folder
 from andon.engine.jobs.job_files import read_job_file
 from andon.errors import Invalid, Unavailable
-from andon.model.job import Checkpoint, JobFacts, JobNote, NotifyWhen
-from andon.model.job.spec_wire import spec_from_json, spec_to_json
-from andon.units import GIB, MIB
+from andon.model.job import Checkpoint, NotifyWhen
+from andon.units import GIB
 from tests.conftest import REPOSITORY
-from tests.support.rows import rows
 
 PAGE = (REPOSITORY / "docs" / "job-files.md").read_text(encoding="utf-8")
 
@@ -308,203 +289,6 @@ def test_lines_of_toml() -> None:
     }  # fmt: skip
 
 
-# The older form.
-
-
-OLDER = {
-    "task_name": "sweep",
-    "model": {"id_or_path": "meta/llama-3-70b"},
-    "parameters": {
-        "tp-size": [1, 4],
-        "mem-fraction-static": [0.8, 0.9],
-        "trust": True,
-        "no": False,
-    },
-}
-
-
-def test_the_older_form_is_one_job_per_combination() -> None:
-    assert is_older(OLDER)
-    assert not is_older({"model": "H200", "command": "x"})
-    jobs = older_jobs_in(OLDER, "old.json", {})
-    assert [job.request.least for job in jobs] == [1, 1, 4, 4]
-    assert {job.request.memory_bytes for job in jobs} == {20_000 * 1024 * 1024}
-    assert jobs[3].command == (
-        "python", "-m", "sglang.launch_server", "--model-path", "meta/llama-3-70b",
-        "--tp-size", "4", "--mem-fraction-static", "0.9", "--trust",
-    )  # fmt: skip
-    assert {job.name for job in jobs} == {"sweep"}
-
-
-@rows(
-    ("engine", "given", "words"),
-    [
-        ("sglang", {"tp-size": 2, "tensor_parallel_size": 2}, ["--tp-size", "2"] * 2),
-        ("sglang", {"dp": 2, "pp-size": 3}, ["--dp-size", "2", "--pp-size", "3"]),
-        ("sglang", {"max-model-len": 9, "enforce-eager": True},
-         ["--context-length", "9", "--disable-cuda-graph"]),
-        ("sglang", {"mem-fraction-static": 0.8}, ["--mem-fraction-static", "0.8"]),
-        ("vllm", {"tp-size": 2}, ["--tensor-parallel-size", "2"]),
-        ("vllm", {"tp": 2, "pp_size": 3, "dp-size": 4, "dcp": 5},
-         ["--tensor-parallel-size", "2", "--pipeline-parallel-size", "3",
-          "--data-parallel-size", "4", "--decode-context-parallel-size", "5"]),
-        ("vllm", {"context-length": 9, "max-running-requests": 8},
-         ["--max-model-len", "9", "--max-num-seqs", "8"]),
-        ("vllm", {"gpu_memory_utilization": 0.8, "max-num-batched-tokens": 7},
-         ["--gpu-memory-utilization", "0.8", "--max-num-batched-tokens", "7"]),
-        ("vllm", {"kv-cache-dtype": "fp8", "quantize": "awq", "made-up": 1},
-         ["--kv-cache-dtype", "fp8", "--quantization", "awq", "--made-up", "1"]),
-        ("trtllm", {"tp-size": 2, "pipeline-parallel-size": 3},
-         ["--tp_size", "2", "--pp_size", "3"]),
-        ("trtllm", {"max-model-len": 9, "max-num-seqs": 8},
-         ["--max_seq_len", "9", "--max_batch_size", "8"]),
-    ],
-)  # fmt: skip
-def test_each_engine_gets_its_own_spelling(
-    engine: str, given: dict[str, object], words: list[str]
-) -> None:
-    document = {"model": {"id_or_path": "m"}, "base_runtime": engine, "parameters": given}
-    (job,) = older_jobs_in(document, "old.json", {})
-    start = ENGINES[ServingEngine(engine)].start
-    assert job.command == (*start, "m", *words)
-
-
-@rows(
-    ("engine", "name", "says"),
-    [
-        ("vllm", "mem-fraction-static",
-         "vLLM has --gpu-memory-utilization, which means something else"),
-        ("sglang", "max-num-batched-tokens", "SGLang has --chunked-prefill-size, which means"),
-        ("sglang", "decode-context-parallel-size", "SGLang has no such option"),
-        ("trtllm", "dp-size", "TensorRT-LLM has no such option"),
-    ],
-)  # fmt: skip
-def test_what_an_engine_does_not_have_is_a_mistake(engine: str, name: str, says: str) -> None:
-    document = {"model": {"id_or_path": "m"}, "base_runtime": engine, "parameters": {name: 1}}
-    with pytest.raises(Invalid, match=f"parameters.{name}: {says}"):
-        older_jobs_in(document, "old.json", {})
-
-
-def test_a_command_of_ones_own_gets_the_parameters_as_they_are() -> None:
-    document = {"model": {"id_or_path": "m"}, "command": ["serve"], "parameters": {"tp_size": 2}}
-    (job,) = older_jobs_in(document, "old.json", {})
-    assert job.command == ("serve", "--model", "m", "--tp_size", "2")
-
-
-@pytest.mark.process  # git is asked for the commit
-def test_jobs_of_a_parameter_list_carry_their_parameters_and_a_group(tmp_path: Path) -> None:
-    jobs = older_jobs_in(OLDER, "old.json", {})
-    assert {job.group for job in jobs} == {"sweep"}
-    assert jobs[1].params == {
-        "tp-size": 1, "mem-fraction-static": 0.9, "trust": True, "no": False,
-    }  # fmt: skip
-    specs = [specs_of(job, tmp_path, {}, dict) for job in jobs]
-    (first,) = specs[0]
-    wired = spec_from_json(json.loads(json.dumps(spec_to_json(replace(first, number=1)))))
-    assert (wired.group, wired.params) == (first.group, first.params)
-    view = view_of(JobFacts(first), FIRST)
-    assert (view.group, view.params["tp-size"], view.params["no"]) == ("sweep", "1", "False")
-    lines = [line.plain for line in render_dry(specs, 100)]
-    assert lines[0] == "would queue 4 jobs"
-    assert lines[1].split() == [
-        "NAME",
-        "GPUS",
-        "MEMORY",
-        "tp-size",
-        "mem-fraction-static",
-        "COMMAND",
-    ]
-    assert lines[4].split()[:6] == ["sweep", "4", "19.5", "GiB", "4", "0.8"]
-
-
-def test_the_older_form_with_more() -> None:
-    sizes = {"parameters": {"tp-size": [1, 4]}, "for": "1h", "gpus": 2}
-    served = {**OLDER, "base_runtime": "vllm", **sizes}
-    jobs = older_jobs_in(served, "old.json", {})
-    assert jobs[0].command[:3] == ("vllm", "serve", "meta/llama-3-70b")
-    assert {(job.for_seconds, job.request.least) for job in jobs} == {(3600.0, 2)}
-    docker = {**OLDER, "deployment_mode": "docker", "runtime_image_tag": "v1"}
-    assert {job.image for job in older_jobs_in(docker, "old.json", {})} == {"sglang:v1"}
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"model": {}}, "there is no model.id_or_path"),
-        ({"parameters": 3}, "parameters: not a table"),
-        ({"parameters": {"a": []}}, "parameters.a: neither a value nor a list"),
-        ({"parameters": {str(n): list(range(10)) for n in range(5)}}, "100,000 combinations"),
-        ({"deployment_mode": "docker"}, "docker needs an image"),
-        ({"deployment_mode": "ome"}, "neither docker nor local"),
-        ({"base_runtime": "x"}, "not one of sglang, vllm, trtllm"),
-        ({"gpu": 3}, "there is no such key"),
-    ],
-)
-def test_mistakes_in_the_older_form(change: dict[str, object], says: str) -> None:
-    with pytest.raises(Invalid) as wrong:
-        older_jobs_in({**OLDER, **change}, "old.json", {})
-    assert says in "\n".join((wrong.value.reason, *wrong.value.mistakes))
-
-
-def test_the_need_of_the_older_form_is_that_of_the_kept_function() -> None:
-    """Sizes that the earlier systems did not know are estimated."""
-    models = ("llama-3-70b", "llama-2-13b-chat", "Qwen2.5-7B-Instruct", "gpt2", "mistral-22b")
-    for model in models:
-        document = {"model": {"id_or_path": model}, "parameters": {"tp_size": [1, 2], "dp": 3}}
-        found = [one.request for one in older_jobs_in(document, "old.json", {})]
-        for request, size in zip(found, (1, 2), strict=True):
-            asked = {"model": {"name": model}, "parameters": {"tp-size": size, "dp-size": 3}}
-            gpus, memory = estimate_gpu_requirements(asked)
-            assert (request.least, request.memory_bytes) == (gpus, memory * MIB), (model, size)
-    assert found[0].memory_bytes is not None
-    assert found[0].memory_bytes > 40_000 * MIB  # 22 billion parameters in 16 bits
-
-
-UNIQUE = {
-    "once.toml": """
-[[job]]
-name = "prepare"
-command = "make data"
-unique = true
-[[job]]
-name = "train"
-command = "make"
-after = "prepare"
-""",
-    "once.json": json.dumps(
-        {
-            "job": [
-                {"name": "prepare", "command": "make data", "unique": True},
-                {"name": "train", "command": "make", "after": "prepare"},
-            ]
-        }
-    ),
-}
-
-
-@pytest.mark.process  # git
-def test_a_unique_job_of_a_file_is_queued_once(tmp_path: Path) -> None:
-    folder = open_jobs_folder()
-    queue = JobQueue(lambda: Queue().jobs, folder.submit, same_as)
-    made = []
-    for name, text in UNIQUE.items():
-        path = tmp_path / name
-        path.write_text(text)
-        made.append(queue_all(read_job_file(str(path)), tmp_path, queue))
-    assert [[one.is_new for one in jobs] for jobs in made] == [[True, True], [False, True]]
-    assert [one.spec.number for jobs in made for one in jobs] == [1, 2, 1, 3]
-    assert made[1][1].spec.after == (1,), "the one that was there already"
-    folder.note(1, "cancelled", JobNote(1, 1.0))
-    assert queue_all(read_job_file(str(path)), tmp_path, queue)[0].is_new, "it has ended"
-
-
-@pytest.mark.process  # git
-def test_an_image_of_a_file_is_the_container_of_its_job(tmp_path: Path) -> None:
-    jobs = jobs_in({"command": "x", "image": "trainer:1"}, "f", {})
-    (spec,) = specs_of(jobs[0], tmp_path, {}, dict)
-    assert options_from_json(spec.container) == ContainerOptions("trainer:1")
-
-
 def test_the_page_documents_every_key() -> None:
     missing = [key for key in (*KEYS, *REQUEST_KEYS) if f"| `{key}` |" not in PAGE]
     assert missing == []
@@ -534,48 +318,3 @@ def test_the_page_about_jobs_documents_every_option_of_submit() -> None:
     assert [name for name in sorted(named) if f"`{name}" not in page] == []
     for link in ("job-files.md", "policy.md", "runs.md", "notifiers.md"):
         assert f"]({link}" in page
-
-
-@pytest.mark.process
-def test_the_commit_is_found_by_a_process_with_many_open_files(tmp_path: Path) -> None:
-    """As a server may have: `select` fails over 1023."""
-    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-    for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "one")):
-        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1100), hard))
-    try:
-        question = CommitQuestion(str(tmp_path))
-        low, question._answer = question._answer, os.dup2(question._answer, 1050)
-        os.close(low)
-        assert len(question.answer() or "") == 40
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-@pytest.mark.process
-def test_the_commit_is_asked_for_where_sigchld_is_ignored(tmp_path: Path) -> None:
-    """As whoever started this process may have set it."""
-    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    try:
-        assert CommitQuestion(str(tmp_path)).answer() is None
-    finally:
-        signal.signal(signal.SIGCHLD, before)
-
-
-@pytest.mark.slow
-def test_a_git_that_is_stuck_in_the_kernel_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def waitpid(pid: int, options: int) -> tuple[int, int]:
-        asked.append(options)
-        return 0, 0
-
-    question = CommitQuestion.__new__(CommitQuestion)
-    question._pid = 4711
-    question._answer, stuck = os.pipe()
-    monkeypatch.setattr(os, "kill", lambda pid, number: None)
-    monkeypatch.setattr(os, "waitpid", waitpid)
-    assert question.answer() is None
-    assert set(asked) == {os.WNOHANG}
-    os.close(stuck)

@@ -1,0 +1,109 @@
+"""The jobs of a file as they are queued: once where unique, with container and commit."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from andon.app.jobs import Queue, same_as
+from andon.core.executing.options_wire import options_from_json
+from andon.core.executing.order import ContainerOptions
+from andon.core.jobs.job_file import jobs_in
+from andon.engine.jobs.commit_question import CommitQuestion
+from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
+from andon.engine.jobs.folder import open_jobs_folder
+from andon.engine.jobs.job_files import read_job_file
+from andon.model.job import JobNote
+
+UNIQUE = {
+    "once.toml": """
+[[job]]
+name = "prepare"
+command = "make data"
+unique = true
+[[job]]
+name = "train"
+command = "make"
+after = "prepare"
+""",
+    "once.json": json.dumps(
+        {
+            "job": [
+                {"name": "prepare", "command": "make data", "unique": True},
+                {"name": "train", "command": "make", "after": "prepare"},
+            ]
+        }
+    ),
+}
+
+
+@pytest.mark.process  # git
+def test_a_unique_job_of_a_file_is_queued_once(tmp_path: Path) -> None:
+    folder = open_jobs_folder()
+    queue = JobQueue(lambda: Queue().jobs, folder.submit, same_as)
+    made = []
+    for name, text in UNIQUE.items():
+        path = tmp_path / name
+        path.write_text(text)
+        made.append(queue_all(read_job_file(str(path)), tmp_path, queue))
+    assert [[one.is_new for one in jobs] for jobs in made] == [[True, True], [False, True]]
+    assert [one.spec.number for jobs in made for one in jobs] == [1, 2, 1, 3]
+    assert made[1][1].spec.after == (1,), "the one that was there already"
+    folder.note(1, "cancelled", JobNote(1, 1.0))
+    assert queue_all(read_job_file(str(path)), tmp_path, queue)[0].is_new, "it has ended"
+
+
+@pytest.mark.process  # git
+def test_an_image_of_a_file_is_the_container_of_its_job(tmp_path: Path) -> None:
+    jobs = jobs_in({"command": "x", "image": "trainer:1"}, "f", {})
+    (spec,) = specs_of(jobs[0], tmp_path, {}, dict)
+    assert options_from_json(spec.container) == ContainerOptions("trainer:1")
+
+
+@pytest.mark.process
+def test_the_commit_is_found_by_a_process_with_many_open_files(tmp_path: Path) -> None:
+    """As a server may have: `select` fails over 1023."""
+    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "one")):
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1100), hard))
+    try:
+        question = CommitQuestion(str(tmp_path))
+        low, question._answer = question._answer, os.dup2(question._answer, 1050)
+        os.close(low)
+        assert len(question.answer() or "") == 40
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.process
+def test_the_commit_is_asked_for_where_sigchld_is_ignored(tmp_path: Path) -> None:
+    """As whoever started this process may have set it."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert CommitQuestion(str(tmp_path)).answer() is None
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.slow
+def test_a_git_that_is_stuck_in_the_kernel_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def waitpid(pid: int, options: int) -> tuple[int, int]:
+        asked.append(options)
+        return 0, 0
+
+    question = CommitQuestion.__new__(CommitQuestion)
+    question._pid = 4711
+    question._answer, stuck = os.pipe()
+    monkeypatch.setattr(os, "kill", lambda pid, number: None)
+    monkeypatch.setattr(os, "waitpid", waitpid)
+    assert question.answer() is None
+    assert set(asked) == {os.WNOHANG}
+    os.close(stuck)
