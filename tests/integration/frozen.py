@@ -31,11 +31,7 @@ def freeze_and_ask(scratch: Path, mount: Path) -> dict[str, object]:
         command = [sys.executable, "-m", "andon.cli", "status", "--json"]
         done = subprocess.run(command, capture_output=True, env=node.environment(library))
         rescued = rescue.came
-<<<<<<< HEAD
         stuck = uninterruptible(b"andon-reader")
-=======
-        stuck = uninterruptible(b"andon.process\0reader")
->>>>>>> h/names
     return {
         "code": done.returncode,
         "snapshot": json.loads(done.stdout),

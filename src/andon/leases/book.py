@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.queueing import Waiting
 from andon.core.sharing.usage import RecentUsage
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
@@ -44,7 +44,7 @@ Stamp = tuple[int, float]
 """Size and ctime of a file, which no one can set: while they stay, so does its content."""
 
 
-class LeftOut(Struct, frozen=True):
+class IgnoredFiles(Struct, frozen=True):
     """Files of the book that are ignored: whose they are, and why."""
 
     folder: Path
@@ -70,7 +70,7 @@ class Book:
         self.paths = tuple(p for p in places.books(env) if self._is_there(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._counted: dict[str, int] = {}  # the files of a part when it was last listed
-        self._ignored: dict[tuple[str, str], tuple[LeftOut, ...]] = {}
+        self._ignored: dict[tuple[str, str], tuple[IgnoredFiles, ...]] = {}
 
     def locked(self, timeout_seconds: float = TIMEOUT_SECONDS) -> AbstractContextManager[None]:
         """One grant at a time; no driver call and no sleep belongs inside."""
@@ -121,7 +121,7 @@ class Book:
             if (cordon := contents.cordon_in(found, self._owner(path))) is not None
         )
 
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[IgnoredFiles, ...]:
         """What was ignored when leases and tickets were last read."""
         return tuple(one for found in self._ignored.values() for one in found)
 
@@ -281,7 +281,7 @@ class Book:
             self._ignored.pop((part, why), None)
             return
         self._ignored[part, why] = tuple(
-            LeftOut(path / part, user_name(uid), count, why)
+            IgnoredFiles(path / part, user_name(uid), count, why)
             for (path, uid), count in counted.items()
         )
 
@@ -374,7 +374,7 @@ class Book:
 
 
 def _really_locked(
-    path: Path, found: BookFile, lease: Lease | None, place: Here, table: LockTable
+    path: Path, found: BookFile, lease: Lease | None, place: PidScope, table: LockTable
 ) -> BookFile:
     """Treat it as unlocked if only other users' processes lock a dead holder's file."""
     if not found.locked or lease is None:

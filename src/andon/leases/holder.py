@@ -37,7 +37,7 @@ class Account(NamedTuple):
     name: str
 
 
-class Keeper:
+class HolderProcess:
     """The program's side: its holder process."""
 
     def __init__(self, detached: bool = False, account: Account | None = None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.core.sampling.told import INTERVAL_HEADER, ToldSnapshot, parse_interval
+from andon.core.sampling.told import INTERVAL_HEADER, ServerSnapshot, parse_interval
 from andon.errors import AndonError
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 
@@ -25,7 +25,7 @@ MOST_BYTES = 64 << 20
 
 def latest_snapshot(
     name: str | None, root: Path, usual_interval_seconds: float
-) -> ToldSnapshot | None:
+) -> ServerSnapshot | None:
     """That of this user's own server, else of the system's; None if neither answers about this
     machine, which may have been given another name."""
     from andon.host.server.calls import CallLimits
@@ -36,7 +36,7 @@ def latest_snapshot(
         if found is not None and is_here(found, name, root):
             given = answer.headers.get(INTERVAL_HEADER)
             interval = parse_interval(given, usual_interval_seconds)
-            return ToldSnapshot(as_seen_here(found, root), interval)
+            return ServerSnapshot(as_seen_here(found, root), interval)
     return None
 
 

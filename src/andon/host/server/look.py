@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from andon.core.access.look import SCHEMA, is_trusted, look_names
-from andon.core.sampling.told import ToldSnapshot
+from andon.core.sampling.told import ServerSnapshot
 from andon.errors import AndonError
 from andon.host.server.listeners import SYSTEM_UIDS
 from andon.host.server.state_folder import SERVER_FILE, is_own, node_path
@@ -37,7 +37,7 @@ class Look(msgspec.Struct, frozen=True):
     listed_at: float = 0.0
 
 
-def server_look(name: str | None, root: Path, commands: bool) -> ToldSnapshot | None:
+def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot | None:
     """That of this user's own server, else of the system's; None if neither gives one about this
     machine."""
     from andon.host.server.latest_snapshot import as_seen_here, is_here
@@ -54,7 +54,7 @@ def server_look(name: str | None, root: Path, commands: bool) -> ToldSnapshot | 
             masked = not all(status.visible for status in seen.devices)
             verdicts = None if masked else look.verdicts
             said = look.lamps, verdicts, look.listed_at
-            return ToldSnapshot(seen, look.interval_seconds, *said)
+            return ServerSnapshot(seen, look.interval_seconds, *said)
     return None
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.errors import Conflict, Denied
 from andon.host.kin import here, started_ticks
 from andon.host.private_files import open_regular, replace_file
@@ -118,7 +118,7 @@ def gone(said: Announced) -> str | None:
     return None if _runs(said, now) else f"ended without removing {NAME}"
 
 
-def _runs(said: Announced, now: Here) -> bool:
+def _runs(said: Announced, now: PidScope) -> bool:
     if now.boot is not None:  # Linux: a reused pid is recognised
         return said.started_ticks is not None and started_ticks(said.pid) == said.started_ticks
     try:

@@ -24,10 +24,10 @@ def ask_trusted(
 
     `signs_in`: as this user, where the system's server answers only those whom it knows.
     """
-    from andon.host.server.calls import FAILURES, Asked, Trust, call
+    from andon.host.server.calls import FAILURES, SentRequest, Trust, call
     from andon.host.server.sign_in import open_session
 
-    asked = Asked("GET", path)
+    asked = SentRequest("GET", path)
     for target in _targets(usual_port() if port is None else port):
         try:
             answer = call(target, asked, limits)
