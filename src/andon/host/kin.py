@@ -24,7 +24,7 @@ _STAT_BYTES = 1024
 
 
 def read_kin(pids: Iterable[int], containers: bool = False, root: str = "/") -> dict[int, Kin]:
-    """Those of the processes that are visible."""
+    """Reads the relations of those processes that are visible."""
     found = ((pid, _kin(pid, containers, root.rstrip("/"))) for pid in set(pids))
     return {pid: kin for pid, kin in found if kin is not None}
 
@@ -106,7 +106,7 @@ def _here(pid: int) -> PidScope:
 
 
 def myself(pid: int | None = None) -> Owner:
-    """This process, or a child that will hold a lease for it."""
+    """Returns the owner for a lease: this process, or a child that will hold the lease for it."""
     pid = os.getpid() if pid is None else pid
     where = belongs(os.fsdecode(read("/proc/self/cgroup", 16384) or b""))
     uid = os.getuid()

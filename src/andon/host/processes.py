@@ -83,7 +83,7 @@ class Learner:
     def named(
         self, known: KnownProcess, belonging: ProcessMembership, timeout_seconds: float = 0.0
     ) -> tuple[KnownProcess, float]:
-        """With the name of its container, if that is known in time."""
+        """Adds the name of the container, if it is known in time."""
         if belonging.container is None:
             return known, 0.0
         answer = self._names.look_up(belonging.container, timeout_seconds)
@@ -144,7 +144,8 @@ class ProcessTable:
         return HIDDEN if self._hidden else None
 
     def attribute(self, processes: Iterable[Process]) -> tuple[Process, ...]:
-        """The same processes in the same order; known values are kept."""
+        """Returns the same processes in the same order, with names and owners; known values are
+        kept."""
         asked = tuple(processes)
         if asked == self._asked and self._unchanged():
             self.expecting = False
@@ -183,7 +184,7 @@ class ProcessTable:
         return {pid: self._source.belonging(pid) for pid in pids}
 
     def lineage(self, pids: Iterable[int]) -> Mapping[int, ProcessParent]:
-        """These processes and their ancestors, one read each; unreadable ones are left out."""
+        """Reads these processes and their ancestors once each; unreadable ones are left out."""
         found: dict[int, ProcessParent] = {}
         for pid in pids:
             link = self._source.link(pid)
@@ -260,8 +261,8 @@ def sees_host_pids(root: Path = Path("/")) -> bool:
 
 
 def exited(processes: Iterable[Process]) -> frozenset[tuple[int, float | None]]:
-    """Those, by pid and start, that surely do not run any more; one whose start is unknown may, and
-    so may all where these are pids of another system."""
+    """Returns those, by pid and start, that have certainly exited. One whose start is unknown may
+    still run, and so may all if the pids are another system's."""
     if not sees_host_pids():
         return frozenset()
     wanted = {process.pid: process for process in processes if process.started is not None}

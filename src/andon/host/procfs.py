@@ -118,7 +118,8 @@ class ProcFolder:
         )
 
     def belonging(self, pid: int) -> ProcessMembership:
-        """From its cgroups; for Slurm also from its environment, if this user may read it.
+        """Finds what a process belongs to from its cgroups; for Slurm also from its environment, if
+        this user may read it.
 
         Slurm with proctrack/linuxproc leaves no trace in the cgroups.
         """

@@ -43,7 +43,7 @@ def _since(lease: Lease, found: BookFile) -> float:
 
 
 def dated(lease: Lease | None, found: BookFile) -> Lease | None:
-    """With its current end, which is the file's modification time."""
+    """Returns the lease with its current end, which is the file's modification time."""
     if lease is None or lease.until is None:
         return lease
     return replace(lease, until=min(max(0.0, found.modified), FURTHEST))

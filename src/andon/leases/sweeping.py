@@ -24,10 +24,10 @@ class SweepResult(Struct, frozen=True):
 
 
 def clear(path: Path) -> SweepResult:
-    """Remove every unlocked file, except leases whose job is still running.
+    """Removes every unlocked file, except leases whose job is still running.
 
     Directories are opened once and never through a link, so nothing outside the book can be
-    reached, whoever owns it.
+    reached.
     """
     removed = held = 0
     with mutex([path], TIMEOUT_SECONDS):

@@ -177,7 +177,7 @@ def read_listeners(
 
 
 def parse_listeners(text: str, port: int, users: Mapping[int, str]) -> list[PortListener]:
-    """From the lines of /proc/net/tcp: local address, state and uid."""
+    """Reads listeners from the lines of /proc/net/tcp: local address, state and uid."""
     found = []
     for line in text.splitlines()[1:]:
         words = line.split()

@@ -67,7 +67,7 @@ class CallLimits(NamedTuple):
         return time.monotonic() + self.timeout_seconds
 
     def until(self, deadline: float) -> "CallLimits":
-        """For what follows in the same exchange: the time that is left."""
+        """Returns limits for the rest of the same exchange: the time that is left."""
         return self._replace(timeout_seconds=left(deadline))
 
 
@@ -118,7 +118,8 @@ def call(target: Target, asked: SentRequest, limits: CallLimits) -> Answer:
 
 
 def call_and_peer(target: Target, asked: SentRequest, limits: CallLimits) -> tuple[Answer, Peer]:
-    """One request without a key, and who listens there as far as this machine knows."""
+    """Sends one request without a key; returns the answer, and who listens there as far as this
+    machine knows."""
     with closing(_connect(target, limits.deadline)) as connection:
         peer = _peer(connection.sock, False)
         return _exchange(connection, target, asked, limits), peer

@@ -38,8 +38,8 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot | None:
-    """That of this user's own server, else of the system's; None if neither gives one about this
-    machine."""
+    """Returns the look of this user's own server, else of the system's; None if neither gives one
+    about this machine."""
     from andon.host.server.latest_snapshot import as_seen_here, is_here
     from andon.model import wire_in
 
@@ -90,7 +90,7 @@ def _asked(name: str, deadline: float) -> bytes | None:
 
 
 def _own_port() -> int | None:
-    """That of the address which this user's server wrote."""
+    """Returns the port of the address that this user's server wrote."""
     folder = node_path()
     try:
         if not is_own(folder):

@@ -45,7 +45,7 @@ def announce(folder: Path, url: str, address: str) -> None:
 
 
 def local_url(url: str, address: str) -> str:
-    """Where the server is reached on its own machine."""
+    """Returns the address of the server on its own machine."""
     scheme, _, place = url.partition("://")
     port = place.rpartition(":")[2]
     host = _EVERYWHERE.get(address, address)
@@ -156,7 +156,7 @@ def sole_server(folder: Path) -> Iterator[None]:
 
 
 def _locked(descriptor: int) -> bool:
-    """Also True if the file system has no locks."""
+    """Whether the file is locked; also True if the file system has no locks."""
     if os.name == "nt":
         return True
     import fcntl

@@ -125,7 +125,7 @@ def other_servers(root: Path = Path("/")) -> list[tuple[str, str]]:
 
 
 def is_trusted_user(uid: int) -> bool:
-    """Whether a server that nobody named may be used: this user's, or a system account's."""
+    """Whether a server that was not named may be used: this user's, or a system account's."""
     return uid < SYSTEM_UIDS or uid == os.geteuid()
 
 
