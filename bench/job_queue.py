@@ -16,7 +16,7 @@ from pathlib import Path
 from andon.app.jobs import Queue, submit
 from andon.core.jobs.dispatch import QueuedJob, plan
 from andon.core.jobs.order import in_order
-from andon.core.jobs.states import standings
+from andon.core.jobs.states import job_statuses
 from andon.engine.jobs.folder import JobsFolder, open_jobs_folder, write_whole
 from andon.engine.jobs.scanning import Scanner
 from andon.engine.jobs.submitting import here_spec
@@ -92,7 +92,7 @@ def _spec(devices: int) -> JobSpec:
 
 def _until_ended(folder: JobsFolder) -> None:
     queue = Queue(folder)
-    while any(not found.state.is_settled for found in queue.standings.values()):
+    while any(not found.state.is_settled for found in queue.statuses.values()):
         time.sleep(0.1)
         queue.refresh()
 
@@ -124,7 +124,7 @@ def _next_start(folder: JobsFolder) -> float:
     found = []
     for _ in range(5):
         began = time.monotonic()
-        known = standings(jobs.values(), time.time())
+        known = job_statuses(jobs.values(), time.time())
         ready = in_order(jobs[number] for number, one in known.items() if one.is_ready)
         plan([QueuedJob(one.spec.number, need) for one in ready], (), time.time())
         found.append(time.monotonic() - began)

@@ -25,7 +25,7 @@ from tests.standin import hung as hangs
 from andon.app import load_settings, open_sampler
 from andon.core.sharing.requests import RequestOptions
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.leases.book import Book
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.units import GIB
@@ -68,14 +68,14 @@ def _uncontended(count: int) -> list[Target]:
         def look() -> Snapshot:
             began = time.perf_counter()
             try:
-                return sampler.once(hasty=True)
+                return sampler.once(with_host=False)
             finally:
                 spent[0] += time.perf_counter() - began
 
         granter = Granter(Book(), Availability(look))
         for _ in range(count):
             spent[0], began = 0.0, time.perf_counter()
-            grant = granter.grant(RequestOptions().request(), Terms(), 0.0)
+            grant = granter.grant(RequestOptions().request(), LeaseTerms(), 0.0)
             whole.append(time.perf_counter() - began)
             beyond.append(whole[-1] - spent[0])
             grant.held.release()
@@ -210,7 +210,7 @@ def _racing_by_lease(folder: Path, luck: random.Random, referee: int) -> int:
     granter = Granter(Book(), Availability(_four_devices, simulated=True))
     doubled = 0
     for _ in range(RACE_HOLDS):
-        grant = granter.grant(RequestOptions().request(), Terms(), 600.0)
+        grant = granter.grant(RequestOptions().request(), LeaseTerms(), 600.0)
         doubled += _use(folder, grant.held.lease.shares[0].index, referee)
         grant.held.release()
     return doubled

@@ -2,7 +2,16 @@
 
 from collections.abc import Iterable
 
-from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVER, SERVICE, Metric, When
+from andon.exporter.catalogue import (
+    COSTS,
+    DEVICE,
+    ITSELF,
+    NODE,
+    SERVER,
+    SERVICE,
+    ExportWhen,
+    Metric,
+)
 
 INTRO = """# Metrics
 
@@ -73,6 +82,6 @@ def _section(title: str, words: str, rows: Iterable[Metric]) -> list[str]:
 
 def _line(row: Metric) -> str:
     labels = ", ".join(f"`{name}`" for name in row.labels)
-    always = " Also of a device that does not answer." if row.when is When.ALWAYS else ""
+    always = " Also of a device that does not answer." if row.when is ExportWhen.ALWAYS else ""
     cells = (f"`{row.name}`", row.kind, row.unit, labels, row.help + always, f"`{row.source}`")
     return "| " + " | ".join(cells) + " |"

@@ -83,14 +83,14 @@ def leased(function: Callable[P, R], request: Callable[[], Requested]) -> Callab
     """The function with a lease for each call; of a generator, from its first item to its last."""
     known = _signature(function)
     takes = known is not None and PARAMETER in known.parameters
-    made = _wrapper(function)(function, request, _Passing(function, known if takes else None))
+    made = _wrapper(function)(function, request, _LeasePasser(function, known if takes else None))
     if known is not None and takes:  # callers do not give it
         shown = [p for name, p in known.parameters.items() if name != PARAMETER]
         made.__dict__["__signature__"] = known.replace(parameters=shown)
     return made
 
 
-class _Passing:
+class _LeasePasser:
     """Passes the lease to a function that has a parameter for it."""
 
     def __init__(self, function: Callable[..., Any], signature: inspect.Signature | None) -> None:
@@ -118,7 +118,7 @@ class _Passing:
             )
 
 
-Wrapper = Callable[[Callable[..., Any], Callable[[], Requested], _Passing], Callable[..., Any]]
+Wrapper = Callable[[Callable[..., Any], Callable[[], Requested], _LeasePasser], Callable[..., Any]]
 
 
 def _wrapper(function: Callable[..., Any]) -> Wrapper:
@@ -130,7 +130,7 @@ def _wrapper(function: Callable[..., Any]) -> Wrapper:
 
 
 def _plain(
-    function: Callable[..., Any], request: Callable[[], Requested], passing: _Passing
+    function: Callable[..., Any], request: Callable[[], Requested], passing: _LeasePasser
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -146,7 +146,7 @@ def _plain(
 
 
 def _coroutine(
-    function: Callable[..., Any], request: Callable[[], Requested], passing: _Passing
+    function: Callable[..., Any], request: Callable[[], Requested], passing: _LeasePasser
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     async def waited(*args: Any, **kwargs: Any) -> Any:
@@ -158,7 +158,7 @@ def _coroutine(
 
 
 def _generator(
-    function: Callable[..., Any], request: Callable[[], Requested], passing: _Passing
+    function: Callable[..., Any], request: Callable[[], Requested], passing: _LeasePasser
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     def generated(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -170,7 +170,7 @@ def _generator(
 
 
 def _async_generator(
-    function: Callable[..., Any], request: Callable[[], Requested], passing: _Passing
+    function: Callable[..., Any], request: Callable[[], Requested], passing: _LeasePasser
 ) -> Callable[..., Any]:
     @functools.wraps(function)
     async def generated(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:

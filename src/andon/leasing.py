@@ -25,13 +25,13 @@ from andon.core.sharing.launching import LEASE_VARIABLE, environment
 from andon.core.sharing.requests import DEFAULT_LEASE_SECONDS, LeaseOptions, checked
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability, Candidates
-from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
+from andon.engine.sharing.granter import Grant, Granter, LeaseTerms, Progress
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.kin import here, myself, started_ticks
 from andon.leased_calls import ENVIRONMENT, leased
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
-from andon.leases.holder import Keeper
+from andon.leases.holder import HolderProcess
 from andon.model.device import Device, Snapshot
 from andon.model.verdict import VerdictKind
 from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work
@@ -46,7 +46,7 @@ R = TypeVar("R")
 class Held:
     """A lease in force: its devices, and until when."""
 
-    def __init__(self, grant: Grant, keeper: Keeper) -> None:
+    def __init__(self, grant: Grant, keeper: HolderProcess) -> None:
         self._held: LeaseHold = grant.held
         self._keeper, self._pid = keeper, os.getpid()
         self._ended: str | None = None
@@ -223,7 +223,7 @@ def lease(options: LeaseOptions) -> LeaseRequest:
         try:
             usual = seconds == DEFAULT_LEASE_SECONDS
             kind, work = LeaseKind.LIBRARY, _work()
-            terms = Terms(kind, _command(), length, _owner(keeper), work, usual=usual)
+            terms = LeaseTerms(kind, _command(), length, _owner(keeper), work, usual=usual)
             granter = Granter(Book(), _outer_availability(options.simulated))
             grant = granter.grant(request, terms, wait, waiting)
             _hand_over(grant, keeper)
@@ -235,9 +235,9 @@ def lease(options: LeaseOptions) -> LeaseRequest:
     return LeaseRequest(ask)
 
 
-def _keeper() -> Keeper:
+def _keeper() -> HolderProcess:
     try:
-        return Keeper()
+        return HolderProcess()
     except OSError as exc:
         raise Unavailable(
             f"a holder for the lease cannot be started: {exc.strerror}",
@@ -245,7 +245,7 @@ def _keeper() -> Keeper:
         ) from exc
 
 
-def _hand_over(grant: Grant, keeper: Keeper) -> None:
+def _hand_over(grant: Grant, keeper: HolderProcess) -> None:
     """Its holder may have been killed while the program waited for devices."""
     try:
         keeper.give(grant.held)
@@ -312,14 +312,14 @@ def availability(simulated: bool) -> Availability:
     shared = library.shared()
     return open_availability(
         shared.settings,
-        lambda: shared.once(hasty=True),
+        lambda: shared.once(with_host=False),
         simulated=simulated,
         own_pids={os.getpid()},
         ask_places=shared.ask_places,
     )
 
 
-def _owner(keeper: Keeper) -> Owner:
+def _owner(keeper: HolderProcess) -> Owner:
     return replace(myself(), pid=keeper.pid, started_ticks=started_ticks(keeper.pid) or 0)
 
 

@@ -32,11 +32,14 @@ class Shared:
         self._used = 0.0
 
     def once(
-        self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
+        self,
+        expensive_fields: bool = False,
+        with_host: bool = True,
+        account: RunAccount = RunAccount.NONE,
     ) -> Snapshot:
         with self._lock:
             sampler = self._open()
-        return sampler.once(watched, hasty, account)
+        return sampler.once(expensive_fields, with_host, account)
 
     def account(self, wanted: RunAccount) -> None:
         """Ask for this with the next sample."""

@@ -74,7 +74,7 @@ def map(  # noqa: A001 - `andon.map`
         (),
         shared.settings,
         shared,
-        lambda: shared.once(hasty=True),
+        lambda: shared.once(with_host=False),
         log.warning,
         os.environ,
         {"items": len(values)},
@@ -203,7 +203,7 @@ class _HeldPlaces(Struct):
         )  # fmt: skip
         held = request.acquire()
         try:
-            snapshot = library.shared().once(hasty=True)
+            snapshot = library.shared().once(with_host=False)
             devices = run_devices(snapshot, held.uuids)
         except BaseException:
             held.release()

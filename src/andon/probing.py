@@ -145,7 +145,7 @@ def _place(
 ) -> Iterator[_ProbePlace]:
     """The devices of the run around us, else of a lease that lasts as long as the probe."""
     if os.environ.get(LEASE_VARIABLE):
-        snapshot = library.shared().once(hasty=True)
+        snapshot = library.shared().once(with_host=False)
         seen = tuple(one.device.uuid for one in snapshot.devices if one.visible)
         if not seen:
             raise Unavailable("this process sees no device", hint="check CUDA_VISIBLE_DEVICES")
@@ -153,7 +153,7 @@ def _place(
         return
     request = lease(gpus, memory, devices=devices, timeout=wait, seconds=None, simulated=simulated)
     with request as held:
-        snapshot = library.shared().once(hasty=True)
+        snapshot = library.shared().once(with_host=False)
         yield _ProbePlace(tuple(held.uuids), held.environment, snapshot)
 
 

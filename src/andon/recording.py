@@ -27,7 +27,7 @@ from andon.app import rulebook
 from andon.app.runs import remember
 from andon.core.processes.redaction import redact
 from andon.core.runs.ending import ending_of
-from andon.core.runs.items import ItemBook
+from andon.core.runs.items import ItemLog
 from andon.core.runs.oom import memory_numbers
 from andon.core.runs.plain import plain_numbers, plain_table, plain_text
 from andon.core.runs.ranks import RUN_VARIABLE
@@ -121,7 +121,7 @@ class RecordedRun:
         self._params, self._tags = plain_table(params or {}), tuple(plain_text(t) for t in tags)
         self._devices, self._kind, self._quiet = devices, kind, quiet
         self._folder = runs_folder() if telemetry_dir is None else Path(telemetry_dir)
-        self._items = ItemBook()
+        self._items = ItemLog()
         self._recorder: RunRecorder | None = None
         self._token: Token[str | None] | None = None
         self._began = 0.0
@@ -158,7 +158,7 @@ class RecordedRun:
         """The same, without making what this thread or task goes on to do a part of it."""
         if self._recorder is not None:
             raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
-        snapshot = library.shared().once(hasty=True)
+        snapshot = library.shared().once(with_host=False)
         recorder = self._recorder = self._open(snapshot)
         self._began = steady_seconds()
         recorder.start(functools.partial(find_facts, None))

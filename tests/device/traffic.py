@@ -24,9 +24,9 @@ SLEEPING_SECONDS = 0.01  # the calls that measure a rate by themselves sleep twi
 
 def traffic_is_known_from_the_second_reading_on(scene: Scene) -> str:
     with sampler() as fresh:
-        first = fresh.once(watched=True)
+        first = fresh.once(expensive_fields=True)
         time.sleep(1.0)
-        second = fresh.once(watched=True)
+        second = fresh.once(expensive_fields=True)
     early = [first.devices[0].missing.get(name) for name in PCIE]
     assert None not in early, "a first reading has no rate"
     for status in second.devices:

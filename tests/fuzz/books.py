@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from andon.core.access.roles import ANONYMOUS
-from andon.core.sharing.rights import Asker
+from andon.core.sharing.rights import LeaseRequester
 from andon.engine.sharing.availability import Availability, AvailabilityView
 from andon.engine.sharing.lease_listing import listing, read_listing
 from andon.host.kin import here
@@ -221,7 +221,8 @@ def _read(book: Book, target: Target) -> None:
     snapshot = Snapshot("node", time.time(), devices=tuple(gpu(index) for index in range(4)))
     availability = Availability(lambda: snapshot)
     found = listing(
-        read_listing(availability, AvailabilityView(snapshot, {}), book), Asker(os.getuid())
+        read_listing(availability, AvailabilityView(snapshot, {}), book),
+        LeaseRequester(os.getuid()),
     )
     assert target.lease in {row.id for row in found.leases}, "the honest lease is not listed"
     for trusted in (False, True):

@@ -20,7 +20,7 @@ from typing import Any
 from andon.app import load_settings, open_sampler
 from andon.core.sharing.requests import RequestOptions
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import AndonError
 from andon.leases.book import Book
 
@@ -32,13 +32,13 @@ def one(arguments: argparse.Namespace, ready: int, go: int, tell: int) -> None:
     shared = arguments.shared is not None
     request = RequestOptions(1, arguments.shared, shared=shared).request()
     with open_sampler(load_settings({}).settings) as sampler:
-        granter = Granter(Book(), Availability(lambda: sampler.once(hasty=True)))
-        sampler.once(hasty=True)
+        granter = Granter(Book(), Availability(lambda: sampler.once(with_host=False)))
+        sampler.once(with_host=False)
         os.write(ready, b".")
         os.read(go, 1)
         began, cpu = time.monotonic(), time.process_time()
         try:
-            grant = granter.grant(request, Terms(command="crowd"), arguments.timeout)
+            grant = granter.grant(request, LeaseTerms(command="crowd"), arguments.timeout)
         except AndonError as error:
             os.write(tell, (json.dumps({"error": str(error)}) + "\n").encode())
             return

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from andon.core.sharing.requests import RequestOptions
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import TimedOut
 from andon.leases import files, mutex
 from andon.leases.book import Book
@@ -168,7 +168,7 @@ def work(board: Board, seed: int, end: float, referee: int, violations: int) -> 
             devices=[str(index) for index in among],
         ).request()
         try:
-            grant = granter.grant(request, Terms(command="storm"), 30.0)
+            grant = granter.grant(request, LeaseTerms(command="storm"), 30.0)
         except TimedOut:
             continue
         board.say("holding")
@@ -307,7 +307,7 @@ def main() -> None:
     os.environ["ANDON_LEASE_DIR"] = str(arguments.folder / "andon")
     # Once as root: users may not be able to read what the interpreter would import later.
     warm = Granter(Book(), Availability(snapshot, simulated=True))
-    warm.grant(RequestOptions().request(), Terms(), 0.0).held.release()
+    warm.grant(RequestOptions().request(), LeaseTerms(), 0.0).held.release()
     print(json.dumps(storm(arguments)))
 
 

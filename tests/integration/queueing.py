@@ -78,7 +78,7 @@ def stop_all(folder: JobsFolder) -> None:
 
 
 def states(folder: JobsFolder) -> dict[int, JobState]:
-    return {number: found.state for number, found in Queue(folder).standings.items()}
+    return {number: found.state for number, found in Queue(folder).statuses.items()}
 
 
 def until_settled(folder: JobsFolder, seconds: float = PATIENCE_SECONDS) -> Queue:
@@ -89,10 +89,10 @@ def until_settled(folder: JobsFolder, seconds: float = PATIENCE_SECONDS) -> Queu
         queue.refresh()
         lasts = [facts.last for facts in queue.jobs.values()]
         written = all(last is None or last.verdict is not None for last in lasts)
-        if written and all(found.state.is_settled for found in queue.standings.values()):
+        if written and all(found.state.is_settled for found in queue.statuses.values()):
             return queue
         if time.monotonic() >= end:
-            left = [f"{n}: {s}" for n, s in queue.standings.items() if not s.state.is_settled]
+            left = [f"{n}: {s}" for n, s in queue.statuses.items() if not s.state.is_settled]
             said = (folder.path / LOG).read_text()[-2000:]
             pytest.fail(f"not settled: {left}; the dispatcher said: {said}")
         if not is_dispatched(folder):  # one that runs would read everything again

@@ -56,7 +56,7 @@ def main(user: str) -> None:
         [JobSpec(0, f"{user}-job", ("true",), "/", DeviceRequest(), 1_790_000_000.0, user=user)]
     )
     queue = Queue(folder)
-    cancel(folder, queue.jobs[1], queue.standings[1])
+    cancel(folder, queue.jobs[1], queue.statuses[1])
     runs_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"{user}run{'x' * 5}"[:8]
     write_record(

@@ -97,8 +97,8 @@ class FakeSampler:
     def begin(self) -> None:
         """There is nothing to start."""
 
-    def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
-        return replace(self.snapshots[-1], host=Host()) if hasty else self.snapshots[0]
+    def once(self, expensive_fields: bool = False, with_host: bool = True) -> Snapshot:
+        return self.snapshots[0] if with_host else replace(self.snapshots[-1], host=Host())
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> "Session | Played":
         self.intervals.append(interval_seconds)

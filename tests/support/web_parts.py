@@ -67,7 +67,10 @@ class Hand(Sampler):
         """Its snapshots are what they are."""
 
     def once(
-        self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
+        self,
+        expensive_fields: bool = False,
+        with_host: bool = True,
+        account: RunAccount = RunAccount.NONE,
     ) -> Snapshot:
         """The last one that was handed over, as if it were read now."""
         if account:
@@ -123,7 +126,7 @@ class Parts:
         kept = memory or NoHistory("history is disabled", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
         availability = Availability(
-            lambda: self.sampler.once(hasty=True), simulated=True, broken=broken
+            lambda: self.sampler.once(with_host=False), simulated=True, broken=broken
         )
         self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
         self.lender = RemoteLeases(

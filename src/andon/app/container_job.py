@@ -34,7 +34,7 @@ from andon.model.device import Device
 OURS = 125
 
 
-class SignalsKept:
+class DeferredSignals:
     """Holds back signals to end: ending between two engine calls would leave a container behind."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class SignalsKept:
 
 def run(task: Mapping[str, Any], command: Sequence[str]) -> int:
     """The exit code of the command, or ours where it could not be started."""
-    kept = SignalsKept()
+    kept = DeferredSignals()
     contained = ContainedCommand(
         open_engine(task["engine"]),
         options_from_json(task["container"]),
@@ -73,7 +73,7 @@ def run(task: Mapping[str, Any], command: Sequence[str]) -> int:
 
 def follow(task: Mapping[str, Any]) -> int:
     """The same for a container that another process started, from what was last written on."""
-    kept = SignalsKept()
+    kept = DeferredSignals()
     engine = open_engine()
     work = next(iter(engine.find(task["lease"])), None)
     if work is None:
@@ -84,7 +84,7 @@ def follow(task: Mapping[str, Any]) -> int:
 
 
 def _followed(
-    contained: ContainedCommand, kept: SignalsKept, command: Sequence[str] | None = None
+    contained: ContainedCommand, kept: DeferredSignals, command: Sequence[str] | None = None
 ) -> int:
     end, killed = follow_container(
         contained,

@@ -25,7 +25,7 @@ from andon.engine.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
 from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.scanning import Scanner
 from andon.engine.jobs.starting import lock_dispatcher
-from andon.engine.jobs.taking import Taker
+from andon.engine.jobs.taking import DeviceTaker
 from andon.errors import AndonError
 from andon.host.kin import here, myself
 from andon.model.job import Holdup
@@ -87,14 +87,14 @@ def _say_why_not(folder: JobsFolder, error: AndonError) -> int:
     jobs tries again."""
     logging.getLogger("andon.jobs").error("%s", error.reason)
     rung, at = folder.rung(), time.time()
-    found = Scanner(folder).look().standings(at, folder.paused)
-    ready = [number for number, standing in found.items() if standing.is_ready]
+    found = Scanner(folder).look().statuses(at, folder.paused)
+    ready = [number for number, status in found.items() if status.is_ready]
     words = Holdup(f"no job can start: {error.reason}", at)
     folder.write_holdups(dict.fromkeys(ready[:MOST_REASONS], words), at)
     return rung
 
 
-def open_taker(settings: Settings, kind: Kind) -> Taker:
+def open_taker(settings: Settings, kind: Kind) -> DeviceTaker:
     """With a sampler of its own: real devices, or simulated ones."""
     used = replace(settings, simulate=0, replay="")
     if kind is not None:
@@ -103,11 +103,11 @@ def open_taker(settings: Settings, kind: Kind) -> Taker:
     sampler = open_sampler(used)
     availability = open_availability(
         used,
-        lambda: sampler.once(hasty=True),
+        lambda: sampler.once(with_host=False),
         simulated=kind is not None,
         ask_places=sampler.ask_places,
     )
-    return Taker(sampler, availability)
+    return DeviceTaker(sampler, availability)
 
 
 def _notify(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:

@@ -11,10 +11,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from andon.core.processes.ending import (
-    EndAsker,
     EndLease,
+    EndRequester,
     EndTarget,
-    EndWhole,
+    LargerTarget,
     barred_pid,
     descendants,
     is_same_start,
@@ -59,7 +59,7 @@ class Ending:
         pid, is when the meant process was started (a row on a screen may be older than its pid)."""
         self._closing = ExitStack()
         self._held: dict[int, tuple[EndTarget, ProcessHandle]] = {}
-        self._asker = EndAsker(os.getuid(), ancestry(os.getpid()))
+        self._asker = EndRequester(os.getuid(), ancestry(os.getpid()))
         self._uses = _uses_of(snapshot)
         self._no_devices = () if _is_complete(snapshot) else None
         self._claims, self._jobs = _claims(), _running_jobs()
@@ -259,7 +259,7 @@ def _running_jobs() -> "tuple[tuple[str, AttemptClaim], ...]":
     return tuple((label, one.claim) for label, one in last if one is not None and is_running(one))
 
 
-def end_whole(whole: EndWhole) -> str:
+def end_whole(whole: LargerTarget) -> str:
     """Cancel the job or release the lease; returns a sentence that says what was done."""
     if whole.kind == "lease":
         from andon.engine.sharing import releaser
@@ -277,7 +277,7 @@ def _cancel(label: str) -> str:
 
     queue = Queue()
     number = one_meant(label, queue.jobs)
-    outcome = acts.cancel(queue.folder, queue.jobs[number], queue.standings[number])
+    outcome = acts.cancel(queue.folder, queue.jobs[number], queue.statuses[number])
     wake(queue.folder)
     words = {
         acts.CancelOutcome.ENDED: "has ended already",

@@ -10,7 +10,7 @@ from andon.engine.jobs.starting import start_dispatcher as start_dispatcher
 from andon.model.job.spec import JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick
-    from andon.core.jobs.states import Standing
+    from andon.core.jobs.states import JobStatus
     from andon.core.sharing.eligibility import Labels
     from andon.model.device import Snapshot
     from andon.model.job import JobView
@@ -26,7 +26,7 @@ class Queue:
         self.folder = folder or own_jobs_folder()
         self._scanner = Scanner(self.folder)
         self.jobs = self._scanner.look()
-        self.standings: dict[int, Standing] = {}
+        self.statuses: dict[int, JobStatus] = {}
         self.paused = False
         self._judge()
 
@@ -37,7 +37,7 @@ class Queue:
 
     def _judge(self) -> None:
         self.paused = self.folder.paused
-        self.standings = self.jobs.standings(time.time(), self.paused)
+        self.statuses = self.jobs.statuses(time.time(), self.paused)
         self._scanner.save()
 
     def in_order(self, numbers: Iterable[int]) -> list[int]:
@@ -48,8 +48,8 @@ class Queue:
         """As they are shown: all by their numbers, or those named, in that order."""
         from andon.core.jobs.views import positions, views
 
-        places = positions(self.jobs.order_keys(), self.standings)
-        found = views(self.jobs, self.standings, places, self.folder.holdups(), only)
+        places = positions(self.jobs.order_keys(), self.statuses)
+        found = views(self.jobs, self.statuses, places, self.folder.holdups(), only)
         return [self._with_progress(view) for view in found]
 
     def _with_progress(self, view: "JobView") -> "JobView":
@@ -73,8 +73,8 @@ class Queue:
         from andon.model.job.facts import JobState
 
         found: dict[str, WorkProgress] = {}
-        for number, standing in self.standings.items():
-            last = self.jobs[number].last if standing.state is JobState.RUNNING else None
+        for number, status in self.statuses.items():
+            last = self.jobs[number].last if status.state is JobState.RUNNING else None
             if last is None or last.claim.run is None:
                 continue
             progress = self._progress(number, last.claim.at)
@@ -137,7 +137,7 @@ def same_as(spec: JobSpec) -> JobSpec | None:
     from andon.core.jobs.naming import is_same
 
     queue = Queue()
-    for number, found in queue.standings.items():
+    for number, found in queue.statuses.items():
         if not found.state.is_settled and is_same(queue.jobs[number].spec, spec):
             return queue.jobs[number].spec
     return None
@@ -157,9 +157,9 @@ def refuse_too_many(folder: JobsFolder, more: int) -> None:
     policy = read_policy()
     user, limits = limits_for(policy, os.getuid())
     if limits.max_queued is not None:
-        standings = Queue(folder).standings.values()
+        statuses = Queue(folder).statuses.values()
         waits = (JobState.WAITING, JobState.HELD, JobState.LATER)
-        waiting = sum(one.state in waits for one in standings)
+        waiting = sum(one.state in waits for one in statuses)
         check_queued(policy, limits, user, waiting, more)
 
 
@@ -176,7 +176,7 @@ def collect(queue: Queue, keep_days: float) -> int:
     from andon.core.jobs.retention import too_old
     from andon.core.runs.records.retention import DAY_SECONDS
 
-    old = too_old(queue.jobs, queue.standings, time.time(), keep_days * DAY_SECONDS)
+    old = too_old(queue.jobs, queue.statuses, time.time(), keep_days * DAY_SECONDS)
     for number in old:
         queue.folder.remove(number)
     queue.folder.sweep(time.time() - DAY_SECONDS)

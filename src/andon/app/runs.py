@@ -12,7 +12,7 @@ from andon.host.server.state_folder import runs_folder as runs_folder
 if TYPE_CHECKING:  # whoever makes a run needs none of it
     from collections.abc import Callable, Mapping
 
-    from andon.core.runs.records.retention import RunsKept
+    from andon.core.runs.records.retention import RetentionPolicy
     from andon.core.settings.resolution import Settings
     from andon.engine.records.finder import RunFinder
     from andon.model.job.progress import WorkProgress
@@ -74,8 +74,10 @@ def printed_progress() -> "Mapping[str, WorkProgress]":
         return {}
 
 
-def runs_kept(settings: "Settings") -> "RunsKept":
+def retention_policy(settings: "Settings") -> "RetentionPolicy":
     """How long records of the state folder are kept, and how much space they may take."""
-    from andon.core.runs.records.retention import DAY_SECONDS, RunsKept
+    from andon.core.runs.records.retention import DAY_SECONDS, RetentionPolicy
 
-    return RunsKept(settings.runs_keep_days * DAY_SECONDS, settings.runs_megabytes * 1_000_000)
+    return RetentionPolicy(
+        settings.runs_keep_days * DAY_SECONDS, settings.runs_megabytes * 1_000_000
+    )

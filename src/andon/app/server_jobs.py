@@ -53,7 +53,7 @@ def open_dispatcher_guard(sampler: "Sampler") -> "DispatcherGuard":
     from andon.engine.jobs.folder import JobsFolder, jobs_path
 
     session = sampler.subscribe(CHECK_SECONDS, size=2, at_once=False)
-    return DispatcherGuard(session, JobsFolder(jobs_path()), lambda: Queue().standings)
+    return DispatcherGuard(session, JobsFolder(jobs_path()), lambda: Queue().statuses)
 
 
 def why_not_submit(allowed: bool, uid: int, encrypted: bool) -> str | None:

@@ -29,7 +29,7 @@ def open_server_runs(
     """The runs, and how to close them."""
     from andon.web.server_runs import ServerRuns
 
-    look = IndexLook(user)
+    look = RunIndexCache(user)
     look.prepare()
     whose = (
         f"The runs of {user}, who runs this server, and the records of others that {user} added "
@@ -38,7 +38,7 @@ def open_server_runs(
     return ServerRuns(look, whose, users=users), look.close
 
 
-class IndexLook:
+class RunIndexCache:
     """Reads the rows again only when the index has changed: ten thousand take a while."""
 
     def __init__(self, user: str, opened: "Callable[[], RunFinder]" = open_run_finder) -> None:

@@ -212,7 +212,7 @@ def _remote_leases(
 
     availability = open_availability(
         settings,
-        lambda: sampler.once(hasty=True),
+        lambda: sampler.once(with_host=False),
         simulated=simulated,
         broken=watcher.broken_devices,
         ask_places=sampler.ask_places,

@@ -15,7 +15,7 @@ from msgspec import Struct
 from andon.backends import pci
 from andon.backends.drm import FIRST_READING, Descriptors
 from andon.backends.sysfs import SysfsValue, Tree
-from andon.core.sampling.rest import Rest
+from andon.core.sampling.rest import RestState
 from andon.errors import Gone, Unavailable
 from andon.model.device import (
     SAMPLE_VALUES,
@@ -63,7 +63,7 @@ class AwakeCard(Protocol):
         """Whether the card was in use when it was last read."""
 
 
-class Gathered:
+class ReadingDraft:
     """The values of one reading as they are read, with a reason for each missing one."""
 
     def __init__(self, at: float, otherwise: Mapping[str, str]) -> None:
@@ -92,7 +92,7 @@ class Gathered:
         return self._reasons.get(name) or self._otherwise.get(name) or "not reported by this driver"
 
 
-class KeptValues:
+class CachedValues:
     """Values that are too expensive for every sample, with the time they were read at."""
 
     def __init__(self, every_seconds: float) -> None:
@@ -103,7 +103,7 @@ class KeptValues:
 
     def fill(
         self,
-        gathered: Gathered,
+        gathered: ReadingDraft,
         at: float,
         now: float,
         read: Callable[[], Mapping[str, SysfsValue[Any]]],
@@ -131,7 +131,7 @@ class KernelBackend:
         self._descriptors = Descriptors(self._tree)
         self._boards: dict[str, AwakeCard] = {}
         self._known: dict[str, Device] = {}
-        self._rests: dict[str, Rest] = {}
+        self._rests: dict[str, RestState] = {}
         self._bound: dict[str, str] = {}
         self._read_before: set[str] = set()
 
@@ -227,7 +227,7 @@ class KernelBackend:
         return status.value or ""
 
     def _is_left_alone(self, card: Card) -> bool:
-        rest = self._rests.setdefault(card.key, Rest())
+        rest = self._rests.setdefault(card.key, RestState())
         return rest.leave_alone(self._runtime_status(card) in SLEEPING, self._clock())
 
     def _rest_if_idle(self, card: Card, board: AwakeCard, now: float) -> None:

@@ -22,7 +22,7 @@ from andon.units import human_bytes
 
 if TYPE_CHECKING:
     from andon.cli.show.offer import Offer, OfferRow
-    from andon.core.sampling.told import ToldSnapshot
+    from andon.core.sampling.told import ServerSnapshot
     from andon.engine.sharing.availability import Availability, Candidates
     from andon.model.lease_list import LeaseList
     from andon.model.work import DeviceRequest
@@ -39,14 +39,14 @@ def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ..
     if broken is not None and is_empty(os.environ):
         return _by_readings(snapshot)
     from andon.app import open_availability
-    from andon.engine.sharing.availability import BookPages
+    from andon.engine.sharing.availability import BookContents
     from andon.leases.book import Book
 
     availability = open_availability(
         settings_of(choices), lambda: snapshot, simulated=True, broken=broken
     )
     view = availability.view_of(snapshot)
-    pages = BookPages.of(Book(make=False))
+    pages = BookContents.of(Book(make=False))
     capacities = availability.capacities(view, pages)
     return availability.verdicts(snapshot, capacities, pages, snapshot.at)
 
@@ -79,7 +79,7 @@ class KnownVerdicts(NamedTuple):
 
 
 def availability_in(
-    choices: Choices, snapshot: Snapshot, told: "ToldSnapshot | None" = None
+    choices: Choices, snapshot: Snapshot, told: "ServerSnapshot | None" = None
 ) -> KnownVerdicts:
     """What the server told, unless the book has changed since; nothing where none can be leased: a
     recording, or no kernel locks."""
@@ -92,7 +92,7 @@ def availability_in(
         return KnownVerdicts(unknown=error.reason if isinstance(error, AndonError) else str(error))
 
 
-def _told(told: "ToldSnapshot | None") -> tuple[DeviceVerdict, ...]:
+def _told(told: "ServerSnapshot | None") -> tuple[DeviceVerdict, ...]:
     if told is None or told.verdicts is None:
         return ()
     from andon.leases.places import has_changed

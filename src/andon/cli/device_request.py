@@ -155,7 +155,7 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
     resolved = resolved_of(choices)
     return open_availability(
         resolved.settings,
-        lambda: sampler.once(hasty=True),
+        lambda: sampler.once(with_host=False),
         simulated=resolved.origin.get("simulate") == "flag",
         ask_places=sampler.ask_places,
     )

@@ -46,7 +46,7 @@ from andon.engine.mapping.worker_calls import WorkerCaller
 from andon.engine.running.programs import find
 from andon.engine.running.recorder import RunRecorder
 from andon.engine.running.variables import defaults, free_port
-from andon.engine.sharing.granter import Terms
+from andon.engine.sharing.granter import LeaseTerms
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.model.run import ItemState, RunKind, RunRow, RunState
 
@@ -64,7 +64,7 @@ LAST = "last"
 GPU_OPTIONS = ("memory", "shared", "model", "label", "devices")
 
 
-class MapAsked(Struct, frozen=True):
+class MapRequest(Struct, frozen=True):
     """What `andon map` was asked for, besides devices."""
 
     command: tuple[str, ...]
@@ -96,7 +96,7 @@ class MapAsked(Struct, frozen=True):
         folder: Path | None,
         asked: dict[str, Any],
         image: ContainerOptions | None = None,
-    ) -> "MapAsked":
+    ) -> "MapRequest":
         own = {name: asked[name] for name in (
             "files", "items_file", "null", "jsonl", "gpus", "gpus_per_worker", "per_gpu", "cpu",
             "bind", "worker", "per_call", "item_timeout", "keep_order", "resume", "name",
@@ -138,7 +138,7 @@ class MapAsked(Struct, frozen=True):
             raise Invalid("--scaling works on all items: leave --resume out")
 
 
-def run_map(choices: Choices, asked: MapAsked, devices: dict[str, Any]) -> int:
+def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int:
     """Returns the exit code."""
     items = read_items(asked)
     if not items:
@@ -167,7 +167,7 @@ def run_map(choices: Choices, asked: MapAsked, devices: dict[str, Any]) -> int:
                 inside.clean()
 
 
-def read_items(asked: MapAsked) -> tuple[MapItem, ...]:
+def read_items(asked: MapRequest) -> tuple[MapItem, ...]:
     """From files, from a list, or from standard input where it is not a terminal."""
     if asked.files:
         patterns = [part for given in asked.files for part in given.split(",") if part]
@@ -209,7 +209,7 @@ def _matching(patterns: Sequence[str]) -> Iterator[str]:
                 yield name
 
 
-def _left_of(asked: MapAsked, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
+def _left_of(asked: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
     """The items that are left of an earlier map, and its id."""
     from andon.cli.commands.runs.opened import finding
 
@@ -237,7 +237,7 @@ class _Maker(Struct, frozen=True):
     """Makes sessions, one for a map and several for --scaling."""
 
     choices: Choices
-    asked: MapAsked
+    asked: MapRequest
     devices: dict[str, Any]
     sampler: "Sampler"
     template: CommandTemplate
@@ -294,7 +294,7 @@ class _Maker(Struct, frozen=True):
             self.asked.command,
             settings,
             self.sampler,
-            lambda: self.sampler.once(hasty=True),
+            lambda: self.sampler.once(with_host=False),
             notify,
             os.environ,
             self.params,
@@ -355,7 +355,7 @@ class _Maker(Struct, frozen=True):
         found = LeasedPlaces(
             availability_of(self.choices, self.sampler),
             replace(request, balanced=False) if asked.gpus_per_worker == 1 else request,
-            Terms(command=f"map: {redact(asked.command)}"),
+            LeaseTerms(command=f"map: {redact(asked.command)}"),
             most,
             asked.per_gpu,
             wait_seconds(self.devices),

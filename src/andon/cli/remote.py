@@ -19,8 +19,8 @@ from andon.host.server import server_file
 from andon.host.server.calls import (
     FAILURES,
     Answer,
-    Asked,
     CallLimits,
+    SentRequest,
     Target,
     Token,
     Trust,
@@ -73,7 +73,7 @@ class Server:
         large = path == MINUTES
         limits = MINUTES_LIMITS if large else self._limits
         most = MOST_VALUES_OF_MINUTES if large else MOST_VALUES
-        asking = Asked("GET", f"{path}?{urlencode(given)}" if given else path)
+        asking = SentRequest("GET", f"{path}?{urlencode(given)}" if given else path)
         try:
             return self._parsed(self._answer(asking, limits), most)
         except Gone as exc:
@@ -102,11 +102,11 @@ class Server:
     def fetch(self, path: str, most_bytes: int, sink: Callable[[bytes], object]) -> None:
         """A file, in pieces; what is only for those who signed in is asked for as this user."""
         limits = CallLimits(FILE_SECONDS, most_bytes)
-        self._answer(Asked("GET", path, sink=sink), limits, signing_in=(401, 403))
+        self._answer(SentRequest("GET", path, sink=sink), limits, signing_in=(401, 403))
 
     def _ask(self, method: str, path: str, body: wire.Json | None = None) -> wire.Json:
         data = None if body is None else wire.dumps(body).encode()
-        return self._parsed(self._answer(Asked(method, path, data), LIMITS), MOST_VALUES)
+        return self._parsed(self._answer(SentRequest(method, path, data), LIMITS), MOST_VALUES)
 
     def _parsed(self, answer: Answer, most_values: int) -> wire.Json:
         try:
@@ -115,7 +115,7 @@ class Server:
             raise self._stranger() from exc
 
     def _answer(
-        self, asked: Asked, limits: CallLimits, signing_in: tuple[int, ...] = (401,)
+        self, asked: SentRequest, limits: CallLimits, signing_in: tuple[int, ...] = (401,)
     ) -> Answer:
         deadline = limits.deadline
         try:
@@ -131,7 +131,7 @@ class Server:
             raise self._refused(answer)
         return answer
 
-    def _call_as_user(self, asked: Asked, limits: CallLimits) -> Answer | None:
+    def _call_as_user(self, asked: SentRequest, limits: CallLimits) -> Answer | None:
         """The request as this user, whom the kernel knows; None where the server is elsewhere."""
         from andon.host.server.sign_in import NoLocalSignIn, open_session
 
@@ -198,7 +198,7 @@ class Remote:
     def begin(self) -> None:
         """As a sampler's, which starts its readers; a server runs already."""
 
-    def once(self, watched: bool = False) -> Snapshot:
+    def once(self, expensive_fields: bool = False) -> Snapshot:
         return self._snapshot(self.server.get("/api/snapshot"))
 
     def past(self) -> list[Snapshot]:

@@ -10,7 +10,7 @@ from andon.engine.running.line_pipe import LinePipe
 from andon.model.device import Snapshot
 
 
-class CsvBeside:
+class CsvCopy:
     """The same samples as CSV, beside the record."""
 
     def __init__(self, path: Path, uuids: Collection[str], notify: Callable[[str], None]) -> None:

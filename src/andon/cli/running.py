@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.app import rulebook
 from andon.app.runs import remember
-from andon.cli.run_csv import CsvBeside
+from andon.cli.run_csv import CsvCopy
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.core.processes.redaction import redact
@@ -55,7 +55,7 @@ RECORD_VARIABLE = "ANDON_RECORD"  # tells the command where its record is
 WARN_SECONDS = 300.0  # how long before its end the owner is warned
 
 
-class Attached(Struct, frozen=True):
+class AttachedLease(Struct, frozen=True):
     """A lease of ours that another process holds, and its devices as they are now."""
 
     lease: Lease
@@ -68,7 +68,7 @@ class Attached(Struct, frozen=True):
         name_container_in(self.file, container)
 
 
-def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attached:
+def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> AttachedLease:
     """One of this user's leases by its id; it must hold enough devices, all present."""
     path, found, lease = Book(make=False).find(name)
     if found.uid != os.getuid():
@@ -86,7 +86,7 @@ def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attac
         )
     shares = lease.shares if request.least == 1 else lease.shares[: request.most]
     devices = tuple(present[share.uuid] for share in shares)
-    return Attached(lease, devices, view.snapshot, path / LEASES / found.name)
+    return AttachedLease(lease, devices, view.snapshot, path / LEASES / found.name)
 
 
 class RecordOptions(Struct, frozen=True):
@@ -143,7 +143,7 @@ class Running:
             else:
                 grant.held.release()
 
-    def on_lease(self, found: Attached) -> tuple[int, Verdict]:
+    def on_lease(self, found: AttachedLease) -> tuple[int, Verdict]:
         """Run it on a lease held elsewhere, without ending that lease."""
         choice = {"allocation_method": "the lease", "world_size": len(found.devices)}
         name = found.name_container
@@ -279,10 +279,8 @@ class Running:
             progress=printed,
         )
 
-    def _csv(self, path: Path, begin: RunBegin) -> CsvBeside:
-        return CsvBeside(
-            path.with_suffix(".csv"), {one.uuid for one in begin.devices}, self._notify
-        )
+    def _csv(self, path: Path, begin: RunBegin) -> CsvCopy:
+        return CsvCopy(path.with_suffix(".csv"), {one.uuid for one in begin.devices}, self._notify)
 
     def _notify(self, text: str) -> None:
         notice(text, self._choices)

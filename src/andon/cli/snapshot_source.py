@@ -22,7 +22,7 @@ from andon.units import human_seconds
 if TYPE_CHECKING:
     from andon.cli.remote import Remote, Server
     from andon.cli.show.render import Mask
-    from andon.core.sampling.told import ToldSnapshot
+    from andon.core.sampling.told import ServerSnapshot
     from andon.engine.sampling.sampler import Sampler
 
 
@@ -54,42 +54,44 @@ def connected(choices: Choices, url: str) -> "Server":
 
 
 def take_snapshot(
-    choices: Choices, watched: bool = False, meanwhile: Callable[[], None] | None = None
+    choices: Choices, expensive_fields: bool = False, meanwhile: Callable[[], None] | None = None
 ) -> Snapshot:
     """One new snapshot; `meanwhile` is called while the driver is being opened."""
     with following(choices) as sampler:
         if meanwhile is not None:
             sampler.begin()
             meanwhile()
-        snapshot = sampler.once(watched)
+        snapshot = sampler.once(expensive_fields)
     return snapshot if choices.url is not None else _leased(snapshot)
 
 
-def current_snapshot(choices: Choices, watched: bool = False, twice: bool = False) -> Snapshot:
-    """What this machine's server last told; else one new snapshot.
+def current_snapshot(
+    choices: Choices, expensive_fields: bool = False, twice: bool = False
+) -> Snapshot:
+    """Returns the last snapshot of this machine's server, else a new one.
 
-    `watched`: with what is read only while someone is watching; `twice`: also with what only a
-    second reading shows, such as how active the chips are. A server may not have read these: then
-    a new snapshot is taken, with what the server knows of devices that do not answer.
+    `expensive_fields` are those that are read only while someone is watching; `twice` adds what
+    only a second reading shows, such as how active the chips are. A server may not have read
+    these: then a new snapshot is taken, with what the server knows of devices that do not answer.
     """
-    return told_or_read(choices, told_snapshot(choices), watched, twice)[0]
+    return told_or_read(choices, told_snapshot(choices), expensive_fields, twice)[0]
 
 
 def told_or_read(
     choices: Choices,
-    told: "ToldSnapshot | None",
-    watched: bool = False,
+    told: "ServerSnapshot | None",
+    expensive_fields: bool = False,
     twice: bool = False,
     meanwhile: Callable[[], None] | None = None,
-) -> "tuple[Snapshot, ToldSnapshot | None]":
+) -> "tuple[Snapshot, ServerSnapshot | None]":
     """The same, given what the server told; with it where its snapshot is the current one."""
     found = recent_snapshot(choices, told)
-    if found is not None and (told is None or told.is_watched or not (watched or twice)):
+    if found is not None and (told is None or told.is_watched or not (expensive_fields or twice)):
         return found, told
     if twice and choices.url is None:
         fresh = _twice(choices)
     else:
-        fresh = take_snapshot(choices, watched, meanwhile)
+        fresh = take_snapshot(choices, expensive_fields, meanwhile)
     if told is None:
         return fresh, None
     from andon.core.sampling.told import remembering
@@ -99,9 +101,9 @@ def told_or_read(
 
 def _twice(choices: Choices) -> Snapshot:
     with sampling(choices) as sampler:
-        first = sampler.once(watched=True)
+        first = sampler.once(expensive_fields=True)
         time.sleep(BETWEEN_SECONDS)
-        again = sampler.once(watched=True, hasty=True)
+        again = sampler.once(expensive_fields=True, with_host=False)
     return _leased(replace(again, host=first.host))
 
 
@@ -119,7 +121,7 @@ def _leased(snapshot: Snapshot) -> Snapshot:
     return with_leases(snapshot)
 
 
-def told_snapshot(choices: Choices, commands: bool = True) -> "ToldSnapshot | None":
+def told_snapshot(choices: Choices, commands: bool = True) -> "ServerSnapshot | None":
     """What the server of this machine says; None where this command is not about this machine's
     devices, must read them itself, or no server answers. `commands`: with the command lines that
     the server withholds and this user may see."""
@@ -137,7 +139,7 @@ def told_snapshot(choices: Choices, commands: bool = True) -> "ToldSnapshot | No
     return latest_snapshot(settings.node, Path(settings.root), settings.interval_seconds)
 
 
-def recent_snapshot(choices: Choices, told: "ToldSnapshot | None") -> Snapshot | None:
+def recent_snapshot(choices: Choices, told: "ServerSnapshot | None") -> Snapshot | None:
     """The told one, unless it is old, which is said."""
     if told is None:
         return None

@@ -41,8 +41,8 @@ class Failures(Struct, frozen=True):
             self.count + 1, first, now, trouble, at if self.since is None else self.since
         )
 
-    def is_news(self, trouble: AndonError) -> bool:
-        """Whether this trouble has another reason than the last one, if there was one."""
+    def is_other_reason(self, trouble: AndonError) -> bool:
+        """Whether this failure is the first, or has another reason than the last one."""
         return self.trouble is None or self.trouble.reason != trouble.reason
 
     def due(self, back_off: BackOff) -> float:
@@ -51,7 +51,7 @@ class Failures(Struct, frozen=True):
 
 
 def validate(failures: Failures) -> None:
-    """The invariants: either nothing failed, or all of it is known."""
+    """Checks that failure fields are all set or all unset."""
     if failures.count:
         assert failures.trouble is not None
         assert failures.since is not None

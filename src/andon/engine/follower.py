@@ -11,7 +11,7 @@ from andon.engine.sampling.bus import Subscription
 from andon.model.device import Snapshot
 
 
-class Taking(StrEnum):
+class SnapshotDelivery(StrEnum):
     """Which snapshots are handled, and when the thread wakes up."""
 
     EACH = "each"  # as it comes
@@ -37,7 +37,7 @@ class Follower:
         name: str,
         failures: FailureLog,
         *,
-        taking: Taking = Taking.EACH,
+        taking: SnapshotDelivery = SnapshotDelivery.EACH,
         idle_seconds: Callable[[], float | None] = lambda: None,
         idle: Callable[[], object] = _nothing,
         begin: Callable[[], object] = _nothing,
@@ -79,19 +79,19 @@ class Follower:
             taken = self._next()
             for snapshot in taken:
                 self._safely(partial(self._handle, snapshot))
-            if self._taking is Taking.BATCH or not (taken or self.session.closed):
+            if self._taking is SnapshotDelivery.BATCH or not (taken or self.session.closed):
                 self._safely(self._idle)
         self._safely(self._end)
 
     def _next(self) -> list[Snapshot]:
         """Wait for a snapshot, or for the end of the pause; none if none came."""
-        if self._taking is Taking.BATCH:
+        if self._taking is SnapshotDelivery.BATCH:
             self._over.wait(self._idle_seconds())
             return self._queued()
         first = self.session.get(self._idle_seconds())
         if first is None:
             return []
-        return [first] if self._taking is Taking.EACH else [first, *self._queued()][-1:]
+        return [first] if self._taking is SnapshotDelivery.EACH else [first, *self._queued()][-1:]
 
     def _queued(self) -> list[Snapshot]:
         return list(iter(lambda: self.session.get(0), None))

@@ -90,7 +90,7 @@ class Retrying:
     def failed(self, trouble: AndonError) -> None:
         before = self._failures
         self._failures = before.failed(trouble, self._clocks.steady(), self._clocks.wall())
-        if before.is_news(trouble):
+        if before.is_other_reason(trouble):
             self._report(self._texts.begins(trouble.reason))
 
     def succeeded(self) -> None:

@@ -28,7 +28,7 @@ class MetricKind(StrEnum):
     COUNTER = "counter"
 
 
-class When(StrEnum):
+class ExportWhen(StrEnum):
     """When a device's metric is exported."""
 
     ALWAYS = "always"
@@ -51,7 +51,7 @@ class Metric(Struct, frozen=True):
     spread: Spread | None = None
     scale: Scale | None = None
     labels: tuple[str, ...] = ()
-    when: When = When.ANSWERED
+    when: ExportWhen = ExportWhen.ANSWERED
 
     @property
     def unit(self) -> str:
@@ -89,7 +89,7 @@ def _several(
     spread: Spread,
     labels: tuple[str, ...],
     help: str,  # noqa: A002 - the format's word
-    when: When = When.ANSWERED,
+    when: ExportWhen = ExportWhen.ANSWERED,
     kind: MetricKind = MetricKind.GAUGE,
 ) -> Metric:
     return Metric(name, kind, help, source, spread=spread, labels=labels, when=when)
@@ -108,11 +108,11 @@ DEVICE: tuple[Metric, ...] = (
     _gauge("gpu_power_watts", "sample.power_watts", "Power draw of the board."),
     _several("gpu_info", "device", spreads.info,
              ("name", "vendor", "pci", "driver", "parent", "memory_kind", "simulated"),
-             "Device properties; parent is the UUID of a partition's GPU.", When.ALWAYS),
+             "Device properties; parent is the UUID of a partition's GPU.", ExportWhen.ALWAYS),
     _several("gpu_state", "state", spreads.states, ("state",),
-             "1 for the current state of the device, 0 for the others.", When.ALWAYS),
+             "1 for the current state of the device, 0 for the others.", ExportWhen.ALWAYS),
     Metric("gpu_state_since_timestamp_seconds", MetricKind.GAUGE,
-           "When the device entered its current state.", "since", _since, when=When.ALWAYS),
+           "When the device entered its current state.", "since", _since, when=ExportWhen.ALWAYS),
     _gauge("gpu_memory_total_bytes", "device.memory_total_bytes", "Total memory of the device."),
     _gauge("gpu_memory_free_bytes", "sample.memory_free_bytes", "Memory available for allocation."),
     _gauge("gpu_memory_reserved_bytes", "sample.memory_reserved_bytes",

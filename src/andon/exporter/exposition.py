@@ -6,7 +6,16 @@ from functools import lru_cache
 from msgspec import Struct
 
 from andon.engine.sampling.sampler import Costs
-from andon.exporter.catalogue import COSTS, DEVICE, ITSELF, NODE, SERVER, SERVICE, Metric, When
+from andon.exporter.catalogue import (
+    COSTS,
+    DEVICE,
+    ITSELF,
+    NODE,
+    SERVER,
+    SERVICE,
+    ExportWhen,
+    Metric,
+)
 from andon.exporter.spreads import ExportedDevice, SelfReadings, ServerCounts, Service
 from andon.exporter.texts import checked_prefix, labels, number
 from andon.model.device import DeviceStatus, Snapshot
@@ -65,7 +74,7 @@ class Exposition:
             places = self._places(snapshot)
             answered = [place for place in places if place.answered]
             for at, (row, _, head) in enumerate(self._device):
-                shown = places if row.when is When.ALWAYS else answered
+                shown = places if row.when is ExportWhen.ALWAYS else answered
                 _under(head, _device_lines(row, at, shown), out)
             _plain(self._node, snapshot, out)
             text = "".join(out)

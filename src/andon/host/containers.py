@@ -141,7 +141,7 @@ _SELF_NAMED = frozenset({"lxc", "nspawn", "qemu", "apptainer", "singularity", "e
 
 @functools.lru_cache(maxsize=8)
 def shared_names(root: Path) -> ContainerNames:
-    """One cache of names for all tables of this process."""
+    """Returns the cache of names that all tables of this process share."""
     return ContainerNames(root)
 
 
@@ -202,7 +202,8 @@ def parse_engine(content: bytes) -> RuntimeNames | None:
 
 
 def names_from_logs(folder: Path, container_id: str) -> RuntimeNames | None:
-    """The kubelet names logs `<pod>_<namespace>_<container>-<id>.log`, whatever the runtime."""
+    """Reads names from log files, which the kubelet calls `<pod>_<namespace>_<container>-<id>.log`
+    with every runtime."""
     ending = f"-{container_id}.log"
     try:
         with os.scandir(folder) as entries:

@@ -15,9 +15,9 @@ from andon.model.vendors import NVIDIA
 def driver_versions(
     root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.environ
 ) -> tuple[DriverVersions, ...]:
-    """Those of the drivers that are loaded. Only NVIDIA's comes in parts that can differ.
+    """Returns the versions of the loaded drivers. Only NVIDIA's comes in parts that can differ.
 
-    A sampler asks between two samples, so it imports little, and no more files are looked for than
+    A sampler calls it between two samples, so it imports little and looks for no more files than
     the loader would.
     """
     modules = _modules(root)

@@ -56,7 +56,8 @@ def is_network(kind: str) -> bool:
 
 
 def kind_of(path: Path, mounts: Sequence[MountPoint]) -> str:
-    """From the longest matching mount point; of several there, the last one is visible."""
+    """Returns the file system of a path: that of the longest matching mount point; of several
+    there, the last one is visible."""
     whole = f"{path}/"
     under = [m for m in mounts if whole.startswith(m.folder.rstrip("/") + "/")]
     if not under:

@@ -1,4 +1,4 @@
-"""Creates folders and files that only their owner can access, whatever the umask."""
+"""Creates folders and files that only their owner can access, with any umask."""
 
 import os
 import stat
@@ -39,7 +39,7 @@ def others_may_write(folder: Path) -> bool:
 
 
 def home_folder() -> Path:
-    """This user's; `/`, as container engines have it, for one who has none."""
+    """Returns this user's home; `/`, as container engines have it, for a user without one."""
     found = expanded("~")
     return found if found.is_absolute() else Path("/")
 

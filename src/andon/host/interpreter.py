@@ -14,8 +14,8 @@ def process_command(name: str, *arguments: str) -> list[str]:
 
 
 def quick_process_command(name: str, *arguments: str) -> list[str]:
-    """The same without site, which runs the start-up files of every installed package: on some
-    machines they take longer than the rest. For a process that somebody waits for."""
+    """Starts a process without site, which runs the start-up files of every installed package: on
+    some machines they take longer than the rest. For a process that a person waits for."""
     return [sys.executable, "-P", "-S", "-m", _MODULE, name, *arguments]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from andon.core.processes.attribution import belongs
 from andon.core.processes.proc_stat import ENDED, Stat, parse_stat
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.host.inspection.account_names import account_name as account_name
 from andon.host.inspection.account_names import user_name as user_name
 from andon.host.system import boot_id
@@ -24,7 +24,7 @@ _STAT_BYTES = 1024
 
 
 def read_kin(pids: Iterable[int], containers: bool = False, root: str = "/") -> dict[int, Kin]:
-    """Those of the processes that are visible."""
+    """Reads the relations of those processes that are visible."""
     found = ((pid, _kin(pid, containers, root.rstrip("/"))) for pid in set(pids))
     return {pid: kin for pid, kin in found if kin is not None}
 
@@ -91,22 +91,22 @@ def _pids() -> Iterator[int]:
             yield int(name)
 
 
-def here() -> Here:
+def here() -> PidScope:
     """Boot and pid namespace of this process; a forked child may have been moved since."""
     return _here(os.getpid())
 
 
 @lru_cache(maxsize=2)
-def _here(pid: int) -> Here:
+def _here(pid: int) -> PidScope:
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
-        return Here(boot_id())
-    return Here(boot_id(), namespace)
+        return PidScope(boot_id())
+    return PidScope(boot_id(), namespace)
 
 
 def myself(pid: int | None = None) -> Owner:
-    """This process, or a child that will hold a lease for it."""
+    """Returns the owner for a lease: this process, or a child that will hold the lease for it."""
     pid = os.getpid() if pid is None else pid
     where = belongs(os.fsdecode(read("/proc/self/cgroup", 16384) or b""))
     uid = os.getuid()

@@ -148,7 +148,7 @@ def cached_folder(name: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def _newest_snapshot(folder: Path) -> Path | None:
-    """Of a folder as the cache has them; None where it is none."""
+    """Returns the newest snapshot in a folder of the model cache; None if it is no such folder."""
     snapshots = folder / "snapshots"
     try:
         main = read_regular(folder / "refs" / "main", 200, follow=True).decode("ascii").strip()
@@ -286,7 +286,7 @@ def _joined(
 
 
 def _header(path: Path) -> tuple[StoredTensors, int, int]:
-    """Its tensors, the length of its header, and how many bytes follow it."""
+    """Reads a file's tensors, the length of its header, and how many bytes follow it."""
     with os.fdopen(open_regular(path, follow=True), "rb") as file:
         length = header_length(file.read(LENGTH_BYTES), str(path))
         tensors = parse_header(file.read(length), length, str(path))
@@ -294,7 +294,7 @@ def _header(path: Path) -> tuple[StoredTensors, int, int]:
 
 
 def _gguf(path: Path) -> ModelFacts:
-    """One file, or all parts of a model that was split: `-00001-of-00003.gguf`."""
+    """Reads one file, or all parts of a model that was split: `-00001-of-00003.gguf`."""
     match = _PART.fullmatch(path.stem)
     if match is None:
         return gguf_facts([_gguf_header(path)], path.stem, str(path))

@@ -43,7 +43,7 @@ def signs(root: Path) -> tuple[str, ...]:
 
 
 def unreadable(platform: str = sys.platform) -> tuple[Fault, ...]:
-    """What cannot be read on this operating system, whatever the hardware."""
+    """Returns what cannot be read on this operating system, with any hardware."""
     return _UNREADABLE.get(platform, ())
 
 

@@ -24,11 +24,11 @@ class NotRegular(OSError):
 def open_regular(
     path: str | Path, flags: int = os.O_RDONLY, mode: int = PRIVATE_FILE, *, follow: bool = False
 ) -> int:
-    """A descriptor of a regular file; raises OSError (such as NotRegular) otherwise.
+    """Returns a descriptor of a regular file; raises OSError (such as NotRegular) otherwise.
 
-    Opening a pipe waits for its other end, and opening a device may act on it: O_NONBLOCK
-    prevents the wait, and whatever is not a regular file is closed unread. A symbolic link is
-    an error (ELOOP) unless `follow` is given.
+    Opening a pipe waits for its other end, and opening a device may act on it: O_NONBLOCK prevents
+    the wait, and a file of another kind is closed unread. A symbolic link is an error (ELOOP)
+    unless `follow` is given.
     """
     try:
         descriptor = os.open(path, flags | _CAUTION | (0 if follow else _NO_FOLLOW), mode)
@@ -59,8 +59,8 @@ def read_regular(
 
 
 def replace_file(path: Path, content: bytes, mode: int = PRIVATE_FILE) -> None:
-    """Write a file whole: whoever reads it sees what was there before or all of this, also after a
-    power failure. The mode counts whatever the umask is."""
+    """Writes a whole file: a reader sees the old content or all of the new, also after a power
+    failure. The mode does not depend on the umask."""
     draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL

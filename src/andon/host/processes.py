@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from andon.core.processes.attribution import Belonging, describe
+from andon.core.processes.attribution import ProcessMembership, describe
 from andon.host.aside import Aside
 from andon.host.containers import ContainerNames, shared_names
 from andon.host.liveness import Liveness
@@ -37,7 +37,7 @@ class _Source(Protocol):
     def stamp(self, pid: int) -> Stamp | None: ...
     def keep(self, pids: Container[int]) -> None: ...
     def facts(self, pid: int, stamp: Stamp) -> ProcessFacts: ...
-    def belonging(self, pid: int) -> Belonging: ...
+    def belonging(self, pid: int) -> ProcessMembership: ...
     def use(self, pid: int) -> ProcessCounters | None: ...
     def link(self, pid: int) -> ProcessParent | None: ...
     def holds_a_device(self, pid: int) -> bool: ...
@@ -45,14 +45,14 @@ class _Source(Protocol):
     def hides_pids(self) -> bool: ...
 
 
-class Known(NamedTuple):
+class KnownProcess(NamedTuple):
     """What was last read about a process."""
 
     stamp: Stamp
     facts: ProcessFacts
     container: str | None
     job: str | None
-    unnamed: Belonging | None = None  # its container has an id, and may still get a name
+    unnamed: ProcessMembership | None = None  # its container has an id, and may still get a name
 
 
 Question = tuple[int, Stamp]
@@ -67,21 +67,23 @@ class Learner:
         self._names = shared_names(root) if names is None else names
         self._foreign: bool | None = None  # determined once, when needed
 
-    def __call__(self, question: Question) -> Known | None:
+    def __call__(self, question: Question) -> KnownProcess | None:
         return self.learn(*question, timeout_seconds=_NAME_WAIT_SECONDS)[0]
 
-    def learn(self, pid: int, stamp: Stamp, timeout_seconds: float) -> tuple[Known | None, float]:
+    def learn(
+        self, pid: int, stamp: Stamp, timeout_seconds: float
+    ) -> tuple[KnownProcess | None, float]:
         """Details of the process, and how long its container's name was waited for."""
         if self.pids_are_foreign() and not self._source.holds_a_device(pid):
             return None, 0.0  # a process of this container that happens to have the same pid
         facts, belonging = self._source.facts(pid, stamp), self._source.belonging(pid)
-        known = Known(stamp, facts, describe(belonging), belonging.job)
+        known = KnownProcess(stamp, facts, describe(belonging), belonging.job)
         return self.named(known, belonging, timeout_seconds)
 
     def named(
-        self, known: Known, belonging: Belonging, timeout_seconds: float = 0.0
-    ) -> tuple[Known, float]:
-        """With the name of its container, if that is known in time."""
+        self, known: KnownProcess, belonging: ProcessMembership, timeout_seconds: float = 0.0
+    ) -> tuple[KnownProcess, float]:
+        """Adds the name of the container, if it is known in time."""
         if belonging.container is None:
             return known, 0.0
         answer = self._names.look_up(belonging.container, timeout_seconds)
@@ -112,7 +114,7 @@ class ProcessTable:
         root: Path = Path("/"),
         names: ContainerNames | None = None,
         clock: Callable[[], float] = time.monotonic,
-        aside: Aside[Question, Known | None] | None = None,
+        aside: Aside[Question, KnownProcess | None] | None = None,
     ) -> None:
         # Pidfds refer to this system's processes, not to those of another root.
         self._liveness = Liveness() if root == Path("/") else None
@@ -122,7 +124,7 @@ class ProcessTable:
         self._answer: tuple[Process, ...] = ()
         self._source = _source(root)
         self._learner, self._aside = Learner(root, names), aside
-        self._known: dict[int, Known] = {}
+        self._known: dict[int, KnownProcess] = {}
         self._timeout_seconds = 0.0
         self._hidden: bool | None = None
         self._missed = False
@@ -142,7 +144,8 @@ class ProcessTable:
         return HIDDEN if self._hidden else None
 
     def attribute(self, processes: Iterable[Process]) -> tuple[Process, ...]:
-        """The same processes in the same order; known values are kept."""
+        """Returns the same processes in the same order, with names and owners; known values are
+        kept."""
         asked = tuple(processes)
         if asked == self._asked and self._unchanged():
             self.expecting = False
@@ -163,7 +166,7 @@ class ProcessTable:
         return self._liveness.all_live()
 
     def _attribute_all(self, processes: tuple[Process, ...]) -> tuple[Process, ...]:
-        latest: dict[int, Known] = {}
+        latest: dict[int, KnownProcess] = {}
         self._timeout_seconds, self._missed = _NAME_WAIT_SECONDS, False
         self._late, self.expecting = set(), False
         answer = tuple([self._attributed(process, latest) for process in processes])
@@ -176,12 +179,12 @@ class ProcessTable:
         uses = ((pid, self._source.use(pid)) for pid in pids)
         return {pid: use for pid, use in uses if use is not None}
 
-    def belongings(self, pids: Iterable[int]) -> Mapping[int, Belonging]:
+    def belongings(self, pids: Iterable[int]) -> Mapping[int, ProcessMembership]:
         """Container, job and session of these processes, with full container ids."""
         return {pid: self._source.belonging(pid) for pid in pids}
 
     def lineage(self, pids: Iterable[int]) -> Mapping[int, ProcessParent]:
-        """These processes and their ancestors, one read each; unreadable ones are left out."""
+        """Reads these processes and their ancestors once each; unreadable ones are left out."""
         found: dict[int, ProcessParent] = {}
         for pid in pids:
             link = self._source.link(pid)
@@ -192,7 +195,7 @@ class ProcessTable:
                 link = self._source.link(link.parent) if link.parent > 0 else None
         return found
 
-    def _attributed(self, process: Process, latest: dict[int, Known]) -> Process:
+    def _attributed(self, process: Process, latest: dict[int, KnownProcess]) -> Process:
         if None not in (process.started, process.name, process.user, process.command):
             return process
         known = latest.get(process.pid) or self._look_up(
@@ -218,7 +221,7 @@ class ProcessTable:
             process.lease,
         )
 
-    def _look_up(self, pid: int) -> Known | None:
+    def _look_up(self, pid: int) -> KnownProcess | None:
         stamp = self._source.stamp(pid)
         if stamp is None:
             self._missed = True
@@ -228,7 +231,7 @@ class ProcessTable:
             return self._read(pid, stamp, known)
         return known if known.unnamed is None else self._learner.named(known, known.unnamed)[0]
 
-    def _read(self, pid: int, stamp: Stamp, before: Known | None) -> Known | None:
+    def _read(self, pid: int, stamp: Stamp, before: KnownProcess | None) -> KnownProcess | None:
         """Current details; while they are looked up, the previous ones of the same process."""
         if self._aside is None:
             known, waited = self._learner.learn(pid, stamp, self._timeout_seconds)
@@ -258,8 +261,8 @@ def sees_host_pids(root: Path = Path("/")) -> bool:
 
 
 def exited(processes: Iterable[Process]) -> frozenset[tuple[int, float | None]]:
-    """Those, by pid and start, that surely do not run any more; one whose start is unknown may, and
-    so may all where these are pids of another system."""
+    """Returns those, by pid and start, that have certainly exited. One whose start is unknown may
+    still run, and so may all if the pids are another system's."""
     if not sees_host_pids():
         return frozenset()
     wanted = {process.pid: process for process in processes if process.started is not None}
@@ -315,8 +318,8 @@ class _Psutil:
         command = None if arguments is None else command_line(name or "", tuple(arguments))
         return ProcessFacts(started, name and printable(name), known["username"], command)
 
-    def belonging(self, pid: int) -> Belonging:
-        return Belonging()
+    def belonging(self, pid: int) -> ProcessMembership:
+        return ProcessMembership()
 
     def use(self, pid: int) -> ProcessCounters | None:
         import psutil

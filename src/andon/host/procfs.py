@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.core.processes.attribution import Belonging, belongs, slurm_from_environment
+from andon.core.processes.attribution import ProcessMembership, belongs, slurm_from_environment
 from andon.core.processes.proc_stat import parse_stamp, parse_stat
 from andon.core.processes.redaction import CUT, printable, redact
 from andon.kernel_files import OPEN, parse_uid, read
@@ -117,8 +117,9 @@ class ProcFolder:
             settled=arguments != (),  # empty for a moment during exec, and always for a zombie
         )
 
-    def belonging(self, pid: int) -> Belonging:
-        """From its cgroups; for Slurm also from its environment, if this user may read it.
+    def belonging(self, pid: int) -> ProcessMembership:
+        """Finds what a process belongs to from its cgroups; for Slurm also from its environment, if
+        this user may read it.
 
         Slurm with proctrack/linuxproc leaves no trace in the cgroups.
         """
@@ -129,7 +130,7 @@ class ProcFolder:
         slurm = slurm_from_environment(slurm_variables(content))
         if slurm is None:
             return found
-        return Belonging(found.container, found.pod, slurm, found.unit, found.session)
+        return ProcessMembership(found.container, found.pod, slurm, found.unit, found.session)
 
     def use(self, pid: int) -> ProcessCounters | None:
         stat = parse_stat(read(f"{self._proc}/{pid}/stat", _STAT_BYTES) or b"")

@@ -9,7 +9,8 @@ FRESH_SECONDS = 60.0
 
 
 def is_alive(begin: RunBegin, modified: float, now: float) -> bool:
-    """By its process; of another machine or container only by when its record last grew."""
+    """Whether a run is alive, by its process; on another machine or in a container, by when its
+    record last grew."""
     where, fresh = here(), now - modified < FRESH_SECONDS
     if begin.boot is None or begin.boot != where.boot:
         return fresh and begin.node != node_name()

@@ -9,7 +9,8 @@ _BYTES = 128
 
 
 def starved_seconds(pid: int, proc: str = "/proc") -> float:
-    """Of its thread that waited longest, since it began; 0 where the kernel does not count it."""
+    """Returns how long that thread of the process waited for a processor which waited longest; 0 if
+    the kernel does not count it."""
     tasks = f"{proc}/{pid}/task"
     try:
         found = os.listdir(tasks)  # noqa: PTH208 - names are enough
@@ -20,6 +21,7 @@ def starved_seconds(pid: int, proc: str = "/proc") -> float:
 
 
 def waited_seconds(text: bytes) -> float:
-    """From a `schedstat`: time on a processor, time waiting for one, number of turns."""
+    """Reads the waiting time from a `schedstat`: time on a processor, time waiting for one, number
+    of turns."""
     fields = text.split()
     return int(fields[1]) / NANOSECONDS if len(fields) >= 2 and fields[1].isdigit() else 0.0

@@ -29,7 +29,7 @@ def with_surroundings(
 
 
 def count_cards(vendor: VendorRow, root: Path) -> int | None:
-    """Those on the PCI bus or in its driver's own list; None if neither is known."""
+    """Counts the cards on the PCI bus or in the driver's own list; None if neither is known."""
     listed = [folder for folder, owner in card_folders(root) if owner is vendor]
     mine = sum(driver_of(folder) not in GIVEN_AWAY for folder in listed)
     by_driver = len(names_in(root / vendor.card_folder)) if vendor.card_folder else 0

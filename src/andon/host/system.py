@@ -126,7 +126,8 @@ class System:
         return host
 
     def _cpu_percent(self, missing: dict[str, str]) -> float | None:
-        """Of two reads in quick succession the second repeats the value of the first."""
+        """Returns the share of CPU time in use since the last read; a read shortly after another
+        repeats its value."""
         before, now = self._cpu, _tried(self._source.cpu, None)
         if before is None or now is None:
             self._cpu, self._busy = now, None
@@ -178,7 +179,8 @@ class System:
 
 
 def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:
-    """None if no time passed. The kernel's idle counters can decrease slightly."""
+    """Returns the busy share between two readings; None if no time passed. The kernel's idle
+    counters can decrease slightly."""
     elapsed = after.total - before.total
     if elapsed <= 0:
         return None

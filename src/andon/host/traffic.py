@@ -71,7 +71,7 @@ class Hardware:
         return self._real(counts, "sys/class/net", is_card)
 
     def _real(self, counts: Counts, folder: str, by_name: Callable[[str], bool]) -> Counts:
-        """Those with a device behind them; by their names where sysfs shows none."""
+        """Returns the interfaces with a device behind them; by their names if sysfs shows none."""
         real = {n: both for n, both in counts.items() if self._has_device(folder, n)}
         return real or {n: both for n, both in counts.items() if by_name(n)}
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.queueing import Waiting
 from andon.core.sharing.usage import RecentUsage
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
@@ -44,7 +44,7 @@ Stamp = tuple[int, float]
 """Size and ctime of a file, which no one can set: while they stay, so does its content."""
 
 
-class LeftOut(Struct, frozen=True):
+class IgnoredFiles(Struct, frozen=True):
     """Files of the book that are ignored: whose they are, and why."""
 
     folder: Path
@@ -70,10 +70,11 @@ class Book:
         self.paths = tuple(p for p in places.books(env) if self._is_there(p))
         self._seen: dict[Key, tuple[Stamp, Any]] = {}
         self._counted: dict[str, int] = {}  # the files of a part when it was last listed
-        self._ignored: dict[tuple[str, str], tuple[LeftOut, ...]] = {}
+        self._ignored: dict[tuple[str, str], tuple[IgnoredFiles, ...]] = {}
 
     def locked(self, timeout_seconds: float = TIMEOUT_SECONDS) -> AbstractContextManager[None]:
-        """One grant at a time; no driver call and no sleep belongs inside."""
+        """Holds the lock of the book: one grant at a time. No driver is called and nothing sleeps
+        inside."""
         there = [path for path in self.paths if path == self.path or places.is_folder(path)]
         return mutex(there, timeout_seconds)
 
@@ -121,7 +122,7 @@ class Book:
             if (cordon := contents.cordon_in(found, self._owner(path))) is not None
         )
 
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[IgnoredFiles, ...]:
         """What was ignored when leases and tickets were last read."""
         return tuple(one for found in self._ignored.values() for one in found)
 
@@ -144,7 +145,7 @@ class Book:
     # Writing; with the book locked.
 
     def write_lease(self, lease: Lease, uid: int | None = None) -> LeaseHold:
-        """A lease belongs to its file's owner, whatever it says; root may give it to a user."""
+        """Writes a lease, which belongs to its file's owner; root may give it to another user."""
         name = f"{lease.id}-{os.urandom(8).hex()}{LEASE_SUFFIX}"
         text = wire.dumps(work_wire.lease_to_json(lease)) + "\n"
         with self._making(LEASES) as folder:
@@ -160,7 +161,8 @@ class Book:
             return TicketHold(name, descriptor, folder, place=place, awake=awake)
 
     def move_to_end(self, moved: Iterable[Ticket]) -> None:
-        """This user's tickets, in this order; the kernel's time of a file is its place."""
+        """Moves this user's tickets to the end of the queue, in this order: the kernel's time of a
+        ticket's file is its place."""
         with self._folder(self.path, TICKETS) as folder:
             for ticket in moved:
                 tickets.move_to_end(folder, ticket.id, os.getuid())
@@ -248,8 +250,8 @@ class Book:
         return True
 
     def _pass_over(self, path: Path, error: AndonError) -> None:
-        """One that cannot be read does not affect the others; but the machine's own is never empty
-        for someone who takes devices."""
+        """Leaves out a book that cannot be read. The machine's own book must be readable for a
+        process that takes devices: it is never treated as empty."""
         self.unread[path] = error.reason
         if self._lends and path == places.SYSTEM_BOOK:
             raise Unavailable(
@@ -281,7 +283,7 @@ class Book:
             self._ignored.pop((part, why), None)
             return
         self._ignored[part, why] = tuple(
-            LeftOut(path / part, user_name(uid), count, why)
+            IgnoredFiles(path / part, user_name(uid), count, why)
             for (path, uid), count in counted.items()
         )
 
@@ -374,7 +376,7 @@ class Book:
 
 
 def _really_locked(
-    path: Path, found: BookFile, lease: Lease | None, place: Here, table: LockTable
+    path: Path, found: BookFile, lease: Lease | None, place: PidScope, table: LockTable
 ) -> BookFile:
     """Treat it as unlocked if only other users' processes lock a dead holder's file."""
     if not found.locked or lease is None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from andon.core.sharing.holdings import Here, believed, believed_in_containers
+from andon.core.sharing.holdings import PidScope, believed, believed_in_containers
 from andon.errors import Invalid
 from andon.host.inspection.user_namespace import is_unknown
 from andon.host.kin import container_members, group_members, user_name
@@ -43,7 +43,7 @@ def _since(lease: Lease, found: BookFile) -> float:
 
 
 def dated(lease: Lease | None, found: BookFile) -> Lease | None:
-    """With its current end, which is the file's modification time."""
+    """Returns the lease with its current end, which is the file's modification time."""
     if lease is None or lease.until is None:
         return lease
     return replace(lease, until=min(max(0.0, found.modified), FURTHEST))
@@ -70,7 +70,7 @@ def cordon_in(found: BookFile, owner: int) -> Cordon | None:
     return replace(cordon, by=user_name(found.uid), at=max(0.0, found.changed))
 
 
-def entries_of(files: Iterable[tuple[BookFile, Lease | None]], here: Here) -> list[BookEntry]:
+def entries_of(files: Iterable[tuple[BookFile, Lease | None]], here: PidScope) -> list[BookEntry]:
     """The leases with what is left of their jobs, from one scan of all processes."""
     read = list(files)
     groups = {group for found, lease in read if (group := _loose_group(found, lease, here))}
@@ -86,7 +86,7 @@ def cordon_name(uuid: str) -> str:
     return f"c{plain}"
 
 
-def _loose_group(found: BookFile, lease: Lease | None, here: Here) -> int | None:
+def _loose_group(found: BookFile, lease: Lease | None, here: PidScope) -> int | None:
     """The process group that may still be alive although its lease is no longer held."""
     if found.locked or lease is None or lease.work is None:
         return None
@@ -94,14 +94,14 @@ def _loose_group(found: BookFile, lease: Lease | None, here: Here) -> int | None
     return lease.work.group if (owner.boot, owner.pid_namespace) == _place(here) else None
 
 
-def _loose_containers(found: BookFile, lease: Lease | None, here: Here) -> tuple[str, ...]:
+def _loose_containers(found: BookFile, lease: Lease | None, here: PidScope) -> tuple[str, ...]:
     """The containers that may still run although their lease is no longer held."""
     if found.locked or lease is None or lease.owner.boot != here.boot:
         return ()
     return lease.containers
 
 
-def _place(here: Here) -> tuple[str | None, str | None]:
+def _place(here: PidScope) -> tuple[str | None, str | None]:
     return here.boot, here.pid_namespace
 
 
@@ -110,7 +110,7 @@ def _entry(
     lease: Lease | None,
     members: Mapping[int, tuple[Kin, ...]],
     contained: Mapping[str, tuple[Kin, ...]],
-    here: Here,
+    here: PidScope,
 ) -> BookEntry:
     group = _loose_group(found, lease, here)
     left: tuple[int, ...] = ()

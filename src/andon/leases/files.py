@@ -47,7 +47,7 @@ Known = Callable[[str, os.stat_result], bool]
 
 
 def unknown(name: str, facts: os.stat_result) -> bool:
-    """Nothing is known yet."""
+    """Returns False: no file was read before."""
     return False
 
 
@@ -126,7 +126,8 @@ def _listed(folder: int, suffix: str, beyond: dict[int, int]) -> list[str]:
 
 
 def _fair(named: Sequence["os.DirEntry[str]"], beyond: dict[int, int]) -> list[str]:
-    """One user's files must not keep those of others from being read."""
+    """Takes files of each user in turn: one user's files must not keep those of others from being
+    read."""
     counted: Counter[int] = Counter()
     out = []
     for entry in named:
@@ -200,7 +201,7 @@ def open_folder(path: Path, part: str = "") -> int:
 
 
 def read_file(folder: int, name: str, known: Known = unknown) -> BookFile | None:
-    """One file; None where it no longer exists or is not a regular file."""
+    """Reads one file; None if it no longer exists or is not a regular file."""
     try:
         descriptor = os.open(name, _READ, dir_fd=folder)
     except FileNotFoundError:

@@ -131,7 +131,7 @@ def _next_line(descriptor: int, value: wire.Json) -> bytes:
 
 
 def name_container_in(file: Path, container: str) -> None:
-    """The same for a lease of this user that another process holds."""
+    """Names the container of a lease of this user that another process holds."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as exc:
@@ -175,7 +175,7 @@ class LeaseHold(Struct):
             self.countdown = Countdown(self.hold, end, self.clocks)
 
     def left_seconds(self) -> float | None:
-        """Until it ends; None where it has no end."""
+        """Returns the time until the lease ends; None if it has no end."""
         return None if self.countdown is None else self.countdown.left_seconds()
 
     def until(self) -> float | None:

@@ -37,11 +37,12 @@ class Account(NamedTuple):
     name: str
 
 
-class Keeper:
+class HolderProcess:
     """The program's side: its holder process."""
 
     def __init__(self, detached: bool = False, account: Account | None = None) -> None:
-        """For another user it runs as that user, who can then end it; only root can start it so."""
+        """Starts the process. For another user it runs as that user, who can then end it; only root
+        can do that."""
         ours, theirs = socket.socketpair()
         arguments = process_command("holder", str(theirs.fileno()))
         self._socket, self._detached, self._given = ours, detached, False
@@ -99,7 +100,7 @@ class Keeper:
             return False
 
     def note(self) -> ReleaseNote | None:
-        """Who asked it to release the lease, as it said; None if no one did. Never waits."""
+        """Returns who asked the process to release the lease; None if nobody did. Never waits."""
         try:
             return release_from_json(json.loads(self._socket.recv(_MESSAGE_BYTES, _AT_ONCE)))
         except (OSError, ValueError, AndonError):
@@ -122,7 +123,8 @@ class Keeper:
 
 
 def _plain_environment() -> dict[str, str]:
-    """Its user can read it: nothing of the server's own environment but what is needed."""
+    """Returns what the process needs of the server's environment, and nothing else: its user can
+    read it."""
     known = module_environment()
     return {name: known[name] for name in ("PATH", "PYTHONPATH", VARIABLE) if name in known}
 
@@ -159,7 +161,8 @@ def _asked() -> socket.socket:
 
 
 def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
-    """To the program, before the lease is gone: the process that left the note then removes it."""
+    """Sends the note to the program before the lease is gone: the process that left the note then
+    removes it."""
     from andon.leases.release_notes import read_note  # slow to import, and not always needed
 
     note = read_note(hold)
@@ -171,7 +174,7 @@ def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
 def _keep(
     hold: Hold, countdown: Countdown | None, waited: Sequence[socket.socket]
 ) -> Sequence[socket.socket]:
-    """Until it ends: the sockets become readable only then. Returns those that are."""
+    """Holds the lease until it ends. The sockets are readable only then; returns those that are."""
     while hold.is_in_book or _ended(waited) or _is_written_again(hold):
         left = CHECK_SECONDS if countdown is None else countdown.left_seconds()
         found = _ended(waited, max(0.0, min(left, CHECK_SECONDS)))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.lockers import Locker, are_strangers
 from andon.errors import AndonError, Conflict, Gone
 from andon.host.ending.handles import ProcessHandle
@@ -34,7 +34,7 @@ class LockTable:
 
 
 def strangers(
-    book: Path, name: str, lease: Lease, uid: int, here: Here, table: LockTable
+    book: Path, name: str, lease: Lease, uid: int, here: PidScope, table: LockTable
 ) -> tuple[Locker, ...]:
     """Other users' processes that keep a lease's file locked although its holder has exited.
 

@@ -13,7 +13,7 @@ def key_of(facts: os.stat_result) -> FileKey:
 
 
 def read_locks() -> str | None:
-    """None where the kernel does not show it."""
+    """Returns the kernel's list of locks; None if it does not show one."""
     try:
         return Path("/proc/locks").read_text("ascii", errors="replace")
     except OSError:

@@ -1,7 +1,7 @@
 """Notes in the lease book beside a lease: who released it, and why.
 
-Whoever releases a lease writes one before it signals the holder. Every user can write into the
-book, so a holder believes only root and its own user.
+The process that releases a lease writes one before it signals the holder. Every user can write into
+the book, so a holder believes only root and its own user.
 """
 
 import os
@@ -33,10 +33,10 @@ def left_note(folder: Path, file: str, note: ReleaseNote) -> Iterator[None]:
 
 
 def read_note(hold: Hold) -> ReleaseNote | None:
-    """The newest note for a held lease; None where no one who may release it left one.
+    """Returns the newest note for a held lease; None if no user who may release it left one.
 
-    What is read is removed, as far as this user may: whoever left it in the lease's own shell is
-    ended with it.
+    Removes the notes, as far as this user may: a process that left one from the lease's own shell
+    is ended with the lease, and cannot remove it.
     """
     begins, found = f"{_stem(hold.name)}.", []
     try:

@@ -16,18 +16,18 @@ from andon.leases.tickets import awake_name
 TIMEOUT_SECONDS = 1.0
 
 
-class Cleared(Struct, frozen=True):
+class SweepResult(Struct, frozen=True):
     """How many files were removed, and how many leases are held there."""
 
     removed: int = 0
     held: int = 0
 
 
-def clear(path: Path) -> Cleared:
-    """Remove every unlocked file, except leases whose job is still running.
+def clear(path: Path) -> SweepResult:
+    """Removes every unlocked file, except leases whose job is still running.
 
     Directories are opened once and never through a link, so nothing outside the book can be
-    reached, whoever owns it.
+    reached.
     """
     removed = held = 0
     with mutex([path], TIMEOUT_SECONDS):
@@ -44,7 +44,7 @@ def clear(path: Path) -> Cleared:
                 held += sum(name.endswith(LEASE_SUFFIX) for name in kept) * (part == LEASES)
             finally:
                 os.close(folder)
-    return Cleared(removed, held)
+    return SweepResult(removed, held)
 
 
 def _working(found: list[BookFile]) -> set[str]:

@@ -88,7 +88,7 @@ class Event(Struct, frozen=True):
 
 
 class Acknowledgement(Struct, frozen=True):
-    """Someone has acknowledged it: it stays on the board and is not sent again."""
+    """Who acknowledged an alert, and when: it stays on the board and is not sent again."""
 
     at: Time
     by: Text = ""

@@ -17,7 +17,7 @@ class Band(StrEnum):
 
 
 def band(utilization_percent: float | None) -> Band | None:
-    """None means "no data"; 0 % is a real reading, and the only one that is idle."""
+    """Returns the band of a share in percent. None means "no data"; only 0 % is idle."""
     if utilization_percent is None or math.isnan(utilization_percent):
         return None
     if not utilization_percent:

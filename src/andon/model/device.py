@@ -166,7 +166,7 @@ SETUP_VALUES = Setup.__struct_fields__[:-1]
 
 
 def unknown_setup(reason: str) -> Setup:
-    """Nothing of it is known, for this reason."""
+    """Returns the setup of a device of which nothing is known, for this reason."""
     return Setup(missing=dict.fromkeys(SETUP_VALUES, reason))
 
 

@@ -50,5 +50,5 @@ class DeviceLamp(Struct, frozen=True):
 
     @property
     def is_troubled(self) -> bool:
-        """Whether somebody should act."""
+        """Whether the lamp asks a person to act."""
         return self.lamp in (Lamp.RED, Lamp.AMBER) and not self.handled

@@ -47,7 +47,7 @@ def device_labels(statuses: Iterable[DeviceStatus]) -> dict[str, str]:
 
 
 def with_labels(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
-    """With their labels fixed, so that a list without some of them names the others alike."""
+    """Returns the devices with fixed labels, so that a shorter list names each of them alike."""
     listed = tuple(statuses)
     names = device_labels(listed)
     return tuple(
@@ -62,7 +62,7 @@ def recorded_label(device: Device) -> str:
 
 
 def title(label: str, model: str = "") -> str:
-    """Its name in a sentence: `GPU 6:0`, `GPU 6:0 (NVIDIA H100)`."""
+    """Returns the device's name in a sentence: `GPU 6:0`, `GPU 6:0 (NVIDIA H100)`."""
     return f"{_TITLE}{label} ({model})" if model else f"{_TITLE}{label}"
 
 
@@ -100,7 +100,8 @@ def devices_named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
 
 
 def recorded_named(name: str, devices: Sequence[Device]) -> Device:
-    """The same among devices of the past, of which only static facts are known."""
+    """Finds the devices that a name means among those of the past, of which only static facts are
+    known."""
     statuses = [_as_status(device) for device in devices]
     try:
         return device_named(name, statuses).device
@@ -110,7 +111,7 @@ def recorded_named(name: str, devices: Sequence[Device]) -> Device:
 
 
 def may_mean(name: str, uuid: str, label: str, pci: str | None = None) -> bool:
-    """Whether a name fits this device, as far as that can be said without the others.
+    """Whether a name can mean this device, as far as that is known without the others.
 
     A board's name also fits its partitions.
     """
@@ -183,7 +184,7 @@ def _starts(name: str, uuid: str) -> bool:
 
 
 def _same_place(name: str, pci: str) -> bool:
-    """As numbers: `1a:00.0` and `00000000:1A:00.0` are the same place of an unnamed domain."""
+    """Whether two PCI addresses are the same as numbers: `1a:00.0` and `00000000:1A:00.0` are."""
     asked, there = re.fullmatch(_PCI, name, _ANY_CASE), re.fullmatch(_PCI, pci, _ANY_CASE)
     if asked is None or there is None:
         return False
@@ -192,7 +193,7 @@ def _same_place(name: str, pci: str) -> bool:
 
 
 def _outermost(found: Sequence[DeviceStatus]) -> list[DeviceStatus]:
-    """Without the partitions of a board that matches too: the board includes them."""
+    """Leaves out the partitions of a board that matches too: the board includes them."""
     uuids = {status.device.uuid for status in found}
     return [status for status in found if status.device.parent not in uuids]
 

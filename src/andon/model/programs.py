@@ -62,7 +62,7 @@ def _meant(words: Sequence[str]) -> str | None:
 
 
 def _interpreted(interpreter: str, words: Sequence[str]) -> str | None:
-    """What an interpreter was told to run: a script, a module, or text of its own."""
+    """Returns what an interpreter runs: a script, a module, or code given as text."""
     rest = iter(words)
     for word in rest:
         if word in ("-m", "-jar"):

@@ -49,7 +49,7 @@ def names_of(kind: type[Struct], *first: str, without: Collection[str] = ()) -> 
 
 
 def plain(value: object, names: Iterable[str]) -> Json:
-    """These attributes of a value, as they are."""
+    """Returns these attributes of a value, unchanged."""
     return {name: getattr(value, name) for name in names}
 
 
@@ -101,7 +101,7 @@ def shape_of(
 
 
 def doc_of(kind: Any) -> Doc:
-    """What is said of a field, given its type as written."""
+    """Returns the description of a field, given its type as written."""
     notes = getattr(kind, "__metadata__", ())
     return next((note for note in notes if isinstance(note, Doc)), _NO_DOC)
 

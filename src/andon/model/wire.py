@@ -262,7 +262,8 @@ def status_sample_to_json(status: DeviceStatus) -> Json | None:
 
 
 def process_to_json(process: Process) -> Json:
-    """With what people call it, which is computed and never stored."""
+    """Returns a process as JSON, with the name that people use for it, which is computed and never
+    stored."""
     program = program_of(process.command, process.name)
     return {**plain(process, _PROCESS), "program": program}
 

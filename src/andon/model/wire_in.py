@@ -64,7 +64,7 @@ def _nested(status: object) -> object:
 
 
 def _without_shares(status: DeviceStatus) -> DeviceStatus:
-    """Without the reasons for shares, which are computed."""
+    """Removes the reasons for missing shares, which are computed."""
     if status.missing.keys().isdisjoint(SHARES):
         return status
     kept = {name: why for name, why in status.missing.items() if name not in SHARES}
@@ -72,7 +72,7 @@ def _without_shares(status: DeviceStatus) -> DeviceStatus:
 
 
 def _unlabelled(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
-    """Without the labels that follow from the list; an older sender states none."""
+    """Removes the labels that follow from the list; an older sender states none."""
     listed = tuple(statuses)
     bare = tuple(replace(status, label="") for status in listed)
     told = device_labels(bare)

@@ -100,7 +100,7 @@ class Lease(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """A lease in the book; the user is the file's owner, whatever the file says."""
+    """A lease in the book; its user is the owner of the file, not what the file contains."""
 
     lease: Lease | None  # None: locked but unreadable
     state: LeaseState

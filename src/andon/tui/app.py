@@ -30,7 +30,7 @@ from andon.tui.reducers import (
 from andon.tui.scene import Scene, with_snapshot
 from andon.tui.screen import compose
 from andon.tui.sources.feed import Feed, Tick
-from andon.tui.sources.side import Side, Wanted
+from andon.tui.sources.side import BackgroundReader, ScreenNeeds
 from andon.tui.state import TopState, TopView
 from andon.tui.views.overlays import help_lines
 
@@ -48,7 +48,7 @@ class TopApp(App[None]):
     def __init__(
         self,
         feed: Feed,
-        side: Callable[["TopApp", Wanted], Side],
+        background: Callable[["TopApp", ScreenNeeds], BackgroundReader],
         state: TopState,
         scene: Scene,
         histories: Histories,
@@ -58,8 +58,8 @@ class TopApp(App[None]):
     ) -> None:
         super().__init__(driver_class=TopDriver, ansi_color=True)
         self._feed = feed
-        self._wanted = Wanted()
-        self._side = side(self, self._wanted)
+        self._needs = ScreenNeeds()
+        self._background = background(self, self._needs)
         self.state, self.scene, self.histories = state, scene, histories
         self._latest = scene  # newer than what is shown while the picture is frozen
         self._color, self._ascii = color, ascii_only
@@ -76,12 +76,12 @@ class TopApp(App[None]):
     def on_mount(self) -> None:
         self.canvas.focus()
         self._want()
-        self._side.start()
+        self._background.start()
         self._feed.attach(lambda tick: self._from_thread(self.take, tick))
         self.app_resume_signal.subscribe(self, lambda _app: self._drawn_again())
 
     def tell(self, changes: Mapping[str, Any], at_once: bool) -> None:
-        """What the side thread has read."""
+        """Takes what the background reader has read."""
         self._from_thread(self.learn, changes, at_once)
 
     def _from_thread(self, call: Callable[..., None], *values: Any) -> None:
@@ -106,7 +106,7 @@ class TopApp(App[None]):
             self.draw()
             return
         self.histories.add(tick.snapshot)
-        self._side.seen(tick.snapshot)
+        self._background.seen(tick.snapshot)
         self._latest = replace(
             with_snapshot(self._latest, tick.snapshot, self._feed.rulebook, tick.lamps),
             alerts=tick.alerts,
@@ -210,10 +210,10 @@ class TopApp(App[None]):
             self._feed.pace(float(effect.text))
         elif kind is EffectKind.PAST:
             self.histories.forget_past()
-            self._side.past.forget()
+            self._background.past.forget()
         elif kind is EffectKind.ENVIRONMENT and self.state.process is not None:
-            self._wanted.environment = self.state.process[0]
-            self._side.wake("environment")
+            self._needs.environment = self.state.process[0]
+            self._background.wake("environment")
         elif kind is EffectKind.PAUSE:
             self._feed.pause(self.state.paused)
             self.scene = self._latest
@@ -253,16 +253,16 @@ class TopApp(App[None]):
             self.draw()
 
     def _want(self) -> None:
-        """Tell the side thread what is shown; what is newly needed is due at once."""
-        state, wanted = self.state, self._wanted
-        before = (wanted.view, wanted.device, wanted.tree, wanted.span_seconds)
-        wanted.view, wanted.device, wanted.tree = state.view, state.device, state.processes.tree
-        wanted.span_seconds = state.span_seconds
-        if before != (wanted.view, wanted.device, wanted.tree, wanted.span_seconds):
+        """Passes what is shown to the background reader; what is newly needed is due at once."""
+        state, needs = self.state, self._needs
+        before = (needs.view, needs.device, needs.tree, needs.span_seconds)
+        needs.view, needs.device, needs.tree = state.view, state.device, state.processes.tree
+        needs.span_seconds = state.span_seconds
+        if before != (needs.view, needs.device, needs.tree, needs.span_seconds):
             again = {TopView.DEVICE: "why", TopView.RUNS: "runs", TopView.JOBS: "jobs"}.get(
                 state.view
             )
-            self._side.wake(*([again] if again else []), *(["tree"] if wanted.tree else []))
+            self._background.wake(*([again] if again else []), *(["tree"] if needs.tree else []))
 
     def stop_soon(self) -> None:
         """End from a signal or another thread."""

@@ -116,7 +116,7 @@ class EndDialog:
             return f" y yes{instead}  any other key: no"
         return " Esc closes"
 
-    def _whole(self) -> words.EndWhole | None:
+    def _whole(self) -> words.LargerTarget | None:
         """The job or lease that may be ended instead, while nothing was signalled."""
         asking = self._ending is not None and self.phase is EndPhase.ASKING
         return words.offered(self._ending.targets) if asking and self._ending else None
@@ -149,7 +149,7 @@ class EndDialog:
         else:
             self.phase, self._began = phase, time.monotonic()
 
-    def _end_whole(self, whole: words.EndWhole) -> None:
+    def _end_whole(self, whole: words.LargerTarget) -> None:
         """In a thread: a queue of many jobs takes a moment to read."""
         from andon.app.ending import end_whole
 

@@ -12,7 +12,7 @@ from andon.cli.terminal import Choices, notice
 from andon.tui.histories import Histories
 from andon.tui.remembered import remember, without_options
 from andon.tui.sources.feed import Feed, Tick
-from andon.tui.sources.past import EarlyPast
+from andon.tui.sources.past import HistoryOnDisk
 from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopState
 
@@ -36,7 +36,7 @@ def run(
     """Until the person quits; the exit code. `kept` is what was remembered, without options."""
     feed = Feed(choices, state.interval_seconds)
     feed.start()
-    early = EarlyPast(choices, feed, state.span_seconds)
+    early = HistoryOnDisk(choices, feed, state.span_seconds)
     # Imported while the reader opens the driver.
     from andon.tui.page import Frame
     from andon.tui.scene import Scene, with_snapshot
@@ -100,11 +100,11 @@ def _run_app(
 ) -> "TopApp":
     from andon.host.kin import user_name
     from andon.tui.app import TopApp
-    from andon.tui.sources.side import Side
+    from andon.tui.sources.side import BackgroundReader
 
     app = TopApp(
         feed,
-        lambda app, wanted: Side(choices, feed, wanted, app.tell),
+        lambda app, needs: BackgroundReader(choices, feed, needs, app.tell),
         state,
         replace(scene, me=user_name(os.geteuid())),
         histories,

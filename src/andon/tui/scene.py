@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # imported when their views are opened: the first picture mus
     from andon.model.verdict import DeviceVerdict
 
 
-class EnvironmentSeen(Struct, frozen=True):
+class ProcessEnvironment(Struct, frozen=True):
     """The environment of one process: values of names on the list, others by name alone."""
 
     pid: int
@@ -47,7 +47,7 @@ class Scene(Struct, frozen=True):
     hosts: Mapping[int, HostUsage] = field(default_factory=dict)
     links: Mapping[int, ParentLink] = field(default_factory=dict)
     ancestors: Mapping[int, Process] = field(default_factory=dict)
-    environment: EnvironmentSeen | None = None
+    environment: ProcessEnvironment | None = None
     why: tuple[Reason, ...] = ()
     why_device: str | None = None  # the uuid that `why` explains
     me: str = ""

@@ -56,7 +56,7 @@ class FolderJobs:
             facts = queue.jobs.get(number)
             if facts is None:
                 raise no_job(number)
-            state = queue.standings[number].state
+            state = queue.statuses[number].state
             begun = [one.number for one in facts.attempts]
             path = None
             if begun:
@@ -79,7 +79,7 @@ class FolderJobs:
             queue = self._fresh(again=True)
             if number not in queue.jobs:
                 raise no_job(number)
-            outcome = perform(JobAct(act), number, queue.folder, queue.jobs, queue.standings)
+            outcome = perform(JobAct(act), number, queue.folder, queue.jobs, queue.statuses)
             self._read = 0.0
         if self._wake is not None:
             self._wake()
@@ -95,7 +95,7 @@ class FolderJobs:
         try:
             if self._queue is None:
                 self._queue = self._open()
-                waits = any(one.state in WAITS for one in self._queue.standings.values())
+                waits = any(one.state in WAITS for one in self._queue.statuses.values())
                 if waits and self._wake is not None:
                     self._wake()
             elif again or time.monotonic() - self._read >= FRESH_SECONDS:

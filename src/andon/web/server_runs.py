@@ -108,23 +108,23 @@ class ServerRuns:
             return f"{self._whose}; and {others}"
         return self._whose
 
-    def seen(self, sight: Sight, afresh: bool = False) -> "SeenRuns":
+    def seen(self, sight: Sight, afresh: bool = False) -> "VisibleRuns":
         """A user sees their own, an owner everyone's, and anyone else those of the server."""
         if self._users is not None and not sight.everything and sight.uid is not None:
             files = self._users.of(sight.uid)
             if files is not None:
                 rows = {row.id: (row, files) for row in files.runs()}
-                return SeenRuns(rows, PageScope.OWN)
+                return VisibleRuns(rows, PageScope.OWN)
         own = {name: (row, None) for name, row in self.rows(afresh).items()}
         if self._users is None or not sight.everything:
-            return SeenRuns(own, PageScope.SERVER)
+            return VisibleRuns(own, PageScope.SERVER)
         found, notes = dict[str, tuple[RunRow, UserFiles | None]](), list[str]()
         for files in self._users.known():
             try:
                 found |= {row.id: (row, files) for row in files.runs() if row.id not in found}
             except AndonError as error:
                 notes.append(error.reason)
-        return SeenRuns({**found, **own}, PageScope.EVERYONE, tuple(notes))
+        return VisibleRuns({**found, **own}, PageScope.EVERYONE, tuple(notes))
 
     def details(self, sight: Sight, run: str) -> RunDetails:
         row, files = self.find(run, sight)
@@ -206,7 +206,7 @@ class ServerRuns:
             return self._rows
 
 
-class SeenRuns(Struct, frozen=True):
+class VisibleRuns(Struct, frozen=True):
     """The runs that one caller sees, by id, each with the files it is in."""
 
     rows: Mapping[str, tuple[RunRow, UserFiles | None]]

@@ -25,7 +25,7 @@ LOG_CHARACTERS = 128 * 1024
 T = TypeVar("T")
 
 
-class Asking(Protocol):
+class UserFileReader(Protocol):
     """The reader of one user."""
 
     def ask(self, what: str, **given: object) -> dict[str, Any]: ...
@@ -38,7 +38,7 @@ class UserJobs(Struct, frozen=True):
     paused: bool = False
 
 
-class KeptAnswer(Generic[T]):
+class CachedAnswer(Generic[T]):
     """What a reader said last; it sends it again only when it has changed."""
 
     def __init__(self, first: T) -> None:
@@ -49,11 +49,11 @@ class UserFiles:
     """One user's jobs and runs. Whatever their reader says is about this user and no other."""
 
     def __init__(
-        self, user: str, reader: Asking, monotonic: Callable[[], float] = time.monotonic
+        self, user: str, reader: UserFileReader, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self.user, self._reader, self._monotonic = user, reader, monotonic
-        self._jobs: KeptAnswer[UserJobs] = KeptAnswer(UserJobs(()))
-        self._runs: KeptAnswer[Sequence[RunRow]] = KeptAnswer(())
+        self._jobs: CachedAnswer[UserJobs] = CachedAnswer(UserJobs(()))
+        self._runs: CachedAnswer[Sequence[RunRow]] = CachedAnswer(())
         self._lock = threading.Lock()
 
     # Jobs.
@@ -103,7 +103,7 @@ class UserFiles:
 
     # Helpers.
 
-    def _fresh(self, what: str, kept: KeptAnswer[T], read: Callable[[dict[str, Any]], T]) -> T:
+    def _fresh(self, what: str, kept: CachedAnswer[T], read: Callable[[dict[str, Any]], T]) -> T:
         with self._lock:
             now = self._monotonic()
             if now - kept.read >= FRESH_SECONDS:
@@ -135,7 +135,7 @@ class UserFiles:
 class UserRecord:
     """A record in another user's folder, as a file to read from its beginning."""
 
-    def __init__(self, reader: Asking, run: str) -> None:
+    def __init__(self, reader: UserFileReader, run: str) -> None:
         self._reader, self._run, self._place = reader, run, 0
 
     def read(self, size: int) -> bytes:

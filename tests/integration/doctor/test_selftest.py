@@ -11,7 +11,7 @@ from andon.cli.commands.setup import selftest
 from andon.cli.commands.setup.doctor import title_of
 from andon.cli.main import run
 from andon.cli.show.findings import render_findings
-from andon.core.doctor.findings import Finding, Grade, Named, in_order
+from andon.core.doctor.findings import Finding, FindingName, Grade, in_order
 from andon.core.selftest.plausibility import judge
 from andon.core.selftest.trials import Sampling, SelftestTrial, histories_of
 from andon.model.device import MemoryKind, Process, Snapshot, State
@@ -56,7 +56,7 @@ def changed(
     ]
 
 
-def failed(findings: Sequence[Finding]) -> set[Named]:
+def failed(findings: Sequence[Finding]) -> set[FindingName]:
     return {f.check for f in findings if f.grade is Grade.FAILURE}
 
 
@@ -181,7 +181,7 @@ def test_a_busy_device_whose_readings_never_move_is_frozen() -> None:
 
 
 def test_processes_hold_no_more_than_is_in_use() -> None:
-    def held(*processes: Process) -> set[Named]:
+    def held(*processes: Process) -> set[FindingName]:
         snapshots = changed(ticks(devices=1), lambda d: replace(d, processes=processes))
         return failed(judge(snapshots, FINE))
 

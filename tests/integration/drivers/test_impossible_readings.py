@@ -25,7 +25,7 @@ IMPOSSIBLE = (
 def test_what_a_driver_cannot_mean_is_unknown_with_its_reason(
     node: StandIn, sampler: Sampler, changes: dict[str, object]
 ) -> None:
-    before = sampler.once(watched=True).devices[3]
+    before = sampler.once(expensive_fields=True).devices[3]
     node.change(3, **changes)
     sampler.close()
     status = andon("status", "--json").json()["devices"][3]

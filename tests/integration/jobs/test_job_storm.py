@@ -60,7 +60,7 @@ def test_a_storm_of_kills_loses_and_repeats_nothing(
 
 def mistakes(queue: Queue, number: int, starts: Path, killed: set[int]) -> list[str]:
     """What is wrong with one job."""
-    facts, state = queue.jobs[number], queue.standings[number].state
+    facts, state = queue.jobs[number], queue.statuses[number].state
     begun, end = starts / str(number), facts.attempts[0].end
     count = len(begun.read_text().splitlines()) if begun.exists() else 0
     output = queue.folder.output(number, 1).read_text()

@@ -120,7 +120,7 @@ def _played(folder: JobsFolder, place: Path) -> Queue:
     )
     queue = Queue(folder)
     number = next(v.number for v in queue.views() if v.name == "cancelled")
-    acts.cancel(folder, queue.jobs[number], queue.standings[number])
+    acts.cancel(folder, queue.jobs[number], queue.statuses[number])
     _commit(repository, "two")
     folder.unpause()
     wake(folder)
@@ -384,8 +384,8 @@ def test_without_its_supervisor_a_job_runs_until_its_command_ends_and_is_lost(
     assert len(andon("leases", "--json").json()["leases"]) == 2  # the commands hold them
     flag.touch()
     queue = until_settled(folder)
-    assert queue.standings[1].state is JobState.LOST
-    assert queue.standings[2].state is JobState.SUCCEEDED
+    assert queue.statuses[1].state is JobState.LOST
+    assert queue.statuses[2].state is JobState.SUCCEEDED
     assert len(queue.jobs[2].attempts) == 2
 
 
@@ -396,7 +396,7 @@ def test_a_command_without_a_supervisor_can_be_cancelled(folder: JobsFolder) -> 
     until_gone(claim)
     assert andon("cancel", "1").code == 0
     assert started_ticks(claim.group) != claim.group_ticks
-    assert until_settled(folder).standings[1].state is JobState.CANCELLED
+    assert until_settled(folder).statuses[1].state is JobState.CANCELLED
 
 
 def test_the_record_of_a_job_is_continued_after_its_dispatcher_was_killed(
@@ -428,8 +428,8 @@ def test_a_lease_that_is_released_ends_its_job(folder: JobsFolder) -> None:
     view = until_running(folder, 1)
     assert andon("release", str(view.lease)).code == 0
     queue = until_settled(folder)
-    assert queue.standings[1].state is JobState.CANCELLED
-    assert queue.standings[1].reason == "its lease was released"
+    assert queue.statuses[1].state is JobState.CANCELLED
+    assert queue.statuses[1].reason == "its lease was released"
 
 
 def test_a_command_that_no_encoding_has_says_so(folder: JobsFolder) -> None:
@@ -447,8 +447,8 @@ def test_a_zombie_that_is_not_reaped_does_not_delay_the_end(folder: JobsFolder) 
     kernel = ctypes.CDLL(None)
     kernel.prctl(SUBREAPER, 1, 0, 0, 0)
     try:
-        acts.cancel(folder, queue.jobs[1], queue.standings[1])
-        assert until_settled(folder).standings[1].state is JobState.CANCELLED
+        acts.cancel(folder, queue.jobs[1], queue.statuses[1])
+        assert until_settled(folder).statuses[1].state is JobState.CANCELLED
     finally:
         kernel.prctl(SUBREAPER, 0, 0, 0, 0)
     assert os.waitpid(child, os.WNOHANG)[0] == child
@@ -466,7 +466,7 @@ def test_a_short_job_passes_a_large_one_only_where_that_is_not_delayed(folder: J
     assert view_of(folder, 3).state is JobState.WAITING  # the first has no limit
     assert "2 GPUs requested, 1 available" in (view_of(folder, 2).reason or "")
     assert andon("cancel", "1").code == 0
-    assert {one.state for one in until_settled(folder).standings.values()} == {
+    assert {one.state for one in until_settled(folder).statuses.values()} == {
         JobState.CANCELLED,
         JobState.SUCCEEDED,
     }
@@ -491,4 +491,4 @@ def test_a_job_that_a_cordon_holds_up_says_so_and_starts_when_it_is_over(
     assert "ahead" not in (view_of(folder, 1).reason or "")
     assert any("a fan is replaced" in line for line in view_of(folder, 1).waiting_details)
     assert andon("uncordon", "0", "--simulate", "4").code == 0
-    assert until_settled(folder).standings[1].state is JobState.SUCCEEDED
+    assert until_settled(folder).statuses[1].state is JobState.SUCCEEDED

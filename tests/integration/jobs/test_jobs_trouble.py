@@ -41,7 +41,7 @@ COVERED = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 
 
 def state_of(folder: JobsFolder, number: int) -> JobState:
-    return Queue(folder).standings[number].state
+    return Queue(folder).statuses[number].state
 
 
 def where_a_file_differs(
@@ -115,7 +115,7 @@ def test_a_clock_that_jumps_a_day_ends_and_starts_nothing(
             states = [state_of(folder, number) for number in (1, 2)]
             assert states == [JobState.RUNNING, JobState.WAITING], step
         flag.touch()
-        states = [found.state for found in until_settled(folder).standings.values()]
+        states = [found.state for found in until_settled(folder).statuses.values()]
         assert states == [JobState.SUCCEEDED, JobState.SUCCEEDED]
         end = Queue(folder).jobs[1].attempts[0].end
         assert end is not None

@@ -30,8 +30,8 @@ for word in sys.argv[1:]:  # NAME:GPUS[:DEVICE]
     submit([here_spec(command, request, name=name, simulate=2, git=False)])
 limited = False
 queue, end = Queue(), time.monotonic() + 120
-while not all(one.state.is_settled for one in queue.standings.values()):
-    assert time.monotonic() < end, queue.standings
+while not all(one.state.is_settled for one in queue.statuses.values()):
+    assert time.monotonic() < end, queue.statuses
     for one in queue.views():
         if "policy.toml" in (one.reason or "") and not limited:
             print(one.name, "waits:", one.reason, flush=True)

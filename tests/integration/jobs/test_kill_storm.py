@@ -134,8 +134,8 @@ class Storm:
         if self._server is None:
             self._server = self._started("serve", "--port", "0", "--quiet", "--no-history")
         self._queue.refresh()
-        standings = self._queue.standings.values()
-        if sum(not found.state.is_settled for found in standings) < JOBS_AT_ONCE:
+        statuses = self._queue.statuses.values()
+        if sum(not found.state.is_settled for found in statuses) < JOBS_AT_ONCE:
             self._submit()
         if not is_dispatched(self._folder):
             wake(self._folder)
@@ -172,7 +172,7 @@ class Storm:
         if sorted(queue.jobs) != sorted(self._jobs):
             wrong.append(f"submitted {len(self._jobs)} jobs, known {len(queue.jobs)}")
         for number in queue.jobs:
-            state = queue.standings[number].state
+            state = queue.statuses[number].state
             begun = len(self._lines(f"begun-job{number}"))
             may_be_lost = number in self._lost and state is JobState.LOST
             if begun > 1 or (begun == 0 and not may_be_lost):

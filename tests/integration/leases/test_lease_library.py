@@ -317,18 +317,18 @@ def test_a_program_with_many_open_files_has_a_holder_that_stays() -> None:
 def test_a_holder_that_was_killed_meanwhile_leaves_no_lease() -> None:
     said = output("""
         import signal; from andon.errors import AndonError
-        from andon.leases.holder import Keeper
-        give = Keeper.give
+        from andon.leases.holder import HolderProcess
+        give = HolderProcess.give
         def give_late(keeper, held):
             os.kill(keeper.pid, signal.SIGKILL)
             keeper.process.wait()
             give(keeper, held)
-        Keeper.give = give_late
+        HolderProcess.give = give_late
         try:
             lease(gpus=1, timeout=120).acquire()
         except AndonError as error:
             print(type(error).__name__, error)
-        Keeper.give = give
+        HolderProcess.give = give
         with lease(gpus=4, timeout=0) as held:
             print(len(held.devices))
     """)

@@ -34,7 +34,7 @@ def ahead() -> Iterator[Spawned]:
 def test_the_first_that_is_needed_is_the_one_that_was_started(ahead: Spawned) -> None:
     with open_sampler(load_settings(SIMULATED).settings) as sampler:
         sampler.begin()
-        snapshot = sampler.once(hasty=True)
+        snapshot = sampler.once(with_host=False)
         assert len(snapshot.devices) == 2
         assert all(status.answered for status in snapshot.devices)
         assert sampler.reader_pids() == [ahead.process.pid]
@@ -44,7 +44,7 @@ def test_one_that_has_died_is_replaced(ahead: Spawned) -> None:
     ahead.process.kill()
     ahead.process.wait()
     with open_sampler(load_settings(SIMULATED).settings) as sampler:
-        assert len(sampler.once(hasty=True).devices) == 2
+        assert len(sampler.once(with_host=False).devices) == 2
         assert sampler.reader_pids() != [ahead.process.pid]
 
 

@@ -119,7 +119,7 @@ keys = {name: enter(link)[1]["secret"] for name, link in zip(("alice", "bob", "c
 out = {name: [page(name), page(name, "runs"), page(name, "runs/rootrun1")] for name in keys}
 others = [pid for pid in os.listdir("/proc") if pid.isdecimal() and int(pid) != os.getpid()]
 me = [open(f"/proc/{pid}/status").read() for pid in others
-      if b"andon.app.user_reader" in open(f"/proc/{pid}/cmdline", "rb").read()]
+      if b"user-reader" in open(f"/proc/{pid}/cmdline", "rb").read()]
 out["readers"] = [{line.split(":")[0]: line.split(":")[1].split() for line in text.splitlines()
                    if line.startswith(("Uid", "Gid", "NoNewPrivs", "CapPrm", "CapEff", "Threads"))}
                   for text in me]

@@ -15,9 +15,9 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.access.roles import ANONYMOUS
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
-from andon.core.sharing.rights import Asker
+from andon.core.sharing.rights import LeaseRequester
 from andon.core.sharing.verdict import verdicts
 from andon.engine.sharing import releaser
 from andon.engine.sharing import remote_leases as lender_module
@@ -25,7 +25,7 @@ from andon.errors import Conflict, Unavailable
 from andon.host.kin import myself, user_name
 from andon.leases import files
 from andon.leases.book import Book
-from andon.leases.holder import Keeper
+from andon.leases.holder import HolderProcess
 from andon.model.device import Process, Snapshot
 from andon.model.lease_list import BookRow, LeaseList
 from andon.model.work import Cordon, LeaseKind, LeaseState
@@ -175,7 +175,7 @@ def test_another_users_lease_is_refused_with_who_to_ask(
     client: Caller, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = book.write_lease(lease(0, until=time.time() + 600))
-    monkeypatch.setattr(releaser, "asker", lambda: Asker(54321, Here()))
+    monkeypatch.setattr(releaser, "asker", lambda: LeaseRequester(54321, PidScope()))
     [entry] = book.entries()
     answer = client.delete("/api/leases/k7qm2", headers=BEARER)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (403, "denied")
@@ -225,7 +225,7 @@ def test_a_book_that_cannot_be_written_refuses_and_nothing_is_half_done(
 def test_a_holder_that_does_not_take_the_lease_costs_it(
     client: Caller, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Keeper, "has_taken", lambda self, seconds: False)
+    monkeypatch.setattr(HolderProcess, "has_taken", lambda self, seconds: False)
     answer = client.post("/api/leases", json={}, headers=BEARER)
     assert answer.status_code == 503
     assert book.entries() == []
@@ -326,7 +326,7 @@ def endless(ends: bool = False) -> Any:
 
 def a_list() -> LeaseList:
     """Three users on four devices, one in line, one device withheld."""
-    here, asker = Here("b", "n"), Asker(1000, Here("b", "n"))
+    here, asker = PidScope("b", "n"), LeaseRequester(1000, PidScope("b", "n"))
     network = lease(
         0, 1, name="k7qm2", kind=LeaseKind.NETWORK, command="train.py", fence=1763170867000000,
         since=AT - 600, until=AT + 600,

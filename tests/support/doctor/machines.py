@@ -15,9 +15,9 @@ from andon.core.doctor.facts import (
     PciCard,
     SampleTrial,
 )
-from andon.core.doctor.findings import Check, Finding, Grade, Named
+from andon.core.doctor.findings import Check, Finding, FindingName, Grade
 from andon.core.doctor.library import Library
-from andon.core.doctor.security_facts import Kept, Security
+from andon.core.doctor.security_facts import FileAccess, Security
 from andon.model.device import Fault, Snapshot, State
 from andon.units import GIB
 from tests.support.snapshots import AT, HOST, h200
@@ -39,12 +39,12 @@ OWN = Installation(
     color=True,
 )
 STATE = "/home/alice/.local/state/andon"
-FOLDER = Kept("folder", STATE, "alice", 1000, 0o700, "folder")
-TOKEN = Kept("token", f"{STATE}/token", "alice", 1000)
-HISTORY = Kept("history", f"{STATE}/history.db", "alice", 1000)
-AUDIT = Kept("audit log", f"{STATE}/audit.jsonl", "alice", 1000)
-HOUSE = Kept("above", "/home/alice", "alice", 1000, 0o755, "folder")
-SLASH = Kept("above", "/", "root", 0, 0o755, "folder")
+FOLDER = FileAccess("folder", STATE, "alice", 1000, 0o700, "folder")
+TOKEN = FileAccess("token", f"{STATE}/token", "alice", 1000)
+HISTORY = FileAccess("history", f"{STATE}/history.db", "alice", 1000)
+AUDIT = FileAccess("audit log", f"{STATE}/audit.jsonl", "alice", 1000)
+HOUSE = FileAccess("above", "/home/alice", "alice", 1000, 0o755, "folder")
+SLASH = FileAccess("above", "/", "root", 0, 0o755, "folder")
 SAFE = Security(
     state=(FOLDER, TOKEN, HISTORY, AUDIT),
     above=(HOUSE, SLASH),
@@ -186,7 +186,7 @@ MACHINES = {
 }  # fmt: skip
 
 
-def wrong(findings: list[Finding]) -> set[tuple[Named, Grade]]:
+def wrong(findings: list[Finding]) -> set[tuple[FindingName, Grade]]:
     """What is not fine."""
     bad = (Grade.FAILURE, Grade.WARNING)
     return {(f.check, f.grade) for f in findings if f.grade in bad}

@@ -8,12 +8,12 @@ from andon.core.doctor.books import MANY_FILES
 from andon.core.doctor.facts import BookFolder, CallingUser, MachineFacts
 from andon.core.doctor.security_facts import (
     Contents,
-    Kept,
-    Odd,
+    FileAccess,
     PortListener,
     RunningServer,
     Security,
-    Stray,
+    StrayFiles,
+    StrayReason,
 )
 from andon.model.work_wire import MOST_OF_ONE_USER
 from tests.support.doctor.case import FAIL, WARN, C, Case, case, own
@@ -39,7 +39,11 @@ def secure(**changed: object) -> MachineFacts:
 
 
 def book(
-    *strays: Stray, path: str = "/run/andon", name: str = "root", uid: int = 0, **changed: object
+    *strays: StrayFiles,
+    path: str = "/run/andon",
+    name: str = "root",
+    uid: int = 0,
+    **changed: object,
 ) -> MachineFacts:
     """The server with one lease book in use, with these files in it."""
     contents = replace(Contents(strays), **changed)
@@ -123,7 +127,9 @@ def two_books() -> Iterator[Case]:
             (C.BOOK_IGNORED, WARN),
             says="/tmp/andon belongs to mallory and is ignored: new leases go to|rm -rI",
         )
-    crowded = Contents((Stray(Odd.MALFORMED, "mallory", 1002, 9),), (("mallory", 1002, 9000),))
+    crowded = Contents(
+        (StrayFiles(StrayReason.MALFORMED, "mallory", 1002, 9),), (("mallory", 1002, 9000),)
+    )
     yield case(
         "what lies in a book that decides nothing is nobody's trouble",
         own(
@@ -139,28 +145,28 @@ def two_books() -> Iterator[Case]:
 
 
 def strays() -> Iterator[Case]:
-    for odd in (Odd.NOT_A_FILE, Odd.MALFORMED, Odd.CLOSED):
+    for odd in (StrayReason.NOT_A_FILE, StrayReason.MALFORMED, StrayReason.CLOSED):
         yield case(
             f"one {odd} file",
-            book(Stray(odd, "mallory", 1002)),
+            book(StrayFiles(odd, "mallory", 1002)),
             (C.BOOK_MALFORMED, WARN),
             says="/run/andon has 1 file that is not an entry: mallory (1)|-uid 1002 -ls",
         )
-    users = [Stray(Odd.MALFORMED, f"user{n}", 1100 + n, 10 - n) for n in range(5)]
+    users = [StrayFiles(StrayReason.MALFORMED, f"user{n}", 1100 + n, 10 - n) for n in range(5)]
     yield case(
         "odd files of five users",
-        book(*users, Stray(Odd.NOT_A_FILE, "user0", 1100, 2)),
+        book(*users, StrayFiles(StrayReason.NOT_A_FILE, "user0", 1100, 2)),
         (C.BOOK_MALFORMED, WARN),
         says="has 42 files that are not entries: user0 (12), user1 (9), user2 (8) and 2 more users|"
         "-uid 1100",
     )
     yield case(
         "bob's leftovers",
-        book(Stray(Odd.UNLOCKED, "bob", 1001, 3)),
+        book(StrayFiles(StrayReason.UNLOCKED, "bob", 1001, 3)),
         (C.BOOK_LEFTOVERS, WARN),
         says="has 3 files that no process holds: bob (3)|sudo andon setup",
     )
-    yield case("leftovers of one's own", book(Stray(Odd.UNLOCKED, "alice", 1000, 3)))
+    yield case("leftovers of one's own", book(StrayFiles(StrayReason.UNLOCKED, "alice", 1000, 3)))
     for count in (0, 1, MANY_FILES, MANY_FILES + 1, MOST_OF_ONE_USER, 8192):
         many = count > MANY_FILES
         rest = "|beyond 1,024 are ignored" if count > MOST_OF_ONE_USER else ""
@@ -259,7 +265,7 @@ def above() -> Iterator[Case]:
         (C.STATE_EXPOSED, FAIL),
         says="belongs to bob, who could replace the state folder",
     )
-    settings = Kept("settings", "/etc/andon/andon.toml", "root", 0, 0o644)
+    settings = FileAccess("settings", "/etc/andon/andon.toml", "root", 0, 0o644)
     yield case("root's settings", secure(config=settings))
     yield case(
         "settings that others may change",

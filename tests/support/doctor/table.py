@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from andon.core.doctor.checkup import judge
 from andon.core.doctor.facts import Folder
-from andon.core.doctor.findings import Check, Grade, Named
+from andon.core.doctor.findings import Check, FindingName, Grade
 from andon.units import GIB, MIB
 from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, case, kernel, own
 from tests.support.doctor.hardware import device_files, drivers, libraries, sleepers, versions
@@ -109,6 +109,6 @@ CASES = [made for group in GROUPS for made in group()]
 
 
 @cache
-def produced() -> set[Named]:
+def produced() -> set[FindingName]:
     """Every finding that some case makes."""
     return {finding.check for made in CASES for finding in judge(made.facts)}

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.access.look import MOST_NAMES, is_trusted, look_name, look_names
-from andon.core.sampling.told import ToldSnapshot
+from andon.core.sampling.told import ServerSnapshot
 from andon.core.settings.resolution import Settings
 from andon.host.machine_id import boot_id, node_name
 from andon.host.server import look, peer_credentials
@@ -78,7 +78,7 @@ def served(feed: Feed, port: int = PORT, **more: Any) -> LookSocket:
     return LookSocket(port, feed=feed, watcher=Watcher(), **own)  # type: ignore[arg-type]
 
 
-def told() -> ToldSnapshot | None:
+def told() -> ServerSnapshot | None:
     return server_look(None, ROOT, commands=False)
 
 
@@ -89,7 +89,7 @@ def feed() -> Iterator[Feed]:
         yield made
 
 
-def commands(found: ToldSnapshot | None) -> list[str | None]:
+def commands(found: ServerSnapshot | None) -> list[str | None]:
     assert found is not None
     return [process.command for process in found.snapshot.devices[0].processes]
 

@@ -10,7 +10,7 @@ from andon.core.access.quotas import (
     MOST,
     RESERVED_FILES,
     WAITING,
-    PeerStanding,
+    ConnectionUse,
     Quotas,
     gives_way,
     may_work,
@@ -18,8 +18,8 @@ from andon.core.access.quotas import (
 )
 
 
-def counts(**given: int) -> dict[PeerStanding, int]:
-    return {standing: given.get(standing.value, 0) for standing in PeerStanding}
+def counts(**given: int) -> dict[ConnectionUse, int]:
+    return {standing: given.get(standing.value, 0) for standing in ConnectionUse}
 
 
 @pytest.mark.parametrize("most", [FEWEST, 44, 150, 512, MOST])
@@ -39,24 +39,24 @@ def test_files_are_left_for_the_rest_of_the_server() -> None:
 @pytest.mark.parametrize("most", [FEWEST, 200])
 def test_strangers_never_fill_all_places_however_they_come(most: int) -> None:
     quotas, now = Quotas(most), counts()
-    for standing in (PeerStanding.LIVE, PeerStanding.ANONYMOUS) * most:
+    for standing in (ConnectionUse.LIVE, ConnectionUse.ANONYMOUS) * most:
         if may_work(quotas, now, standing):
             now[standing] += 1
     assert sum(now.values()) == quotas.anonymous
-    assert may_work(quotas, now, PeerStanding.OWNER)
+    assert may_work(quotas, now, ConnectionUse.OWNER)
 
 
 def test_live_clients_leave_room_for_plain_requests() -> None:
     quotas = Quotas(100)
     full = counts(live=quotas.live)
-    assert not may_work(quotas, full, PeerStanding.LIVE)
-    assert may_work(quotas, full, PeerStanding.ANONYMOUS)
+    assert not may_work(quotas, full, ConnectionUse.LIVE)
+    assert may_work(quotas, full, ConnectionUse.ANONYMOUS)
 
 
 def test_even_right_keys_leave_room_for_those_who_come() -> None:
     quotas = Quotas(100)
-    assert may_work(quotas, counts(owner=quotas.at_work - 1), PeerStanding.OWNER)
-    assert not may_work(quotas, counts(owner=quotas.at_work), PeerStanding.OWNER)
+    assert may_work(quotas, counts(owner=quotas.at_work - 1), ConnectionUse.OWNER)
+    assert not may_work(quotas, counts(owner=quotas.at_work), ConnectionUse.OWNER)
 
 
 def test_nobody_goes_while_there_is_room() -> None:
@@ -66,20 +66,20 @@ def test_nobody_goes_while_there_is_room() -> None:
 @pytest.mark.parametrize(
     ("given", "who"),
     [
-        ({"silent": 60, "begun": 30, "kept": 11}, PeerStanding.SILENT),
-        ({"silent": 10, "begun": 80, "kept": 11}, PeerStanding.BEGUN),
-        ({"silent": 10, "kept": 91}, PeerStanding.SILENT),
-        ({"kept": 101}, PeerStanding.KEPT),
+        ({"silent": 60, "begun": 30, "kept": 11}, ConnectionUse.SILENT),
+        ({"silent": 10, "begun": 80, "kept": 11}, ConnectionUse.BEGUN),
+        ({"silent": 10, "kept": 91}, ConnectionUse.SILENT),
+        ({"kept": 101}, ConnectionUse.KEPT),
     ],
 )
-def test_the_silent_go_first_but_a_tenth(given: dict[str, int], who: PeerStanding) -> None:
+def test_the_silent_go_first_but_a_tenth(given: dict[str, int], who: ConnectionUse) -> None:
     assert gives_way(Quotas(100), counts(**given)) is who
 
 
 def test_whoever_is_worked_for_never_goes() -> None:
     quotas = Quotas(20)
-    for numbers in product(range(0, 21, 5), repeat=len(PeerStanding)):
-        now = dict(zip(PeerStanding, numbers, strict=True))
+    for numbers in product(range(0, 21, 5), repeat=len(ConnectionUse)):
+        now = dict(zip(ConnectionUse, numbers, strict=True))
         assert gives_way(quotas, now) not in AT_WORK
         if sum(now[one] for one in AT_WORK) <= quotas.at_work and sum(numbers) > quotas.most:
             assert gives_way(quotas, now) in WAITING

@@ -120,18 +120,18 @@ class Looks(FakeSampler):
         super().__init__(replace(node(), devices=(QUIET,)), node())
         self.asked: list[tuple[bool, bool]] = []
 
-    def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
-        self.asked.append((watched, hasty))
-        return super().once(watched, hasty)
+    def once(self, expensive_fields: bool = False, with_host: bool = True) -> Snapshot:
+        self.asked.append((expensive_fields, with_host))
+        return super().once(expensive_fields, with_host)
 
 
 @pytest.mark.parametrize(
     ("width", "options", "asked"),
     [
-        ("230", (), [(True, False), (True, True)]),
-        ("120", (), [(False, False)]),
-        ("230", ("--json",), [(False, False)]),
-        ("230", ("--csv",), [(False, False)]),
+        ("230", (), [(True, True), (True, False)]),
+        ("120", (), [(False, True)]),
+        ("230", ("--json",), [(False, True)]),
+        ("230", ("--csv",), [(False, True)]),
     ],
 )
 def test_only_a_wide_table_is_read_twice(

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from andon.cli.main import run
 from andon.cli.show.waiting import queue_line, waiting_text
-from andon.engine.sharing.availability import Availability, BookPages
-from andon.engine.sharing.granter import Granter, Progress, Terms
+from andon.engine.sharing.availability import Availability, BookContents
+from andon.engine.sharing.granter import Granter, LeaseTerms, Progress
 from andon.leases.book import Book
 from andon.model.device import Process, ProcessKind, Snapshot
 from andon.model.lease_list import WaitingRow
@@ -18,9 +18,9 @@ from tests.support.sharing_parts import gpu, need, owner, request, ticket
 
 def test_the_line_says_how_long_who_is_in_front_and_what_is_missing(book: Book) -> None:
     seen = Availability(lambda: Snapshot("n", time.time(), devices=(gpu(0), gpu(1))))
-    held = Granter(book, seen).grant(request(2), Terms(), 0.0)
+    held = Granter(book, seen).grant(request(2), LeaseTerms(), 0.0)
     hold = book.write_ticket(replace(ticket(wanted=need(2)), owner=owner("alice")))
-    candidates = seen.candidates(seen.view(), BookPages.of(book), request(2), None, time.time())
+    candidates = seen.candidates(seen.view(), BookContents.of(book), request(2), None, time.time())
     words = waiting_text(Progress(102.0, candidates))
     user = candidates.ahead[0].owner.user  # the file's owner, whatever the ticket says
     assert words == (
@@ -44,8 +44,8 @@ def test_of_two_devices_without_an_end_the_leased_one_is_expected_first(book: Bo
     stranger = Process(77, ProcessKind.COMPUTE, GIB, name="python", user="carol")
     devices = (gpu(0, 1, processes=(stranger,)), gpu(1))
     seen = Availability(lambda: Snapshot("n", time.time(), devices=devices))
-    held = Granter(book, seen).grant(request(1), Terms(), 0.0).held
-    candidates = seen.candidates(seen.view(), BookPages.of(book), request(1), None, time.time())
+    held = Granter(book, seen).grant(request(1), LeaseTerms(), 0.0).held
+    candidates = seen.candidates(seen.view(), BookContents.of(book), request(1), None, time.time())
     assert f"GPU 1: held by lease {held.lease.id}" in waiting_text(Progress(1.0, candidates))
     held.release()
 

@@ -22,7 +22,7 @@ from andon.cli.remote_history import RemoteHistory
 from andon.cli.terminal import Choices
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import Conflict, Gone, Unavailable
 from andon.leases.book import Book
 from andon.model.device import Snapshot
@@ -160,7 +160,7 @@ class AtTerminal(io.StringIO):
 def test_release_without_an_id_names_your_leases(book: Book, capsys: Said) -> None:
     assert run(["release"]) == 5
     assert "you hold no lease" in capsys.readouterr().err
-    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0).held
     assert run(["release"]) == 2
     assert f"yours: andon release {held.lease.id} (GPU 3)" in capsys.readouterr().err
     held.release()
@@ -178,7 +178,7 @@ def test_release_without_an_id_asks_about_your_only_lease(
 
     monkeypatch.setattr(releaser, "release", end)
     monkeypatch.setattr("sys.stdin", AtTerminal(typed))
-    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0).held
     try:
         assert run(["release", "-m", "lunch"]) == 0
         said = capsys.readouterr()
@@ -194,7 +194,7 @@ def test_release_without_an_id_lists_several_leases(
 ) -> None:
     monkeypatch.setattr("sys.stdin", AtTerminal("y\n"))
     wanted = [request(1, devices=(name,)) for name in ("3", "5")]
-    held = [Granter(book, NODE).grant(one, Terms(), 0).held for one in wanted]
+    held = [Granter(book, NODE).grant(one, LeaseTerms(), 0).held for one in wanted]
     try:
         assert run(["release"]) == 2
         said = capsys.readouterr().err
@@ -226,7 +226,7 @@ def test_extend_without_an_id_means_the_lease_of_the_shell_or_the_only_one(
     typed = ["lease", "extend", "--for", "2h"]
     assert run(typed) == 5
     assert "you hold no lease" in capsys.readouterr().err
-    terms = Terms(seconds=3600.0)
+    terms = LeaseTerms(seconds=3600.0)
     first = Granter(book, NODE).grant(request(1, devices=("3",)), terms, 0).held
     assert run(typed) == 0
     assert f"lease {first.lease.id} now ends at" in capsys.readouterr().out
@@ -260,7 +260,7 @@ def test_release_of_a_gpu_names_your_lease_on_it(
     made: str, book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Book, "new_id", lambda self, names: made)
-    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0).held
     assert run(["release", "3"]) == 5
     assert f"GPU 3 is in your lease {held.lease.id}" in capsys.readouterr().err
     assert run(["release", "4"]) == 5
@@ -296,9 +296,9 @@ def test_more_gpus_named_than_taken_is_said(capsys: Said) -> None:
 
 
 def test_a_refusal_lists_only_the_gpus_that_were_asked_for(book: Book) -> None:
-    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0).held
     with pytest.raises(Conflict) as refused:
-        Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0)
+        Granter(book, NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0)
     assert [line.partition(":")[0] for line in refused.value.mistakes] == ["GPU 3"]
     held.release()
 
@@ -428,7 +428,7 @@ def completed(*words: str) -> list[str]:
 
 
 def test_the_shell_completes_your_leases(book: Book) -> None:
-    held = Granter(book, NODE).grant(request(1, devices=("3",)), Terms(), 0).held
+    held = Granter(book, NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0).held
     name = held.lease.id
     for words in (("release", ""), ("lease", "extend", name[:2]), ("run", "--lease", "")):
         assert completed(*words) == [f"plain {name}"], words
@@ -449,7 +449,7 @@ def test_the_shell_completes_jobs_and_cancels_only_what_has_not_ended(
     specs = {n: SimpleNamespace(number=n, label=str(n), name="train") for n in states}
     queue = SimpleNamespace(
         jobs={n: SimpleNamespace(spec=spec) for n, spec in specs.items()},
-        standings={n: SimpleNamespace(state=state) for n, state in states.items()},
+        statuses={n: SimpleNamespace(state=state) for n, state in states.items()},
     )
     monkeypatch.setattr("andon.app.jobs.Queue", lambda: queue)
     assert completed("logs", "") == [], "no job was ever queued"

@@ -27,7 +27,13 @@ from andon.core.doctor.findings import (
     worst,
 )
 from andon.core.doctor.library import Library
-from andon.core.doctor.security_facts import Contents, Odd, PortListener, RunningServer, Stray
+from andon.core.doctor.security_facts import (
+    Contents,
+    PortListener,
+    RunningServer,
+    StrayFiles,
+    StrayReason,
+)
 from tests.support.doctor.case import box, kernel, one_card, own
 from tests.support.doctor.machines import (
     FOLDER,
@@ -67,7 +73,10 @@ def nouveau() -> MachineFacts:
 def shared() -> MachineFacts:
     """A machine with a hostile neighbour: his book, his files, his listener; a loose state."""
     contents = Contents(
-        (Stray(Odd.MALFORMED, "mallory", 1002, 2), Stray(Odd.UNLOCKED, "bob", 1001)),
+        (
+            StrayFiles(StrayReason.MALFORMED, "mallory", 1002, 2),
+            StrayFiles(StrayReason.UNLOCKED, "bob", 1001),
+        ),
         (("mallory", 1002, 8000), ("bob", 1001, 3)),
     )
     loose = replace(TOKEN, mode=0o644)

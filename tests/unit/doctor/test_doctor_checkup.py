@@ -9,7 +9,7 @@ from andon.cli.show.findings import broken_command
 from andon.core.doctor.checkup import judge
 from andon.core.doctor.facts import BookFolder, SampleTrial
 from andon.core.doctor.findings import Check, Finding, Grade
-from andon.core.doctor.security_facts import Kept, RunningServer, Stray
+from andon.core.doctor.security_facts import FileAccess, RunningServer, StrayFiles
 from tests.support.doctor.case import FAIL, Case, case, own
 from tests.support.doctor.hardware import device_files, drivers, libraries, sleepers, versions
 from tests.support.doctor.machines import (
@@ -103,7 +103,7 @@ def test_a_path_from_outside_is_quoted_in_what_is_to_be_typed() -> None:
         security=replace(
             SAFE,
             state=(replace(FOLDER, path=nasty, mode=0o755), replace(TOKEN, path=nasty, mode=0o644)),
-            config=Kept("settings", nasty, "alice", 1000, 0o666),
+            config=FileAccess("settings", nasty, "alice", 1000, 0o666),
             server=RunningServer(nasty, 1, lives=False),
         ),
     )
@@ -124,7 +124,7 @@ def test_a_comment_in_a_fix_is_not_broken_in_two() -> None:
 
 def test_facts_of_a_book_have_no_place_for_a_name_of_a_file() -> None:
     """Whoever writes into the book chooses names; root pastes what is told here."""
-    assert set(Stray.__struct_fields__) == {"odd", "owner", "uid", "count"}
+    assert set(StrayFiles.__struct_fields__) == {"odd", "owner", "uid", "count"}
     assert all(isinstance(check, Check) for made in strays() for check, _ in made.expected)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.doctor.security_facts import Contents, Odd, PortListener, Stray
+from andon.core.doctor.security_facts import Contents, PortListener, StrayFiles, StrayReason
 from andon.host.inspection import books
 from andon.host.inspection.books import OLD_SECONDS, read_contents
 from andon.host.inspection.security import (
@@ -73,10 +73,14 @@ def test_a_file_that_no_process_holds_is_a_leftover_after_a_while(book: Path) ->
     path = book / "leases" / "k7qm2-1.lease"
     path.write_text(TEXT)
     (book / "tickets" / ".draft").write_text("")
-    assert read_contents(book, USERS, later).strays == (Stray(Odd.UNLOCKED, "keeper", ME, 2),)
+    assert read_contents(book, USERS, later).strays == (
+        StrayFiles(StrayReason.UNLOCKED, "keeper", ME, 2),
+    )
     with path.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert read_contents(book, USERS, later).strays == (Stray(Odd.UNLOCKED, "keeper", ME, 1),)
+        assert read_contents(book, USERS, later).strays == (
+            StrayFiles(StrayReason.UNLOCKED, "keeper", ME, 1),
+        )
 
 
 def test_what_is_no_file_is_told_and_not_waited_for(book: Path) -> None:
@@ -84,7 +88,9 @@ def test_what_is_no_file_is_told_and_not_waited_for(book: Path) -> None:
     os.mkfifo(leases / "pipe.lease")
     (leases / "link.lease").symlink_to("/etc/passwd")
     (leases / "folder.lease").mkdir()
-    assert read_contents(book, USERS).strays == (Stray(Odd.NOT_A_FILE, "keeper", ME, 3),)
+    assert read_contents(book, USERS).strays == (
+        StrayFiles(StrayReason.NOT_A_FILE, "keeper", ME, 3),
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,12 +100,16 @@ def test_what_is_no_file_is_told_and_not_waited_for(book: Path) -> None:
 )  # fmt: skip
 def test_what_is_no_entry_is_told(book: Path, content: bytes) -> None:
     (book / "leases" / "x.lease").write_bytes(content)
-    assert read_contents(book, USERS).strays == (Stray(Odd.MALFORMED, "keeper", ME, 1),)
+    assert read_contents(book, USERS).strays == (
+        StrayFiles(StrayReason.MALFORMED, "keeper", ME, 1),
+    )
 
 
 def test_a_lease_among_the_tickets_is_no_ticket(book: Path) -> None:
     (book / "tickets" / "k7qm2-1.lease").write_text(TEXT)
-    assert read_contents(book, USERS).strays == (Stray(Odd.MALFORMED, "keeper", ME, 1),)
+    assert read_contents(book, USERS).strays == (
+        StrayFiles(StrayReason.MALFORMED, "keeper", ME, 1),
+    )
 
 
 def test_a_flood_is_counted_up_to_a_bound(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from andon.backends.nvidia import Nvidia
-from andon.backends.nvidia.trouble import Reach, trouble
+from andon.backends.nvidia.trouble import ErrorScope, trouble
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.model.device import MemoryKind, ProcessKind, Reading
 from tests.standin import (
@@ -371,7 +371,7 @@ def test_no_gpu_behind_a_running_driver_is_said(nvidia: Nvidia, standin: StandIn
 @rows("code", [*range(1, 31), 999, 12345])
 def test_every_code_has_words(code: int) -> None:
     assert trouble(code).reason
-    assert trouble(code, starting=True).reach is Reach.VENDOR
+    assert trouble(code, starting=True).reach is ErrorScope.VENDOR
 
 
 # Partitions and shared memory.

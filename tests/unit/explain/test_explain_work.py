@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from andon.core.alerting.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.departures import Departures
+from andon.core.evidence.departures import EndedProcesses
 from andon.core.explain import explain, explain_node, worst_first
 from andon.core.history.intervals import UsageInterval
 from andon.model.device import (
@@ -153,7 +153,7 @@ def test_a_ghost_names_the_process_that_is_gone_and_held_as_much() -> None:
     assert (reason.code, reason.process) == ("unattributed_memory", BOB)
     held = "bob's jupyter held 30.0 GiB until 9 s ago and"
     assert f"{held} is no longer on this GPU." in reason.sentence, "it may run on, elsewhere"
-    ended = Departures(exited=frozenset({(BOB.pid, BOB.started)}))
+    ended = EndedProcesses(exited=frozenset({(BOB.pid, BOB.started)}))
     (reason,) = explain(past, UUID, departures=ended)
     assert f"{held} has exited." in reason.sentence
 
@@ -181,10 +181,10 @@ def test_a_ghost_names_who_held_as_much_an_hour_ago_from_the_history() -> None:
         UsageInterval(UUID, pid, AT - 9000, user, "train.py", AT - 9000, last, size)
         for pid, (user, size, last) in enumerate(rows, start=50)
     )
-    known = Departures({UUID: uses}, frozenset({(51, AT - 9000)}))
+    known = EndedProcesses({UUID: uses}, frozenset({(51, AT - 9000)}))
     (reason,) = explain([ghost], UUID, departures=known)
     assert "alice's train.py held 28.0 GiB until 1 h ago and has exited." in reason.sentence
-    assert explain([ghost], UUID, departures=Departures({"GPU-other": uses}))[0].process is None
+    assert explain([ghost], UUID, departures=EndedProcesses({"GPU-other": uses}))[0].process is None
 
 
 def test_what_a_driver_keeps_for_itself_or_for_each_process_is_no_ghost() -> None:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.processes.attribution import (
-    Belonging,
     Container,
     Pod,
+    ProcessMembership,
     RuntimeNames,
     SlurmStep,
     belongs,
@@ -249,7 +249,7 @@ def test_the_table_is_long_and_says_nothing_twice() -> None:
 
 def test_the_parts_of_a_slurm_job_are_told_apart() -> None:
     found = belongs("10:devices:/slurm/uid_1000/job_42/step_0/task_1\n")
-    assert found == Belonging(slurm=SlurmStep("42", "0", "1"))
+    assert found == ProcessMembership(slurm=SlurmStep("42", "0", "1"))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_the_runtime_of_a_container_is_told() -> None:
 def test_slurm_may_stand_in_one_hierarchy_alone() -> None:
     """As Slurm with proctrack/cgroup and without task/cgroup was seen to do."""
     text = "9:name=systemd:/\n6:freezer:/slurm_n1/uid_0/job_1/step_0\n4:memory:/x\n0::/\n"
-    assert belongs(text) == Belonging(slurm=SlurmStep("1", "0"))
+    assert belongs(text) == ProcessMembership(slurm=SlurmStep("1", "0"))
 
 
 def test_the_hierarchy_that_knows_more_of_a_step_counts() -> None:
@@ -291,22 +291,22 @@ def test_systemds_own_hierarchy_names_the_unit() -> None:
         "1:name=systemd:/system.slice/jupyter.service\n"
         "0::/system.slice/jupyter.service\n"
     )
-    assert belongs(text) == Belonging(unit="jupyter.service")
+    assert belongs(text) == ProcessMembership(unit="jupyter.service")
 
 
 def test_a_hybrid_host_shows_a_container_once() -> None:
     lines = [f"{n}:{name}:/docker/{ID}" for n, name in enumerate(("", "cpu", "pids"))]
-    assert belongs("\n".join(lines)) == Belonging(container=Container("docker", ID))
+    assert belongs("\n".join(lines)) == ProcessMembership(container=Container("docker", ID))
 
 
 def test_names_stand_in_for_ids() -> None:
-    docker = Belonging(container=Container("docker", ID))
+    docker = ProcessMembership(container=Container("docker", ID))
     assert describe(docker, RuntimeNames(name="trainer")) == "docker:trainer"
-    pod = Belonging(container=Container("containerd", ID), pod=Pod(UID))
+    pod = ProcessMembership(container=Container("containerd", ID), pod=Pod(UID))
     full = RuntimeNames("k8s_main_trainer-0", "ml", "trainer-0", "main")
     assert describe(pod, full) == "k8s:ml/trainer-0/main"
     assert describe(pod, RuntimeNames(name="x")) == f"k8s:{UID}/3f2a9c1b04de"
-    assert describe(Belonging(), full) is None
+    assert describe(ProcessMembership(), full) is None
 
 
 def test_a_name_cannot_move_the_cursor() -> None:

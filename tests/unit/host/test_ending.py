@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from andon.core.processes.ending import (
-    EndAsker,
     EndLease,
+    EndRequester,
     EndTarget,
     children_words,
     descendants,
@@ -28,7 +28,7 @@ from andon.errors import Denied, Gone, Invalid
 from andon.units import GIB
 
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
-ASKER = EndAsker(1000, frozenset((1, 50, 90)))
+ASKER = EndRequester(1000, frozenset((1, 50, 90)))
 
 
 def target(pid: int = 4711, **more: Any) -> EndTarget:

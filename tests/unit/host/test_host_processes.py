@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.processes.attribution import Belonging, Container, SlurmStep
+from andon.core.processes.attribution import Container, ProcessMembership, SlurmStep
 from andon.core.processes.proc_stat import parse_stamp, parse_stat
 from andon.host.processes import FOREIGN, HIDDEN, ProcessTable, sees_host_pids
 from andon.host.procfs import (
@@ -455,7 +455,7 @@ def test_slurm_without_cgroups_is_known_by_what_it_told_the_process(tree: Tree) 
     tree.write("7/environ", "A=1\0SLURM_JOB_ID=8\0SLURM_STEP_ID=0\0SLURMD_NODENAME=n\0")
     (found,) = attribute(tree, Process(7))
     assert (found.container, found.job) == ("docker:3f2a9c1b04de", "slurm:8.0")
-    whole = Belonging(Container("docker", DOCKER), None, SlurmStep("8", "0"))
+    whole = ProcessMembership(Container("docker", DOCKER), None, SlurmStep("8", "0"))
     assert ProcessTable(tree.root).belongings([7]) == {7: whole}
 
 

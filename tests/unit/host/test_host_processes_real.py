@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from andon.core.processes.attribution import Belonging
+from andon.core.processes.attribution import ProcessMembership
 from andon.host import processes
 from andon.host.processes import ProcessTable
 from andon.host.procfs import (
@@ -152,7 +152,7 @@ def test_systems_without_proc_are_asked_through_psutil() -> None:
         assert use is not None
         assert use.memory_bytes > 0
         assert source.link(pid) == ProcessParent(pid, os.getpid(), "cat")
-        assert source.belonging(pid) == Belonging()
+        assert source.belonging(pid) == ProcessMembership()
     assert source.stamp(pid) is None
     assert source.link(pid) is None
     assert source.use(pid) is None

@@ -21,7 +21,7 @@ from andon.engine.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
 from andon.engine.jobs.folder import CLAIM, END, JobsFolder
 from andon.engine.jobs.launching import Supervisor
 from andon.engine.jobs.starting import lock_dispatcher
-from andon.engine.jobs.taking import HoldupWords, Taker, TakingRound
+from andon.engine.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.errors import Unavailable
 from andon.model.device import Snapshot
 from andon.model.job import (
@@ -41,7 +41,7 @@ AT = 1_790_000_000.0
 SETTINGS = DispatcherSettings(log_bytes=1_000_000, idle_seconds=0.0)
 
 
-def no_device(kind: Kind) -> Taker:
+def no_device(kind: Kind) -> DeviceTaker:
     raise Unavailable("there is no GPU here")
 
 
@@ -181,13 +181,13 @@ class Turns:
     def names(self) -> frozenset[str]:
         return frozenset()
 
-    def look(self, jobs: list[JobFacts]) -> TakingRound:
+    def look(self, jobs: list[JobFacts]) -> DispatchRound:
         starts = tuple(PlannedStart(one.spec.number, ("GPU-0",)) for one in jobs)
         view: Any = SimpleNamespace(snapshot=Snapshot("n", AT))
-        return TakingRound(view, DispatchPlan(starts), others=True)
+        return DispatchRound(view, DispatchPlan(starts), others=True)
 
-    def take(self, *asked: object) -> HoldupWords:
-        return HoldupWords("taken meanwhile")
+    def take(self, *asked: object) -> BlockReason:
+        return BlockReason("taken meanwhile")
 
     def stand_in_line(self, *found: object) -> None: ...
     def leave(self) -> None: ...
@@ -211,10 +211,10 @@ def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(
 class Vain(Turns):
     """A retry that asks for more than any device has."""
 
-    def look(self, jobs: list[JobFacts]) -> TakingRound:
+    def look(self, jobs: list[JobFacts]) -> DispatchRound:
         view: Any = SimpleNamespace(snapshot=Snapshot("n", AT))
         vain = {one.spec.number: "no GPU here has more" for one in jobs}
-        return TakingRound(view, DispatchPlan(), vain=vain)
+        return DispatchRound(view, DispatchPlan(), vain=vain)
 
 
 def test_a_job_that_nothing_here_can_ever_meet_fails_at_once(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from andon.app.jobs import Queue, same_as
 from andon.core.executing.options_wire import options_from_json
 from andon.core.executing.order import ContainerOptions
 from andon.core.jobs.job_file import jobs_in
-from andon.engine.jobs.commit_question import CommitQuestion
+from andon.engine.jobs.commit_question import GitCommitLookup
 from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
 from andon.engine.jobs.folder import open_jobs_folder
 from andon.engine.jobs.job_files import read_job_file
@@ -73,7 +73,7 @@ def test_the_commit_is_found_by_a_process_with_many_open_files(tmp_path: Path) -
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1100), hard))
     try:
-        question = CommitQuestion(str(tmp_path))
+        question = GitCommitLookup(str(tmp_path))
         low, question._answer = question._answer, os.dup2(question._answer, 1050)
         os.close(low)
         assert len(question.answer() or "") == 40
@@ -86,7 +86,7 @@ def test_the_commit_is_asked_for_where_sigchld_is_ignored(tmp_path: Path) -> Non
     """As whoever started this process may have set it."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        assert CommitQuestion(str(tmp_path)).answer() is None
+        assert GitCommitLookup(str(tmp_path)).answer() is None
     finally:
         signal.signal(signal.SIGCHLD, before)
 
@@ -99,7 +99,7 @@ def test_a_git_that_is_stuck_in_the_kernel_is_left_behind(monkeypatch: pytest.Mo
         asked.append(options)
         return 0, 0
 
-    question = CommitQuestion.__new__(CommitQuestion)
+    question = GitCommitLookup.__new__(GitCommitLookup)
     question._pid = 4711
     question._answer, stuck = os.pipe()
     monkeypatch.setattr(os, "kill", lambda pid, number: None)

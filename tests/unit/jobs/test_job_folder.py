@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.core.jobs.order import order_key
-from andon.core.jobs.states import standings
+from andon.core.jobs.states import job_statuses
 from andon.engine.jobs import found_jobs
 from andon.engine.jobs.acts import CancelOutcome, cancel
 from andon.engine.jobs.folder import JobsFolder
@@ -158,7 +158,7 @@ def test_many_notes_are_settled_together(
     monkeypatch.setattr(
         "andon.engine.jobs.folder.sync_folder", lambda path: settled.append(path.name)
     )
-    known = standings(Scanner(folder).scan().values(), AT)
+    known = job_statuses(Scanner(folder).scan().values(), AT)
     for number, facts in Scanner(folder).scan().items():
         assert cancel(folder, facts, known[number], settle=False) is CancelOutcome.CANCELLED
     assert settled == []
@@ -234,7 +234,7 @@ def test_what_is_torn_or_foreign_is_named_and_passed_over(folder: JobsFolder) ->
     assert found[4].cancelled is None
     (damaged,) = found[5].attempts  # it was claimed: nothing may claim it again
     assert (damaged.claim.pid, damaged.locked, damaged.alive) == (0, False, False)
-    assert standings([found[5]], AT)[5].state is JobState.LOST
+    assert job_statuses([found[5]], AT)[5].state is JobState.LOST
     os.mkfifo(folder.path / "counter2")
     (folder.path / "counter2").rename(folder.path / "counter")
     assert folder.submit([plain()])[0].number == 7  # no pipe is waited for
@@ -290,7 +290,7 @@ def test_jobs_of_the_index_are_decoded_when_they_are_asked_for(
 
     monkeypatch.setattr(found_jobs, "facts_from_row", noted)
     found = Scanner(folder).look()
-    assert found.standings(AT + 1) == standings(read.values(), AT + 1)
+    assert found.statuses(AT + 1) == job_statuses(read.values(), AT + 1)
     assert found.order_keys() == {number: order_key(facts) for number, facts in read.items()}
     assert len(decoded) == 1  # the one that depends on the time
     assert dict(found) == read

@@ -11,16 +11,16 @@ from andon.core.jobs.naming import NameRule, meant, one_meant, parse_array
 from andon.core.jobs.order import in_order, place_before, place_first, place_last
 from andon.core.jobs.retention import too_old
 from andon.core.jobs.states import (
-    Standing,
+    JobStatus,
     has_work,
-    lasting,
+    job_statuses,
+    lasting_status,
     left_devices,
-    own_standing,
-    standings,
+    own_status,
 )
 from andon.core.jobs.views import view_of
 from andon.core.jobs.waiting import insufficient, request_of, waited_seconds
-from andon.engine.jobs.found_jobs import KeptStandings
+from andon.engine.jobs.found_jobs import StatusCache
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.model.job import (
     ArrayPlace,
@@ -78,7 +78,7 @@ def test_a_dispatcher_is_needed_for_what_runs_or_could_start() -> None:
         (JobState.HELD, False): False,
         (JobState.LOST, False): False,
     }
-    found = {row: has_work([Standing(row[0])], row[1]) for row in rows}
+    found = {row: has_work([JobStatus(row[0])], row[1]) for row in rows}
     assert found == rows
 
 
@@ -138,14 +138,14 @@ TABLE: list[tuple[str, JobFacts, JobState, int]] = [
 def test_every_folder_means_one_state() -> None:
     wrong = []
     for words, facts, state, attempt in TABLE:
-        found = standings([facts], AT)[1]
+        found = job_statuses([facts], AT)[1]
         if (found.state, found.attempt) != (state, attempt):
             wrong.append(f"{words}: {found}")
     assert not wrong, wrong
 
 
 def after(state: JobFacts, **more: Any) -> str:
-    found = standings([state, job(2, **more)], AT)[2]
+    found = job_statuses([state, job(2, **more)], AT)[2]
     return f"{found.state} {'ready' if found.is_ready else found.reason}"
 
 
@@ -157,12 +157,14 @@ def test_a_job_that_was_requeued_leaves_its_devices_and_says_where_it_could_not(
     second = AttemptFacts(2, replace(CLAIM, devices=("GPU-b", "GPU-c")), locked=True)
     second = replace(second, claim=replace(second.claim, labels=("1", "2")))
     again = job(1, first, second, again=note(2))
-    assert own_standing(again, AT).reason == "again on GPU 1: no other can be used"
+    assert own_status(again, AT).reason == "again on GPU 1: no other can be used"
     away = replace(second, claim=replace(second.claim, devices=("GPU-c",), labels=("2",)))
-    assert own_standing(job(1, first, away, again=note(2)), AT).reason is None
+    assert own_status(job(1, first, away, again=note(2)), AT).reason is None
     going = job(1, RUNNING, again=note(2))
-    assert own_standing(going, AT).reason == "being put back into the queue"
-    waits = view_of(job(1, first, again=note(2)), Standing(JobState.WAITING, 2), 1, Holdup("w", AT))
+    assert own_status(going, AT).reason == "being put back into the queue"
+    waits = view_of(
+        job(1, first, again=note(2)), JobStatus(JobState.WAITING, 2), 1, Holdup("w", AT)
+    )
     assert waits.reason == "w; not on GPU 0, 1, which it left"
 
 
@@ -179,21 +181,21 @@ def test_a_job_waits_for_others_and_says_for_which() -> None:
 
 def test_one_that_can_never_start_takes_those_behind_it_along_until_it_is_retried() -> None:
     jobs = [job(1, ended(code=2)), job(2, after=(1,)), job(3, after=(2,))]
-    assert standings(jobs, AT)[3].state is JobState.CANCELLED
+    assert job_statuses(jobs, AT)[3].state is JobState.CANCELLED
     jobs[0] = replace(jobs[0], again=note(2))
-    assert standings(jobs, AT)[3].state is JobState.WAITING
+    assert job_statuses(jobs, AT)[3].state is JobState.WAITING
 
 
 def test_so_many_of_an_array_at_once() -> None:
     jobs = [job(n, array=ArrayPlace(1, n - 1, 4, 2)) for n in range(1, 5)]
     jobs[0] = replace(jobs[0], attempts=(RUNNING,))
-    found = standings(jobs, AT)
+    found = job_statuses(jobs, AT)
     assert [one.is_ready for one in found.values()] == [False, True, False, False]
     assert found[3].reason == "2 of array 1 may run at once"
 
 
 def test_a_paused_queue_starts_nothing_and_lets_run_what_runs() -> None:
-    found = standings([job(1), job(2, RUNNING)], AT, paused=True)
+    found = job_statuses([job(1), job(2, RUNNING)], AT, paused=True)
     assert not found[1].is_ready
     assert found[2].state is JobState.RUNNING
 
@@ -219,33 +221,33 @@ facts_of_any_job = st.builds(
 
 @given(facts_of_any_job)
 def test_no_attempt_is_ever_started_twice(facts: JobFacts) -> None:
-    found = standings([facts], AT)[1]
+    found = job_statuses([facts], AT)[1]
     if found.state is JobState.WAITING:
         assert found.attempt > len(facts.attempts)
 
 
 @given(st.lists(facts_of_any_job, max_size=6), st.booleans())
-def test_a_standing_that_lasts_can_be_kept_and_changes_nothing(
+def test_a_status_that_lasts_can_be_kept_and_changes_nothing(
     drawn: list[JobFacts], paused: bool
 ) -> None:
     jobs = {
         n: replace(one, spec=replace(one.spec, number=n, after=(n - 1,) if n % 3 == 0 else ()))
         for n, one in enumerate((job(), *drawn), start=1)
     }
-    told = {n: kept for n, one in jobs.items() if (kept := lasting(one)) is not None}
+    told = {n: kept for n, one in jobs.items() if (kept := lasting_status(one)) is not None}
     left = [one for n, one in jobs.items() if n not in told]
-    whole = standings(jobs.values(), AT, paused)
+    whole = job_statuses(jobs.values(), AT, paused)
     assert 1 in told
-    assert list(standings(left, AT, paused, told).items()) == list(whole.items())
-    judge = KeptStandings()
+    assert list(job_statuses(left, AT, paused, told).items()) == list(whole.items())
+    judge = StatusCache()
     assert judge.judge(jobs, AT, paused) == judge.judge(jobs, AT, paused) == whole
     jobs[1] = job(1, ended())  # the first of them ends
-    assert judge.judge(jobs, AT, paused) == standings(jobs.values(), AT, paused)
+    assert judge.judge(jobs, AT, paused) == job_statuses(jobs.values(), AT, paused)
 
 
 @given(facts_of_any_job)
 def test_what_is_cancelled_never_starts(facts: JobFacts) -> None:
-    found = standings([replace(facts, cancelled=note(100))], AT)[1]
+    found = job_statuses([replace(facts, cancelled=note(100))], AT)[1]
     assert found.state.is_settled
 
 
@@ -360,7 +362,7 @@ def test_only_what_ended_long_ago_and_is_no_longer_needed_is_too_old() -> None:
         6: job(6, ended()),
         7: job(7, after=(6,), held=True),
     }
-    known = standings(jobs.values(), AT)
+    known = job_statuses(jobs.values(), AT)
     assert too_old(jobs, known, AT + 2 * day, day) == [1, 2, 3]
     assert too_old(jobs, known, AT + day - 5, day) == [1, 2], "it was cancelled later"
     assert too_old(jobs, known, AT, day) == []

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.jobs.job_file_keys import FileJob
-from andon.engine.jobs.commit_question import CommitQuestion
+from andon.engine.jobs.commit_question import GitCommitLookup
 from andon.engine.jobs.file_specs import specs_of
 from andon.engine.jobs.submitting import here_spec
 from andon.errors import Invalid
@@ -53,7 +53,7 @@ def test_a_variable_without_a_name_is_left_out(monkeypatch: pytest.MonkeyPatch) 
     spec = here_spec(("true",), ONE, git=False, environment={"": "odd", "A": "1"})
     assert dict(spec.environment) == {"A": "1"}
     monkeypatch.setattr(os, "environ", {**os.environ, "": "odd"})
-    CommitQuestion().answer()
+    GitCommitLookup().answer()
 
 
 def test_the_folder_of_nobody_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from andon.cli.main import run
 from andon.cli.show.jobs.listing import expected_words, render_jobs, why
 from andon.cli.terminal import Choices
 from andon.core.jobs.retention import too_old
-from andon.core.jobs.states import Standing, standings
+from andon.core.jobs.states import JobStatus, job_statuses
 from andon.core.jobs.views import view_of
 from andon.core.jobs.waiting import who_has
 from andon.engine.jobs import acts
@@ -55,7 +55,7 @@ def test_a_job_that_waits_says_why_and_when_it_will_probably_start() -> None:
     facts = JobFacts(SPEC)
     holdup = Holdup("2 GPUs requested, 1 available", AT, AT + 3600, 6, ("GPU 0: held",))
     view = view_of(
-        facts, standings([facts], AT)[12], 1, holdup, {"A": "1", "API_KEY": "s", "B": "2"}
+        facts, job_statuses([facts], AT)[12], 1, holdup, {"A": "1", "API_KEY": "s", "B": "2"}
     )
     assert why(view, AT).startswith("no. 1: 2 GPUs requested, 1 available; expected about ")
     assert expected_words(view, AT).endswith(", from 6 runs")
@@ -65,21 +65,21 @@ def test_a_job_that_waits_says_why_and_when_it_will_probably_start() -> None:
 
 def test_the_time_of_a_job_that_ended_without_starting_does_not_grow() -> None:
     never = JobFacts(SPEC, cancelled=JobNote(1, AT + 5, "ada"))
-    view = view_of(never, standings([never], AT + 9)[12])
+    view = view_of(never, job_statuses([never], AT + 9)[12])
     assert view.state is JobState.CANCELLED
     shown = [
         [line.plain for line in render_jobs([view], AT + after, 100)] for after in (10, 86_400)
     ]
     assert shown[0] == shown[1]
-    waits = view_of(JobFacts(SPEC), standings([JobFacts(SPEC)], AT)[12])
+    waits = view_of(JobFacts(SPEC), job_statuses([JobFacts(SPEC)], AT)[12])
     assert "4 min" in render_jobs([waits], AT + 240, 100)[1].plain
 
 
 def test_a_job_of_which_nothing_was_said_is_just_queued_or_far_behind() -> None:
     facts = JobFacts(SPEC)
-    standing = standings([facts], AT)[12]
-    assert why(view_of(facts, standing, 1), AT) == "no. 1: just queued"
-    assert why(view_of(facts, standing, 51), AT) == "no. 51: 50 jobs are ahead of it"
+    status = job_statuses([facts], AT)[12]
+    assert why(view_of(facts, status, 1), AT) == "no. 1: just queued"
+    assert why(view_of(facts, status, 51), AT) == "no. 51: 50 jobs are ahead of it"
 
 
 @rows(
@@ -108,7 +108,7 @@ def test_the_list_has_waiting_jobs_by_their_places(
             for at in range(3)
         ]
     )
-    acts.hold(folder, JobFacts(made[0]), Standing(JobState.WAITING))
+    acts.hold(folder, JobFacts(made[0]), JobStatus(JobState.WAITING))
     folder.pause()
     monkeypatch.setattr("andon.app.jobs.own_jobs_folder", lambda: folder)
     for words in (["jobs"], ["jobs", "--state", "waiting"]):
@@ -144,7 +144,7 @@ def test_a_word_that_means_no_job_keeps_no_other_from_being_cancelled(
 
 def test_a_message_about_a_failure_is_a_warning() -> None:
     facts = JobFacts(SPEC, expired=JobNote(1, AT, "", "Insufficient GPUs after waiting 5 min"))
-    view = view_of(facts, standings([facts], AT)[12])
+    view = view_of(facts, job_statuses([facts], AT)[12])
     notice = job_notice(view, AT, "node7")
     assert notice.alert.level is Level.WARNING
     assert notice.alert.message == (
@@ -162,8 +162,8 @@ def test_old_jobs_are_deleted_unless_another_waits_for_them() -> None:
         3: JobFacts(replace(SPEC, number=3, after_any=(2,))),
         4: JobFacts(replace(SPEC, number=4), cancelled=replace(ended, at=AT + 95)),
     }
-    known = standings(jobs.values(), AT)
-    known[3] = standings([jobs[3]], AT)[3]
+    known = job_statuses(jobs.values(), AT)
+    known[3] = job_statuses([jobs[3]], AT)[3]
     assert too_old(jobs, known, AT + 100, 10.0) == [1]
     assert too_old(jobs, known, AT + 100, 1000.0) == []
 

@@ -16,9 +16,9 @@ from andon.cli.show.table import TableRow, draw
 from andon.core.sharing.holders import BLANK, page_of
 from andon.core.sharing.holdings import judge
 from andon.core.sharing.lease_rows import lease_row
-from andon.core.sharing.rights import Asker
+from andon.core.sharing.rights import LeaseRequester
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.engine.sharing.lease_listing import remarks
 from andon.errors import AndonError, Conflict, Denied, Invalid
 from andon.host.kin import here, myself, started_ticks
@@ -74,7 +74,7 @@ def ticket_text(**changes: Any) -> str:
 
 def granted(book: Book, timeout_seconds: float = 0.0) -> list[str]:
     look = Availability(lambda: Snapshot("n", time.time(), devices=tuple(NODE)))
-    grant = Granter(book, look).grant(request(), Terms(), timeout_seconds)
+    grant = Granter(book, look).grant(request(), LeaseTerms(), timeout_seconds)
     grant.held.release()
     return [share.uuid for share in grant.held.lease.shares]
 
@@ -222,7 +222,7 @@ def test_a_file_is_found_by_the_name_that_it_says(book: Book, put: Callable[...,
 
 def test_a_long_id_leaves_the_other_columns_their_room() -> None:
     """Finding 32: a file cannot have one any more, and what a server says is cut."""
-    row = lease_row(claim(lease(3, name="e" * 130)), 0, None, Asker(0))
+    row = lease_row(claim(lease(3, name="e" * 130)), 0, None, LeaseRequester(0))
     lines = [text.plain for text in draw(lease_columns(2000.0, {}), [TableRow(row)], 80)]
     assert "USER" in lines[0]
     assert "COMMAND" in lines[0]

@@ -16,7 +16,7 @@ from andon.core.sharing.broken_devices import reported_broken
 from andon.core.sharing.choice import hopeful, obstacle
 from andon.core.sharing.obstacles import HEALTH, ObstacleKind
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import Conflict
 from andon.host.server import broken_devices, calls, server_file
 from andon.host.server.broken_devices import BrokenDevicesQuery
@@ -109,13 +109,13 @@ def test_a_grant_passes_a_broken_device_over_and_says_so(book: Book) -> None:
     said = {"GPU-0": "reports Xid 79: gone"}
     look = Snapshot("n", AT, devices=(gpu(0), gpu(1)))
     granter = Granter(book, Availability(lambda: look, broken=lambda: said))
-    grant = granter.grant(request(), Terms(), 0.0)
+    grant = granter.grant(request(), LeaseTerms(), 0.0)
     assert [share.uuid for share in grant.held.lease.shares] == ["GPU-1"]
     with pytest.raises(Conflict) as refused:
-        granter.grant(request(), Terms(), 0.0)
+        granter.grant(request(), LeaseTerms(), 0.0)
     assert "GPU 0: reports Xid 79: gone" in refused.value.mistakes
     said.clear()
-    cured = granter.grant(request(), Terms(), 0.0)
+    cured = granter.grant(request(), LeaseTerms(), 0.0)
     assert [share.uuid for share in cured.held.lease.shares] == ["GPU-0"]
     for held in (grant, cured):
         held.held.release()

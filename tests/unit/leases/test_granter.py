@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from andon.engine.sharing.availability import Availability, BookPages
-from andon.engine.sharing.granter import Granter, Progress, Terms
+from andon.engine.sharing.availability import Availability, BookContents
+from andon.engine.sharing.granter import Granter, LeaseTerms, Progress
 from andon.engine.sharing.refusal import device_lines
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, TimedOut, Unavailable
 from andon.host.kin import myself
@@ -35,13 +35,13 @@ def scripted(book: Book, looks: Iterator[list[DeviceStatus]]) -> Granter:
 
 
 def test_what_was_granted_is_not_granted_again(book: Book) -> None:
-    first = granter(book).grant(request(3), Terms(), 0.0)
-    second = granter(book).grant(request(1), Terms(), 0.0)
+    first = granter(book).grant(request(3), LeaseTerms(), 0.0)
+    second = granter(book).grant(request(1), LeaseTerms(), 0.0)
     devices = [s.uuid for g in (first, second) for s in g.held.lease.shares]
     assert sorted(devices) == ["GPU-0", "GPU-1", "GPU-2", "GPU-3"]
     assert second.held.lease.fence > first.held.lease.fence
     with pytest.raises(Conflict) as refused:
-        granter(book).grant(request(), Terms(), 0.0)
+        granter(book).grant(request(), LeaseTerms(), 0.0)
     assert refused.value.reason == "1 GPU requested, 0 available"
     assert len(refused.value.mistakes) == 4
     first.held.release()
@@ -50,21 +50,21 @@ def test_what_was_granted_is_not_granted_again(book: Book) -> None:
 
 
 def test_gangs_are_granted_whole_or_not_at_all(book: Book) -> None:
-    held = granter(book).grant(request(2), Terms(), 0.0)
+    held = granter(book).grant(request(2), LeaseTerms(), 0.0)
     with pytest.raises(Conflict):
-        granter(book).grant(request(3), Terms(), 0.0)
+        granter(book).grant(request(3), LeaseTerms(), 0.0)
     assert len(book.entries()) == 1
     held.held.release()
 
 
 def test_budgets_share_a_device_until_it_is_full(book: Book) -> None:
     asked = request(shared=True, memory_bytes=30 * GIB)
-    held = [granter(book, [gpu(0)]).grant(asked, Terms(), 0.0) for _ in range(2)]
+    held = [granter(book, [gpu(0)]).grant(asked, LeaseTerms(), 0.0) for _ in range(2)]
     with pytest.raises(Conflict) as refused:
-        granter(book, [gpu(0)]).grant(asked, Terms(), 0.0)
+        granter(book, [gpu(0)]).grant(asked, LeaseTerms(), 0.0)
     assert "20.0 GiB free, 30.0 GiB requested" in refused.value.mistakes[0]
     with pytest.raises(Conflict):
-        granter(book, [gpu(0)]).grant(request(), Terms(), 0.0)
+        granter(book, [gpu(0)]).grant(request(), LeaseTerms(), 0.0)
     for grant in held:
         grant.held.release()
 
@@ -76,12 +76,12 @@ def test_a_stranger_that_came_between_the_looks_is_noticed(
     clean = [gpu(0), gpu(1)]
     taken = [gpu(0, processes=[Process(4711, user="bob")]), gpu(1)]
     looks = iter([clean, taken, taken, taken, taken, taken])
-    grant = scripted(book, looks).grant(request(), Terms(), 5.0)
+    grant = scripted(book, looks).grant(request(), LeaseTerms(), 5.0)
     assert [share.index for share in grant.held.lease.shares] == [1]
     assert len(book.entries()) == 1
     grant.held.release()
     with pytest.raises(Conflict, match="took it first"):
-        scripted(book, iter([clean[:1], taken[:1], taken[:1]])).grant(request(), Terms(), 0.0)
+        scripted(book, iter([clean[:1], taken[:1], taken[:1]])).grant(request(), LeaseTerms(), 0.0)
     assert book.entries() == []
 
 
@@ -99,7 +99,7 @@ def test_one_that_has_to_come_back_gets_the_same_place_again(
 
     looks = iter([taken, clean, taken, taken, *([taken] * 20)])
     with pytest.raises(KeyboardInterrupt):
-        scripted(book, looks).grant(request(), Terms(), 30.0, waiting)
+        scripted(book, looks).grant(request(), LeaseTerms(), 30.0, waiting)
     assert places[0] == places[1]
     assert list((book.path / "tickets").iterdir()) == []
 
@@ -107,13 +107,13 @@ def test_one_that_has_to_come_back_gets_the_same_place_again(
 def test_a_device_that_is_lost_between_the_looks_is_given_back(book: Book) -> None:
     looks = iter([[gpu(0)], [gpu(0, state=State.LOST)], [gpu(0, state=State.LOST)]])
     with pytest.raises(Conflict):
-        scripted(book, looks).grant(request(), Terms(), 0.0)
+        scripted(book, looks).grant(request(), LeaseTerms(), 0.0)
     assert book.entries() == []
 
 
 def test_even_if_used_is_granted_and_the_record_says_so(book: Book) -> None:
     used = [gpu(0, used_gib=5, processes=[Process(4711, user="bob", memory_bytes=5 * GIB)])]
-    grant = granter(book, used).grant(request(even_if_used=True), Terms(), 0.0)
+    grant = granter(book, used).grant(request(even_if_used=True), LeaseTerms(), 0.0)
     assert grant.held.lease.even_if_used
     grant.held.release()
 
@@ -125,7 +125,7 @@ def in_thread(call: Callable[[], object]) -> threading.Thread:
 
 
 def test_a_waiter_gets_what_comes_free_and_leaves_no_ticket(book: Book) -> None:
-    held = granter(book).grant(request(4), Terms(), 0.0)
+    held = granter(book).grant(request(4), LeaseTerms(), 0.0)
     told: list[Progress] = []
 
     def waiting(progress: Progress) -> None:
@@ -133,30 +133,30 @@ def test_a_waiter_gets_what_comes_free_and_leaves_no_ticket(book: Book) -> None:
         if len(told) == 1:
             held.held.release()
 
-    grant = granter(book).grant(request(4), Terms(), 30.0, waiting)
+    grant = granter(book).grant(request(4), LeaseTerms(), 30.0, waiting)
     assert told[0].candidates.missing == 4
     assert book.waiting() == []
     grant.held.release()
 
 
 def test_who_came_later_waits_for_what_the_first_needs(book: Book) -> None:
-    held = granter(book).grant(request(1), Terms(), 0.0)
+    held = granter(book).grant(request(1), LeaseTerms(), 0.0)
     served: list[str] = []
     in_line = threading.Event()
 
     def large() -> None:
-        grant = granter(book).grant(request(4), Terms(), 30.0, lambda p: in_line.set())
+        grant = granter(book).grant(request(4), LeaseTerms(), 30.0, lambda p: in_line.set())
         served.append("large")
         grant.held.release()
 
     first = in_thread(large)
     assert in_line.wait(60)
     with pytest.raises(Conflict) as refused:  # three devices are free, and kept for the first
-        granter(book).grant(request(1), Terms(), 0.0)
+        granter(book).grant(request(1), LeaseTerms(), 0.0)
     assert "next in the queue (4 GPUs)" in refused.value.mistakes[1]
 
     def small() -> None:
-        grant = granter(book).grant(request(1), Terms(), 30.0)
+        grant = granter(book).grant(request(1), LeaseTerms(), 30.0)
         served.append("small")
         grant.held.release()
 
@@ -168,16 +168,16 @@ def test_who_came_later_waits_for_what_the_first_needs(book: Book) -> None:
 
 
 def test_waiting_ends_with_its_time_or_with_the_callers_patience(book: Book) -> None:
-    held = granter(book).grant(request(4), Terms(), 0.0)
+    held = granter(book).grant(request(4), LeaseTerms(), 0.0)
     with pytest.raises(TimedOut, match="1 GPU requested, 0 available after") as late:
-        granter(book).grant(request(), Terms(), 0.05)
+        granter(book).grant(request(), LeaseTerms(), 0.05)
     assert late.value.exit_code == 75
 
     def leave(progress: Progress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        granter(book).grant(request(), Terms(), None, leave)
+        granter(book).grant(request(), LeaseTerms(), None, leave)
     assert book.waiting() == []
     assert len(book.entries()) == 1
     held.held.release()
@@ -189,9 +189,9 @@ def test_a_locked_book_is_waited_for_and_named(book: Book, monkeypatch: pytest.M
     notes: list[str | None] = []
     with mutex(book.paths):
         with pytest.raises(Conflict, match="has been locked"):
-            granter(book).grant(request(), Terms(), 0.0)
+            granter(book).grant(request(), LeaseTerms(), 0.0)
         with pytest.raises(TimedOut, match="has been locked"):
-            granter(book).grant(request(), Terms(), 0.2, lambda p: notes.append(p.note))
+            granter(book).grant(request(), LeaseTerms(), 0.2, lambda p: notes.append(p.note))
     assert notes
     assert all(note and "has been locked" in note for note in notes)
 
@@ -202,7 +202,7 @@ def test_dead_leases_of_ours_are_swept_unless_their_work_may_live(book: Book) ->
     elsewhere = lease(9, name="other", owner=myself())  # on a device that we do not see
     for left in (mine, gone, elsewhere):
         book.write_lease(left).hold.close()
-    granter(book).grant(request(), Terms(), 0.0).held.release()
+    granter(book).grant(request(), LeaseTerms(), 0.0).held.release()
     assert [entry.lease.id for entry in book.entries() if entry.lease] == ["other"]
 
 
@@ -225,7 +225,7 @@ def test_what_makes_no_sense_is_refused_at_once_and_leaves_nothing(
 ) -> None:
     asking = Granter(book, Availability(lambda: snapshot))
     with pytest.raises(error, match=words):
-        asking.grant(asked, Terms(), 30.0)  # type: ignore[arg-type]
+        asking.grant(asked, LeaseTerms(), 30.0)  # type: ignore[arg-type]
     assert book.entries() == []
     assert book.waiting() == []
 
@@ -236,23 +236,23 @@ def test_a_mask_that_may_mean_other_devices_grants_nothing(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     mixed = [gpu(0), gpu(1, name="NVIDIA T4")]
     with pytest.raises(Unavailable, match="cannot tell which devices"):
-        granter(book, mixed).grant(request(), Terms(), 0.0)
+        granter(book, mixed).grant(request(), LeaseTerms(), 0.0)
 
 
 def test_only_root_and_the_books_owner_push_in(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 54321)
     with pytest.raises(Denied):
-        granter(book).grant(request(priority=1), Terms(), 0.0)
+        granter(book).grant(request(priority=1), LeaseTerms(), 0.0)
 
 
 def test_simulated_and_real_leases_do_not_meet(book: Book) -> None:
-    real = granter(book).grant(request(4), Terms(), 0.0)
+    real = granter(book).grant(request(4), LeaseTerms(), 0.0)
     pretend = [
         replace(s, device=replace(s.device, uuid=f"SIM-{s.device.index}", vendor="sim"))
         for s in NODE
     ]
     asking = Granter(book, Availability(lambda: node(pretend, simulated=True), simulated=True))
-    grant = asking.grant(request(4), Terms(), 0.0)
+    grant = asking.grant(request(4), LeaseTerms(), 0.0)
     assert grant.held.lease.simulated
     assert not real.held.lease.simulated
     real.held.release()
@@ -269,20 +269,20 @@ def test_simulated_work_never_ends_and_is_not_waited_for(book: Book) -> None:
         return Granter(book, look)
 
     with pytest.raises(Conflict) as refused:
-        on(busy).grant(request(), Terms(), None)
+        on(busy).grant(request(), LeaseTerms(), None)
     assert not isinstance(refused.value, TimedOut)
     assert "ANDON_SIMULATE_SCENARIO=idle" in refused.value.hint
-    held = on(busy, free).grant(request(), Terms(), None).held
+    held = on(busy, free).grant(request(), LeaseTerms(), None).held
     with pytest.raises(TimedOut, match="after"):
-        on(busy, free).grant(request(), Terms(), 0.05)
+        on(busy, free).grant(request(), LeaseTerms(), 0.05)
     held.release()
 
 
 def test_every_device_has_its_line(book: Book) -> None:
     statuses = [gpu(0), gpu(1, state=State.LOST), gpu(2, visible=False)]
-    held = granter(book, [gpu(0)]).grant(request(), Terms(seconds=60.0), 0.0)
+    held = granter(book, [gpu(0)]).grant(request(), LeaseTerms(seconds=60.0), 0.0)
     seen = Availability(lambda: node(statuses))
-    candidates = seen.candidates(seen.view(), BookPages.of(book), request(), None, time.time())
+    candidates = seen.candidates(seen.view(), BookContents.of(book), request(), None, time.time())
     lines = device_lines(candidates)
     assert lines[0].startswith(f"GPU 0: held by lease {held.held.lease.id} (")
     assert ", until about " in lines[0]

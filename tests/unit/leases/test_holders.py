@@ -14,13 +14,13 @@ from andon.core.sharing.holders import (
     page_of,
     wanted_pids,
 )
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
 from andon.model.work import BookEntry, Kin, LeaseState, Work
 from andon.units import GIB
 from tests.support.sharing_parts import claim, entry, gpu, kin, lease, owner
 
-HERE, AT = Here("b", "n"), 5000.0
+HERE, AT = PidScope("b", "n"), 5000.0
 MINE, OTHER = kin(300), kin(400, uid=1001)
 
 

@@ -7,7 +7,7 @@ from andon.core.sharing.holdings import (
     BY_ITSELF,
     BY_USER,
     BY_WORD,
-    Here,
+    PidScope,
     believed,
     bond,
     judge,
@@ -19,7 +19,7 @@ from andon.units import GIB
 from tests.support.rows import rows
 from tests.support.sharing_parts import claim, entry, gpu, kin, lease, owner
 
-HERE = Here("b", "n")
+HERE = PidScope("b", "n")
 
 
 @rows(
@@ -51,7 +51,7 @@ def test_a_process_belongs_to_a_lease_by_itself_its_family_or_its_user(
 
 def test_numbers_of_another_pid_namespace_say_nothing() -> None:
     held = lease(0, work=Work(150, 61, 150))
-    elsewhere = Here("b", "another")
+    elsewhere = PidScope("b", "another")
     assert bond(held, kin(100, uid=7, started_ticks=50), elsewhere) == 0
     assert bond(held, kin(200, uid=7, group=150, session=90), elsewhere) == 0
     assert bond(held, kin(200), elsewhere) == BY_USER

@@ -8,13 +8,13 @@ import pytest
 from andon.core.sharing.holdings import (
     BY_ITSELF,
     BY_WORD,
-    Here,
+    PidScope,
     believed_in_containers,
     bond,
     judge,
     occupancy,
 )
-from andon.core.sharing.rights import Asker, barred
+from andon.core.sharing.rights import LeaseRequester, barred
 from andon.errors import Unavailable
 from andon.leases.book import Book
 from andon.leases.hold import append_container, name_container_in
@@ -25,7 +25,7 @@ from andon.model.work import Claim, LeaseState, Work
 from andon.units import GIB
 from tests.support.sharing_parts import entry, gpu, kin, lease
 
-HERE = Here("b", "n")
+HERE = PidScope("b", "n")
 ID, OTHER = "a" * 64, "c" * 64
 HELD = lease(0, containers=(ID,))
 
@@ -59,7 +59,7 @@ def test_only_its_owners_live_processes_prove_that_it_is_orphaned() -> None:
 
 def test_whoever_wants_to_release_an_orphan_is_told_how_to_adopt_it() -> None:
     claim = Claim(HELD, LeaseState.ORPHANED, 1000, "alice", left=(7,))
-    found = barred(claim, Asker(1000, HERE))
+    found = barred(claim, LeaseRequester(1000, HERE))
     assert found is not None
     assert found.hint == "take it over: andon lease adopt k7qm2; or stop it (pid 7)"
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.rights import (
     AHEAD_MICROSECONDS,
-    Asker,
+    LeaseRequester,
     barred,
     check_fence,
     next_fence,
@@ -17,8 +17,8 @@ from andon.errors import Conflict, Denied, Invalid
 from andon.model.work import LeaseKind, LeaseState, Work
 from tests.support.sharing_parts import claim, lease, owner
 
-HERE = Here("b", "n")
-ALICE, BOB, ROOT = (Asker(uid, HERE) for uid in (1000, 1001, 0))
+HERE = PidScope("b", "n")
+ALICE, BOB, ROOT = (LeaseRequester(uid, HERE) for uid in (1000, 1001, 0))
 NETWORK = lease(0, kind=LeaseKind.NETWORK, fence=17)
 
 

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.access.roles import ANONYMOUS, Identity, Role
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
-from andon.core.sharing.rights import Asker
+from andon.core.sharing.rights import LeaseRequester
 from andon.errors import Invalid
 from andon.model.device import Process
 from andon.model.lease_list import (
@@ -20,8 +20,8 @@ from andon.units import GIB
 from andon.web.answers.lease_payloads import shown_to
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, ticket
 
-HERE = Here("b", "n")
-ALICE = Asker(1000, HERE)
+HERE = PidScope("b", "n")
+ALICE = LeaseRequester(1000, HERE)
 
 
 def test_what_is_used_is_summed_over_the_leases_devices_and_no_others() -> None:

@@ -18,7 +18,7 @@ from andon.core.sharing.policy import (
 )
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host import policy_file
 from andon.host.kin import user_name
@@ -113,21 +113,21 @@ def granter(book: Book, limits: UserLimits) -> Granter:
 def test_a_user_gets_no_more_devices_than_allowed(book: Book) -> None:
     ours = granter(book, UserLimits(max_gpus_per_user=2))
     with pytest.raises(Denied):
-        ours.grant(request(3), Terms(), 0.0)
+        ours.grant(request(3), LeaseTerms(), 0.0)
     with pytest.raises(Denied, match="4 GPUs requested"):
-        ours.grant(request(1, every=True), Terms(), 0.0)
-    first = ours.grant(request(1), Terms(), 0.0)
-    second = ours.grant(request(1, most=4), Terms(), 0.0)
+        ours.grant(request(1, every=True), LeaseTerms(), 0.0)
+    first = ours.grant(request(1), LeaseTerms(), 0.0)
+    second = ours.grant(request(1, most=4), LeaseTerms(), 0.0)
     assert len(second.held.lease.shares) == 1, "of one to four, as many as are left"
     with pytest.raises(Conflict) as refused:
-        ours.grant(request(1), Terms(), 0.0)
+        ours.grant(request(1), LeaseTerms(), 0.0)
     reason = "you hold 2 GPUs, and /etc/andon/policy.toml allows you 2 GPUs at a time"
     assert (refused.value.reason, refused.value.hint) == (
         reason,
         "release one of yours: andon leases",
     )
     first.held.release()
-    third = ours.grant(request(1), Terms(), 0.0)
+    third = ours.grant(request(1), LeaseTerms(), 0.0)
     for grant in (second, third):
         grant.held.release()
 
@@ -135,14 +135,14 @@ def test_a_user_gets_no_more_devices_than_allowed(book: Book) -> None:
 def test_who_is_at_the_limit_waits_outside_the_line(book: Book) -> None:
     """A ticket would keep devices from others that its owner may not take."""
     ours = granter(book, UserLimits(max_gpus_per_user=1))
-    held = ours.grant(request(1), Terms(), 0.0)
+    held = ours.grant(request(1), LeaseTerms(), 0.0)
     lines: list[int] = []
 
     def waiting(progress: object) -> None:
         lines.append(len(book.waiting()))
         held.held.release()
 
-    later = ours.grant(request(1), Terms(), 30.0, waiting)
+    later = ours.grant(request(1), LeaseTerms(), 30.0, waiting)
     assert lines[0] == 0
     later.held.release()
 
@@ -150,8 +150,12 @@ def test_who_is_at_the_limit_waits_outside_the_line(book: Book) -> None:
 def test_a_lease_ends_when_the_policy_says(book: Book) -> None:
     ours = granter(book, UserLimits(max_time=60.0))
     with pytest.raises(Denied, match="leases of at most 1 min"):
-        ours.grant(request(1), Terms(seconds=61.0), 0.0)
-    for terms in (Terms(), Terms(seconds=8 * 3600.0, usual=True), Terms(seconds=60.0)):
+        ours.grant(request(1), LeaseTerms(seconds=61.0), 0.0)
+    for terms in (
+        LeaseTerms(),
+        LeaseTerms(seconds=8 * 3600.0, usual=True),
+        LeaseTerms(seconds=60.0),
+    ):
         grant = ours.grant(request(1), terms, 0.0)
         lease = grant.held.lease
         assert lease.until is not None
@@ -160,11 +164,11 @@ def test_a_lease_ends_when_the_policy_says(book: Book) -> None:
 
 
 def test_too_many_in_line_are_refused(book: Book) -> None:
-    held = granter(book, UserLimits()).grant(request(4), Terms(), 0.0)
+    held = granter(book, UserLimits()).grant(request(4), LeaseTerms(), 0.0)
     with pytest.raises(Denied, match="0 waiting at a time"):
-        granter(book, UserLimits(max_queued=0)).grant(request(1), Terms(), 30.0)
+        granter(book, UserLimits(max_queued=0)).grant(request(1), LeaseTerms(), 30.0)
     with pytest.raises(Conflict):
-        granter(book, UserLimits(max_queued=0)).grant(request(1), Terms(), 0.0)
+        granter(book, UserLimits(max_queued=0)).grant(request(1), LeaseTerms(), 0.0)
     held.held.release()
 
 
@@ -213,7 +217,7 @@ def test_a_file_that_is_not_roots_alone_grants_nothing(file: Path, book: Book) -
         says = "no device is granted" in refused.value.reason
         assert says is (name in ("group", "folder", "nonsense")), name
     with pytest.raises(AndonError):
-        Granter(book, Availability(lambda: Snapshot("n", 1.0))).grant(request(1), Terms(), 0.0)
+        Granter(book, Availability(lambda: Snapshot("n", 1.0))).grant(request(1), LeaseTerms(), 0.0)
 
 
 def test_a_link_is_not_followed(file: Path, tmp_path: Path) -> None:
@@ -228,7 +232,7 @@ def test_an_extension_is_limited_too(file: Path, book: Book) -> None:
     file.chmod(0o644)
     statuses = tuple(gpu(i) for i in range(4))
     seen = Availability(lambda: Snapshot("n", 1.0, devices=statuses))
-    grant = Granter(book, seen).grant(request(1), Terms(), 0.0)
+    grant = Granter(book, seen).grant(request(1), LeaseTerms(), 0.0)
     releaser.extend(book, grant.held.lease.id, 300.0)
     with pytest.raises(Denied, match=f"allows {user_name(os.getuid())} leases of at most 10 min"):
         releaser.extend(book, grant.held.lease.id, 601.0)

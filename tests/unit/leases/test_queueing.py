@@ -14,7 +14,7 @@ from andon.core.sharing.queueing import (
     MEMORY_SECONDS,
     TAKING_SECONDS,
     UNSEEN_SECONDS,
-    Turns,
+    TurnTimes,
     Waiting,
     by_user,
     in_front_of,
@@ -79,23 +79,23 @@ def test_a_time_to_come_does_not_keep_one_in_line() -> None:
 def test_one_that_has_not_taken_what_it_could_have_had_keeps_nothing() -> None:
     free = capacities_of([gpu(i) for i in range(4)])
     idle = ticket("idle", wanted=need(4, range(4)))
-    first = reserved([idle], free, need(1), Turns(100.0))
+    first = reserved([idle], free, need(1), TurnTimes(100.0))
     assert len(first.kept) == 4
-    soon = reserved([idle], free, need(1), Turns(100.0 + TAKING_SECONDS - 0.1, first.since))
+    soon = reserved([idle], free, need(1), TurnTimes(100.0 + TAKING_SECONDS - 0.1, first.since))
     assert (len(soon.kept), soon.late) == (4, frozenset())
-    later = reserved([idle], free, need(1), Turns(100.0 + TAKING_SECONDS, soon.since))
+    later = reserved([idle], free, need(1), TurnTimes(100.0 + TAKING_SECONDS, soon.since))
     assert later.kept == {}
     assert later.late == {(1000, "idle")}
-    still = reserved([idle], free, need(1), Turns(500.0, later.since))
+    still = reserved([idle], free, need(1), TurnTimes(500.0, later.since))
     assert still.kept == {}
 
 
 def test_a_moment_in_which_it_could_not_be_served_gives_it_the_whole_time_again() -> None:
     free, busy = capacities_of([gpu(0)]), capacities_of([gpu(0)], claim(lease(0)))
     idle = ticket("idle", wanted=need(1, [0]))
-    first = reserved([idle], free, turns=Turns(100.0))
-    taken = reserved([idle], busy, turns=Turns(110.0, first.since))
-    again = reserved([idle], free, turns=Turns(100.0 + TAKING_SECONDS, taken.since))
+    first = reserved([idle], free, turns=TurnTimes(100.0))
+    taken = reserved([idle], busy, turns=TurnTimes(110.0, first.since))
+    again = reserved([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS, taken.since))
     assert set(again.kept) == {"GPU-0"}
 
 
@@ -103,8 +103,8 @@ def test_many_tickets_of_one_user_do_not_take_turns_at_it() -> None:
     free = capacities_of([gpu(i) for i in range(4)])
     idle = [ticket(f"t{n}", since=n, wanted=need(4, range(4))) for n in range(9)]
     other = ticket("other", since=20.0, wanted=need(4, range(4)), uid=1001)
-    since = reserved([*idle, other], free, need(1), Turns(100.0)).since
-    found = reserved([*idle, other], free, need(1), Turns(100.0 + TAKING_SECONDS, since))
+    since = reserved([*idle, other], free, need(1), TurnTimes(100.0)).since
+    found = reserved([*idle, other], free, need(1), TurnTimes(100.0 + TAKING_SECONDS, since))
     assert {uid for uid, _ in found.late} == {1000}
     assert len(found.kept) == 4, "who never had its turn still has it"
 
@@ -112,10 +112,12 @@ def test_many_tickets_of_one_user_do_not_take_turns_at_it() -> None:
 def test_one_that_waits_for_devices_that_nobody_sees_does_not_keep_ours_for_ever() -> None:
     seen = capacities_of([gpu(i) for i in range(4)])
     large = ticket("large", wanted=need(9, range(40)))
-    first = reserved([large], seen, need(1), Turns(100.0))
+    first = reserved([large], seen, need(1), TurnTimes(100.0))
     assert len(first.kept) == 4
-    assert len(reserved([large], seen, need(1), Turns(200.0, first.since)).kept) == 4
-    assert reserved([large], seen, need(1), Turns(100.0 + UNSEEN_SECONDS, first.since)).kept == {}
+    assert len(reserved([large], seen, need(1), TurnTimes(200.0, first.since)).kept) == 4
+    assert (
+        reserved([large], seen, need(1), TurnTimes(100.0 + UNSEEN_SECONDS, first.since)).kept == {}
+    )
 
 
 def test_more_memory_than_a_device_ever_has_is_not_waited_for() -> None:
@@ -249,11 +251,13 @@ def test_a_large_request_is_served_however_many_small_ones_come_after_it(
 
 def test_a_request_that_does_not_wait_goes_by_what_earlier_ones_saw_of_a_user() -> None:
     free, idle = capacities_of([gpu(0)]), ticket("t2", wanted=need(1, [0]))
-    users = by_user(reserved([ticket("t1", wanted=need(1, [0]))], free, turns=Turns(100.0)).since)
+    users = by_user(
+        reserved([ticket("t1", wanted=need(1, [0]))], free, turns=TurnTimes(100.0)).since
+    )
     assert users == {1000: 100.0}
-    soon = reserved([idle], free, turns=Turns(100.0 + TAKING_SECONDS - 0.1, users=users))
+    soon = reserved([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS - 0.1, users=users))
     assert set(soon.kept) == {"GPU-0"}
-    later = reserved([idle], free, turns=Turns(100.0 + TAKING_SECONDS, users=users))
+    later = reserved([idle], free, turns=TurnTimes(100.0 + TAKING_SECONDS, users=users))
     assert later.kept == {}, "another ticket of the same user does not start the time again"
     assert by_user(later.since) == users
 

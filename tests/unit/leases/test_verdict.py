@@ -25,7 +25,7 @@ from andon.core.sharing.choice import available, obstacle
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.verdict import need_of_any, verdict, verdicts
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, Terms
+from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import Conflict
 from andon.host.server.broken_devices import BrokenDevicesQuery
 from andon.leases import places
@@ -89,7 +89,7 @@ class Here:
     def __init__(self, devices: tuple[DeviceStatus, ...]) -> None:
         self._devices = devices
 
-    def once(self, watched: bool = False, hasty: bool = False) -> Snapshot:
+    def once(self, expensive_fields: bool = False, with_host: bool = True) -> Snapshot:
         return snapshot(self._devices)
 
     def ask_places(self) -> None:
@@ -168,7 +168,9 @@ def test_the_last_line_of_status_gives_the_same_answer(
 def test_status_says_who_holds_a_device_that_looks_idle(
     show: Show, book: Book, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    held = Granter(book, Availability(snapshot)).grant(request(2, devices=("5", "6")), Terms(), 0)
+    held = Granter(book, Availability(snapshot)).grant(
+        request(2, devices=("5", "6")), LeaseTerms(), 0
+    )
     assert run(["status", "-d", "5,6,7"]) == 0
     *_, not_free, free = capsys.readouterr().out.splitlines()
     held.held.release()
@@ -208,8 +210,8 @@ def test_rest_and_the_board_give_the_same_answer(book: Book, tmp_path: Path) -> 
 def test_a_grant_gives_the_same_answer(book: Book) -> None:
     granter = Granter(book, Availability(snapshot, broken=lambda: XID))
     with pytest.raises(Conflict, match="3 available"):
-        granter.grant(request(4), Terms(), 0)
-    held = granter.grant(request(3), Terms(), 0).held
+        granter.grant(request(4), LeaseTerms(), 0)
+    held = granter.grant(request(3), LeaseTerms(), 0).held
     assert {share.uuid for share in held.lease.shares} == WANTED
     held.release()
 
@@ -274,8 +276,8 @@ def test_a_busier_device_is_listed_only_if_the_caller_allows_it(show: Show) -> N
 
 
 def test_our_own_lease_counts_as_available(show: Show, book: Book) -> None:
-    mine = Terms(work=Work(os.getpid(), 0))
-    for terms, listed in ((mine, True), (Terms(work=Work(1, 0)), False)):
+    mine = LeaseTerms(work=Work(os.getpid(), 0))
+    for terms, listed in ((mine, True), (LeaseTerms(work=Work(1, 0)), False)):
         held = Granter(book, Availability(snapshot)).grant(request(devices=("6",)), terms, 0).held
         assert (6 in GPUMonitor().get_available_gpus()) is listed
         held.release()

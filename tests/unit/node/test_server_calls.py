@@ -11,8 +11,8 @@ from andon.host.server import calls
 from andon.host.server.calls import (
     FAILURES,
     Answer,
-    Asked,
     CallLimits,
+    SentRequest,
     Target,
     Token,
     TooLarge,
@@ -34,7 +34,9 @@ def server() -> Iterator[Proving]:
 
 
 def ask(server: Proving, token: Token | None = OWN, trust: Trust = Trust.NAMED) -> Answer:
-    return call(Target(server.url, trust, token), Asked("GET", "/api/x"), CallLimits(5.0, 1 << 20))
+    return call(
+        Target(server.url, trust, token), SentRequest("GET", "/api/x"), CallLimits(5.0, 1 << 20)
+    )
 
 
 def test_who_proved_itself_gets_the_token(server: Proving) -> None:
@@ -45,7 +47,11 @@ def test_who_proved_itself_gets_the_token(server: Proving) -> None:
 
 
 def test_below_a_path_of_a_proxys_the_proof_is_asked_for_there(server: Proving) -> None:
-    call(Target(f"{server.url}/gpu/", token=OWN), Asked("GET", "/api/x"), CallLimits(5.0, 1 << 20))
+    call(
+        Target(f"{server.url}/gpu/", token=OWN),
+        SentRequest("GET", "/api/x"),
+        CallLimits(5.0, 1 << 20),
+    )
     assert [path.partition("?")[0] for path, _ in server.asked] == [f"/gpu{PATH}", "/gpu/api/x"]
 
 
@@ -174,15 +180,15 @@ def test_one_time_limit_holds_for_the_whole_exchange(url: str) -> None:
         server.manner = SLOW["slow headers"]
         target = Target(server.url.replace("http", url, 1), token=OWN)
         with pytest.raises(FAILURES):
-            call(target, Asked("GET", "/api/x"), CallLimits(0.2, 1 << 20))
+            call(target, SentRequest("GET", "/api/x"), CallLimits(0.2, 1 << 20))
 
 
 def test_an_answer_beyond_its_bound_is_refused(server: Proving) -> None:
     server.body = b"x" * 1001
     with pytest.raises(TooLarge):
-        call(Target(server.url), Asked("GET", "/api/x"), CallLimits(5.0, 1000))
+        call(Target(server.url), SentRequest("GET", "/api/x"), CallLimits(5.0, 1000))
     pieces: list[bytes] = []
-    asked = Asked("GET", "/api/x", sink=pieces.append)
+    asked = SentRequest("GET", "/api/x", sink=pieces.append)
     answer = call(Target(server.url), asked, CallLimits(5.0, 1001))
     assert (answer.status, answer.body) == (200, b"")
     assert b"".join(pieces) == server.body

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.errors import Conflict, Denied
 from andon.host.server import server_file
 from andon.host.server.server_file import (
@@ -96,7 +96,7 @@ def test_a_server_in_another_container_may_run(folder: Path) -> None:
 def test_without_proc_the_process_has_to_be_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_file, "here", lambda: Here())
+    monkeypatch.setattr(server_file, "here", lambda: PidScope())
     monkeypatch.setattr(server_file, "started_ticks", lambda pid: None)
     announce(tmp_path, URL, "127.0.0.1")
     assert find(tmp_path) == URL

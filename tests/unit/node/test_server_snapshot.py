@@ -15,7 +15,7 @@ from andon.cli.snapshot_source import recent_snapshot, told_snapshot
 from andon.cli.terminal import Choices
 from andon.core.sampling.told import (
     INTERVAL_HEADER,
-    ToldSnapshot,
+    ServerSnapshot,
     parse_interval,
     remembering,
 )
@@ -87,7 +87,7 @@ def test_a_device_with_another_identity_is_not_taken_for_a_known_one() -> None:
     [(0.0, False), (2.0, False), (2.1, True), (-5.0, False)],
 )
 def test_a_snapshot_is_old_after_two_intervals(age: float, old: bool) -> None:
-    assert ToldSnapshot(seen(), 1.0).is_old(NOW + age) is old
+    assert ServerSnapshot(seen(), 1.0).is_old(NOW + age) is old
 
 
 @rows(
@@ -101,8 +101,8 @@ def test_the_interval_is_the_servers_or_the_usual_one(text: str | None, seconds:
 def test_watched_readings_are_missing_only_where_a_device_answers_without_them() -> None:
     lacking = {"sm_active_percent": UNWATCHED}
     hung = replace(silent(0, State.STALE, "stuck", None, 5), missing=lacking)
-    assert ToldSnapshot(seen(h200(1), hung), 1.0).is_watched
-    assert not ToldSnapshot(seen(replace(h200(1), missing=lacking)), 1.0).is_watched
+    assert ServerSnapshot(seen(h200(1), hung), 1.0).is_watched
+    assert not ServerSnapshot(seen(replace(h200(1), missing=lacking)), 1.0).is_watched
 
 
 # The request.
@@ -214,7 +214,7 @@ def test_who_does_not_prove_to_be_the_own_server_or_the_systems_is_not_asked(
 def test_an_old_snapshot_is_said_to_be_old_and_not_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = ToldSnapshot(seen(h200(0), at=time.time() - 14), 1.0)
+    told = ServerSnapshot(seen(h200(0), at=time.time() - 14), 1.0)
     assert recent_snapshot(Choices(), told) is None
     assert "the server's last reading is 14 s old" in capsys.readouterr().err
     assert recent_snapshot(Choices(), replace(told, interval_seconds=60.0)) == told.snapshot
@@ -225,11 +225,11 @@ def test_an_old_snapshot_still_says_since_when_a_device_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = replace(silent(0, State.LOST, "gone", None, 60), last_users=("alice",))
-    told = ToldSnapshot(seen(before, at=time.time() - 60), 1.0)
+    told = ServerSnapshot(seen(before, at=time.time() - 60), 1.0)
     monkeypatch.setattr(snapshot_source, "told_snapshot", lambda choices: told)
     monkeypatch.setattr(
         snapshot_source,
         "take_snapshot",
-        lambda choices, watched, meanwhile: seen(unnamed(0, State.LOST)),
+        lambda *given: seen(unnamed(0, State.LOST)),
     )
     assert snapshot_source.current_snapshot(Choices(quiet=True)).devices == (before,)

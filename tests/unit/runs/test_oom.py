@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.runs.oom import Strain, complaint, memory_growth, memory_numbers, verdict
+from andon.core.runs.oom import MemoryBeforeEnd, complaint, memory_growth, memory_numbers, verdict
 from andon.model.run import RunState
 from andon.units import GIB
 from tests.conftest import REPOSITORY
@@ -67,7 +67,7 @@ def test_other_troubles_are_not_taken_for_it(line: str) -> None:
 
 def test_the_numbers_are_told() -> None:
     line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has"
-    found = verdict(1, None, line, [Strain("3", 78 * GIB, 80 * GIB)])
+    found = verdict(1, None, line, [MemoryBeforeEnd("3", 78 * GIB, 80 * GIB)])
     assert found.words == (
         "out of GPU memory: PyTorch tried to allocate 20.00 GiB more; "
         "GPU 3 held 78.0 GiB of 80.0 GiB"
@@ -79,7 +79,7 @@ def test_a_complaint_that_was_caught_is_none() -> None:
 
 
 def test_other_ends_are_told_apart() -> None:
-    full = [Strain("0", 79 * GIB, 80 * GIB)]
+    full = [MemoryBeforeEnd("0", 79 * GIB, 80 * GIB)]
     assert verdict(137, 9, "", [], host_kills=1).end is RunState.HOST_OUT_OF_MEMORY
     assert verdict(137, None, "", [], host_kills=1).end is RunState.HOST_OUT_OF_MEMORY
     assert verdict(137, 9, "", [], host_kills=0).end is RunState.SIGNAL
@@ -88,8 +88,8 @@ def test_other_ends_are_told_apart() -> None:
     assert verdict(143, 15, "", [], ended_for="lease abc has ended").end is RunState.TIMEOUT
     assert verdict(130, 2, "", [], asked=True).end is RunState.STOPPED
     assert verdict(3, None, "", full).words == "exit code 3; GPU 0 held 79.0 GiB of 80.0 GiB"
-    assert not Strain("0", 70 * GIB, 80 * GIB).at_limit
-    assert not Strain("0", None, 80 * GIB).at_limit
+    assert not MemoryBeforeEnd("0", 70 * GIB, 80 * GIB).at_limit
+    assert not MemoryBeforeEnd("0", None, 80 * GIB).at_limit
 
 
 TORCH = (
@@ -120,7 +120,7 @@ def test_what_others_hold_is_what_is_left() -> None:
 
 def test_what_the_message_does_not_say_comes_from_the_samples_or_is_unknown() -> None:
     line = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 68719476736 bytes."
-    strains = [Strain("0", 10 * GIB, 80 * GIB), Strain("1", 78 * GIB, 80 * GIB)]
+    strains = [MemoryBeforeEnd("0", 10 * GIB, 80 * GIB), MemoryBeforeEnd("1", 78 * GIB, 80 * GIB)]
     found = memory_numbers(line, strains, None)
     assert found is not None
     assert (found.wanted_bytes, found.free_bytes) == (64 * GIB, 2 * GIB)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from andon.core.runs.progress import (
     TAIL_BYTES,
-    ToldProgress,
+    OutputProgress,
     logged_progress,
     progress_in,
     work_progress,
@@ -85,21 +85,21 @@ def test_a_label_can_be_shown() -> None:
 
 
 @rows("told, started, at, end, rate", [
-    (ToldProgress(450, 1000, bar_seconds=90.0), 0.0, 500.0, 610.0, 5.0),
-    (ToldProgress(450, 1000, bar_seconds=90.0), None, 500.0, 610.0, 5.0),
-    (ToldProgress(250, 1000), 100.0, 200.0, 500.0, 2.5),
-    (ToldProgress(250, 1000), None, 200.0, None, None),
-    (ToldProgress(0, 1000), 100.0, 200.0, None, 0.0),
-    (ToldProgress(1000, 1000), 100.0, 200.0, 200.0, 10.0),
-    (ToldProgress(50, 100, epoch=3, epochs=10), 100.0, 350.0, 1100.0, None),
-    (ToldProgress(50, 100, "", 3, 10, 20.0), 100.0, 350.0, 1100.0, 2.5),
-    (ToldProgress(0, 0, "epoch", 3, 10), 100.0, 350.0, 1100.0, None),
-    (ToldProgress(50, 100, within=True), 100.0, 350.0, None, None),  # of how many epochs?
-    (ToldProgress(50, 100, "", 3, 10, within=True), 100.0, 350.0, 1100.0, None),
-    (ToldProgress(250, 1000), 300.0, 200.0, None, None),  # the clock was set back
+    (OutputProgress(450, 1000, bar_seconds=90.0), 0.0, 500.0, 610.0, 5.0),
+    (OutputProgress(450, 1000, bar_seconds=90.0), None, 500.0, 610.0, 5.0),
+    (OutputProgress(250, 1000), 100.0, 200.0, 500.0, 2.5),
+    (OutputProgress(250, 1000), None, 200.0, None, None),
+    (OutputProgress(0, 1000), 100.0, 200.0, None, 0.0),
+    (OutputProgress(1000, 1000), 100.0, 200.0, 200.0, 10.0),
+    (OutputProgress(50, 100, epoch=3, epochs=10), 100.0, 350.0, 1100.0, None),
+    (OutputProgress(50, 100, "", 3, 10, 20.0), 100.0, 350.0, 1100.0, 2.5),
+    (OutputProgress(0, 0, "epoch", 3, 10), 100.0, 350.0, 1100.0, None),
+    (OutputProgress(50, 100, within=True), 100.0, 350.0, None, None),  # of how many epochs?
+    (OutputProgress(50, 100, "", 3, 10, within=True), 100.0, 350.0, 1100.0, None),
+    (OutputProgress(250, 1000), 300.0, 200.0, None, None),  # the clock was set back
 ])  # fmt: skip
 def test_the_end_follows_from_the_steps_and_their_time(
-    told: ToldProgress, started: float | None, at: float, end: float | None, rate: float | None
+    told: OutputProgress, started: float | None, at: float, end: float | None, rate: float | None
 ) -> None:
     found = work_progress(told, started, at)
     assert found.expected_end == pytest.approx(end)

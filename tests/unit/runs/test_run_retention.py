@@ -5,20 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.runs.records.retention import KeptRecord, RunsKept, overdue
+from andon.core.runs.records.retention import RetentionPolicy, StoredRecord, overdue
 from andon.model.run import RunRow, RunState
 from andon.testing.run_index_contract import AT, FIRST
 
 PLAIN = replace(FIRST, tags=())
 
 
-def record(age: float, size: int = 10, **changed: object) -> KeptRecord:
+def record(age: float, size: int = 10, **changed: object) -> StoredRecord:
     row: RunRow = replace(PLAIN, id=f"run{age}", began=AT - age, **changed)
-    return KeptRecord(row, size)
+    return StoredRecord(row, size)
 
 
-def dropped(*records: KeptRecord, seconds: float = 100, most: int = 1000) -> list[str]:
-    found = overdue(records, RunsKept(seconds, most), AT, {"run300"})
+def dropped(*records: StoredRecord, seconds: float = 100, most: int = 1000) -> list[str]:
+    found = overdue(records, RetentionPolicy(seconds, most), AT, {"run300"})
     return [one.row.id for one in found]
 
 
@@ -39,7 +39,7 @@ def test_the_oldest_go_until_the_rest_fits() -> None:
         record(200, state=RunState.RUNNING),
     ],
 )
-def test_what_is_marked_never_goes(marked: KeptRecord) -> None:
+def test_what_is_marked_never_goes(marked: StoredRecord) -> None:
     assert dropped(marked, most=0) == []
 
 
@@ -53,10 +53,10 @@ def test_what_is_marked_still_takes_its_space() -> None:
 )
 def test_nothing_is_deleted_without_need(given_: list[tuple[float, int, bool]], most: int) -> None:
     records = [
-        KeptRecord(replace(PLAIN, id=str(n), began=AT - age, tags=("t",) * marked), size)
+        StoredRecord(replace(PLAIN, id=str(n), began=AT - age, tags=("t",) * marked), size)
         for n, (age, size, marked) in enumerate(given_)
     ]
-    gone = {one.row.id for one in overdue(records, RunsKept(100, most), AT, set())}
+    gone = {one.row.id for one in overdue(records, RetentionPolicy(100, most), AT, set())}
     left = [one for one in records if one.row.id not in gone]
     unmarked = [one for one in left if not one.row.tags]
     assert all(AT - one.row.began <= 100 for one in unmarked)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.runs.ending import ending_of
-from andon.core.runs.items import ItemBook
+from andon.core.runs.items import ItemLog
 from andon.core.runs.plain import plain_numbers, plain_table
 from andon.model.run import ItemState, RunEvent, RunState
 from andon.model.run_wire import line_from_json, line_to_text
@@ -64,7 +64,7 @@ def test_a_number_too_large_for_any_reader_ends_no_program() -> None:
 
 
 def test_items_are_numbered_and_timed() -> None:
-    book = ItemBook()
+    book = ItemLog()
     lines = [
         book.line(10.0, "a", ItemState.START, device="0"),
         book.line(11.0, "b", ItemState.START),
@@ -114,14 +114,14 @@ def test_the_error_that_leaves_a_run_is_how_it_ended(
     ],
 )
 def test_a_line_of_an_item_can_be_read_whatever_the_program_says(told: dict[str, Any]) -> None:
-    line = ItemBook().line(10.0, "a", ItemState.OK, **told)
+    line = ItemLog().line(10.0, "a", ItemState.OK, **told)
     again = line_from_json(json.loads(line_to_text(line)))
     assert again == line
     assert (line.index, line.attempt, line.runtime_seconds) == (0, 1, None)
 
 
 def test_an_item_during_which_the_clock_was_set_back_can_be_read() -> None:
-    book = ItemBook()
+    book = ItemLog()
     book.line(10.0, "a", ItemState.START)
     line = book.line(3.0, "a", ItemState.OK)
     assert line_from_json(json.loads(line_to_text(line))) == line

@@ -105,10 +105,10 @@ def test_closing_twice_leaves_once() -> None:
 def test_someone_who_watches_is_noticed_and_forgotten() -> None:
     bus = Bus()
     bus.subscribe(1.0, False, 8)
-    assert not bus.watched
+    assert not bus.is_watched
     with bus.subscribe(1.0, True, 8):
-        assert bus.watched
-    assert not bus.watched
+        assert bus.is_watched
+    assert not bus.is_watched
 
 
 def test_a_timeout_gives_nothing() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower, Taking
+from andon.engine.follower import Follower, SnapshotDelivery
 from andon.engine.sampling.bus import Bus, Subscription
 from andon.model.device import Snapshot
 from tests.support.clocks import Clock
@@ -46,7 +46,7 @@ def test_each_snapshot_is_handled_between_the_beginning_and_the_end() -> None:
 def test_the_newest_leaves_out_what_was_queued_before_it() -> None:
     played = Played()
     played.session.close()
-    played.follower(taking=Taking.NEWEST).run()
+    played.follower(taking=SnapshotDelivery.NEWEST).run()
     assert played.done == [played.snapshots[-1]]
 
 
@@ -61,7 +61,7 @@ def test_a_batch_is_taken_after_each_pause_and_once_more_at_the_end() -> None:
         return pauses.pop()
 
     played.follower(
-        taking=Taking.BATCH, idle_seconds=paused, idle=lambda: played.done.append("idle")
+        taking=SnapshotDelivery.BATCH, idle_seconds=paused, idle=lambda: played.done.append("idle")
     ).run()
     assert played.done == [*played.snapshots, "idle", "idle", played.snapshots[0], "idle"]
 

@@ -28,7 +28,9 @@ def test_the_later_one_is_shown_whatever_the_clock_is_set_to(
 ) -> None:
     now = [50.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    sampler = SimpleNamespace(ask_places=lambda: None, once=lambda hasty: Snapshot("first", 1000.0))
+    sampler = SimpleNamespace(
+        ask_places=lambda: None, once=lambda with_host: Snapshot("first", 1000.0)
+    )
     feed: Any = SimpleNamespace(
         latest=lambda: Snapshot("feed", at), age_seconds=lambda: now[0] - 50.0 - received_after
     )

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.sampling import reader_backoff
-from andon.core.sampling.reader_backoff import Attempts, Life, ReaderPhase
+from andon.core.sampling.reader_backoff import Attempts, ReaderLife, ReaderPhase
 
 
 def test_a_first_crash_is_answered_at_once() -> None:
@@ -42,23 +42,27 @@ def test_after_ten_minutes_another_is_tried() -> None:
 
 
 def test_a_reader_that_does_not_open_is_stuck_after_ten_seconds() -> None:
-    life = Life(ReaderPhase.OPENING, since=5.0, heard=5.0)
+    life = ReaderLife(ReaderPhase.OPENING, since=5.0, heard=5.0)
     assert not reader_backoff.is_stuck(life, None, now=14.9)
     assert reader_backoff.is_stuck(life, None, now=15.0)
 
 
 def test_a_reader_that_still_talks_is_not_stuck() -> None:
     assert not reader_backoff.is_stuck(
-        Life(ReaderPhase.OPEN, 0.0, heard=99.0), outstanding_since=1.0, now=100
+        ReaderLife(ReaderPhase.OPEN, 0.0, heard=99.0), outstanding_since=1.0, now=100
     )
     assert reader_backoff.is_stuck(
-        Life(ReaderPhase.OPEN, 0.0, heard=89.0), outstanding_since=1.0, now=100
+        ReaderLife(ReaderPhase.OPEN, 0.0, heard=89.0), outstanding_since=1.0, now=100
     )
-    assert not reader_backoff.is_stuck(Life(ReaderPhase.OPEN, 0.0, heard=1.0), None, now=100.0)
+    assert not reader_backoff.is_stuck(
+        ReaderLife(ReaderPhase.OPEN, 0.0, heard=1.0), None, now=100.0
+    )
 
 
 def test_starting_python_has_its_own_time() -> None:
-    starting, opening = (Life(p, 10.0, 10.0) for p in (ReaderPhase.STARTING, ReaderPhase.OPENING))
+    starting, opening = (
+        ReaderLife(p, 10.0, 10.0) for p in (ReaderPhase.STARTING, ReaderPhase.OPENING)
+    )
     assert reader_backoff.waits_until(starting, 1.0) == 30.0
     assert reader_backoff.waits_until(opening, 1.0) == 12.0
     assert not reader_backoff.is_stuck(starting, None, now=29.9)
@@ -66,7 +70,7 @@ def test_starting_python_has_its_own_time() -> None:
 
 
 def test_time_without_a_processor_counts_against_no_driver_within_limits() -> None:
-    opening = Life(ReaderPhase.OPENING, 10.0, 10.0)
+    opening = ReaderLife(ReaderPhase.OPENING, 10.0, 10.0)
     assert reader_backoff.waits_until(opening, 1.0, starved_seconds=7.0) == 19.0
     assert reader_backoff.waits_until(opening, 1.0, starved_seconds=1000.0) == 72.0
     assert not reader_backoff.is_stuck(opening, None, now=26.9, starved_seconds=7.0)

@@ -11,7 +11,7 @@ from msgspec.structs import fields, replace
 from andon.core.evidence.reasons import Reason
 from andon.model.job import JobState, JobView
 from andon.model.run import RunKind, RunRow, RunState
-from andon.tui.scene import EnvironmentSeen
+from andon.tui.scene import ProcessEnvironment
 from andon.tui.screen import compose
 from andon.tui.state import ProcessChoice, TopView
 from tests.support.snapshots import faults, office
@@ -56,7 +56,7 @@ def test_no_name_on_any_page_is_obeyed_by_the_terminal() -> None:
             alerts=spoiled(known.alerts), leases=spoiled(known.leases),
             jobs=(spoiled(job),), runs=(spoiled(run),), why=(spoiled(reason),),
             why_device=frame.state.device, me="alice" + HOSTILE, source="http://x" + HOSTILE,
-            environment=EnvironmentSeen(1, (("A" + HOSTILE, "b" + HOSTILE),), ("C" + HOSTILE,)),
+            environment=ProcessEnvironment(1, (("A" + HOSTILE, "b" + HOSTILE),), ("C" + HOSTILE,)),
             notes=dict.fromkeys(("runs", "jobs", "leases", "alerts"), HOSTILE),
         )  # fmt: skip
         for view in TopView:

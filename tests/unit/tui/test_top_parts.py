@@ -23,7 +23,7 @@ from andon.tui.remembered import (
     without_options,
 )
 from andon.tui.sources.feed import Tick
-from andon.tui.sources.past import EarlyPast, PastPoints
+from andon.tui.sources.past import HistoryOnDisk, PastPoints
 from andon.tui.sources.snapshots import Player
 from andon.tui.state import ProcessChoice, TopState
 from andon.tui.users import user_lines
@@ -176,7 +176,7 @@ def test_the_first_picture_has_the_graphs_of_the_history_on_disk() -> None:
 
     def early(choices: Choices | None = None, is_server: bool = False) -> PastPoints:
         feed = OneTick(now, is_server)
-        return EarlyPast(choices or Choices(), feed, 300.0).points(60.0)  # type: ignore[arg-type]
+        return HistoryOnDisk(choices or Choices(), feed, 300.0).points(60.0)  # type: ignore[arg-type]
 
     assert early() == {}, "nothing has been recorded"
     node_path().mkdir(parents=True, mode=0o700)

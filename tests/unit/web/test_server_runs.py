@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from andon.app.server_runs import IndexLook
+from andon.app.server_runs import RunIndexCache
 from andon.errors import Invalid, Unavailable
 
 
@@ -35,7 +35,7 @@ def test_an_index_that_cannot_be_opened_is_said_once_and_tried_again(
             raise Invalid("it was written by a newer andon")
         return kept[0]
 
-    look = IndexLook("me", opened)
+    look = RunIndexCache("me", opened)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             with pytest.raises(Unavailable, match="by a newer andon"):
@@ -48,7 +48,7 @@ def test_an_index_that_cannot_be_opened_is_said_once_and_tried_again(
 
 def test_an_index_that_cannot_be_written_is_shown_as_it_is(tmp_path: Path) -> None:
     finder = Finder(tmp_path)
-    look = IndexLook("me", lambda: finder)  # type: ignore[arg-type, return-value]
+    look = RunIndexCache("me", lambda: finder)  # type: ignore[arg-type, return-value]
     assert (look().left, look().problem) == (3, None)
     finder.full = True
     found = look()

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from andon.core.access.quotas import PeerStanding
+from andon.core.access.quotas import ConnectionUse
 from andon.web.answers.problems import ProblemFormatter
 from andon.web.bindings import accepting, connections
 from andon.web.bindings.accepting import Acceptor
@@ -65,7 +65,7 @@ async def listening(places: Places, app: App) -> AsyncIterator[int]:
             await asyncio.sleep(0)
 
 
-async def until(places: Places, standing: PeerStanding, count: int) -> None:
+async def until(places: Places, standing: ConnectionUse, count: int) -> None:
     while places.counts()[standing] != count:
         await asyncio.sleep(0)
 
@@ -173,7 +173,7 @@ def test_where_all_places_are_taken_the_oldest_silent_one_goes() -> None:
         app.may_answer.set()
         async with listening(places, app) as port:
             silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
-            await until(places, PeerStanding.SILENT, 20)
+            await until(places, ConnectionUse.SILENT, 20)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(GET)
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
@@ -200,7 +200,7 @@ def test_requests_of_strangers_leave_room_for_a_right_key(path: bytes) -> None:
             refused = {asyncio.ensure_future(reader.readline()): reader for reader, _ in open_ones}
             done, _ = await asyncio.wait(refused, return_when=asyncio.FIRST_COMPLETED)
             assert {one.result() for one in done} == {b"HTTP/1.1 503 Service Unavailable\r\n"}
-            at_work = places.counts()[PeerStanding.ANONYMOUS] + places.counts()[PeerStanding.LIVE]
+            at_work = places.counts()[ConnectionUse.ANONYMOUS] + places.counts()[ConnectionUse.LIVE]
             assert at_work == (places.quotas.live if path == b"/live" else places.quotas.anonymous)
             app.may_answer.set()
             await asyncio.gather(*refused)
@@ -217,10 +217,10 @@ def test_a_right_key_is_worked_for_when_all_strangers_wait() -> None:
             strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(19)]
             for _, writer in strangers:
                 writer.write(GET)
-            await until(places, PeerStanding.ANONYMOUS, places.quotas.anonymous)
+            await until(places, ConnectionUse.ANONYMOUS, places.quotas.anonymous)
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(GET.replace(b"\r\n\r\n", b"\r\nAuthorization: x\r\n\r\n"))
-            await until(places, PeerStanding.OWNER, 1)
+            await until(places, ConnectionUse.OWNER, 1)
             app.may_answer.set()
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
             for _, one in [*strangers, (reader, writer)]:
@@ -235,8 +235,8 @@ def test_a_connection_that_was_answered_waits_as_those_who_have_not_asked() -> N
         app.may_answer.set()
         async with listening(places, app) as port:
             for more, standing in (
-                (b"", PeerStanding.BEGUN),
-                (b"Authorization: x\r\n", PeerStanding.KEPT),
+                (b"", ConnectionUse.BEGUN),
+                (b"Authorization: x\r\n", ConnectionUse.KEPT),
             ):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(GET.replace(b"\r\n\r\n", b"\r\n" + more + b"\r\n"))
@@ -261,13 +261,13 @@ def test_a_silent_connection_is_a_bare_socket() -> None:
 
             acceptor = Acceptor(sock, places, connection)
             reader, writer = await asyncio.open_connection(*sock.getsockname())
-            await until(places, PeerStanding.SILENT, 1)
+            await until(places, ConnectionUse.SILENT, 1)
             assert not made
             writer.write(b"G")
-            await until(places, PeerStanding.BEGUN, 1)
+            await until(places, ConnectionUse.BEGUN, 1)
             writer.close()
             assert reader is not None
-            await until(places, PeerStanding.BEGUN, 0)
+            await until(places, ConnectionUse.BEGUN, 0)
             acceptor.close()
 
     asyncio.run(play())
@@ -281,14 +281,14 @@ def test_a_new_connection_that_gives_way_itself_is_closed() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, what: wrong.append(what))
         places = Places(most=16)
         for _ in range(16):
-            places.move(places.arrive(lambda: None, 0.0), PeerStanding.KEPT)
+            places.move(places.arrive(lambda: None, 0.0), ConnectionUse.KEPT)
         with socket.create_server(("127.0.0.1", 0)) as sock:
             acceptor = Acceptor(sock, places, lambda _: asyncio.Protocol())
             reader, writer = await asyncio.open_connection(*sock.getsockname())
             await asyncio.wait_for(ended(reader), 20)
             writer.close()
             acceptor.close()
-        assert places.counts()[PeerStanding.KEPT] == len(places) == 16
+        assert places.counts()[ConnectionUse.KEPT] == len(places) == 16
 
     asyncio.run(play())
     assert not wrong
@@ -311,7 +311,7 @@ def test_who_has_asked_and_gives_way_reads_why(sent: bytes) -> None:
         async with listening(places, app) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(sent)
-            await until(places, PeerStanding.BEGUN if sent else PeerStanding.SILENT, 1)
+            await until(places, ConnectionUse.BEGUN if sent else ConnectionUse.SILENT, 1)
             others = []
             for _ in range(16):
                 others.append(await asyncio.open_connection("127.0.0.1", port))

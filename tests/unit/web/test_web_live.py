@@ -121,9 +121,9 @@ def test_a_listener_that_fails_costs_the_others_nothing(tmp_path: Path) -> None:
 
 def test_dear_readings_are_taken_only_while_someone_looks(tmp_path: Path) -> None:
     parts = Parts(tmp_path, [drawn.farm()])
-    assert not parts.sampler.bus.watched
+    assert not parts.sampler.bus.is_watched
     assert parts.station.last is not None
-    assert not parts.sampler.bus.watched
+    assert not parts.sampler.bus.is_watched
     parts.station.latest()
-    assert parts.sampler.bus.watched
+    assert parts.sampler.bus.is_watched
     parts.close()

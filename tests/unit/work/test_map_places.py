@@ -8,7 +8,7 @@ import pytest
 from andon.engine.mapping import places
 from andon.engine.mapping.places import LeasedPlaces
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Terms
+from andon.engine.sharing.granter import LeaseTerms
 from andon.errors import Conflict
 from andon.leases.book import Book
 from andon.model.work import DeviceRequest
@@ -28,5 +28,5 @@ def test_a_device_that_another_took_meanwhile_ends_no_map(monkeypatch: pytest.Mo
     availability = cast("Availability", SimpleNamespace(offer=lambda *_: chosen))
     book = cast("Book", SimpleNamespace())
     monkeypatch.setattr(places, "Granter", Late)
-    found = LeasedPlaces(availability, DeviceRequest(), Terms(), _most=8, _book=book)
+    found = LeasedPlaces(availability, DeviceRequest(), LeaseTerms(), _most=8, _book=book)
     assert found.at_once([]) is None

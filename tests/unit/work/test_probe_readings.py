@@ -29,7 +29,10 @@ class PlannedSource:
         self._at = 0.0
 
     def once(
-        self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
+        self,
+        expensive_fields: bool = False,
+        with_host: bool = True,
+        account: RunAccount = RunAccount.NONE,
     ) -> Snapshot:
         self._now, self._at = next(self._used, self._now), self._at + 1.0
         sample = Sample(self._at, memory_used_bytes=self._now, utilization_percent=50)

@@ -9,7 +9,7 @@ from andon.backends.amd import kfd, metrics
 from andon.backends.amd.names import NAMELESS, branded, is_nameless, name
 from andon.backends.amd.smi import Smi
 from andon.backends.drm import CardClients
-from andon.backends.kernel import CardFiles, Gathered, KeptValues
+from andon.backends.kernel import CachedValues, CardFiles, ReadingDraft
 from andon.backends.sysfs import SysfsValue, hwmon, labels
 from andon.core.sampling.idleness import READING_LOAD_PERCENT
 from andon.model.device import Device, Limits, MemoryKind, Reading
@@ -42,7 +42,7 @@ class AmdCard:
         self._uuid = f"amd@{place.pci}"
         self._kfd_ids: tuple[int, ...] = ()
         self._usage = CardClients(place.tree, place.pci, place.descriptors, self._is_ours)
-        self._link, self._counts = KeptValues(OFTEN_SECONDS), KeptValues(SELDOM_SECONDS)
+        self._link, self._counts = CachedValues(OFTEN_SECONDS), CachedValues(SELDOM_SECONDS)
         self._busy = True
         self._find()
 
@@ -112,7 +112,7 @@ class AmdCard:
     # Readings.
 
     def read(self, at: float, now: float) -> Reading:
-        gathered = Gathered(at, OTHERWISE)
+        gathered = ReadingDraft(at, OTHERWISE)
         utilization = self._files.integer("gpu_busy_percent").then(_percent)
         gathered.put("utilization_percent", utilization)
         gathered.put(
@@ -128,7 +128,7 @@ class AmdCard:
     def is_busy(self) -> bool:
         return self._busy
 
-    def _with_processes(self, gathered: Gathered, busy: int | None, now: float) -> Reading:
+    def _with_processes(self, gathered: ReadingDraft, busy: int | None, now: float) -> Reading:
         use = self._usage.read(self._place.nodes(), now)
         computing = kfd.processes(self._place.tree, self._kfd_ids)
         computing.pop(self._smi.own_pid or 0, None)
@@ -137,7 +137,7 @@ class AmdCard:
         processes = tuple(process for process in every if process.pid != self._smi.own_pid)
         return gathered.reading(self._uuid, processes, use.blind_spot)
 
-    def _read_memory(self, gathered: Gathered) -> None:
+    def _read_memory(self, gathered: ReadingDraft) -> None:
         used, total = self._memory("used"), self._memory("total")
         gathered.put("memory_used_bytes", used)
         free = used.then(lambda value: max(0, total.value - value) if total.value else None)
@@ -157,7 +157,7 @@ class AmdCard:
     def _is_ours(self, region: str) -> bool:
         return region == "vram" or (self._unified and region == "gtt")
 
-    def _read_sensors(self, gathered: Gathered) -> None:
+    def _read_sensors(self, gathered: ReadingDraft) -> None:
         gathered.put("temperature_celsius", self._heat("input", "edge", "junction"))
         gathered.put("memory_temperature_celsius", self._heat("input", "mem"))
         gathered.put("power_watts", self._sense("power1_average", "power1_input").then(_watts))

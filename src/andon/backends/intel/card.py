@@ -10,7 +10,7 @@ from andon.backends import pci
 from andon.backends.drm import FIRST_READING, OLD_FDINFO, CardClients, CardUse
 from andon.backends.intel import layout
 from andon.backends.intel.names import WELL_KNOWN
-from andon.backends.kernel import CardFiles, Gathered, KeptValues
+from andon.backends.kernel import CachedValues, CardFiles, ReadingDraft
 from andon.backends.sysfs import SysfsValue, Tree, hwmon, labels, system_memory
 from andon.core.sampling.idleness import READING_LOAD_PERCENT
 from andon.model.device import Device, Limits, MemoryKind, Reading
@@ -68,7 +68,7 @@ class IntelCard:
         self._layout = layout.find(self._files, place.driver)
         self._energy, self._idle = Counter(), Counter()
         self._usage = CardClients(place.tree, place.pci, place.descriptors, self._is_ours)
-        self._link = KeptValues(OFTEN_SECONDS)
+        self._link = CachedValues(OFTEN_SECONDS)
         self._busy = True
         self._find()
 
@@ -117,7 +117,7 @@ class IntelCard:
     # Readings.
 
     def read(self, at: float, now: float) -> Reading:
-        gathered = Gathered(at, OTHERWISE)
+        gathered = ReadingDraft(at, OTHERWISE)
         use = self._usage.read(self._place.nodes(), now)
         utilization = self._utilization(use, now)
         self._busy = use.moved or (utilization.value or 0) >= READING_LOAD_PERCENT
@@ -153,7 +153,7 @@ class IntelCard:
         """An integrated GPU uses the system's memory, whatever the driver calls it."""
         return self._unified or region.startswith(("vram", "local"))
 
-    def _read_memory(self, gathered: Gathered) -> None:
+    def _read_memory(self, gathered: ReadingDraft) -> None:
         total, used = self._memory()
         gathered.put("memory_used_bytes", used)
         if total.value is None or used.value is None:
@@ -171,7 +171,7 @@ class IntelCard:
             return SysfsValue(total), SysfsValue(total - available)
         return local_memory(self._place.tree, self._files, self._place.pci)
 
-    def _read_sensors(self, gathered: Gathered, now: float) -> None:
+    def _read_sensors(self, gathered: ReadingDraft, now: float) -> None:
         energy = self._sense(f"energy{self._channel}_input").then(lambda value: value * _MICRO)
         gathered.put("energy_joules", energy)
         power = self._energy.rate(energy, now)

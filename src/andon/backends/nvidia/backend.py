@@ -15,7 +15,7 @@ from andon.backends.nvidia.events import EventListener, Report
 from andon.backends.nvidia.links import with_links
 from andon.backends.nvidia.sleep import bound_cards, is_suspended, may_suspend
 from andon.backends.nvidia.trouble import as_error, trouble
-from andon.core.sampling.rest import Rest
+from andon.core.sampling.rest import RestState
 from andon.errors import AndonError, Unavailable
 from andon.model.device import Card, Device, FaultCode, Reading, State
 from andon.model.topology.place import DevicePlace
@@ -40,7 +40,7 @@ class Nvidia:
         self._start_seconds = 0.0
         self._boards: dict[str, tuple[int, NvidiaCard]] = {}
         self._known: dict[str, Device] = {}
-        self._rests: dict[str, Rest] = {}
+        self._rests: dict[str, RestState] = {}
         self._versions: Mapping[str, str] = {}
         self._report: Report | None = None
         self._listener: EventListener | None = None
@@ -55,7 +55,7 @@ class Nvidia:
     def open(self) -> Sequence[Card]:
         cards = bound_cards(self._root)
         sleepers = [c.pci for c in cards if c.pci and may_suspend(self._root, c.pci)]
-        self._rests = {pci: Rest() for pci in sleepers}
+        self._rests = {pci: RestState() for pci in sleepers}
         if cards and all(c.pci and is_suspended(self._root, c.pci) for c in cards):
             return cards
         with self._in_session():

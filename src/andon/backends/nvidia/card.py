@@ -16,12 +16,12 @@ from andon.backends.nvidia.probes import (
     ACTIVITY,
     SHARES_SECONDS,
     SHARES_WATCHED_SECONDS,
-    Due,
+    DueTimes,
     Gauges,
 )
 from andon.backends.nvidia.setup import SetupReader
 from andon.backends.nvidia.traffic import Traffic
-from andon.backends.nvidia.trouble import Reach, survivable
+from andon.backends.nvidia.trouble import ErrorScope, survivable
 from andon.backends.sysfs import Tree
 from andon.model.device import (
     SAMPLE_VALUES,
@@ -67,7 +67,7 @@ class NvidiaCard:
         self._root = root
         self._setup = SetupReader(handle, start_seconds)
         self._gauges = Gauges()
-        self._due = Due()
+        self._due = DueTimes()
         self._activity, self._run_activity = Activity(), Activity()
         self._known_activity = self._activity
         self._accounted = False  # the next reading is for the record of a run
@@ -164,7 +164,7 @@ class NvidiaCard:
         try:
             ring = nvml.utilization_ring(self._handle)
         except nvml.Error as error:
-            if survivable(error).reach is Reach.FOR_GOOD:
+            if survivable(error).reach is ErrorScope.FOR_GOOD:
                 self._ring_supported = False
             return {}
         return {self.device.uuid: ring}
@@ -253,7 +253,7 @@ class NvidiaCard:
             )
         except nvml.Error as error:
             self._shares = None
-            if survivable(error).reach is Reach.FOR_GOOD:
+            if survivable(error).reach is ErrorScope.FOR_GOOD:
                 self._shares_supported = False
 
     def _read_instance(self, instance: Instance, at: float, now: float) -> Reading:

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.nvml import Handle
-from andon.backends.nvidia.probes import OFTEN, Due
-from andon.backends.nvidia.trouble import INSUFFICIENT_SIZE, Reach, survivable
+from andon.backends.nvidia.probes import OFTEN, DueTimes
+from andon.backends.nvidia.trouble import INSUFFICIENT_SIZE, ErrorScope, survivable
 from andon.model.device import ProcessKind
 
 NOT_A_NUMBER: Final = 0xFFFFFFFFFFFFFFFF  # the driver's value for unknown process memory
@@ -88,7 +88,7 @@ class ProcessLists:
             (ProcessKind.COMPUTE, ProcessList("nvmlDeviceGetMPSComputeRunningProcesses")),
             (ProcessKind.GRAPHICS, ProcessList("nvmlDeviceGetGraphicsRunningProcesses")),
         )
-        self._due = Due()
+        self._due = DueTimes()
         self._memory_used: int | None = None
         self._found: Found = ()
         self.reason: str | None = None
@@ -119,7 +119,7 @@ class ProcessLists:
             return processes.read(handle)
         except nvml.Error as error:
             found = survivable(error)
-            if found.reach is not Reach.FOR_GOOD or processes is self._compute:
+            if found.reach is not ErrorScope.FOR_GOOD or processes is self._compute:
                 self.reason = found.reason
             return ()
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.nvml import Handle
-from andon.backends.nvidia.trouble import DriverTrouble, Reach, survivable
+from andon.backends.nvidia.trouble import DriverTrouble, ErrorScope, survivable
 from andon.model.device import SAMPLE_VALUES
 
 EVERY_TICK: Final = 0.0
@@ -70,7 +70,7 @@ _NOT_READ: Final = frozenset(SAMPLE_VALUES).difference(
 )
 
 
-class Due:
+class DueTimes:
     """When each thing is due again."""
 
     def __init__(self) -> None:
@@ -159,6 +159,6 @@ class Gauges:
     def _failed(self, probe: Probe, found: DriverTrouble) -> None:
         for name in probe.fields:
             self._is_missing(name, found.reason)
-        if found.reach is Reach.FOR_GOOD:  # not called again
+        if found.reach is ErrorScope.FOR_GOOD:  # not called again
             self._fast = tuple(p for p in self._fast if p is not probe)
             self._slow.pop(probe, None)

@@ -10,8 +10,8 @@ from typing import Final
 
 from andon.backends.nvidia import nvml
 from andon.backends.nvidia.nvml import Handle, LinkCount
-from andon.backends.nvidia.probes import TRAFFIC, Due
-from andon.backends.nvidia.trouble import Reach, survivable
+from andon.backends.nvidia.probes import TRAFFIC, DueTimes
+from andon.backends.nvidia.trouble import ErrorScope, survivable
 from andon.core.sampling.rates import FIRST, NARROW, steady_rate, wrapping_rate
 
 TRAFFIC_SECONDS: Final = 60.0  # they take longer than all other calls of a reading together
@@ -35,7 +35,7 @@ class Traffic:
         self._read_at = 0.0
         self._older: Mapping[str, float] | None = None
         self._asked = dict(nvml.TRAFFIC_FIELDS)
-        self._due = Due()
+        self._due = DueTimes()
         self._begins: float | None = None
         self._before: dict[str, LinkCount] = {}
         self._before_now: float | None = None
@@ -100,7 +100,7 @@ class Traffic:
                 continue
             trouble = survivable(answer)
             self._set(name, trouble.reason)
-            if trouble.reach is Reach.FOR_GOOD:
+            if trouble.reach is ErrorScope.FOR_GOOD:
                 self._asked.pop(name, None)
         return found
 

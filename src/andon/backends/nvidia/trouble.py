@@ -9,7 +9,7 @@ from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.model.device import FaultCode
 
 
-class Reach(Enum):
+class ErrorScope(Enum):
     """How much an error affects."""
 
     VALUE = "this value, this time"
@@ -19,7 +19,7 @@ class Reach(Enum):
 
 
 class DriverTrouble(Struct, frozen=True):
-    reach: Reach
+    reach: ErrorScope
     reason: str
     hint: str = ""
     code: FaultCode = FaultCode.DRIVER_FAILED  # where it affects all of NVML
@@ -38,72 +38,74 @@ VERSION_MISMATCH: Final = 18
 _XID = "find the cause: sudo dmesg | grep -i -e xid -e nvrm"
 _TABLE: Final = {
     UNINITIALIZED: DriverTrouble(
-        Reach.VENDOR, "the NVIDIA library was shut down", "andon is restarting it"
+        ErrorScope.VENDOR, "the NVIDIA library was shut down", "andon is restarting it"
     ),
-    NOT_SUPPORTED: DriverTrouble(Reach.FOR_GOOD, "not supported by this device"),
+    NOT_SUPPORTED: DriverTrouble(ErrorScope.FOR_GOOD, "not supported by this device"),
     NO_PERMISSION: DriverTrouble(
-        Reach.VALUE,
+        ErrorScope.VALUE,
         "no permission",
         "run andon as root, or give the container more privileges",
     ),
-    NOT_FOUND: DriverTrouble(Reach.VALUE, "the driver found no data"),
-    INSUFFICIENT_SIZE: DriverTrouble(Reach.VALUE, "the driver's answer was too long"),
+    NOT_FOUND: DriverTrouble(ErrorScope.VALUE, "the driver found no data"),
+    INSUFFICIENT_SIZE: DriverTrouble(ErrorScope.VALUE, "the driver's answer was too long"),
     8: DriverTrouble(
-        Reach.CARD,
+        ErrorScope.CARD,
         "a power cable of this card is not attached properly",
         "switch the machine off and check the card's power cables",
     ),
     9: DriverTrouble(
-        Reach.VENDOR,
+        ErrorScope.VENDOR,
         "the NVIDIA driver is not loaded",
         "load it: sudo modprobe nvidia; if that fails, install the driver for this kernel",
         FaultCode.NO_DRIVER,
     ),
-    TIMEOUT: DriverTrouble(Reach.VALUE, "the driver took too long"),
-    11: DriverTrouble(Reach.CARD, "the kernel reported an interrupt problem with this card", _XID),
+    TIMEOUT: DriverTrouble(ErrorScope.VALUE, "the driver took too long"),
+    11: DriverTrouble(
+        ErrorScope.CARD, "the kernel reported an interrupt problem with this card", _XID
+    ),
     12: DriverTrouble(
-        Reach.VENDOR,
+        ErrorScope.VENDOR,
         "the NVIDIA library libnvidia-ml.so.1 was not found",
         "no NVIDIA driver is installed; inside a container, start it with --gpus all",
         FaultCode.NO_DRIVER,
     ),
-    FUNCTION_NOT_FOUND: DriverTrouble(Reach.FOR_GOOD, "not supported by this driver version"),
-    14: DriverTrouble(Reach.FOR_GOOD, "the card's infoROM is corrupted"),
-    15: DriverTrouble(Reach.CARD, "it has fallen off the bus", _XID),
+    FUNCTION_NOT_FOUND: DriverTrouble(ErrorScope.FOR_GOOD, "not supported by this driver version"),
+    14: DriverTrouble(ErrorScope.FOR_GOOD, "the card's infoROM is corrupted"),
+    15: DriverTrouble(ErrorScope.CARD, "it has fallen off the bus", _XID),
     16: DriverTrouble(
-        Reach.CARD,
+        ErrorScope.CARD,
         "it needs a reset before it can be used again",
         "stop its jobs, then: sudo nvidia-smi --gpu-reset -i GPU, or reboot",
     ),
     17: DriverTrouble(
-        Reach.VENDOR,
+        ErrorScope.VENDOR,
         "the operating system blocked the driver",
         "inside a container or a Slurm step, check that its cgroup may use /dev/nvidia*",
         FaultCode.NO_PERMISSION,
     ),
     VERSION_MISMATCH: DriverTrouble(
-        Reach.VENDOR,
+        ErrorScope.VENDOR,
         "driver and library versions differ",
         "reboot, or reload the nvidia modules: the driver was upgraded while it was loaded",
         FaultCode.VERSION_MISMATCH,
     ),
-    19: DriverTrouble(Reach.VALUE, "the device is in use by another driver call"),
-    20: DriverTrouble(Reach.VALUE, "the driver is out of memory"),
-    21: DriverTrouble(Reach.VALUE, "the driver has no data yet"),
-    25: DriverTrouble(Reach.FOR_GOOD, "not supported by this driver version"),
-    26: DriverTrouble(Reach.FOR_GOOD, "not supported by this driver version"),
-    27: DriverTrouble(Reach.FOR_GOOD, "not supported by this device"),
-    28: DriverTrouble(Reach.CARD, "the driver no longer finds this GPU", _XID),
-    999: DriverTrouble(Reach.VALUE, "the driver reported an unknown error", _XID),
+    19: DriverTrouble(ErrorScope.VALUE, "the device is in use by another driver call"),
+    20: DriverTrouble(ErrorScope.VALUE, "the driver is out of memory"),
+    21: DriverTrouble(ErrorScope.VALUE, "the driver has no data yet"),
+    25: DriverTrouble(ErrorScope.FOR_GOOD, "not supported by this driver version"),
+    26: DriverTrouble(ErrorScope.FOR_GOOD, "not supported by this driver version"),
+    27: DriverTrouble(ErrorScope.FOR_GOOD, "not supported by this device"),
+    28: DriverTrouble(ErrorScope.CARD, "the driver no longer finds this GPU", _XID),
+    999: DriverTrouble(ErrorScope.VALUE, "the driver reported an unknown error", _XID),
 }
 _AT_START: Final = {
     NO_PERMISSION: DriverTrouble(
-        Reach.VENDOR,
+        ErrorScope.VENDOR,
         "no permission to use the NVIDIA driver",
         "check who may open the device files: ls -l /dev/nvidiactl /dev/nvidia0",
         FaultCode.NO_PERMISSION,
     ),
-    999: DriverTrouble(Reach.VENDOR, "the NVIDIA driver failed to start: unknown error", _XID),
+    999: DriverTrouble(ErrorScope.VENDOR, "the NVIDIA driver failed to start: unknown error", _XID),
 }
 
 
@@ -111,10 +113,10 @@ def trouble(code: int, starting: bool = False) -> DriverTrouble:
     """The meaning of an error code; at the start every error affects all of NVML."""
     found = (_AT_START.get(code) if starting else None) or _TABLE.get(code)
     if found is None:
-        found = DriverTrouble(Reach.VALUE, f"the driver returned error {code}", _XID)
-    if starting and found.reach is not Reach.VENDOR:
+        found = DriverTrouble(ErrorScope.VALUE, f"the driver returned error {code}", _XID)
+    if starting and found.reach is not ErrorScope.VENDOR:
         return DriverTrouble(
-            Reach.VENDOR, f"the NVIDIA driver did not start: {found.reason}", found.hint
+            ErrorScope.VENDOR, f"the NVIDIA driver did not start: {found.reason}", found.hint
         )
     return found
 
@@ -123,7 +125,7 @@ def as_error(code: int, found: DriverTrouble) -> AndonError:
     """The same as one of andon's five kinds of error."""
     if code == NO_PERMISSION:
         return Denied(found.reason, found.hint, cause=found.code)
-    kind = Gone if found.reach is Reach.CARD else Unavailable
+    kind = Gone if found.reach is ErrorScope.CARD else Unavailable
     return kind(found.reason, found.hint, cause=found.code)
 
 
@@ -136,6 +138,6 @@ class CodedError(Protocol):
 def survivable(error: CodedError) -> DriverTrouble:
     """The reason for a failed value; errors that affect the card or all of NVML are raised."""
     found = trouble(error.value)
-    if found.reach in (Reach.CARD, Reach.VENDOR):
+    if found.reach in (ErrorScope.CARD, ErrorScope.VENDOR):
         raise as_error(error.value, found)
     return found

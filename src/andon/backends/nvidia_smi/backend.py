@@ -11,7 +11,12 @@ from andon.backends.nvidia_smi import cards as boards
 from andon.backends.nvidia_smi import document, trouble
 from andon.backends.nvidia_smi.cards import BY_ADDRESS, VENDOR, SmiCard, SystemMemory
 from andon.backends.nvidia_smi.command import NoAnswer, SmiCommand, find
-from andon.backends.nvidia_smi.report import Listed, SmiReport, parse_list, parse_unreachable
+from andon.backends.nvidia_smi.report import (
+    ListedInstance,
+    SmiReport,
+    parse_list,
+    parse_unreachable,
+)
 from andon.backends.nvidia_smi.texts import pci_address
 from andon.backends.nvidia_smi.trouble import Unreadable
 from andon.backends.sysfs import Tree
@@ -38,7 +43,7 @@ class NvidiaSmi:
         self._root, self._name = Path(root), command
         self._timeout_seconds = timeout_seconds
         self._command: SmiCommand | None = None
-        self._listed: dict[tuple[str, int], Listed] = {}
+        self._listed: dict[tuple[str, int], ListedInstance] = {}
         self._layout: frozenset[object] = frozenset()
         self._versions: Mapping[str, str] = {}
         self._boards: list[SmiCard] = []

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.backends.nvidia_smi.report import Gpu, Listed, MigInstance, SmiProcess, SmiReport
+from andon.backends.nvidia_smi.report import Gpu, ListedInstance, MigInstance, SmiProcess, SmiReport
 from andon.backends.nvidia_smi.texts import NOT_REPORTED, Unknown, Value
 from andon.backends.pci import PcieSlot
 from andon.model.device import (
@@ -63,7 +63,7 @@ def parse_meminfo(text: str) -> SystemMemory:
 def recognise(
     report: SmiReport,
     known: Iterable[Device],
-    listed: Mapping[tuple[str, int], Listed],
+    listed: Mapping[tuple[str, int], ListedInstance],
     memory: SystemMemory,
     slots: Mapping[str, PcieSlot],
 ) -> list[SmiCard]:
@@ -158,7 +158,7 @@ def _setup(gpu: Gpu) -> Setup:
 
 
 def _parts(
-    gpu: Gpu, board: Device, listed: Mapping[tuple[str, int], Listed]
+    gpu: Gpu, board: Device, listed: Mapping[tuple[str, int], ListedInstance]
 ) -> tuple[tuple[MigInstance, Device], ...]:
     found: dict[str, tuple[MigInstance, Device]] = {}
     for part in () if gpu.lost else gpu.parts:

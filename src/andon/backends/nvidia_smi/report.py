@@ -76,7 +76,7 @@ class SmiReport(Struct, frozen=True):
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-class Listed(Struct, frozen=True):
+class ListedInstance(Struct, frozen=True):
     """A MIG instance as `nvidia-smi -L` names it."""
 
     uuid: str
@@ -95,13 +95,13 @@ def _unreachable(match: re.Match[str]) -> Unreachable:
     return Unreachable(reason, pci_address(address), int(number) if number else None)
 
 
-def parse_list(text: str) -> dict[tuple[str, int], Listed]:
+def parse_list(text: str) -> dict[tuple[str, int], ListedInstance]:
     """`nvidia-smi -L`: MIG instances by their board's uuid and their number on it."""
-    listed: dict[tuple[str, int], Listed] = {}
+    listed: dict[tuple[str, int], ListedInstance] = {}
     board = None
     for line in text.splitlines():
         if found := _LISTED_BOARD.match(line):
             board = found[1]
         elif board and (found := _LISTED_PART.match(line)):
-            listed[board, int(found[2])] = Listed(found[3], found[1])
+            listed[board, int(found[2])] = ListedInstance(found[3], found[1])
     return listed

@@ -29,12 +29,12 @@ def complete_job(
         queue = Queue()
     except (AndonError, OSError):
         return []
-    standings = queue.standings
+    statuses = queue.statuses
     newest = sorted((one.spec for one in queue.jobs.values()), key=lambda spec: -spec.number)
-    active = [spec for spec in newest if not standings[spec.number].state.is_settled]
-    ended = [spec for spec in newest if standings[spec.number].state.is_settled]
+    active = [spec for spec in newest if not statuses[spec.number].state.is_settled]
+    ended = [spec for spec in newest if statuses[spec.number].state.is_settled]
     meant = active if context.info_name in OF_ACTIVE_JOBS else [*active, *ended]
-    words = ((one.label, f"{one.name}, {standings[one.number].state.words}") for one in meant)
+    words = ((one.label, f"{one.name}, {statuses[one.number].state.words}") for one in meant)
     return _items(words, typed)
 
 

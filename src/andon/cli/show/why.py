@@ -14,7 +14,7 @@ from andon.cli.show.text import Text, display_width, join, say
 from andon.core.alerting.glance import lamps_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state.phrases import HEALTHY
-from andon.core.evidence.departures import NOTHING_KNOWN, Departures
+from andon.core.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.core.evidence.phrasing import format_evidence
 from andon.core.evidence.reasons import Evidence, Reason
 from andon.core.explain import explain_absence, explain_node, worst_first
@@ -120,7 +120,7 @@ def answer(
     uuid: str | None = None,
     rulebook: Rulebook | None = None,
     lit: Sequence[DeviceLamp] | None = None,
-    departures: Departures = NOTHING_KNOWN,
+    departures: EndedProcesses = NOTHING_KNOWN,
 ) -> WhyAnswer:
     """Explain one device, or all of them, the worst first."""
     latest, seconds = snapshots[-1], snapshots[-1].at - snapshots[0].at

@@ -14,7 +14,7 @@ RESERVED_FILES = 512  # for the store, the readers, the log and whatever a reque
 FEWEST = 16
 
 
-class PeerStanding(StrEnum):
+class ConnectionUse(StrEnum):
     """The state of a connection, and what it is used for."""
 
     SILENT = "silent"  # has sent nothing yet
@@ -25,8 +25,8 @@ class PeerStanding(StrEnum):
     OWNER = "owner"  # serving a request with a valid key
 
 
-AT_WORK = (PeerStanding.ANONYMOUS, PeerStanding.LIVE, PeerStanding.OWNER)
-WAITING = (PeerStanding.SILENT, PeerStanding.BEGUN, PeerStanding.KEPT)
+AT_WORK = (ConnectionUse.ANONYMOUS, ConnectionUse.LIVE, ConnectionUse.OWNER)
+WAITING = (ConnectionUse.SILENT, ConnectionUse.BEGUN, ConnectionUse.KEPT)
 """Those with no request to serve, in the order in which they are closed."""
 
 
@@ -62,19 +62,19 @@ def places_for(files: int | None) -> int:
     return max(FEWEST, min(MOST, files - min(RESERVED_FILES, files // 2)))
 
 
-def may_work(quotas: Quotas, counts: dict[PeerStanding, int], wanted: PeerStanding) -> bool:
+def may_work(quotas: Quotas, counts: dict[ConnectionUse, int], wanted: ConnectionUse) -> bool:
     """Whether one more request may be served, given the count of each kind."""
-    anonymous = counts[PeerStanding.ANONYMOUS] + counts[PeerStanding.LIVE]
-    if anonymous + counts[PeerStanding.OWNER] >= quotas.at_work:
+    anonymous = counts[ConnectionUse.ANONYMOUS] + counts[ConnectionUse.LIVE]
+    if anonymous + counts[ConnectionUse.OWNER] >= quotas.at_work:
         return False
-    if wanted is PeerStanding.OWNER:
+    if wanted is ConnectionUse.OWNER:
         return True
     if anonymous >= quotas.anonymous:
         return False
-    return wanted is PeerStanding.ANONYMOUS or counts[PeerStanding.LIVE] < quotas.live
+    return wanted is ConnectionUse.ANONYMOUS or counts[ConnectionUse.LIVE] < quotas.live
 
 
-def gives_way(quotas: Quotas, counts: dict[PeerStanding, int]) -> PeerStanding | None:
+def gives_way(quotas: Quotas, counts: dict[ConnectionUse, int]) -> ConnectionUse | None:
     """The kind whose oldest connection is closed for a new one; None if there is room.
 
     Silent ones are closed first, except for a tenth: a flood of unfinished requests must leave a
@@ -82,9 +82,9 @@ def gives_way(quotas: Quotas, counts: dict[PeerStanding, int]) -> PeerStanding |
     """
     if sum(counts.values()) <= quotas.most:
         return None
-    if counts[PeerStanding.SILENT] > quotas.tenth:
-        return PeerStanding.SILENT
-    for standing in (PeerStanding.BEGUN, PeerStanding.SILENT, PeerStanding.KEPT):
+    if counts[ConnectionUse.SILENT] > quotas.tenth:
+        return ConnectionUse.SILENT
+    for standing in (ConnectionUse.BEGUN, ConnectionUse.SILENT, ConnectionUse.KEPT):
         if counts[standing]:
             return standing
     return None

@@ -177,7 +177,7 @@ def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
 # The headline.
 
 
-class _Said(NamedTuple):
+class _Headline(NamedTuple):
     """The headline, and the id of the alert that it is about."""
 
     text: str
@@ -190,7 +190,7 @@ def _headline(
     mine: Mapping[str, list[Alert]],
     others: list[Alert],
     numbers: Mapping[str, str],
-) -> _Said:
+) -> _Headline:
     """One thing: what needs somebody, what may, what somebody handles, or that all is fine."""
     unread = _unread(snapshot, others)
     troubled = [d for d in devices if d.is_troubled and d.uuid not in unread]
@@ -200,12 +200,12 @@ def _headline(
         text = _of_device(snapshot, first, worst, numbers[first.uuid])
         more = len(troubled) - 1
         said = text if not more else f"{text}; {more} more {_need(more)} attention"
-        return _Said(said, None if worst is None else worst.id)
+        return _Headline(said, None if worst is None else worst.id)
     calling = [alert for alert in others if needs_attention(alert)]
     if calling:
-        return _Said(calling[0].message, calling[0].id)
+        return _Headline(calling[0].message, calling[0].id)
     if (silent := _silent_headline(devices, numbers)) is not None:
-        return _Said(silent)
+        return _Headline(silent)
     rings = [d for d in devices if d.lamp is Lamp.RING and not d.handled]
     on_rings = [alert for d in rings if (alert := _lit_by(d, mine)) is not None]
     clearing = [alert for alert in others if not is_handled(alert)]
@@ -214,7 +214,7 @@ def _headline(
     handled = [alert for d in devices if d.handled and (alert := _lit_by(d, mine)) is not None]
     if handled or others:
         return _of_handled(snapshot, devices, [*handled, *others], numbers)
-    return _Said(_calm_headline(devices))
+    return _Headline(_calm_headline(devices))
 
 
 def _lit_by(lamp: DeviceLamp, mine: Mapping[str, list[Alert]]) -> Alert | None:
@@ -231,16 +231,16 @@ def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
     return frozenset(d.uuid for d in lost if f"reader:{d.vendor}" in drivers)
 
 
-def _of_ring(alert: Alert, numbers: Mapping[str, str]) -> _Said:
+def _of_ring(alert: Alert, numbers: Mapping[str, str]) -> _Headline:
     """`GPU 2 is getting too hot: 91 °C (alert in 16 s)`, or that it was and clears soon."""
     if alert.state is not Phase.PENDING:
-        return _Said(alert.message, alert.id)
+        return _Headline(alert.message, alert.id)
     rule = BY_NAME[alert.rule]
     what = f"is {rule.rising}" if rule.rising else rule.headline or "needs attention"
     value = _value(alert)
     left = human_seconds(alert.fires_in_seconds or 0)
     text = f"{title(numbers[alert.subject])} {what}{f': {value}' if value else ''}"
-    return _Said(f"{text} (alert in {left})", alert.id)
+    return _Headline(f"{text} (alert in {left})", alert.id)
 
 
 def _of_handled(
@@ -248,7 +248,7 @@ def _of_handled(
     devices: tuple[DeviceLamp, ...],
     alerts: list[Alert],
     numbers: Mapping[str, str],
-) -> _Said:
+) -> _Headline:
     """`7 of 8 GPUs are fine; GPU 2 is too hot (silenced for 40 min more)`."""
     fine, first = sum(not d.handled for d in devices), alerts[0]
     start = f"{fine} of {len(devices)} GPUs {'is' if fine == 1 else 'are'} fine; " if fine else ""
@@ -260,7 +260,7 @@ def _of_handled(
     more = len(alerts) - 1
     tail = f"; {more} more {'is' if more == 1 else 'are'} handled" if more else ""
     text = f"{what} ({handled_words(first, snapshot.at)}){tail}"
-    return _Said(start + text, first.id)
+    return _Headline(start + text, first.id)
 
 
 def _silent_headline(devices: tuple[DeviceLamp, ...], numbers: Mapping[str, str]) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from andon.core.doctor.facts import BookFolder, MachineFacts
 from andon.core.doctor.findings import Check, Finding, Value, failure, ok, warning
-from andon.core.doctor.security_facts import Odd, Stray
+from andon.core.doctor.security_facts import StrayFiles, StrayReason
 from andon.model.work_wire import MOST_OF_ONE_USER
 
 MANY_FILES = 256  # of one user in one book; more than any real use
@@ -85,8 +85,8 @@ def _unsafe(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> F
 
 def _contents(book: BookFolder, facts: MachineFacts) -> Iterator[Finding]:
     strays = book.contents.strays
-    bad = [stray for stray in strays if stray.odd is not Odd.UNLOCKED]
-    left = [s for s in strays if s.odd is Odd.UNLOCKED and s.uid != facts.user.uid]
+    bad = [stray for stray in strays if stray.odd is not StrayReason.UNLOCKED]
+    left = [s for s in strays if s.odd is StrayReason.UNLOCKED and s.uid != facts.user.uid]
     if bad:
         count = sum(stray.count for stray in bad)
         what = f"{_files(count)} that {_is(count)} not {_entry(count)}"
@@ -111,12 +111,12 @@ def _crowds(book: BookFolder) -> Iterator[Finding]:
         yield warning(Check.BOOK_CROWDED, words, _SWEEP, path=book.path)
 
 
-def _list(book: BookFolder, strays: Iterable[Stray]) -> str:
+def _list(book: BookFolder, strays: Iterable[StrayFiles]) -> str:
     most = max(strays, key=lambda stray: stray.count)
     return f"sudo find {shlex.quote(book.path)} -mindepth 2 -uid {most.uid} -ls && {_SET_UP}"
 
 
-def _owners(strays: Iterable[Stray]) -> str:
+def _owners(strays: Iterable[StrayFiles]) -> str:
     """The owners with the most files, each with a count."""
     counts: dict[str, int] = {}
     for stray in strays:

@@ -20,19 +20,19 @@ class Grade(StrEnum):
     OK = "ok"
 
 
-class Named(StrEnum):
+class FindingName(StrEnum):
     """The name of a finding, and the area of the machine that it is about."""
 
     area: str
 
-    def __new__(cls, value: str, area: str) -> "Named":
+    def __new__(cls, value: str, area: str) -> "FindingName":
         made = str.__new__(cls, value)
         made._value_ = value
         made.area = area
         return made
 
 
-class Check(Named):
+class Check(FindingName):
     """Every finding of `andon doctor`."""
 
     DEVICES_RESPOND = "devices_respond", "devices"
@@ -143,7 +143,7 @@ class Check(Named):
 class Finding(Struct, frozen=True):
     """One result: what was found, and a command that fixes it or, without one, a hint."""
 
-    check: Named
+    check: FindingName
     grade: Grade
     words: str
     fix: str = ""
@@ -151,19 +151,19 @@ class Finding(Struct, frozen=True):
     hint: str = ""
 
 
-def ok(check: Named, words: str, **evidence: Value) -> Finding:
+def ok(check: FindingName, words: str, **evidence: Value) -> Finding:
     return Finding(check, Grade.OK, words, evidence=evidence)
 
 
-def unknown(check: Named, words: str, **evidence: Value) -> Finding:
+def unknown(check: FindingName, words: str, **evidence: Value) -> Finding:
     return Finding(check, Grade.UNKNOWN, words, evidence=evidence)
 
 
-def warning(check: Named, words: str, fix: str, **evidence: Value) -> Finding:
+def warning(check: FindingName, words: str, fix: str, **evidence: Value) -> Finding:
     return Finding(check, Grade.WARNING, words, fix, evidence)
 
 
-def failure(check: Named, words: str, fix: str, **evidence: Value) -> Finding:
+def failure(check: FindingName, words: str, fix: str, **evidence: Value) -> Finding:
     return Finding(check, Grade.FAILURE, words, fix, evidence)
 
 
@@ -184,7 +184,7 @@ def worst(findings: Iterable[Finding]) -> Grade:
     return next((grade for grade in Grade if grade in grades), Grade.OK)
 
 
-def exit_code(findings: Iterable[Finding], no_device: Named) -> int:
+def exit_code(findings: Iterable[Finding], no_device: FindingName) -> int:
     """3 if no device can be read, 1 for any other failure; a warning is not a failure."""
     failed = {f.check for f in findings if f.grade is Grade.FAILURE}
     if no_device in failed:

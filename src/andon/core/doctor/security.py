@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from andon.core.doctor.facts import MachineFacts
 from andon.core.doctor.findings import Check, Finding, Value, failure, ok, unknown, warning
-from andon.core.doctor.security_facts import Kept, PortListener
+from andon.core.doctor.security_facts import FileAccess, PortListener
 
 SYSTEM_UIDS = 1000  # below are root and service accounts
 STICKY = 0o1000
@@ -41,7 +41,7 @@ def _state(facts: MachineFacts) -> Iterator[Finding]:
         yield ok(Check.STATE_PRIVATE, words, path=security.state[0].path)
 
 
-def _exposed(kept: Kept, facts: MachineFacts) -> Finding | None:
+def _exposed(kept: FileAccess, facts: MachineFacts) -> Finding | None:
     """A token or record that another user can read or has created is not secret."""
     how = _how(kept, facts)
     if how is None:
@@ -64,7 +64,7 @@ def _exposed(kept: Kept, facts: MachineFacts) -> Finding | None:
     return warning(Check.RECORDS_EXPOSED, f"the {kept.name} {kept.path} {how}", fix, **place)
 
 
-def _how(kept: Kept, facts: MachineFacts) -> str | None:
+def _how(kept: FileAccess, facts: MachineFacts) -> str | None:
     """How other users can access it; None if they cannot."""
     if kept.kind not in ("file", "folder"):
         return "is a link" if kept.kind == "link" else "is not a regular file"
@@ -77,7 +77,7 @@ def _how(kept: Kept, facts: MachineFacts) -> str | None:
     return f"can be {verb} by others ({kept.mode:04o})"
 
 
-def _at_stake(kept: Kept, facts: MachineFacts) -> str:
+def _at_stake(kept: FileAccess, facts: MachineFacts) -> str:
     if not _is_mine(kept, facts):
         return "its owner can read and replace the token"
     if kept.mode & 0o022:
@@ -85,7 +85,7 @@ def _at_stake(kept: Kept, facts: MachineFacts) -> str:
     return "they can see its content"
 
 
-def _is_mine(kept: Kept, facts: MachineFacts) -> bool:
+def _is_mine(kept: FileAccess, facts: MachineFacts) -> bool:
     return kept.uid == facts.user.uid and kept.kind in ("file", "folder")
 
 
@@ -96,14 +96,14 @@ def _elsewhere(facts: MachineFacts) -> str:
     return 'export XDG_STATE_HOME="/var/tmp/$(id -un)"'
 
 
-def _is_replaceable(kept: Kept, facts: MachineFacts) -> bool:
+def _is_replaceable(kept: FileAccess, facts: MachineFacts) -> bool:
     """Whether another user could rename what is in this folder."""
     if kept.uid not in (0, facts.user.uid):
         return True
     return bool(kept.mode & 0o022) and not kept.mode & STICKY
 
 
-def _replaceable(kept: Kept, facts: MachineFacts) -> Finding:
+def _replaceable(kept: FileAccess, facts: MachineFacts) -> Finding:
     words = f"{kept.path}, above the state folder, "
     place = {"path": kept.path, "owner": kept.owner, "mode": f"{kept.mode:04o}"}
     if kept.uid not in (0, facts.user.uid):

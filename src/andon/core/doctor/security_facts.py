@@ -7,7 +7,7 @@ from msgspec import Struct
 from andon.core.settings.usual_port import USUAL_PORT
 
 
-class Odd(StrEnum):
+class StrayReason(StrEnum):
     """Why a file in a lease book is not an ordinary entry."""
 
     NOT_A_FILE = "not_a_file"  # a link, a pipe, a socket, a folder or a device
@@ -16,10 +16,10 @@ class Odd(StrEnum):
     UNLOCKED = "unlocked"  # no process holds it, and it is old
 
 
-class Stray(Struct, frozen=True):
+class StrayFiles(Struct, frozen=True):
     """How many odd files of one kind a user has in one book, without their names."""
 
-    odd: Odd
+    odd: StrayReason
     owner: str
     uid: int
     count: int = 1
@@ -28,13 +28,13 @@ class Stray(Struct, frozen=True):
 class Contents(Struct, frozen=True):
     """Contents of a lease book. `counts` lists the users with the most files, hidden included."""
 
-    strays: tuple[Stray, ...] = ()
+    strays: tuple[StrayFiles, ...] = ()
     counts: tuple[tuple[str, int, int], ...] = ()  # owner, uid, files
     complete: bool = True  # False: there was more than is examined
     closed: bool = False  # the book, or a part of it, cannot be listed
 
 
-class Kept(Struct, frozen=True):
+class FileAccess(Struct, frozen=True):
     """A file or folder that andon relies on: its owner, and who else can access it."""
 
     name: str  # its purpose: token, history, ...
@@ -67,10 +67,10 @@ class RunningServer(Struct, frozen=True):
 class Security(Struct, frozen=True):
     """All security facts."""
 
-    state: tuple[Kept, ...] = ()  # the folder first, then its existing files
-    above: tuple[Kept, ...] = ()  # its parent folders, nearest first
+    state: tuple[FileAccess, ...] = ()  # the folder first, then its existing files
+    above: tuple[FileAccess, ...] = ()  # its parent folders, nearest first
     unseen: str = ""  # why the state folder was not examined
-    config: Kept | None = None
+    config: FileAccess | None = None
     server: RunningServer | None = None
     listeners: tuple[PortListener, ...] = ()  # on the usual port and on the server's own
     usual_port: int = USUAL_PORT

@@ -22,7 +22,7 @@ Exited = Callable[[Iterable[Process]], frozenset[Identity]]
 """Which of these surely do not run any more."""
 
 
-class Departures(Struct, frozen=True):
+class EndedProcesses(Struct, frozen=True):
     """From the history, beyond the snapshots at hand; a process that is not known to have ended
     may have left one device only."""
 
@@ -30,10 +30,10 @@ class Departures(Struct, frozen=True):
     exited: frozenset[Identity] = frozenset()
 
 
-NOTHING_KNOWN = Departures()
+NOTHING_KNOWN = EndedProcesses()
 
 
-class Departed(Struct, frozen=True):
+class EndedProcess(Struct, frozen=True):
     """A process that is no longer on the device, and when it last was."""
 
     process: Process
@@ -42,8 +42,8 @@ class Departed(Struct, frozen=True):
 
 
 def departed(
-    now: DeviceStatus, past: Iterable[DeviceStatus], known: Departures = NOTHING_KNOWN
-) -> list[Departed]:
+    now: DeviceStatus, past: Iterable[DeviceStatus], known: EndedProcesses = NOTHING_KNOWN
+) -> list[EndedProcess]:
     """All that were on the device and are not now; the latest one last."""
     found: dict[Identity, tuple[Process, float]] = {}
     for use in known.uses.get(now.device.uuid, ()):
@@ -56,7 +56,7 @@ def departed(
                 _add(found, process, status.sample.at)
     here = {(process.pid, process.started) for process in now.processes}
     gone = [
-        Departed(process, last, identity in known.exited)
+        EndedProcess(process, last, identity in known.exited)
         for identity, (process, last) in found.items()
         if identity not in here
     ]
@@ -83,7 +83,7 @@ def has_unexplained(snapshot: Snapshot) -> tuple[str, ...]:
 
 def departures(
     snapshots: Sequence[Snapshot], usage: Usage | None, exited: Exited | None
-) -> Departures:
+) -> EndedProcesses:
     """For the devices with memory that no process accounts for: nothing is looked up for others.
 
     `exited` tells which processes surely do not run any more; None for those of another machine.
@@ -92,14 +92,14 @@ def departures(
     if not (wanted := has_unexplained(latest)):
         return NOTHING_KNOWN
     uses = {uuid: _used(usage, uuid, latest.at) for uuid in wanted} if usage else {}
-    known = Departures(uses)
+    known = EndedProcesses(uses)
     if exited is None:
         return known
     past: dict[str, list[DeviceStatus]] = {uuid: [] for uuid in wanted}
     for status in (status for snapshot in snapshots for status in snapshot.devices):
         past.get(status.device.uuid, []).append(status)
     gone = [one for seen in past.values() for one in departed(seen[-1], seen, known)]
-    return Departures(uses, exited(one.process for one in gone))
+    return EndedProcesses(uses, exited(one.process for one in gone))
 
 
 def _used(usage: Usage, uuid: str, at: float) -> "tuple[UsageInterval, ...]":

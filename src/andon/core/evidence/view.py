@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from andon.core.evidence.accounting import owns_memory
 from andon.core.evidence.blame import Blame, blamed
-from andon.core.evidence.departures import NOTHING_KNOWN, Departed, Departures, departed
+from andon.core.evidence.departures import NOTHING_KNOWN, EndedProcess, EndedProcesses, departed
 from andon.core.evidence.phrasing import Clause, listed, say
 from andon.core.evidence.reasons import Evidence
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
@@ -33,7 +33,7 @@ class View(Struct, frozen=True):
     status: DeviceStatus
     figures: Thresholds  # the thresholds in force for it
     past: tuple[DeviceStatus, ...] = ()  # including the latest, if it answered
-    departures: Departures = NOTHING_KNOWN
+    departures: EndedProcesses = NOTHING_KNOWN
 
     @classmethod
     def of(
@@ -41,7 +41,7 @@ class View(Struct, frozen=True):
         snapshots: Sequence[Snapshot],
         uuid: str,
         figures: Callable[[Device], Thresholds],
-        departures: Departures = NOTHING_KNOWN,
+        departures: EndedProcesses = NOTHING_KNOWN,
     ) -> "View | None":
         """The view of a device; None if it is not in the latest snapshot."""
         latest = snapshots[-1]
@@ -160,7 +160,7 @@ class View(Struct, frozen=True):
             return None
         return max(among, key=lambda p: (p.memory_bytes or 0, -p.pid))
 
-    def departed(self) -> list[Departed]:
+    def departed(self) -> list[EndedProcess]:
         """The processes that were on it and are not now; the latest one last."""
         return departed(self.status, self.past, self.departures)
 

@@ -17,7 +17,7 @@ from andon.core.conditions.state.phrases import (
     of_fault,
     vanished,
 )
-from andon.core.evidence.departures import NOTHING_KNOWN, Departures
+from andon.core.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.core.evidence.phrasing import CERTAIN, Clause, conclude
 from andon.core.evidence.reasons import Reason
 from andon.core.evidence.view import View
@@ -31,7 +31,7 @@ def explain(
     snapshots: Sequence[Snapshot],
     uuid: str,
     rulebook: Rulebook | None = None,
-    departures: Departures = NOTHING_KNOWN,
+    departures: EndedProcesses = NOTHING_KNOWN,
     lamp: DeviceLamp | None = None,
 ) -> tuple[Reason, ...]:
     """The reasons for one device, most important first; never empty. Snapshots in any order.
@@ -63,7 +63,7 @@ def _of_lamp(lamp: DeviceLamp | None, found: Sequence[Reason]) -> list[Reason]:
 def explain_node(
     snapshots: Sequence[Snapshot],
     rulebook: Rulebook | None = None,
-    departures: Departures = NOTHING_KNOWN,
+    departures: EndedProcesses = NOTHING_KNOWN,
     lamps: Iterable[DeviceLamp] = (),
 ) -> Mapping[str, tuple[Reason, ...]]:
     """The reasons for every device of the latest snapshot, in its order."""

@@ -27,7 +27,7 @@ class DeviceBusy(Struct, frozen=True):
     runs: int = 0
 
 
-class Expected(Struct, frozen=True):
+class ExpectedStart(Struct, frozen=True):
     """An expected start, and how many runs it comes from."""
 
     at: float
@@ -62,14 +62,14 @@ def expected_end(
 
 def expected_starts(
     waiting: Sequence[JobFacts], devices: Sequence[DeviceBusy], known: Mapping[str, Learned]
-) -> dict[int, Expected]:
+) -> dict[int, ExpectedStart]:
     """For each that waits, in their order, as far as everything ahead of it is known.
 
     Devices are taken as alike, which is why this decides nothing.
     """
     free = [(device.free_at, device.runs) for device in devices]
     heapq.heapify(free)
-    out: dict[int, Expected] = {}
+    out: dict[int, ExpectedStart] = {}
     for facts in waiting:
         least = facts.spec.request.least
         if least > len(free):
@@ -78,7 +78,7 @@ def expected_starts(
         start, runs = taken[-1][0], sum({one[1] for one in taken})
         if start == inf:
             break
-        out[facts.spec.number] = Expected(start, runs)
+        out[facts.spec.number] = ExpectedStart(start, runs)
         like = known.get(facts.spec.name)
         limit = facts.spec.for_seconds
         lasts = min(inf if limit is None else limit, inf if like is None else like.seconds)

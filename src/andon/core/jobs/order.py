@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from andon.core.jobs.states import Standing
+from andon.core.jobs.states import JobStatus
 from andon.model.job import JobFacts, JobState
 
 OrderKey = tuple[int, float, int]
@@ -19,7 +19,7 @@ def in_order(jobs: Iterable[JobFacts]) -> list[JobFacts]:
     return sorted(jobs, key=order_key)
 
 
-def waiting_in_order(jobs: Iterable[JobFacts], known: Mapping[int, Standing]) -> list[JobFacts]:
+def waiting_in_order(jobs: Iterable[JobFacts], known: Mapping[int, JobStatus]) -> list[JobFacts]:
     """Those that wait, for whatever reason, without those that are held or begin later."""
     return in_order(one for one in jobs if known[one.spec.number].state is JobState.WAITING)
 

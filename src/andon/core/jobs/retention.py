@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from andon.core.jobs.states import Standing
+from andon.core.jobs.states import JobStatus
 from andon.model.job import JobFacts
 
 
 def too_old(
-    jobs: Mapping[int, JobFacts], known: Mapping[int, Standing], at: float, keep_seconds: float
+    jobs: Mapping[int, JobFacts], known: Mapping[int, JobStatus], at: float, keep_seconds: float
 ) -> list[int]:
     """The numbers of jobs to delete, the oldest first."""
     needed = {

@@ -17,7 +17,7 @@ WORDS = {
 }
 
 
-class Standing(Struct, frozen=True):
+class JobStatus(Struct, frozen=True):
     """The state of a job, the attempt that it is about, and why it does not start or how it ended.
 
     A job that waits and has no reason is ready: it lacks only devices.
@@ -32,25 +32,25 @@ class Standing(Struct, frozen=True):
         return self.state is JobState.WAITING and self.reason is None
 
 
-FIRST = Standing(JobState.WAITING)
+FIRST = JobStatus(JobState.WAITING)
 """A job without conditions that has not started."""
 
 
-def standings(
+def job_statuses(
     jobs: Iterable[JobFacts],
     at: float,
     paused: bool = False,
-    told: Mapping[int, Standing] | None = None,
-) -> dict[int, Standing]:
-    """Every job's standing. `jobs` come by their numbers: a job only waits for earlier ones, so one
-    pass is enough. `told` are those of other jobs, as `lasting` said."""
-    out: dict[int, Standing] = dict(told or {})
+    told: Mapping[int, JobStatus] | None = None,
+) -> dict[int, JobStatus]:
+    """Every job's status. `jobs` come by their numbers: a job only waits for earlier ones, so one
+    pass is enough. `told` are those of other jobs, as `lasting_status` said."""
+    out: dict[int, JobStatus] = dict(told or {})
     limited: list[JobFacts] = []
     for facts in jobs:
         if _is_plain(facts):
             out[facts.spec.number] = FIRST
             continue
-        found = own_standing(facts, at)
+        found = own_status(facts, at)
         if found.state is JobState.WAITING and (facts.spec.after or facts.spec.after_any):
             found = _after(facts, found, out)
         out[facts.spec.number] = found
@@ -62,15 +62,15 @@ def standings(
     return {number: out[number] for number in sorted(out)} if told else out
 
 
-def lasting(facts: JobFacts) -> Standing | None:
+def lasting_status(facts: JobFacts) -> JobStatus | None:
     """The state of a job if neither the time nor another job can change it; otherwise None."""
     if _is_plain(facts):
         return FIRST
-    found = own_standing(facts, 0.0)
+    found = own_status(facts, 0.0)
     return found if found.state.is_settled else None
 
 
-def has_work(found: Iterable[Standing], paused: bool) -> bool:
+def has_work(found: Iterable[JobStatus], paused: bool) -> bool:
     """Whether a dispatcher is needed. Held jobs and a paused queue need none."""
     return any(
         one.state is JobState.RUNNING
@@ -79,13 +79,13 @@ def has_work(found: Iterable[Standing], paused: bool) -> bool:
     )
 
 
-def _pause(out: dict[int, Standing]) -> None:
+def _pause(out: dict[int, JobStatus]) -> None:
     reason = "the queue is paused: andon jobs start"
-    paused: dict[int, Standing] = {}  # by attempt: most of a long queue stands alike
+    paused: dict[int, JobStatus] = {}  # by attempt: most of a long queue stands alike
     for number, found in out.items():
         if found.is_ready:
             if found.attempt not in paused:
-                paused[found.attempt] = Standing(JobState.WAITING, found.attempt, reason)
+                paused[found.attempt] = JobStatus(JobState.WAITING, found.attempt, reason)
             out[number] = paused[found.attempt]
 
 
@@ -105,14 +105,14 @@ def _is_plain(facts: JobFacts) -> bool:
     )
 
 
-def own_standing(facts: JobFacts, at: float) -> Standing:
+def own_status(facts: JobFacts, at: float) -> JobStatus:
     """Without regard to other jobs."""
     last = facts.last
     wanted = facts.again.attempt if facts.again is not None else 1
     if last is None:
         return _pending(facts, wanted, at)
     if is_running(last):
-        return Standing(JobState.RUNNING, last.number, _running_words(facts, last))
+        return JobStatus(JobState.RUNNING, last.number, _running_words(facts, last))
     if last.number < wanted:
         return _pending(facts, wanted, at)
     return _ended(facts, last, wanted, at)
@@ -144,17 +144,17 @@ def is_running(attempt: AttemptFacts) -> bool:
     return attempt.end is None and (attempt.locked or attempt.alive)
 
 
-def _pending(facts: JobFacts, attempt: int, at: float) -> Standing:
+def _pending(facts: JobFacts, attempt: int, at: float) -> JobStatus:
     spec = facts.spec
     if _is_cancelled(facts, attempt):
-        return Standing(JobState.CANCELLED, attempt, _cancel_words(facts))
+        return JobStatus(JobState.CANCELLED, attempt, _cancel_words(facts))
     if facts.expired is not None and facts.expired.attempt >= attempt:
-        return Standing(JobState.FAILED, attempt, facts.expired.reason)
+        return JobStatus(JobState.FAILED, attempt, facts.expired.reason)
     if facts.held:
-        return Standing(JobState.HELD, attempt, f"held: andon jobs resume {spec.label}")
+        return JobStatus(JobState.HELD, attempt, f"held: andon jobs resume {spec.label}")
     if spec.begin_at is not None and spec.begin_at > at:
-        return Standing(JobState.LATER, attempt, "until its --begin")
-    return FIRST if attempt == 1 else Standing(JobState.WAITING, attempt)
+        return JobStatus(JobState.LATER, attempt, "until its --begin")
+    return FIRST if attempt == 1 else JobStatus(JobState.WAITING, attempt)
 
 
 def _cancel_words(facts: JobFacts) -> str:
@@ -168,20 +168,22 @@ def _is_cancelled(facts: JobFacts, attempt: int) -> bool:
     return facts.cancelled is not None and facts.cancelled.attempt >= attempt
 
 
-def _ended(facts: JobFacts, last: AttemptFacts, wanted: int, at: float) -> Standing:
+def _ended(facts: JobFacts, last: AttemptFacts, wanted: int, at: float) -> JobStatus:
     state, reason = outcome(last)
     if _is_cancelled(facts, last.number + 1):  # while it waited for its next attempt
         return _pending(facts, last.number + 1, at)
     if _is_cancelled(facts, last.number):
         if state is JobState.LOST:
-            return Standing(JobState.CANCELLED, last.number, "cancelled; how it ended is not known")
-        return Standing(state, last.number, reason)
+            return JobStatus(
+                JobState.CANCELLED, last.number, "cancelled; how it ended is not known"
+            )
+        return JobStatus(state, last.number, reason)
     if state is JobState.FAILED and facts.spec.retry_oom and last.verdict is None:
-        return Standing(JobState.RUNNING, last.number, "it has ended; its output is being read")
+        return JobStatus(JobState.RUNNING, last.number, "it has ended; its output is being read")
     since = [one for one in facts.attempts if one.number >= wanted]
     if _retries(facts, last, since, state):
         return _pending(facts, last.number + 1, at)
-    return Standing(state, last.number, reason)
+    return JobStatus(state, last.number, reason)
 
 
 def _retries(
@@ -228,7 +230,7 @@ def _code_words(attempt: AttemptFacts) -> str:
     return f"exit code {None if end is None else end.exit_code}"
 
 
-def _after(facts: JobFacts, found: Standing, known: Mapping[int, Standing]) -> Standing:
+def _after(facts: JobFacts, found: JobStatus, known: Mapping[int, JobStatus]) -> JobStatus:
     """A job that can never start because of another one is cancelled; it comes back when that one
     is run again."""
     spec = facts.spec
@@ -242,15 +244,15 @@ def _after(facts: JobFacts, found: Standing, known: Mapping[int, Standing]) -> S
         other = known.get(number)
         if other is not None and not other.state.is_settled:
             words = f"after job {number} ({other.state.words})"
-            return Standing(JobState.WAITING, found.attempt, words)
+            return JobStatus(JobState.WAITING, found.attempt, words)
     return found
 
 
-def _never(found: Standing, reason: str) -> Standing:
-    return Standing(JobState.CANCELLED, found.attempt, reason)
+def _never(found: JobStatus, reason: str) -> JobStatus:
+    return JobStatus(JobState.CANCELLED, found.attempt, reason)
 
 
-def _limit_arrays(limited: list[JobFacts], out: dict[int, Standing]) -> None:
+def _limit_arrays(limited: list[JobFacts], out: dict[int, JobStatus]) -> None:
     """At most so many of an array are running or may start."""
     taken: dict[int, int] = {}
     for facts in limited:
@@ -262,6 +264,6 @@ def _limit_arrays(limited: list[JobFacts], out: dict[int, Standing]) -> None:
             continue
         if taken.get(array.id, 0) >= array.limit:
             reason = f"{array.limit} of array {array.id} may run at once"
-            out[facts.spec.number] = Standing(JobState.WAITING, found.attempt, reason)
+            out[facts.spec.number] = JobStatus(JobState.WAITING, found.attempt, reason)
         else:
             taken[array.id] = taken.get(array.id, 0) + 1

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from andon.core.jobs.order import OrderKey
-from andon.core.jobs.states import Standing, is_running, left_devices
+from andon.core.jobs.states import JobStatus, is_running, left_devices
 from andon.core.processes.redaction import is_secret_name, redact
 from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.device_request import DeviceRequest
@@ -15,7 +15,7 @@ MOST_REASONS = 50
 
 def views(
     jobs: Mapping[int, JobFacts],
-    known: Mapping[int, Standing],
+    known: Mapping[int, JobStatus],
     places: Mapping[int, int],
     holdups: Mapping[int, Holdup],
     only: Iterable[int] | None = None,
@@ -25,7 +25,7 @@ def views(
     return [view_of(jobs[n], known[n], places.get(n), holdups.get(n)) for n in wanted]
 
 
-def positions(keys: Mapping[int, OrderKey], known: Mapping[int, Standing]) -> dict[int, int]:
+def positions(keys: Mapping[int, OrderKey], known: Mapping[int, JobStatus]) -> dict[int, int]:
     """The place of each job among those that wait; the first is 1."""
     waiting = [number for number, one in known.items() if one.state is JobState.WAITING]
     waiting.sort(key=keys.__getitem__)
@@ -34,19 +34,19 @@ def positions(keys: Mapping[int, OrderKey], known: Mapping[int, Standing]) -> di
 
 def view_of(
     facts: JobFacts,
-    standing: Standing,
+    status: JobStatus,
     position: int | None = None,
     holdup: Holdup | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> JobView:
     """`environment` is the job's own; only the names that its owner chose are shown."""
-    spec, state = facts.spec, standing.state
+    spec, state = facts.spec, status.state
     attempt = _shown_attempt(facts, state)
     claim = None if attempt is None else attempt.claim
     end = None if attempt is None else attempt.end
     waits = state is JobState.WAITING
-    seen = holdup if waits and standing.reason is None else None
-    reason = standing.reason
+    seen = holdup if waits and status.reason is None else None
+    reason = status.reason
     if waits and reason is None:
         reason = _unexamined(position) if seen is None else seen.reason + _not_on(facts.last)
     return JobView(
@@ -61,7 +61,7 @@ def view_of(
         gpus=count_text(spec.request),
         reason=reason,
         position=position,
-        attempt=standing.attempt,
+        attempt=status.attempt,
         attempts=len(facts.attempts),
         memory_bytes=spec.request.memory_bytes,
         simulated=spec.simulate is not None,

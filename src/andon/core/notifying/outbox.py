@@ -43,7 +43,7 @@ class Delivery(Struct, frozen=True):
         return self.notice.kind is NoticeKind.RESOLVED
 
     @property
-    def is_news(self) -> bool:
+    def needs_resolved_notice(self) -> bool:
         """Whether the recipient should later be notified of the end."""
         return self.notice.kind not in (NoticeKind.RESOLVED, NoticeKind.TEST)
 
@@ -108,7 +108,11 @@ class Outbox(Struct, frozen=True):
                 before = accepted.pop(alert, NONE_ACCEPTED)  # the newest last
                 accepted[alert] = before.with_notice(delivery.notice.id, at)
             known = informed.get(alert, ())
-            if delivery.key in keys and delivery.is_news and (alert, name) not in over:
+            if (
+                delivery.key in keys
+                and delivery.needs_resolved_notice
+                and (alert, name) not in over
+            ):
                 informed[alert] = known if name in known else (*known, name)
         kept = tuple(e for e in self.deliveries if e.key not in keys)
         accepted = dict(list(accepted.items())[-MOST_OPEN:])

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from andon.core.runs.oom import Strain, complaint, verdict
+from andon.core.runs.oom import MemoryBeforeEnd, complaint, verdict
 from andon.model.probing.probe import TrialState
 from andon.model.run import RunState
 from andon.units import human_seconds
@@ -34,7 +34,9 @@ class TrialEnd(Struct, frozen=True):
     throughput: float | None = None
 
 
-def judged(end: TrialEnd, strains: Sequence[Strain], host_kills: int) -> tuple[TrialState, str]:
+def judged(
+    end: TrialEnd, strains: Sequence[MemoryBeforeEnd], host_kills: int
+) -> tuple[TrialState, str]:
     """Its state, and why in a sentence."""
     if end.interrupted:
         return TrialState.STOPPED, "stopped on request"

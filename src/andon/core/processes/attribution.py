@@ -46,7 +46,7 @@ class SlurmStep(Struct, frozen=True):
         return self.job if self.step is None else f"{self.job}.{self.step}"
 
 
-class Belonging(Struct, frozen=True):
+class ProcessMembership(Struct, frozen=True):
     """Everything that a process belongs to; a container inside a Slurm job has both."""
 
     container: Container | None = None
@@ -74,7 +74,7 @@ class RuntimeNames(Struct, frozen=True):
     container: str | None = None  # within its pod
 
 
-def describe(belonging: Belonging, names: RuntimeNames | None = None) -> str | None:
+def describe(belonging: ProcessMembership, names: RuntimeNames | None = None) -> str | None:
     """`docker:trainer`, or `docker:3f2a9c1b04de`; `k8s:ml/trainer-0/main`, or by uid and id."""
     container, pod, known = belonging.container, belonging.pod, names or RuntimeNames()
     if pod is not None:
@@ -91,9 +91,9 @@ def is_session(job: str | None) -> bool:
     return job is not None and job.startswith("session:")
 
 
-def belongs(cgroup_text: str) -> Belonging:
+def belongs(cgroup_text: str) -> ProcessMembership:
     """What a process with these cgroups belongs to; empty if nothing is known."""
-    found = Belonging()
+    found = ProcessMembership()
     for path in _paths(cgroup_text):
         found = _merged(found, _from_path(path))
     return found
@@ -172,10 +172,10 @@ def _paths(text: str) -> list[str]:
     return list(dict.fromkeys(row[2].removesuffix(_DELETED) for row in known))
 
 
-def _from_path(path: str) -> Belonging:
+def _from_path(path: str) -> ProcessMembership:
     segments = list(_segments(path))
     unit, session = _systemd(segments)
-    return Belonging(
+    return ProcessMembership(
         container=_container(segments),
         pod=_pod(segments),
         slurm=_slurm(segments),
@@ -283,13 +283,13 @@ def unescape(name: str) -> str:
         return printable(octets)
 
 
-def _merged(one: Belonging, other: Belonging) -> Belonging:
+def _merged(one: ProcessMembership, other: ProcessMembership) -> ProcessMembership:
     """Both combined; of two Slurm steps the more complete one."""
     slurm = max((one.slurm, other.slurm), key=_known_parts)
     unit, session = one.unit, one.session
     if unit is None and session is None:
         unit, session = other.unit, other.session
-    return Belonging(
+    return ProcessMembership(
         container=one.container or other.container,
         pod=one.pod or other.pod,
         slurm=slurm,

@@ -18,7 +18,7 @@ ENDING_SIGNALS = frozenset(("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL",
 """Those after which a process is expected to end."""
 
 
-class EndAsker(Struct, frozen=True):
+class EndRequester(Struct, frozen=True):
     """Who ends a process: this user, and the processes from which the request comes."""
 
     uid: int
@@ -52,7 +52,7 @@ class EndTarget(Struct, frozen=True):
     depth: int = 0  # of a descendant that is ended with the process above it
 
 
-class EndWhole(Struct, frozen=True):
+class LargerTarget(Struct, frozen=True):
     """What a process is a part of, and what can be done to all of it instead."""
 
     key: str  # that chooses it
@@ -85,7 +85,7 @@ def parse_signal(word: str) -> signal.Signals:
         ) from exc
 
 
-def refusal(target: EndTarget, asker: EndAsker, number: signal.Signals) -> AndonError | None:
+def refusal(target: EndTarget, asker: EndRequester, number: signal.Signals) -> AndonError | None:
     """Why a process is not signalled; None where it may be."""
     if (barred := barred_pid(target.pid, asker)) is not None:
         return barred
@@ -103,7 +103,7 @@ def refusal(target: EndTarget, asker: EndAsker, number: signal.Signals) -> Andon
     return None
 
 
-def barred_pid(pid: int, asker: EndAsker) -> AndonError | None:
+def barred_pid(pid: int, asker: EndRequester) -> AndonError | None:
     """Why a pid is never signalled, whatever it is; checked before it is opened."""
     if pid <= 0:
         return Invalid(_mistake(str(pid)) or "", hint="andon ps lists the processes")
@@ -154,19 +154,19 @@ def instead(target: EndTarget) -> tuple[str, str] | None:
     return None
 
 
-def offered(targets: Sequence[EndTarget]) -> EndWhole | None:
+def offered(targets: Sequence[EndTarget]) -> LargerTarget | None:
     """The job to cancel or the lease to release instead, where all that is meant is one."""
     found = dict.fromkeys(filter(None, map(_whole, targets)))
     return next(iter(found)) if len(found) == 1 else None
 
 
-def _whole(target: EndTarget) -> EndWhole | None:
+def _whole(target: EndTarget) -> LargerTarget | None:
     """A job before its lease: released, it would be tried again."""
     kind, _, name = (target.job or "").partition(":")
     if kind == "job":
-        return EndWhole("c", "cancel", "job", name)
+        return LargerTarget("c", "cancel", "job", name)
     lease = target.lease
-    return EndWhole("r", "release", "lease", lease.id) if lease and lease.releasable else None
+    return LargerTarget("r", "release", "lease", lease.id) if lease and lease.releasable else None
 
 
 def line_of(target: EndTarget) -> str:

@@ -10,16 +10,16 @@ from andon.model.run import ItemState, RunItem
 MOST = 2**53
 
 
-class _Known(Struct):
+class _KnownItem(Struct):
     index: int
     attempt: int = 0
     started: float | None = None
 
 
-class ItemBook(Struct):
+class ItemLog(Struct):
     """Knows the items of a run by their names; one that has ended is kept as two numbers."""
 
-    items: dict[str, _Known] = field(default_factory=dict)
+    items: dict[str, _KnownItem] = field(default_factory=dict)
 
     def line(
         self,
@@ -35,7 +35,7 @@ class ItemBook(Struct):
         """What is not said, or is no number that a reader accepts, follows: the number from the
         order, the attempt from the starts, the time from the last start."""
         index, attempt, runtime_seconds = _count(index), _count(attempt), _seconds(runtime_seconds)
-        known = self.items.setdefault(item, _Known(len(self.items) if index is None else index))
+        known = self.items.setdefault(item, _KnownItem(len(self.items) if index is None else index))
         if state is ItemState.START:
             known.attempt += 1
             known.started = at

@@ -56,7 +56,7 @@ _OTHER = rf"Process \d+ has {_SIZE} memory in use"
 _FACTORS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-class Strain(Struct, frozen=True):
+class MemoryBeforeEnd(Struct, frozen=True):
     """A device's memory shortly before the end."""
 
     label: str
@@ -91,7 +91,7 @@ def verdict(
     code: int,
     signal: int | None,
     tail: str,
-    strains: Sequence[Strain],
+    strains: Sequence[MemoryBeforeEnd],
     host_kills: int = 0,
     ended_for: str | None = None,
     asked: bool = False,
@@ -121,7 +121,9 @@ def verdict(
     return Verdict(RunState.FAILED, f"exit code {code}{more}")
 
 
-def memory_numbers(tail: str, strains: Sequence[Strain], growth: str | None) -> OutOfMemory | None:
+def memory_numbers(
+    tail: str, strains: Sequence[MemoryBeforeEnd], growth: str | None
+) -> OutOfMemory | None:
     """What the message says, and the samples where it does not; None if there is no message."""
     said = complaint(tail)
     if said is None:
@@ -165,7 +167,7 @@ def _bytes(found: "re.Match[str] | None") -> int | None:
         return None
 
 
-def _device_words(name: str, line: str, strains: Sequence[Strain]) -> str:
+def _device_words(name: str, line: str, strains: Sequence[MemoryBeforeEnd]) -> str:
     asked = re.search(_ASKED, line)
     said = f"{name} tried to allocate {asked[1]} more" if asked else f"reported by {name}"
     known = [s for s in strains if s.used_bytes is not None and s.total_bytes]
@@ -177,7 +179,7 @@ def _size(count: int | None) -> str:
     return human_bytes(count or 0)
 
 
-def _full_words(strains: Sequence[Strain]) -> str:
+def _full_words(strains: Sequence[MemoryBeforeEnd]) -> str:
     return ", ".join(
         f"{title(s.label)} held {_size(s.used_bytes)} of {_size(s.total_bytes)}" for s in strains
     )

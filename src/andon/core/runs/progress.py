@@ -33,7 +33,7 @@ TOTALS = ("total_steps", "max_steps", "total")
 _FACTORS = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
-class ToldProgress(Struct, frozen=True):
+class OutputProgress(Struct, frozen=True):
     """What an output says last: a step, the epoch around it, and the time that its bar took."""
 
     step: int
@@ -53,9 +53,9 @@ class ToldProgress(Struct, frozen=True):
         return min(1.0, (max(0, self.epoch - 1) + inner) / self.epochs)
 
 
-def progress_in(tail: str) -> ToldProgress | None:
+def progress_in(tail: str) -> OutputProgress | None:
     """The latest step in the end of an output; None if it tells none."""
-    step: ToldProgress | None = None
+    step: OutputProgress | None = None
     for line in _lines_backwards(tail):
         if step is None:
             step = _step_in(line)
@@ -63,12 +63,12 @@ def progress_in(tail: str) -> ToldProgress | None:
         if epoch is None:
             continue
         if step is None:
-            return ToldProgress(0, 0, "epoch", *epoch)
-        return ToldProgress(step.step, step.total, step.label, *epoch, step.bar_seconds)
+            return OutputProgress(0, 0, "epoch", *epoch)
+        return OutputProgress(step.step, step.total, step.label, *epoch, step.bar_seconds)
     return step
 
 
-def work_progress(told: ToldProgress, started: float | None, told_at: float) -> WorkProgress:
+def work_progress(told: OutputProgress, started: float | None, told_at: float) -> WorkProgress:
     """The expected end by the steps and the time they took: that of the bar, else since the start.
     It is unknown before the first step, and for steps of one of an unknown number of epochs."""
     took = told.bar_seconds if told.epochs is None else None
@@ -112,15 +112,15 @@ def _lines_backwards(tail: str) -> Iterator[str]:
             yield line[:LONGEST_LINE]
 
 
-def _step_in(line: str) -> ToldProgress | None:
+def _step_in(line: str) -> OutputProgress | None:
     low, place = line.lower(), line.find(_BAR)
     if place >= 0 and (match := _TQDM.search(low, place)) and (pair := _pair(match)) is not None:
         label = _label(line[:place].rstrip("0123456789").rstrip(" :"))
-        return ToldProgress(*pair, label, bar_seconds=_clock_seconds(match["took"]))
+        return OutputProgress(*pair, label, bar_seconds=_clock_seconds(match["took"]))
     for pattern in (_IN_EPOCH, _STEP, _BARS):
         if (match := pattern.search(low)) and (pair := _pair(match)) is not None:
             label = match["label"] if pattern is _STEP else ""
-            return ToldProgress(*pair, label, within=label in ("", "batch"))
+            return OutputProgress(*pair, label, within=label in ("", "batch"))
     return None
 
 

@@ -26,7 +26,7 @@ class ReaderPhase(StrEnum):
     OPEN = "open"
 
 
-class Life(Struct, frozen=True):
+class ReaderLife(Struct, frozen=True):
     """State of the current reader; times are from a monotonic clock."""
 
     phase: ReaderPhase
@@ -47,7 +47,7 @@ class Attempts(Struct, frozen=True):
     last_abandoned: float = 0.0
 
 
-def waits_until(life: Life, deadline_seconds: float, starved_seconds: float = 0.0) -> float:
+def waits_until(life: ReaderLife, deadline_seconds: float, starved_seconds: float = 0.0) -> float:
     """Until when a sample waits for a reader that is not open yet. `starved_seconds`: how long it
     has waited for a processor in this phase, which is not the driver's fault either."""
     if life.phase is ReaderPhase.STARTING:
@@ -61,7 +61,7 @@ def allowed_seconds(starved_seconds: float) -> float:
 
 
 def is_stuck(
-    life: Life, outstanding_since: float | None, now: float, starved_seconds: float = 0.0
+    life: ReaderLife, outstanding_since: float | None, now: float, starved_seconds: float = 0.0
 ) -> bool:
     """Whether to abandon a reader: it was asked long ago and has sent nothing since."""
     if life.phase is ReaderPhase.STARTING:  # no driver has been called yet

@@ -11,7 +11,7 @@ SUSPEND_SECONDS: Final = 60.0  # how long a released card may take to suspend
 LONGEST_SECONDS: Final = 600.0
 
 
-class Rest(Struct):
+class RestState(Struct):
     """The rest state of one card; `now` is from a monotonic clock."""
 
     idle_since: float | None = None

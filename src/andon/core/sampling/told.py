@@ -20,7 +20,7 @@ OLD_INTERVALS = 2.0
 SILENT = (State.STALE, State.LOST)
 
 
-class ToldSnapshot(Struct, frozen=True):
+class ServerSnapshot(Struct, frozen=True):
     """A server's latest snapshot, and how often it makes one."""
 
     snapshot: Snapshot

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from andon.core.doctor.findings import Named
+from andon.core.doctor.findings import FindingName
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot
 from andon.model.naming import titles
 
@@ -13,7 +13,7 @@ REPORT = "andon status --json # and report it with this output"
 SHOWN = 4  # devices with the same problem; the rest is counted
 
 
-class SelftestTrial(Named):
+class SelftestTrial(FindingName):
     """Everything that `andon selftest` checks."""
 
     NO_DEVICE = "no_device", "devices"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from andon.core.evidence.accounting import unattributed_bytes
-from andon.core.sharing.holdings import NOWHERE, Here, occupancy
+from andon.core.sharing.holdings import NOWHERE, PidScope, occupancy
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import (
     LINK_WEIGHT,
@@ -67,7 +67,7 @@ class Surroundings(Struct, frozen=True):
     claims: tuple[Claim, ...] = ()
     cordons: tuple[Cordon, ...] = ()
     kin: Mapping[int, Kin] | None = None
-    here: Here = NOWHERE
+    here: PidScope = NOWHERE
     mine: frozenset[int] = frozenset()  # our own processes never count as strangers
     own: frozenset[str] = frozenset()  # the requester's own leases, which are not in its way
     broken: Mapping[str, str] | None = None  # errors that a device reported and that still apply

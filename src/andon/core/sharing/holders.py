@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from andon.core.conditions.observation import NOT_SHARED, HeldDevices, PreviousLease, Sharing
 from andon.core.evidence.accounting import unattributed_bytes
-from andon.core.sharing.holdings import Here, is_owners, judge, nearest
+from andon.core.sharing.holdings import PidScope, is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
 from andon.model.work import LONGEST_ID, BookEntry, Claim, Kin, Lease, LeaseKind, LeaseState
@@ -61,7 +61,7 @@ def page_of(
     entries: Sequence[BookEntry],
     statuses: Sequence[DeviceStatus],
     kin: Mapping[int, Kin],
-    here: Here,
+    here: PidScope,
     before: BookView,
     at: float,
 ) -> BookView:
@@ -140,7 +140,7 @@ def _by_device(claims: Iterable[Claim]) -> dict[str, list[Lease]]:
 
 
 def _placed(
-    status: DeviceStatus, leases: Sequence[Lease], kin: Mapping[int, Kin], here: Here
+    status: DeviceStatus, leases: Sequence[Lease], kin: Mapping[int, Kin], here: PidScope
 ) -> tuple[dict[int, str], frozenset[int], bool]:
     """Each process's lease, the processes without one, and whether some are unknown: no process
     is called a stranger without proof."""

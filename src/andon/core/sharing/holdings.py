@@ -17,14 +17,14 @@ BY_ITSELF, BY_FAMILY, BY_USER, BY_WORD = 4, 3, 2, 1
 LEAST_GROUP = 2  # to `kill`, group 1 means every process and group 0 the caller's own
 
 
-class Here(Struct, frozen=True):
+class PidScope(Struct, frozen=True):
     """This boot and pid namespace: in another, the same pid means another process."""
 
     boot: str | None = None
     pid_namespace: str | None = None
 
 
-NOWHERE = Here()
+NOWHERE = PidScope()
 
 
 class Occupancy(Struct, frozen=True):
@@ -35,7 +35,7 @@ class Occupancy(Struct, frozen=True):
     strangers: tuple[Process, ...] = ()
 
 
-def bond(lease: Lease, kin: Kin | None, here: Here) -> int:
+def bond(lease: Lease, kin: Kin | None, here: PidScope) -> int:
     """How certainly a process belongs to a lease; 0 means it does not."""
     if kin is None:
         return 0
@@ -47,7 +47,7 @@ def bond(lease: Lease, kin: Kin | None, here: Here) -> int:
     return named or (BY_USER if kin.started_ticks >= lease.since_ticks else 0)
 
 
-def _named(lease: Lease, kin: Kin, here: Here) -> int:
+def _named(lease: Lease, kin: Kin, here: PidScope) -> int:
     """How closely the lease file identifies this process."""
     later = kin.started_ticks >= lease.since_ticks
     owner, work = lease.owner, lease.work
@@ -106,7 +106,7 @@ def judge(
     entries: Iterable[BookEntry],
     statuses: Sequence[DeviceStatus],
     kin: Mapping[int, Kin],
-    here: Here,
+    here: PidScope,
 ) -> tuple[Claim, ...]:
     """The valid claims: the locked ones, and those whose job outlived their holder.
 
@@ -128,7 +128,7 @@ def occupancy(
     status: DeviceStatus,
     claims: Iterable[Claim],
     kin: Mapping[int, Kin],
-    here: Here,
+    here: PidScope,
     mine: frozenset[int] = frozenset(),
 ) -> Occupancy:
     """What each lease uses, and the strangers; graphics processes are never strangers."""
@@ -147,7 +147,7 @@ def occupancy(
 
 
 def nearest(
-    process: Process, leases: Iterable[Lease], kin: Mapping[int, Kin], here: Here
+    process: Process, leases: Iterable[Lease], kin: Mapping[int, Kin], here: PidScope
 ) -> Lease | None:
     """The lease that a process most certainly belongs to; the latest of several."""
     bonds = [
@@ -169,7 +169,7 @@ def _claim(entry: BookEntry, state: LeaseState) -> Claim:
 
 
 def _lives(
-    entry: BookEntry, left: Sequence[tuple[str, Process]], kin: Mapping[int, Kin], here: Here
+    entry: BookEntry, left: Sequence[tuple[str, Process]], kin: Mapping[int, Kin], here: PidScope
 ) -> bool:
     lease = entry.lease
     if lease is None or lease.owner.boot != here.boot:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from andon.core.sharing.capacity import DeviceCapacity
-from andon.core.sharing.rights import Asker, barred
+from andon.core.sharing.rights import LeaseRequester, barred
 from andon.core.sharing.usage import NO_USAGE, RecentUsage
 from andon.model.device import Device
 from andon.model.lease_list import CordonRow, LeaseRow, UserHours, WaitingRow
@@ -15,7 +15,7 @@ EMPTY = "no leases; to take one: andon run -- python train.py"
 
 
 def lease_rows(
-    claims: Sequence[Claim], capacities: Sequence[DeviceCapacity], asker: Asker
+    claims: Sequence[Claim], capacities: Sequence[DeviceCapacity], asker: LeaseRequester
 ) -> tuple[LeaseRow, ...]:
     """A row for each claim."""
     used, busy = _used(capacities), _utilization(capacities)
@@ -25,7 +25,7 @@ def lease_rows(
 
 
 def lease_row(
-    claim: Claim, used_bytes: int, utilization_percent: float | None, asker: Asker
+    claim: Claim, used_bytes: int, utilization_percent: float | None, asker: LeaseRequester
 ) -> LeaseRow:
     lease, bar = claim.lease, barred(claim, asker)
     return LeaseRow(

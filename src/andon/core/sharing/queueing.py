@@ -33,7 +33,7 @@ class Waiting(Struct, frozen=True):
     looked: float
 
 
-class Turns(Struct, frozen=True):
+class TurnTimes(Struct, frozen=True):
     """Since when the tickets ahead could have been served, on the monotonic clock.
 
     One sample cannot tell how long it has been so. A request that waits knows it from its own
@@ -60,7 +60,7 @@ class Reserved(Struct, frozen=True):
     late: frozenset[Place] = frozenset()
 
 
-NO_TURNS = Turns()
+NO_TURNS = TurnTimes()
 
 
 def in_order(waiting: Iterable[Waiting], at: float, usage: RecentUsage = NO_USAGE) -> list[Ticket]:
@@ -122,7 +122,7 @@ def reserved(
     ahead: Sequence[Ticket],
     capacities: Sequence[DeviceCapacity],
     need: Need | None = None,
-    turns: Turns = NO_TURNS,
+    turns: TurnTimes = NO_TURNS,
 ) -> Reserved:
     """The devices that the tickets ahead are about to get, or wait for.
 

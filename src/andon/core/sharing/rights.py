@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from andon.core.sharing.holdings import NOWHERE, Here
+from andon.core.sharing.holdings import NOWHERE, PidScope
 from andon.errors import AndonError, Conflict, Denied, Invalid
 from andon.model.work import Claim, Lease, LeaseKind, LeaseState
 
@@ -12,14 +12,14 @@ AHEAD_MICROSECONDS = 86_400 * 10**6
 MOST_NAMED = 5
 
 
-class Asker(Struct, frozen=True):
+class LeaseRequester(Struct, frozen=True):
     """Who asks to end or extend a lease, and from which boot and pid namespace."""
 
     uid: int
-    here: Here = NOWHERE
+    here: PidScope = NOWHERE
 
 
-def barred(claim: Claim, asker: Asker) -> AndonError | None:
+def barred(claim: Claim, asker: LeaseRequester) -> AndonError | None:
     """Why this asker may not end or extend it; None where it may."""
     lease = claim.lease
     whom = f"ask {claim.user}, or root" if claim.uid else "ask root"

@@ -290,13 +290,13 @@ class Watcher:
     def _apply_by(
         self,
         decide: Callable[[AlertState, Moment], StepResult],
-        is_news: Callable[[Alert], bool] = lambda alert: True,
+        is_published: Callable[[Alert], bool] = lambda alert: True,
     ) -> StepResult:
-        """Decide, store what is news, and pass it on."""
+        """Decides, stores the state, and publishes changed alerts that `is_published` allows."""
         with self._lock:
             moment = now()
             outcome = decide(self._state, moment)
-            news = tuple(self._outbox.shown(one) for one in outcome.changed if is_news(one))
+            news = tuple(self._outbox.shown(one) for one in outcome.changed if is_published(one))
             self._state = outcome.state
             box = self._outbox.add(
                 outcome.notices, self._routes_to(outcome), moment.wall, self._offset

@@ -8,7 +8,7 @@ from contextlib import suppress
 from enum import StrEnum
 
 from andon.core.jobs.order import place_before, place_first, place_last, waiting_in_order
-from andon.core.jobs.states import Standing, is_running
+from andon.core.jobs.states import JobStatus, is_running
 from andon.engine.jobs.folder import AGAIN, CANCELLED, HELD, ORDER, JobsFolder
 from andon.engine.jobs.scanning import Scanner, group_lives
 from andon.errors import Conflict, Denied, Invalid, Unavailable
@@ -41,18 +41,18 @@ def perform(
     number: int,
     folder: JobsFolder,
     jobs: Mapping[int, JobFacts],
-    known: Mapping[int, Standing],
+    known: Mapping[int, JobStatus],
 ) -> str:
     """Do it; what came of it, in words."""
-    facts, standing = jobs[number], known[number]
+    facts, status = jobs[number], known[number]
     match act:
         case JobAct.CANCEL:
-            return cancel(folder, facts, standing).value
+            return cancel(folder, facts, status).value
         case JobAct.RETRY:
-            retry(folder, facts, standing)
+            retry(folder, facts, status)
             return "waits again"
         case JobAct.REQUEUE:
-            requeue(folder, facts, standing)
+            requeue(folder, facts, status)
             return "is stopped and waits again"
         case _:
             move(folder, facts, jobs, known, first=act is JobAct.FIRST)
@@ -60,7 +60,7 @@ def perform(
 
 
 def cancel(
-    folder: JobsFolder, facts: JobFacts, standing: Standing, settle: bool = True
+    folder: JobsFolder, facts: JobFacts, status: JobStatus, settle: bool = True
 ) -> CancelOutcome:
     """Never starts it again, and asks a running one to end. Without `settle`, the caller settles
     many jobs at once before it says that they are cancelled.
@@ -68,11 +68,11 @@ def cancel(
     The note is written first, and the supervisor reads it after the claim: one of the two sees the
     other.
     """
-    if standing.state.is_settled:
+    if status.state.is_settled:
         return CancelOutcome.ENDED
     number = facts.spec.number
     try:
-        folder.note(number, CANCELLED, JobNote(standing.attempt, time.time(), _me()), settle)
+        folder.note(number, CANCELLED, JobNote(status.attempt, time.time(), _me()), settle)
     except (Denied, Unavailable):
         # A job that fills the disk can be stopped all the same: its end has its space.
         last = facts.last
@@ -144,12 +144,12 @@ def left_over(facts: JobFacts) -> tuple[int, ...]:
     return tuple(one.pid for one in found if not one.ended)
 
 
-def hold(folder: JobsFolder, facts: JobFacts, standing: Standing) -> None:
-    if standing.state is JobState.RUNNING:
+def hold(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
+    if status.state is JobState.RUNNING:
         raise Conflict(
             f"job {facts.spec.label} is running", hint=f"andon jobs requeue {facts.spec.label}"
         )
-    _refuse_settled(facts, standing, "held")
+    _refuse_settled(facts, status, "held")
     folder.small(facts.spec.number, HELD, f"{time.time()}")
 
 
@@ -157,23 +157,23 @@ def resume(folder: JobsFolder, facts: JobFacts) -> None:
     folder.drop(facts.spec.number, HELD)
 
 
-def retry(folder: JobsFolder, facts: JobFacts, standing: Standing) -> None:
+def retry(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
     """Run an ended job again, as if it had just been submitted."""
-    if not standing.state.is_settled:
+    if not status.state.is_settled:
         raise Conflict(
-            f"job {facts.spec.label} has not ended: it is {standing.state.words}",
+            f"job {facts.spec.label} has not ended: it is {status.state.words}",
             hint=f"andon jobs requeue {facts.spec.label} stops it and queues it again",
         )
-    _ask_again(folder, facts, standing.attempt + 1)
+    _ask_again(folder, facts, status.attempt + 1)
 
 
-def requeue(folder: JobsFolder, facts: JobFacts, standing: Standing) -> None:
+def requeue(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
     """Stop a running job, and queue it again."""
     last = facts.last
-    if standing.state is not JobState.RUNNING or last is None:
-        verb = "retry" if standing.state.is_settled else "show"
+    if status.state is not JobState.RUNNING or last is None:
+        verb = "retry" if status.state.is_settled else "show"
         raise Conflict(
-            f"job {facts.spec.label} is not running: it is {standing.state.words}",
+            f"job {facts.spec.label} is not running: it is {status.state.words}",
             hint=f"andon jobs {verb} {facts.spec.label}",
         )
     _ask_again(folder, facts, last.number + 1)
@@ -187,7 +187,10 @@ def _ask_again(folder: JobsFolder, facts: JobFacts, attempt: int) -> None:
 
 
 def remove(
-    folder: JobsFolder, facts: JobFacts, jobs: Mapping[int, JobFacts], known: Mapping[int, Standing]
+    folder: JobsFolder,
+    facts: JobFacts,
+    jobs: Mapping[int, JobFacts],
+    known: Mapping[int, JobStatus],
 ) -> None:
     """Delete an ended job with its output."""
     number = facts.spec.number
@@ -207,7 +210,7 @@ def move(
     folder: JobsFolder,
     facts: JobFacts,
     jobs: Mapping[int, JobFacts],
-    known: Mapping[int, Standing],
+    known: Mapping[int, JobStatus],
     before: int | None = None,
     first: bool = False,
 ) -> None:
@@ -224,9 +227,9 @@ def move(
     folder.small(facts.spec.number, ORDER, repr(place))
 
 
-def _refuse_settled(facts: JobFacts, standing: Standing, verb: str) -> None:
-    if standing.state.is_settled or standing.state is JobState.RUNNING:
-        why = "it has ended" if standing.state.is_settled else "it has started"
+def _refuse_settled(facts: JobFacts, status: JobStatus, verb: str) -> None:
+    if status.state.is_settled or status.state is JobState.RUNNING:
+        why = "it has ended" if status.state.is_settled else "it has started"
         raise Conflict(
             f"job {facts.spec.label} cannot be {verb}: {why}",
             hint="andon jobs lists those that wait",

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from andon.core.jobs.states import is_running
 from andon.engine.jobs.folder import VERDICT, JobsFolder, write_whole
-from andon.engine.jobs.launching import Placed
+from andon.engine.jobs.launching import JobPlacement
 from andon.engine.jobs.recording import (
     FactsFinder,
     JobRecorder,
@@ -34,7 +34,7 @@ Place = tuple[int, int]
 """The number of a job, and of its attempt."""
 
 
-class AttemptKeeper:
+class AttemptRecorder:
     """Records every attempt of this folder, from whichever dispatcher it began."""
 
     def __init__(self, folder: JobsFolder, source: Callable[[JobSpec], SampleSource | None]):
@@ -45,7 +45,7 @@ class AttemptKeeper:
         self._facts = FactsFinder()
         self._ports: dict[Place, int] = {}
 
-    def begin(self, spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> Placed:
+    def begin(self, spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> JobPlacement:
         """Begin its record before it starts: the command gets its path."""
         place, chosen = (spec.number, attempt), grant.candidates.choice.chosen
         begin = begin_record(spec, attempt, grant, owner)
@@ -65,7 +65,7 @@ class AttemptKeeper:
             self._ports[place] = port
         snapshot = grant.candidates.snapshot
         uuids = [capacity.uuid for capacity in chosen]
-        return Placed(
+        return JobPlacement(
             held=grant.held,
             chosen=devices,
             everyone=tuple(status.device for status in snapshot.devices),

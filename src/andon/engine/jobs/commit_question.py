@@ -10,7 +10,7 @@ EXIT_SECONDS = 0.2  # after SIGKILL; one that is stuck in the kernel is left beh
 _COMMIT = re.compile(rb"[0-9a-f]{40,64}\n")
 
 
-class CommitQuestion:
+class GitCommitLookup:
     """Asks for the commit of a folder in the background."""
 
     def __init__(self, folder: str = ".") -> None:

@@ -11,17 +11,17 @@ from pathlib import Path
 from msgspec import Struct
 
 from andon.core.jobs.order import in_order
-from andon.core.jobs.states import Standing, has_work
+from andon.core.jobs.states import JobStatus, has_work
 from andon.core.jobs.waiting import insufficient, waited_seconds
 from andon.engine.failure_log import FailureLog
 from andon.engine.jobs.adopting import ContainerAdopter
-from andon.engine.jobs.attempts import AttemptKeeper, Notifications
+from andon.engine.jobs.attempts import AttemptRecorder, Notifications
 from andon.engine.jobs.folder import EXPIRED, JobsFolder
-from andon.engine.jobs.found_jobs import KeptStandings
+from andon.engine.jobs.found_jobs import StatusCache
 from andon.engine.jobs.launching import Supervisor, SupervisorPool, task_for
-from andon.engine.jobs.publishing import HoldupBoard
+from andon.engine.jobs.publishing import HoldupWriter
 from andon.engine.jobs.scanning import Scanner
-from andon.engine.jobs.taking import HoldupWords, Taker, TakingRound
+from andon.engine.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.engine.running.recorder import SampleSource
 from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError
@@ -98,17 +98,17 @@ class Dispatcher:
         self,
         folder: JobsFolder,
         settings: DispatcherSettings,
-        open_taker: Callable[[Kind], Taker],
+        open_taker: Callable[[Kind], DeviceTaker],
         notify: Callable[[Sequence[JobFacts]], None],
     ) -> None:
         self._folder, self._settings, self._open_taker = folder, settings, open_taker
         self._scanner = Scanner(folder)
-        self._keeper = AttemptKeeper(folder, self._source)
+        self._keeper = AttemptRecorder(folder, self._source)
         self._pool = SupervisorPool()
         self._notifications = Notifications(notify)
-        self._board = HoldupBoard(folder)
+        self._board = HoldupWriter(folder)
         self._adopter = ContainerAdopter(folder, settings.log_bytes)
-        self._takers: dict[Kind, Taker] = {}
+        self._takers: dict[Kind, DeviceTaker] = {}
         self._troubles: dict[Kind, tuple[float, str]] = {}
         self._starting: dict[int, _Starting] = {}
         self._running: list[Supervisor] = []
@@ -117,8 +117,8 @@ class Dispatcher:
         self._told: dict[int, int] = {}  # the attempts whose end was notified
         self._jobs: dict[int, JobFacts] = {}
         self._is_followed = False  # whether all attempts in `_jobs` are recorded or completed
-        self._known: dict[int, Standing] = {}
-        self._kept = KeptStandings()
+        self._known: dict[int, JobStatus] = {}
+        self._kept = StatusCache()
         self.rung = 0
         self._scanned = self._looked = 0.0
         self._books: dict[Kind, frozenset[str]] = {}
@@ -213,7 +213,7 @@ class Dispatcher:
                 if was is None or not was.state.is_settled:
                     self._settled(self._jobs[number], found)
 
-    def _settled(self, facts: JobFacts, found: Standing) -> None:
+    def _settled(self, facts: JobFacts, found: JobStatus) -> None:
         number = facts.spec.number
         wish = facts.spec.notify
         log.info("job %s: %s%s", facts.spec.label, found.state.words, _more(found.reason))
@@ -272,16 +272,16 @@ class Dispatcher:
             self._board.all_wait(jobs, words)
 
     def _start_planned(
-        self, taker: Taker, found: TakingRound, jobs: Mapping[int, JobFacts]
+        self, taker: DeviceTaker, found: DispatchRound, jobs: Mapping[int, JobFacts]
     ) -> None:
         starts = found.plan.starts[: 1 if found.others else None]
         for later in found.plan.starts[len(starts) :]:
-            found.why[later.number] = HoldupWords(IN_TURN)
+            found.why[later.number] = BlockReason(IN_TURN)
         self._pool.prepare(len(starts))
         for start in starts:
             supervisor = self._pool.take()
             got = taker.take(jobs[start.number], found, start.uuids, supervisor)
-            if isinstance(got, HoldupWords):
+            if isinstance(got, BlockReason):
                 found.why[start.number] = got
                 self._pool.give(supervisor)
             else:
@@ -417,7 +417,7 @@ class Dispatcher:
 
     # Parts.
 
-    def _taker(self, kind: Kind) -> Taker:
+    def _taker(self, kind: Kind) -> DeviceTaker:
         if kind not in self._takers:
             self._takers[kind] = self._open_taker(kind)
         return self._takers[kind]

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from andon.core.jobs.states import Standing, has_work
+from andon.core.jobs.states import JobStatus, has_work
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower, Taking
+from andon.engine.follower import Follower, SnapshotDelivery
 from andon.engine.jobs.folder import JobsFolder
 from andon.engine.jobs.starting import is_dispatched, start_dispatcher
 from andon.engine.sampling.bus import Subscription
@@ -24,7 +24,7 @@ class DispatcherGuard:
         self,
         subscription: Subscription,
         folder: JobsFolder,
-        read: Callable[[], Mapping[int, Standing]],
+        read: Callable[[], Mapping[int, JobStatus]],
     ) -> None:
         self._folder, self._read = folder, read
         self._quiet: int | None = None  # when the folder had last changed, and there was no work
@@ -33,7 +33,7 @@ class DispatcherGuard:
             lambda snapshot: self.check(),
             "dispatcher guard",
             FailureLog("andon.jobs", "jobs cannot be checked; trying again"),
-            taking=Taking.NEWEST,
+            taking=SnapshotDelivery.NEWEST,
             begin=self.check,
         )
         self._follower.start()

@@ -33,7 +33,7 @@ class JobQueue(Struct, frozen=True):
     same: Callable[[JobSpec], JobSpec | None]  # a job like this one that waits or runs
 
 
-class FiledJob(Struct, frozen=True):
+class FileJobResult(Struct, frozen=True):
     """The result of one job of a file: its first element, or the job that already existed."""
 
     spec: JobSpec
@@ -42,14 +42,16 @@ class FiledJob(Struct, frozen=True):
 
 def queue_all(
     jobs: Sequence[FileJob], base: Path, queue: JobQueue, simulate: int | None = None
-) -> list[FiledJob]:
+) -> list[FileJobResult]:
     """Queue them one after the other, as a later one may name an earlier one."""
     named: dict[str, int] = {}
-    out: list[FiledJob] = []
+    out: list[FileJobResult] = []
     for job in jobs:
         specs = specs_of(job, base, named, queue.known, simulate)
         same = queue.same(specs[0]) if job.unique else None
-        out.append(FiledJob(queue.submit(specs)[0]) if same is None else FiledJob(same, False))
+        out.append(
+            FileJobResult(queue.submit(specs)[0]) if same is None else FileJobResult(same, False)
+        )
         named[job.name] = out[-1].spec.number
     return out
 

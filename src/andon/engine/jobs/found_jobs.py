@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct
 
 from andon.core.jobs.order import OrderKey, order_key
-from andon.core.jobs.states import Standing, lasting, standings
+from andon.core.jobs.states import JobStatus, job_statuses, lasting_status
 from andon.engine.jobs.job_index import IndexedJob, facts_from_row
 from andon.model.job import JobFacts
 
 
-class KnownJob(Struct):
+class CachedJob(Struct):
     """A job as it was read or as the index has it, and its folder's time then."""
 
     stamp: int
@@ -23,7 +23,7 @@ class FoundJobs(Mapping[int, JobFacts]):
     """Every readable job by its number, in the order of numbers."""
 
     def __init__(
-        self, known: Mapping[int, KnownJob], read_again: Callable[[int], JobFacts | None]
+        self, known: Mapping[int, CachedJob], read_again: Callable[[int], JobFacts | None]
     ) -> None:
         self._known = known
         self._read_again = read_again
@@ -45,16 +45,16 @@ class FoundJobs(Mapping[int, JobFacts]):
     def __len__(self) -> int:
         return len(self._known)
 
-    def standings(self, at: float, paused: bool = False) -> dict[int, Standing]:
+    def statuses(self, at: float, paused: bool = False) -> dict[int, JobStatus]:
         """The state of each; decodes only those that depend on the time or on other jobs."""
-        told: dict[int, Standing] = {}
+        told: dict[int, JobStatus] = {}
         open_: list[JobFacts] = []
         for number, known in self._known.items():
-            if known.facts is None and known.indexed is not None and known.indexed.standing:
-                told[number] = known.indexed.standing
+            if known.facts is None and known.indexed is not None and known.indexed.status:
+                told[number] = known.indexed.status
             else:
                 open_.append(self[number])
-        return standings(open_, at, paused, told)
+        return job_statuses(open_, at, paused, told)
 
     def order_keys(self) -> dict[int, OrderKey]:
         """By number; the smallest comes first."""
@@ -66,26 +66,26 @@ class FoundJobs(Mapping[int, JobFacts]):
         }
 
 
-class KeptStandings:
+class StatusCache:
     """Caches the states of jobs that nothing can change any more."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[JobFacts, Standing | None]] = {}
+        self._kept: dict[int, tuple[JobFacts, JobStatus | None]] = {}
 
     def judge(
         self, jobs: Mapping[int, JobFacts], at: float, paused: bool = False
-    ) -> dict[int, Standing]:
-        """As `standings`; a job whose facts are the same object is not judged again."""
+    ) -> dict[int, JobStatus]:
+        """As `job_statuses`; a job whose facts are the same object is not judged again."""
         before, self._kept = self._kept, {}
-        told: dict[int, Standing] = {}
+        told: dict[int, JobStatus] = {}
         open_: list[JobFacts] = []
         for number, facts in jobs.items():
             kept = before.get(number)
             if kept is None or kept[0] is not facts:
-                kept = (facts, lasting(facts))
+                kept = (facts, lasting_status(facts))
             self._kept[number] = kept
             if kept[1] is None:
                 open_.append(facts)
             else:
                 told[number] = kept[1]
-        return standings(open_, at, paused, told)
+        return job_statuses(open_, at, paused, told)

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from andon.core.jobs.order import OrderKey, order_key
-from andon.core.jobs.states import Standing, lasting
+from andon.core.jobs.states import JobStatus, lasting_status
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,
@@ -48,14 +48,14 @@ class IndexedJob(Struct):
     """One job of the index: the time of its folder, what a list needs, and its undecoded row."""
 
     stamp: int
-    standing: Standing | None  # None: it depends on the time or on other jobs
+    status: JobStatus | None  # None: it depends on the time or on other jobs
     key: OrderKey
     row: str
 
 
 def indexed(stamp: int, facts: JobFacts) -> IndexedJob:
     """For the index; no attempt may be running."""
-    return IndexedJob(stamp, lasting(facts), order_key(facts), job_wire.dumps(_row(facts)))
+    return IndexedJob(stamp, lasting_status(facts), order_key(facts), job_wire.dumps(_row(facts)))
 
 
 def index_text(jobs: Mapping[int, IndexedJob]) -> str:
@@ -77,7 +77,7 @@ def read_index(content: bytes) -> dict[int, IndexedJob]:
             return {}
         heads, *rows = body.decode().rstrip("\n").split("\n")
         return {
-            number: IndexedJob(stamp, _standing(*stands) if stands else None, tuple(key), row)
+            number: IndexedJob(stamp, _status(*stands) if stands else None, tuple(key), row)
             for (number, stamp, stands, key), row in zip(json.loads(heads), rows, strict=True)
         }
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -85,13 +85,13 @@ def read_index(content: bytes) -> dict[int, IndexedJob]:
 
 
 def _head(number: int, one: IndexedJob) -> list[Any]:
-    return [number, one.stamp, None if one.standing is None else _values(one.standing), one.key]
+    return [number, one.stamp, None if one.status is None else _values(one.status), one.key]
 
 
 @lru_cache(maxsize=1024)
-def _standing(state: str, attempt: int, reason: str | None) -> Standing:
+def _status(state: str, attempt: int, reason: str | None) -> JobStatus:
     """One object for all jobs with the same state."""
-    return Standing(JobState(state), attempt, reason)
+    return JobStatus(JobState(state), attempt, reason)
 
 
 def facts_from_row(text: str) -> JobFacts | None:

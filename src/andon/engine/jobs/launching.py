@@ -39,7 +39,7 @@ MOST_SPARE = 4  # supervisors that wait for a job
 SEND_SECONDS = 10.0  # for a supervisor to take its task, most of which is the environment
 
 
-class Placed(Struct, frozen=True):
+class JobPlacement(Struct, frozen=True):
     """What a job got: its lease, its devices, its run."""
 
     held: LeaseHold
@@ -155,7 +155,7 @@ class SupervisorPool:
 
 
 def task_for(
-    folder: JobsFolder, spec: JobSpec, attempt: int, placed: Placed, log_bytes: int
+    folder: JobsFolder, spec: JobSpec, attempt: int, placed: JobPlacement, log_bytes: int
 ) -> dict[str, Any]:
     """What is sent to a supervisor."""
     checkpoint = spec.checkpoint
@@ -203,7 +203,7 @@ def adopting_task(
 ) -> dict[str, Any]:
     """What is sent to a supervisor that takes over an attempt in a container."""
     claim, output = attempt.claim, folder.output(spec.number, attempt.number)
-    placed = Placed(held, (), (), (), claim.run or "", Path(claim.record or os.devnull), None)
+    placed = JobPlacement(held, (), (), (), claim.run or "", Path(claim.record or os.devnull), None)
     written = output.stat().st_mtime if output.exists() else claim.at
     until = held.lease.until
     return {
@@ -214,26 +214,26 @@ def adopting_task(
     }
 
 
-def _lasts_seconds(spec: JobSpec, placed: Placed) -> float | None:
+def _lasts_seconds(spec: JobSpec, placed: JobPlacement) -> float | None:
     """What was asked for, or what root's policy made of it."""
     lease = placed.held.lease
     return spec.for_seconds if lease.until is None else lease.until - lease.since
 
 
-def container_command(spec: JobSpec, placed: Placed, attempt: str) -> list[str]:
+def container_command(spec: JobSpec, placed: JobPlacement, attempt: str) -> list[str]:
     """The command that runs the job's own in a container."""
     told = {**defaults({}, placed.port), **_told(spec, placed, inside=True)}
     lease = placed.held.lease.id
     return task_command(spec.container, lease, placed.chosen, told, spec.argv, attempt=attempt)
 
 
-def client_environment(spec: JobSpec, placed: Placed) -> dict[str, str]:
+def client_environment(spec: JobSpec, placed: JobPlacement) -> dict[str, str]:
     """What the engine's client needs: the submitter's variables, and where andon is."""
     path = module_environment()["PYTHONPATH"]
     return {**spec.environment, "PYTHONPATH": path, **_told(spec, placed)}
 
 
-def job_environment(spec: JobSpec, placed: Placed) -> dict[str, str]:
+def job_environment(spec: JobSpec, placed: JobPlacement) -> dict[str, str]:
     """The environment of the submission, with the devices of the lease and the run."""
     return {
         **spec.environment,
@@ -243,7 +243,7 @@ def job_environment(spec: JobSpec, placed: Placed) -> dict[str, str]:
     }
 
 
-def _told(spec: JobSpec, placed: Placed, inside: bool = False) -> dict[str, str]:
+def _told(spec: JobSpec, placed: JobPlacement, inside: bool = False) -> dict[str, str]:
     """Which run and job it is part of; the record's path means nothing inside a container."""
     told = {RUN_VARIABLE: placed.run, JOB_VARIABLE: spec.label}
     if not inside:

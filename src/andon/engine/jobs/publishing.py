@@ -6,17 +6,17 @@ from math import inf
 
 from andon.core.jobs.expected import (
     DeviceBusy,
-    Expected,
+    ExpectedStart,
     Learned,
     expected_end,
     expected_starts,
     learned,
 )
 from andon.core.jobs.order import in_order
-from andon.core.jobs.states import Standing
+from andon.core.jobs.states import JobStatus
 from andon.core.jobs.views import MOST_REASONS
 from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.taking import HoldupWords, TakingRound
+from andon.engine.jobs.taking import BlockReason, DispatchRound
 from andon.model.job import Holdup, JobFacts, JobState
 
 PUBLISH_SECONDS = 0.5
@@ -24,43 +24,43 @@ LEARN_SECONDS = 5.0
 AHEAD = "jobs ahead of it wait for the same GPUs"
 
 
-class HoldupBoard:
+class HoldupWriter:
     """Writes why jobs wait, at most a few times a second."""
 
     def __init__(self, folder: JobsFolder) -> None:
         self._folder = folder
         self._now: dict[int, Holdup] = {}
-        self._next: dict[int, HoldupWords] = {}
-        self._expected: dict[int, Expected] = {}
+        self._next: dict[int, BlockReason] = {}
+        self._expected: dict[int, ExpectedStart] = {}
         self._written: dict[int, Holdup] | None = None
         self._published = self._learned_at = 0.0
         self._learned: dict[str, Learned] = {}
         self._jobs: Mapping[int, JobFacts] = {}
-        self._known: Mapping[int, Standing] = {}
+        self._known: Mapping[int, JobStatus] = {}
 
-    def begin(self, jobs: Mapping[int, JobFacts], known: Mapping[int, Standing]) -> None:
+    def begin(self, jobs: Mapping[int, JobFacts], known: Mapping[int, JobStatus]) -> None:
         """A round begins; what it does not mention is no longer held up."""
         self._jobs, self._known = jobs, known
         self._next, self._expected = {}, {}
 
     def waits(self, number: int, reason: str) -> None:
-        self._next[number] = HoldupWords(reason)
+        self._next[number] = BlockReason(reason)
 
     def all_wait(self, jobs: Sequence[JobFacts], reason: str) -> None:
         for facts in jobs[:MOST_REASONS]:
             self.waits(facts.spec.number, reason)
 
-    def found(self, round_: TakingRound, jobs: Mapping[int, JobFacts]) -> None:
+    def found(self, round_: DispatchRound, jobs: Mapping[int, JobFacts]) -> None:
         """The reasons of a round, and expected starts where something is known."""
         started = {start.number for start in round_.plan.starts} - round_.why.keys()
         waiting = [f for f in in_order(jobs.values()) if f.spec.number not in started]
         for facts in waiting[:MOST_REASONS]:
             number = facts.spec.number
-            self._next[number] = round_.why.get(number) or HoldupWords(AHEAD)
+            self._next[number] = round_.why.get(number) or BlockReason(AHEAD)
         if waiting:
             self._expect(waiting[:MOST_REASONS], round_)
 
-    def _expect(self, waiting: Sequence[JobFacts], round_: TakingRound) -> None:
+    def _expect(self, waiting: Sequence[JobFacts], round_: DispatchRound) -> None:
         at = time.time()
         if time.monotonic() - self._learned_at >= LEARN_SECONDS:
             self._learned_at, self._learned = time.monotonic(), learned(self._jobs.values())
@@ -95,7 +95,7 @@ class HoldupBoard:
             self._folder.write_holdups(self._now, at)
             self._written = dict(self._now)
 
-    def _holdup(self, number: int, words: HoldupWords, at: float) -> Holdup:
+    def _holdup(self, number: int, words: BlockReason, at: float) -> Holdup:
         before, expected = self._now.get(number), self._expected.get(number)
         since = before.since if before is not None else at
         start = None if expected is None else round(expected.at / 10) * 10.0

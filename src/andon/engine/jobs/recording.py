@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from andon.core.processes.redaction import redact
 from andon.core.runs.lines import RecordLines
-from andon.core.runs.oom import Strain, Verdict, memory_numbers, verdict
+from andon.core.runs.oom import MemoryBeforeEnd, Verdict, memory_numbers, verdict
 from andon.core.sharing.placement import chosen_by
 from andon.engine.records.files import open_record, pieces
 from andon.engine.running.facts import git_state, interpreter_of, versions_of
@@ -132,7 +132,7 @@ def _said(judged: Verdict, free_bytes: int | None = None) -> AttemptVerdict:
     return AttemptVerdict(judged.end, judged.words, out, free_bytes)
 
 
-def judged_end(end: AttemptEnd, tail: str, strains: Sequence[Strain]) -> Verdict:
+def judged_end(end: AttemptEnd, tail: str, strains: Sequence[MemoryBeforeEnd]) -> Verdict:
     """In the words of `andon run`."""
     if end.reason is EndReason.NOT_STARTED:
         return Verdict(RunState.NOT_STARTED, end.message or "the command could not be started")

@@ -32,7 +32,7 @@ from andon.engine.jobs.folder import (
     is_number,
     write_whole,
 )
-from andon.engine.jobs.found_jobs import FoundJobs, KnownJob
+from andon.engine.jobs.found_jobs import CachedJob, FoundJobs
 from andon.engine.jobs.job_index import IndexedJob, index_text, indexed, read_index
 from andon.host.private_files import open_regular, read_regular
 from andon.model.codec import Wrong
@@ -59,7 +59,7 @@ class Scanner:
 
     def look(self) -> FoundJobs:
         """Every readable job by its number; those of the index are decoded when asked for."""
-        now, found = time.time_ns(), dict[int, KnownJob]()
+        now, found = time.time_ns(), dict[int, CachedJob]()
         for number, stamp in self._folders():
             known = self._known.get(number)
             if known is None or known.stamp != stamp or not known.final:
@@ -112,14 +112,14 @@ class Scanner:
             return []
         return sorted(out)
 
-    def _index(self) -> dict[int, KnownJob]:
+    def _index(self) -> dict[int, CachedJob]:
         try:
             rows = read_index(read_regular(self.folder.path / INDEX, LARGEST_INDEX_BYTES))
         except OSError:
             return {}
-        return {number: KnownJob(row.stamp, True, indexed=row) for number, row in rows.items()}
+        return {number: CachedJob(row.stamp, True, indexed=row) for number, row in rows.items()}
 
-    def _job(self, number: int, stamp: int, now: int) -> KnownJob | None:
+    def _job(self, number: int, stamp: int, now: int) -> CachedJob | None:
         folder = self.folder.job(number)
         self._read += 1
         self._unclaimed = False
@@ -133,7 +133,7 @@ class Scanner:
         last = facts.last
         settled = last is None or last.verdict is not None
         settled = settled and not self._unclaimed and abs(now - stamp) > RACY_NANOSECONDS
-        return KnownJob(stamp, settled, facts)
+        return CachedJob(stamp, settled, facts)
 
     def _facts(self, folder: Path, number: int) -> JobFacts:
         content = read_regular(folder / JOB, job_wire.LARGEST_JOB_BYTES)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from andon.engine.jobs.commit_question import CommitQuestion
+from andon.engine.jobs.commit_question import GitCommitLookup
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
 from andon.host.inspection.account_names import user_name
@@ -31,7 +31,7 @@ def here_spec(
     folder: str = "",
     environment: Mapping[str, str] | None = None,
     git: bool = True,
-    commit: CommitQuestion | None = None,
+    commit: GitCommitLookup | None = None,
     **more: Any,
 ) -> JobSpec:
     """A job of this process's user, folder and environment; `more` are fields of JobSpec.
@@ -41,7 +41,7 @@ def here_spec(
     if request.least < 1:
         raise Invalid("a job needs at least one GPU", hint="request 1 GPU or more")
     place = folder or _current_folder()
-    asked = CommitQuestion(place) if git and commit is None else commit
+    asked = GitCommitLookup(place) if git and commit is None else commit
     given = os.environ if environment is None else environment
     variables = {one: value for one, value in given.items() if one}  # nothing could pass on others
     spec = JobSpec(

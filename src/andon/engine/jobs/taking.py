@@ -22,15 +22,20 @@ from andon.core.sharing.group_value import Rank
 from andon.core.sharing.obstacles import ObstacleKind
 from andon.core.sharing.queueing import (
     Place,
-    Turns,
+    TurnTimes,
     in_front_of_newcomer,
     in_order,
     reserved,
 )
 from andon.engine.jobs.launching import Supervisor
 from andon.engine.sampling.sampler import Sampler
-from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages, Candidates
-from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, Progress, Terms
+from andon.engine.sharing.availability import (
+    Availability,
+    AvailabilityView,
+    BookContents,
+    Candidates,
+)
+from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, LeaseTerms, Progress
 from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.kin import myself
@@ -45,25 +50,25 @@ TAKEN = frozenset((ObstacleKind.LEASED, ObstacleKind.ORPHANED, ObstacleKind.UNLE
 """What is in the way when someone has the device."""
 
 
-class HoldupWords(Struct, frozen=True):
+class BlockReason(Struct, frozen=True):
     """Why a job does not start now; a line for each device."""
 
     reason: str
     details: tuple[str, ...] = ()
 
 
-class TakingRound(Struct):
+class DispatchRound(Struct):
     """One reading of the devices, and its result."""
 
     view: AvailabilityView
     plan: DispatchPlan
     requests: dict[int, DeviceRequest] = field(default_factory=dict)
-    why: dict[int, HoldupWords] = field(default_factory=dict)
+    why: dict[int, BlockReason] = field(default_factory=dict)
     vain: dict[int, str] = field(default_factory=dict)  # retries that no device here can meet
     others: bool = False  # other users wait too: one start at a time, then it may be their turn
 
 
-class Taker:
+class DeviceTaker:
     """Devices of one kind for jobs, through the lease book."""
 
     def __init__(self, sampler: Sampler, availability: Availability) -> None:
@@ -77,7 +82,7 @@ class Taker:
 
     # Deciding.
 
-    def look(self, jobs: Sequence[JobFacts]) -> TakingRound:
+    def look(self, jobs: Sequence[JobFacts]) -> DispatchRound:
         """Read the devices, and decide which of these jobs, in their order, start now."""
         self._ask_places(jobs)
         view = self.availability.view()
@@ -85,14 +90,14 @@ class Taker:
             raise no_gpu(view.snapshot.faults)
         if jobs:
             self.availability.check(view.snapshot, jobs[0].spec.request)
-        pages, at = BookPages.of(self._book), time.time()
+        pages, at = BookContents.of(self._book), time.time()
         spaces = self.availability.capacities(view, pages)
         line = in_order(pages.waiting, at, pages.usage)
         kept = reserved(
-            self._before_us(line, jobs), spaces, None, Turns(time.monotonic(), self._turns)
+            self._before_us(line, jobs), spaces, None, TurnTimes(time.monotonic(), self._turns)
         )
         self._turns = kept.since
-        found = TakingRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
+        found = DispatchRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
         queued = self._queued(jobs, view, found, spaces)
         links = self.availability.weights.links
         found.plan = plan(queued, spaces, at, kept.kept.keys(), link_weight=links)
@@ -127,7 +132,7 @@ class Taker:
         self,
         jobs: Sequence[JobFacts],
         view: AvailabilityView,
-        found: TakingRound,
+        found: DispatchRound,
         spaces: Sequence[DeviceCapacity],
     ) -> Iterator[QueuedJob]:
         """One by one: of a long queue the plan looks only at the first where nothing is free."""
@@ -144,7 +149,7 @@ class Taker:
                 request = self._elsewhere(request, left, facts.spec, view, spaces)
             need = self._need(request, facts.spec, view)
             if isinstance(need, AndonError):
-                found.why[facts.spec.number] = HoldupWords(_sentence(need), need.mistakes)
+                found.why[facts.spec.number] = BlockReason(_sentence(need), need.mistakes)
                 continue
             found.requests[facts.spec.number] = request
             if (request, left) not in orders:
@@ -196,10 +201,10 @@ class Taker:
     def take(
         self,
         facts: JobFacts,
-        found: TakingRound,
+        found: DispatchRound,
         uuids: Sequence[str],
         supervisor: Supervisor,
-    ) -> Grant | HoldupWords:
+    ) -> Grant | BlockReason:
         """The lease of these devices, with the supervisor as its owner."""
         number, request = facts.spec.number, found.requests[facts.spec.number]
         exact = replace(
@@ -213,7 +218,7 @@ class Taker:
             every=False,
         )
         kept = self._tickets.get(number)
-        terms = Terms(
+        terms = LeaseTerms(
             command=redact(facts.spec.argv),
             seconds=facts.spec.for_seconds,
             owner=supervisor.owner(),
@@ -222,7 +227,7 @@ class Taker:
         try:
             attempt = kept or self._granter.begin(exact, terms)
         except Denied as refused:
-            return HoldupWords(_sentence(refused))
+            return BlockReason(_sentence(refused))
         attempt.terms = terms
         before, attempt.request = attempt.request, exact
         passing = self._own_tickets() - {attempt.ticket_id or ""}
@@ -230,7 +235,7 @@ class Taker:
             step = self._granter.step(attempt, found.view, passing)
         except Denied as refused:  # by root's policy: others may still start
             self._drop(number, attempt)
-            return HoldupWords(_sentence(refused))
+            return BlockReason(_sentence(refused))
         finally:
             attempt.request = before
         if kept is None or isinstance(step, Grant):
@@ -238,7 +243,7 @@ class Taker:
             self._tickets.pop(number, None)
         return step if isinstance(step, Grant) else _words(step, exact)
 
-    def stand_in_line(self, jobs: Mapping[int, JobFacts], found: TakingRound) -> None:
+    def stand_in_line(self, jobs: Mapping[int, JobFacts], found: DispatchRound) -> None:
         """Tickets for the first that wait; each also says why its job waits. One whose job could
         not take what the plan gave it keeps its place."""
         kept = {start.number for start in found.plan.starts} & self._tickets.keys()
@@ -253,19 +258,19 @@ class Taker:
                 self._stand(jobs[one.number], one, found, waiting - place)
             except Denied as refused:
                 self._drop(one.number, self._tickets.get(one.number))
-                found.why[one.number] = HoldupWords(_sentence(refused))
+                found.why[one.number] = BlockReason(_sentence(refused))
         self._explain_hopeless([one.number for one in found.plan.blocked if not one.hoped], found)
 
-    def _explain_hopeless(self, numbers: Sequence[int], found: TakingRound) -> None:
+    def _explain_hopeless(self, numbers: Sequence[int], found: DispatchRound) -> None:
         """Why jobs wait that nobody's end could let start, as with a cordoned device: these have no
         ticket."""
-        pages = BookPages.of(self._book) if numbers else BookPages()
+        pages = BookContents.of(self._book) if numbers else BookContents()
         for number in numbers[:MOST_TICKETS]:
             request = found.requests[number]
             try:
                 seen = self.availability.candidates(found.view, pages, request, None, time.time())
             except AndonError as error:
-                found.why[number] = HoldupWords(_sentence(error), error.mistakes)
+                found.why[number] = BlockReason(_sentence(error), error.mistakes)
             else:
                 found.why[number] = _words(Progress(0.0, seen), request)
 
@@ -274,7 +279,9 @@ class Taker:
             self._granter.leave(attempt)
         self._tickets.pop(number, None)
 
-    def _stand(self, facts: JobFacts, blocked: BlockedJob, found: TakingRound, behind: int) -> None:
+    def _stand(
+        self, facts: JobFacts, blocked: BlockedJob, found: DispatchRound, behind: int
+    ) -> None:
         number = facts.spec.number
         request = found.requests[number]
         attempt = self._tickets.get(number)
@@ -282,7 +289,7 @@ class Taker:
             self._granter.leave(self._tickets.pop(number))
             attempt = None
         if attempt is None:
-            terms = Terms(owner=myself(), jobs_behind=max(0, behind))
+            terms = LeaseTerms(owner=myself(), jobs_behind=max(0, behind))
             attempt = self._granter.begin(request, terms)
             self._tickets[number] = attempt
         passing = frozenset(
@@ -313,7 +320,7 @@ class Taker:
 
 def _words(
     step: Progress, request: DeviceRequest, blocked: BlockedJob | None = None
-) -> HoldupWords:
+) -> BlockReason:
     lines = tuple(device_lines(step.candidates))
     reason = refusal(step.candidates, request, None, step.note).reason
     if held := who_has(_held(step.candidates)):
@@ -325,7 +332,7 @@ def _words(
         reason += f"; {', '.join(users)} ahead in the queue"
     elif blocked is not None and blocked.behind is not None:
         reason += f"; job {blocked.behind} is ahead"
-    return HoldupWords(reason, lines)
+    return BlockReason(reason, lines)
 
 
 def _held(candidates: Candidates) -> Iterator[tuple[str, str]]:

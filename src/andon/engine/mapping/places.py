@@ -14,7 +14,7 @@ from andon.core.mapping.template import NO_GPU
 from andon.core.runs.sampled import run_devices
 from andon.core.sharing.launching import NO_DEVICE, environment
 from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
+from andon.engine.sharing.granter import Grant, Granter, LeaseTerms, Progress
 from andon.errors import Conflict
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
@@ -126,7 +126,7 @@ class LeasedPlaces(Struct):
 
     availability: Availability
     request: DeviceRequest
-    terms: Terms
+    terms: LeaseTerms
     most_devices: int | None = None  # None: all that there are
     per_device: int = 1
     wait_seconds: float = 0.0  # for the first

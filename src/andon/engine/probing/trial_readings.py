@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.core.runs.oom import Strain
+from andon.core.runs.oom import MemoryBeforeEnd
 from andon.core.runs.sampled import sample_line
 from andon.core.runs.summary import RunTallies
 from andon.engine.failure_log import FailureLog
@@ -35,7 +35,7 @@ class TrialReadings(Struct, frozen=True):
     energy_source: str | None
     samples: int
     missing: Mapping[str, str]
-    strains: tuple[Strain, ...]
+    strains: tuple[MemoryBeforeEnd, ...]
 
 
 class TrialMeter:
@@ -47,7 +47,7 @@ class TrialMeter:
         self._lock = threading.Lock()
         self._during = 0
         self._latest: Mapping[str, Any] = {}
-        self._take(source.once(hasty=True, account=RunAccount.ENERGY))
+        self._take(source.once(with_host=False, account=RunAccount.ENERGY))
         session = source.subscribe(SAMPLE_SECONDS)
         failures = FailureLog("andon.probe", "a sample was not taken", brief=True)
         self._began = time.time()
@@ -67,7 +67,7 @@ class TrialMeter:
         """End it, with the energy counters as they are now."""
         self._follower.close(2.0)
         during, latest = self._during, self._latest
-        self._take(self._source.once(hasty=True, account=RunAccount.ENERGY))
+        self._take(self._source.once(with_host=False, account=RunAccount.ENERGY))
         summaries = list(self._tallies.summary().values())
         missing: dict[str, str] = {}
         peaks = _known(one["peak_memory_bytes"] for one in summaries) if during else []
@@ -89,7 +89,9 @@ class TrialMeter:
             samples=during,
             missing=missing,
             strains=tuple(
-                Strain(one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes)
+                MemoryBeforeEnd(
+                    one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes
+                )
                 for one in self._devices
                 if one.uuid in latest
             ),
@@ -138,7 +140,7 @@ class MemoryReturn:
         return None
 
     def _used(self) -> dict[str, int | None]:
-        snapshot = self._source.once(hasty=True)
+        snapshot = self._source.once(with_host=False)
         return {
             status.device.uuid: status.sample.memory_used_bytes if status.sample else None
             for status in snapshot.devices

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.core.runs.fold import row_of
 from andon.core.runs.matching import RunQuery, called
-from andon.core.runs.records.retention import KeptRecord, RunsKept, overdue
+from andon.core.runs.records.retention import RetentionPolicy, StoredRecord, overdue
 from andon.engine.records.files import RecordRead, delete_record, read_ends, size_of
 from andon.errors import AndonError, Conflict, Gone, Invalid
 from andon.host.run_life import is_alive
@@ -89,18 +89,18 @@ class RunFinder:
         self.index.put(self._with_printed(list(batch.values())))
         return done
 
-    def collect(self, kept: RunsKept) -> CollectedRecords:
+    def collect(self, kept: RetentionPolicy) -> CollectedRecords:
         """Delete what is overdue in the folder, and forget runs whose records are gone from it."""
         self.refresh(FOREVER)
         held = {one.id for baseline in self.index.baselines() for one in baseline.runs}
-        done, records = CollectedRecords(), list[KeptRecord]()
+        done, records = CollectedRecords(), list[StoredRecord]()
         for row in self.index.find(RunQuery()):
             path = Path(row.path)
             if path.parent != self.folder:
                 continue
             size = size_of(path)
             if size is not None:
-                records.append(KeptRecord(row, size))
+                records.append(StoredRecord(row, size))
             elif not (row.tags or row.note or row.id in held):
                 done.forgotten.append(row.id)
         for record in overdue(records, kept, self._clock(), held):

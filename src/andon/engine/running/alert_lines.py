@@ -49,10 +49,10 @@ class RunAlerts:
         moment = alerting.Moment(*self._clocks())
         outcome = alerting.step(self._state or alerting.EMPTY, seen, moment, self._book)
         self._state = outcome.state
-        news = filter(self._is_news, outcome.changed)
+        news = filter(self._is_changed, outcome.changed)
         return [_line(alert, moment.wall) for alert in news]
 
-    def _is_news(self, alert: Alert) -> bool:
+    def _is_changed(self, alert: Alert) -> bool:
         if alert.subject not in self.uuids:
             return False
         if alert.state is Phase.RESOLVED:

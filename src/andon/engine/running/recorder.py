@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.core.runs.fold import keep_last
-from andon.core.runs.oom import Strain, memory_growth
+from andon.core.runs.oom import MemoryBeforeEnd, memory_growth
 from andon.core.runs.sampled import sample_line
 from andon.core.runs.summary import RunTallies
 from andon.engine.failure_log import FailureLog
@@ -50,7 +50,10 @@ class SampleSource(Protocol):
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> Subscription: ...
     def once(
-        self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
+        self,
+        expensive_fields: bool = False,
+        with_host: bool = True,
+        account: RunAccount = RunAccount.NONE,
     ) -> Snapshot: ...
     def account(self, wanted: RunAccount) -> None: ...
     def rings(self) -> Mapping[str, Ring]: ...
@@ -197,11 +200,13 @@ class RunRecorder:
         if self._alerts is not None:
             self._alerts.uuids = self.tallies.present
 
-    def strains(self) -> list[Strain]:
+    def strains(self) -> list[MemoryBeforeEnd]:
         """Its devices as last read; none where they were read only when it began."""
         latest = self.tallies.latest if self.tallies.samples > 1 else {}
         return [
-            Strain(one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes)
+            MemoryBeforeEnd(
+                one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes
+            )
             for one in self.begin.devices
             if one.uuid in latest
         ]

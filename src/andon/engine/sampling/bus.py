@@ -158,7 +158,7 @@ class Bus:
                 subscription.put(snapshot, now)
 
     @property
-    def watched(self) -> bool:
+    def is_watched(self) -> bool:
         """Whether a person is watching, which justifies the expensive readings."""
         return any(subscription.watching for subscription in self._subscriptions)
 

@@ -23,7 +23,7 @@ class PlacedFeed:
         with self._lock:
             if self._first is None:
                 self._sampler.ask_places()
-                self._first = self._sampler.once(hasty=True)
+                self._first = self._sampler.once(with_host=False)
                 self._first_at = time.monotonic()
         found, age = self._feed.latest(), self._feed.age_seconds()
         if age is not None and time.monotonic() - age >= self._first_at + OVERTAKEN_SECONDS:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from andon.core.sampling import reader_backoff
 from andon.core.sampling.detours import both_failed, used_instead
-from andon.core.sampling.reader_backoff import Attempts, Life, ReaderPhase
+from andon.core.sampling.reader_backoff import Attempts, ReaderLife, ReaderPhase
 from andon.core.sampling.roster import Roster
 from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
@@ -171,7 +171,7 @@ class Vendor:
         self._both: Fault | None = None  # while every choice fails
         self._deliver = deliver
         self._reader: ReaderProcess | None = None
-        self._life = Life(ReaderPhase.STARTING, 0.0, 0.0)
+        self._life = ReaderLife(ReaderPhase.STARTING, 0.0, 0.0)
         self._born = 0.0
         self._stuck: list[ReaderProcess] = []
         self._leaving: list[ReaderProcess] = []
@@ -231,7 +231,7 @@ class Vendor:
 
     def _enter(self, phase: ReaderPhase, now: float) -> None:
         self._starved_before += self._starved_seconds()
-        self._life = Life(phase, now, now)
+        self._life = ReaderLife(phase, now, now)
 
     def first_answer_words(self) -> str | None:
         """What its first answer waits for; None once there was one."""
@@ -256,7 +256,7 @@ class Vendor:
         # The event thread being alive says nothing about the one that is stuck on a card.
         if reader is not self._reader or (reports and len(reports) == len(messages)):
             return
-        self._life = Life(self._life.phase, self._life.since, now)
+        self._life = ReaderLife(self._life.phase, self._life.since, now)
         for message in messages:
             if not self._attempt(self._take, message, at, now) and "card" in message:
                 self._discard(str(message["card"]), at)
@@ -343,7 +343,7 @@ class Vendor:
             self._attempts = reader_backoff.failed(self._attempts, 0.0, now)
             self.fault = Fault(self.name, error.reason, error.hint, FaultCode.READER_ENDED)
             return
-        self._life, self._born, self._before = Life(ReaderPhase.STARTING, now, now), now, {}
+        self._life, self._born, self._before = ReaderLife(ReaderPhase.STARTING, now, now), now, {}
         self._starved_before, self._has_settled = 0.0, False
         self._names_due, self._said_why = {}, False
         self._reader.ask(self._request)

@@ -12,7 +12,7 @@ from andon.core.history.intervals import OpenIntervals
 from andon.core.history.series import facts_of, tick_of
 from andon.core.history.tiers import Retention
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower, Taking
+from andon.engine.follower import Follower, SnapshotDelivery
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.engine.sampling.bus import Subscription
 from andon.engine.sampling.maintainer import Maintainer
@@ -54,7 +54,7 @@ class Recorder:
             lambda snapshot: self._retrying.attempt(partial(self._take, snapshot)),
             "recorder",
             self._unexpected,
-            taking=Taking.BATCH,
+            taking=SnapshotDelivery.BATCH,
             idle_seconds=self._rest_seconds,
             idle=self._flush_if_due,
             # At once, so that history can be queried before the first flush.

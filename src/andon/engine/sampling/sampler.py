@@ -114,15 +114,19 @@ class Sampler:
             self._begin()
             self._asked_ahead = not self._places
             for vendor in self._vendors:
-                vendor.ask(self._ticks, self._bus.watched, time.monotonic(), places=self._places)
+                vendor.ask(self._ticks, self._bus.is_watched, time.monotonic(), places=self._places)
 
     def once(
-        self, watched: bool = False, hasty: bool = False, account: RunAccount = RunAccount.NONE
+        self,
+        expensive_fields: bool = False,
+        with_host: bool = True,
+        account: RunAccount = RunAccount.NONE,
     ) -> Snapshot:
-        """A new snapshot for one caller; a hasty one omits the node's own values."""
+        """Returns a new snapshot for one caller: without `expensive_fields`, those that take a
+        driver long may be missing; without `with_host`, the values of the machine itself are."""
         with self._ticking:
             self.account(account)
-            return self._safe_tick(watched or self._bus.watched, hasty)
+            return self._safe_tick(expensive_fields or self._bus.is_watched, with_host)
 
     def account(self, wanted: RunAccount) -> None:
         """Ask for this with the next sample, whoever takes it."""
@@ -214,13 +218,13 @@ class Sampler:
     def _loop(self) -> None:
         while not self._closed and self._wait_for_due():
             with self._ticking:
-                snapshot = self._safe_tick(self._bus.watched)
+                snapshot = self._safe_tick(self._bus.is_watched)
             self._bus.publish(snapshot, time.monotonic())
 
-    def _safe_tick(self, watched: bool, hasty: bool = False) -> Snapshot:
+    def _safe_tick(self, expensive_fields: bool, with_host: bool = True) -> Snapshot:
         """Return a snapshot in any case: a caller must not wait forever."""
         try:
-            snapshot = self._tick(watched, hasty)
+            snapshot = self._tick(expensive_fields, with_host)
             self._latest = snapshot.devices
         except Exception as exc:  # noqa: BLE001 - logged, reported as a fault, and retried
             self._failures.add(exc)
@@ -254,7 +258,7 @@ class Sampler:
                 self._woken.wait(due - now)
         return False
 
-    def _tick(self, watched: bool, hasty: bool = False) -> Snapshot:
+    def _tick(self, expensive_fields: bool, with_host: bool = True) -> Snapshot:
         cpu, wall = time.thread_time(), time.perf_counter()
         self._begin()
         self._ticks += 1
@@ -262,15 +266,15 @@ class Sampler:
         at = time.time()
         account, self._account = self._account, RunAccount.NONE
         for vendor in self._vendors:
-            vendor.ask(self._ticks, watched, time.monotonic(), account, self._places)
+            vendor.ask(self._ticks, expensive_fields, time.monotonic(), account, self._places)
         waited = self._collect()
         if self._places and self._asked_ahead:
             # What was collected may be the answer to the question before, which was without them.
             self._asked_ahead = False
             for vendor in self._vendors:
-                vendor.ask(self._ticks, watched, time.monotonic(), places=True)
+                vendor.ask(self._ticks, expensive_fields, time.monotonic(), places=True)
             waited += self._collect()
-        snapshot = self._snapshot(at, hasty, self._new_events())
+        snapshot = self._snapshot(at, with_host, self._new_events())
         self._sampler_cpu += time.thread_time() - cpu
         self._sampler_wall += time.perf_counter() - wall - waited
         return snapshot
@@ -347,7 +351,7 @@ class Sampler:
                 return with_parties(named, vendor.roster.ran_on(named.uuid, named.at))
         return report
 
-    def _snapshot(self, at: float, hasty: bool, events: "tuple[Event, ...]") -> Snapshot:
+    def _snapshot(self, at: float, with_host: bool, events: "tuple[Event, ...]") -> Snapshot:
         now = time.monotonic()
         for vendor in self._vendors:
             vendor.settle(time.time(), now)
@@ -361,7 +365,7 @@ class Sampler:
             simulated=any(device.vendor == "sim" for device in devices),
             boot=self._node.boot,
             versions={n: t for vendor in self._vendors for n, t in vendor.versions.items()},
-            host=Host() if hasty else self._read_host(),
+            host=self._read_host() if with_host else Host(),
             devices=shown if self._mark is None else self._mark(shown),
             faults=(
                 *self._standing_faults,

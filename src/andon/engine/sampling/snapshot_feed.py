@@ -47,7 +47,7 @@ class SnapshotFeed:
 
     def latest(self) -> Snapshot:
         """The last snapshot, for someone watching: expensive readings are taken from now on."""
-        self.watched()
+        self.mark_watched()
         found = self.last
         if found is None:
             raise Unavailable("waiting for the first reading", hint="try again in a few seconds")
@@ -59,7 +59,7 @@ class SnapshotFeed:
         latest = self.latest()
         return [one for one in list(self._past) if 0.0 <= latest.at - one.at <= PAST_SECONDS]
 
-    def watched(self) -> None:
+    def mark_watched(self) -> None:
         self._watched_at = time.monotonic()
         self._session.watching = True
 

@@ -22,8 +22,8 @@ OWN_DESCRIPTORS = 64  # more than a command has open when it forks
 class Spawned:
     """A reader process with our ends of its pipes and its standard error.
 
-    A new one of `andon.process`; or with `fork` a copy of this process, which has most of a
-    reader's modules loaded already: only where there is one thread, and no driver in use.
+    A new process, or with `fork` a copy of this one, which has most of a reader's modules loaded
+    already: only for a process that has one thread and no driver of its own.
     """
 
     process: "subprocess.Popen[bytes] | ForkedProcess"

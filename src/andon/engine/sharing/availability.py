@@ -15,7 +15,7 @@ from andon.core.sharing.placement import MAX_UTILIZATION_PERCENT
 from andon.core.sharing.queueing import (
     Place,
     Reserved,
-    Turns,
+    TurnTimes,
     Waiting,
     by_user,
     in_front_of,
@@ -45,7 +45,7 @@ class AvailabilityView(Struct, frozen=True):
     broken: Mapping[str, str] = field(default_factory=dict)
 
 
-class BookPages(Struct, frozen=True):
+class BookContents(Struct, frozen=True):
     """The contents of the book at one instant."""
 
     entries: tuple[BookEntry, ...] = ()
@@ -55,7 +55,7 @@ class BookPages(Struct, frozen=True):
     passing: frozenset[str] = frozenset()  # tickets of our own that the request may pass
 
     @classmethod
-    def of(cls, book: Book) -> "BookPages":
+    def of(cls, book: Book) -> "BookContents":
         waiting = tuple(book.waiting())
         usage = book.usage() if waiting else NO_USAGE
         return cls(tuple(book.entries()), waiting, book.cordons(), usage)
@@ -135,18 +135,20 @@ class Availability(Struct, frozen=True):
             )
         self._refuse_doubt(snapshot)
 
-    def offer(self, book: Book, request: DeviceRequest, turns: Turns | None = None) -> Candidates:
+    def offer(
+        self, book: Book, request: DeviceRequest, turns: TurnTimes | None = None
+    ) -> Candidates:
         """What a request would get now if it were made, without reserving it."""
         self.prepare(request)
         view = self.view()
         self._refuse_doubt(view.snapshot)
-        return self.candidates(view, BookPages.of(book), request, None, time.time(), turns)
+        return self.candidates(view, BookContents.of(book), request, None, time.time(), turns)
 
     def verdicts(
         self,
         snapshot: Snapshot,
         capacities: Sequence[DeviceCapacity],
-        pages: BookPages,
+        pages: BookContents,
         at: float,
     ) -> tuple[DeviceVerdict, ...]:
         """Whether each device is available for a request of one whole device."""
@@ -161,10 +163,10 @@ class Availability(Struct, frozen=True):
         if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
             raise Unavailable(doubt, hint="name them by UUID in CUDA_VISIBLE_DEVICES")
 
-    def claims(self, view: AvailabilityView, pages: BookPages) -> tuple[Claim, ...]:
+    def claims(self, view: AvailabilityView, pages: BookContents) -> tuple[Claim, ...]:
         return judge(pages.entries, view.snapshot.devices, view.kin, here())
 
-    def capacities(self, view: AvailabilityView, pages: BookPages) -> tuple[DeviceCapacity, ...]:
+    def capacities(self, view: AvailabilityView, pages: BookContents) -> tuple[DeviceCapacity, ...]:
         claims = self.claims(view, pages)
         own = (c.lease.id for c in claims if c.lease is not None and self.is_own(c.lease))
         around = Surroundings(
@@ -182,11 +184,11 @@ class Availability(Struct, frozen=True):
     def candidates(
         self,
         view: AvailabilityView,
-        pages: BookPages,
+        pages: BookContents,
         request: DeviceRequest,
         ticket: Ticket | None,
         at: float,
-        turns: Turns | None = None,
+        turns: TurnTimes | None = None,
     ) -> Candidates:
         """What the request would get now; without a ticket it comes last.
 
@@ -219,7 +221,7 @@ class Availability(Struct, frozen=True):
         ahead: Sequence[Ticket],
         spaces: Sequence[DeviceCapacity],
         need: Need,
-        pages: BookPages,
+        pages: BookContents,
         at: float,
     ) -> Reserved:
         """For a request that does not wait: the file is touched only where someone is in front."""
@@ -227,13 +229,13 @@ class Availability(Struct, frozen=True):
             return reserved(ahead, spaces, need)
         now, before = boot_seconds(), self.memory.read()
         users = remembered(before, _newest_leases(pages, at), now)
-        kept = reserved(ahead, spaces, need, Turns(now, users=users))
+        kept = reserved(ahead, spaces, need, TurnTimes(now, users=users))
         if (after := users | by_user(kept.since)) != before:
             self.memory.write(after)
         return kept
 
 
-def _newest_leases(pages: BookPages, at: float) -> dict[int, float]:
+def _newest_leases(pages: BookContents, at: float) -> dict[int, float]:
     """uid -> how many seconds ago its newest lease began."""
     newest: dict[int, float] = {}
     for entry in pages.entries:

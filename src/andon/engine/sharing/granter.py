@@ -18,9 +18,14 @@ from andon.core.sharing.policy import (
     check_terms,
     over_limit,
 )
-from andon.core.sharing.queueing import Place, Turns, giving_way, in_order, place_of
+from andon.core.sharing.queueing import Place, TurnTimes, giving_way, in_order, place_of
 from andon.core.sharing.rights import next_fence
-from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages, Candidates
+from andon.engine.sharing.availability import (
+    Availability,
+    AvailabilityView,
+    BookContents,
+    Candidates,
+)
 from andon.engine.sharing.refusal import is_hopeless, refusal
 from andon.errors import AndonError, Conflict, Denied
 from andon.host.inspection.user_namespace import is_root
@@ -39,7 +44,7 @@ LOOK_SECONDS = 1.0  # between two readings of the devices while waiting
 FAR_LOOK_SECONDS = 10.0  # at most, for a ticket far back in the queue
 
 
-class Terms(Struct, frozen=True):
+class LeaseTerms(Struct, frozen=True):
     """What a lease is for, and how long."""
 
     kind: LeaseKind = LeaseKind.COMMAND
@@ -78,7 +83,7 @@ class GrantAttempt(Struct):
     """One request in the queue."""
 
     request: DeviceRequest
-    terms: Terms
+    terms: LeaseTerms
     began: float
     asked: float
     until: float | None
@@ -119,7 +124,7 @@ class Granter:
     def grant(
         self,
         request: DeviceRequest,
-        terms: Terms,
+        terms: LeaseTerms,
         timeout_seconds: float | None = None,
         waiting: Callable[[Progress], None] | None = None,
         unwanted: Callable[[], bool] = lambda: False,
@@ -140,7 +145,7 @@ class Granter:
             self._leave_line(attempt)
             self._drop_parked(attempt)
 
-    def begin(self, request: DeviceRequest, terms: Terms) -> GrantAttempt:
+    def begin(self, request: DeviceRequest, terms: LeaseTerms) -> GrantAttempt:
         """A request that its maker steps by itself and must `leave`; checked at the first step."""
         self._refuse_pushing(request)
         return self._limited(GrantAttempt(request, terms, time.monotonic(), time.time(), None))
@@ -250,7 +255,7 @@ class Granter:
             self._queue(attempt, candidates)
         return candidates, None
 
-    def _give_way(self, attempt: GrantAttempt, pages: BookPages, lease: Lease) -> None:
+    def _give_way(self, attempt: GrantAttempt, pages: BookContents, lease: Lease) -> None:
         """Our other tickets behind this one: it is the turn of others who wait."""
         if attempt.ticket is not None and len(pages.waiting) > 1:
             line = in_order(pages.waiting, time.time(), pages.usage)
@@ -270,13 +275,13 @@ class Granter:
         attempt.hold = self._book.write_ticket(ticket)
         attempt.ticket = replace(ticket, since=attempt.hold.queued)
 
-    def _candidates(self, attempt: GrantAttempt, pages: BookPages | None = None) -> Candidates:
+    def _candidates(self, attempt: GrantAttempt, pages: BookContents | None = None) -> Candidates:
         seen = attempt.seen or self._view(attempt)
         if pages is None:
             attempt.names = self._book.names()  # first: later changes are then noticed
             pages = self._pages(attempt)
         waits = attempt.until is None or attempt.until > attempt.began
-        turns = Turns(time.monotonic(), attempt.turns) if waits else None
+        turns = TurnTimes(time.monotonic(), attempt.turns) if waits else None
         found = self._availability.candidates(
             seen, pages, attempt.request, attempt.ticket, time.time(), turns
         )
@@ -289,12 +294,12 @@ class Granter:
         attempt.spare = len(mine) - found.need.least
         return found
 
-    def _pages(self, attempt: GrantAttempt) -> BookPages:
-        pages = BookPages.of(self._book)
+    def _pages(self, attempt: GrantAttempt) -> BookContents:
+        pages = BookContents.of(self._book)
         return replace(pages, passing=attempt.passing) if attempt.passing else pages
 
     def _within(
-        self, attempt: GrantAttempt, pages: BookPages, found: Candidates, most: int
+        self, attempt: GrantAttempt, pages: BookContents, found: Candidates, most: int
     ) -> Candidates:
         """No more devices than root's limit leaves this user now."""
         uid = os.getuid() if attempt.terms.uid is None else attempt.terms.uid
@@ -308,7 +313,7 @@ class Granter:
         chosen = () if limit is not None else found.choice.chosen[: most - held]
         return replace(found, choice=replace(found.choice, chosen=chosen), limit=limit)
 
-    def _refuse_queueing(self, attempt: GrantAttempt, pages: BookPages) -> None:
+    def _refuse_queueing(self, attempt: GrantAttempt, pages: BookContents) -> None:
         """Jobs were counted when they were submitted."""
         if attempt.limits.max_queued is not None and attempt.terms.jobs_behind is None:
             tickets = [w.ticket for w in pages.waiting if w.ticket.owner.uid == attempt.me.uid]
@@ -323,17 +328,17 @@ class Granter:
         chosen = {share.uuid for share in held.lease.shares}
         mine = tuple(s for s in view.snapshot.devices if s.device.uuid in chosen)
         used = any(status.processes for status in mine)
-        pages = BookPages.of(self._book) if used else self._own_page(held)
+        pages = BookContents.of(self._book) if used else self._own_page(held)
         found = self._availability.capacities(
             AvailabilityView(replace(view.snapshot, devices=mine), view.kin), pages
         )
         return len(found) == len(chosen) and not any(r.strangers or r.trouble for r in found)
 
-    def _own_page(self, held: LeaseHold) -> BookPages:
+    def _own_page(self, held: LeaseHold) -> BookContents:
         """Our lease alone: without processes no other lease matters, and a cordon made after the
         claim does not end it."""
         own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
-        return BookPages((own,))
+        return BookContents((own,))
 
     def _doze(self, attempt: GrantAttempt, ahead: int) -> None:
         """Until the book changes in our favour, or it is time to read the devices again."""
@@ -342,7 +347,7 @@ class Granter:
             attempt.hold.stamp(time.time())  # we are awake
         while time.monotonic() < due and not _is_over(attempt.until) and not attempt.unwanted():
             time.sleep(_glance_seconds(time.monotonic() - attempt.began, ahead))
-            if self._is_news(attempt):
+            if self._has_changed(attempt):
                 candidates = self._candidates(attempt)
                 if candidates.choice.chosen:
                     break
@@ -351,7 +356,7 @@ class Granter:
         if old or not self._is_far_back(attempt):
             self._view(attempt)
 
-    def _is_news(self, attempt: GrantAttempt) -> bool:
+    def _has_changed(self, attempt: GrantAttempt) -> bool:
         """Whether the book changed since we read it, in a way that may concern us.
 
         Tickets that left count too: leases that came and went leave no trace of their own.
@@ -414,7 +419,7 @@ class Granter:
     def _may_wait(self, attempt: GrantAttempt) -> bool:
         return not _is_over(attempt.until)
 
-    def _lease(self, attempt: GrantAttempt, candidates: Candidates, pages: BookPages) -> Lease:
+    def _lease(self, attempt: GrantAttempt, candidates: Candidates, pages: BookContents) -> Lease:
         terms, request, at = attempt.terms, attempt.request, time.time()
         size = request.memory_bytes if request.shared else None
         fences = [entry.lease.fence for entry in pages.entries if entry.lease is not None]
@@ -446,7 +451,7 @@ class Granter:
             jobs_behind=attempt.terms.jobs_behind,
         )
 
-    def _sweep(self, attempt: GrantAttempt, pages: BookPages, candidates: Candidates) -> None:
+    def _sweep(self, attempt: GrantAttempt, pages: BookContents, candidates: Candidates) -> None:
         """Our dead files, if all their devices were read: on others a job may still run."""
         seen = {status.device.uuid for status in candidates.snapshot.devices}
         known = {claim.file for claim in candidates.claims}

@@ -13,9 +13,9 @@ from andon.core.sharing.lease_rows import (
     waiting_rows,
 )
 from andon.core.sharing.queueing import in_order
-from andon.core.sharing.rights import Asker
+from andon.core.sharing.rights import LeaseRequester
 from andon.core.sharing.usage import NO_USAGE, RecentUsage
-from andon.engine.sharing.availability import Availability, AvailabilityView, BookPages
+from andon.engine.sharing.availability import Availability, AvailabilityView, BookContents
 from andon.host.kin import user_name
 from andon.leases.book import Book
 from andon.model.device import Snapshot
@@ -39,7 +39,7 @@ class LeaseListing(Struct, frozen=True):
 
 
 def read_listing(availability: Availability, view: AvailabilityView, book: Book) -> LeaseListing:
-    pages, at = BookPages.of(book), time.time()
+    pages, at = BookContents.of(book), time.time()
     capacities = availability.capacities(view, pages)
     return LeaseListing(
         view.snapshot,
@@ -60,7 +60,7 @@ def remarks(book: Book) -> tuple[str, ...]:
     return (*unread, *map(str, book.left_out()))
 
 
-def listing(seen: LeaseListing, asker: Asker) -> LeaseList:
+def listing(seen: LeaseListing, asker: LeaseRequester) -> LeaseList:
     """The listing as shown to this asker, who may end the leases of its own user."""
     devices = [status.device for status in seen.snapshot.devices]
     return LeaseList(

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from andon.core.retrying import BackOff
 from andon.core.sharing.holders import BLANK, BookView, Marker, page_of, wanted_pids
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower, Taking
+from andon.engine.follower import Follower, SnapshotDelivery
 from andon.engine.listeners import Listeners
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.engine.sampling.bus import Subscription
@@ -82,7 +82,7 @@ class LeaseTracker:
             self._try,
             "lease tracker",
             FailureLog("andon.lease_tracker", "following the lease book failed; retrying"),
-            taking=Taking.NEWEST,
+            taking=SnapshotDelivery.NEWEST,
             # Longer than between two samples, which are as often as this or further apart.
             idle_seconds=lambda: 1.25 * POLL_SECONDS,
             idle=self._try_again,

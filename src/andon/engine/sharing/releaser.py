@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.core.sharing.lockers import Locker
 from andon.core.sharing.policy import check_extension
-from andon.core.sharing.rights import Asker, barred
+from andon.core.sharing.rights import LeaseRequester, barred
 from andon.errors import Conflict, Denied, Gone
 from andon.host.ending.handles import is_stopped
 from andon.host.kin import here, user_name
@@ -28,9 +28,9 @@ POLL_SECONDS = 0.05
 Check = Callable[[Lease], None]
 
 
-def asker() -> Asker:
+def asker() -> LeaseRequester:
     """This process, which may end its user's leases."""
-    return Asker(os.getuid(), here())
+    return LeaseRequester(os.getuid(), here())
 
 
 def no_check(lease: Lease) -> None:
@@ -146,7 +146,7 @@ def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> L
 def _find(book: Book, name: str, check: Check, for_uid: int | None) -> tuple[Path, Claim, Lease]:
     path, found, lease = book.find(name, os.getuid() if for_uid is None else for_uid)
     claim = Claim(lease, LeaseState.HELD, found.uid, user_name(found.uid), found.name)
-    for one in (asker(),) if for_uid is None else (Asker(for_uid, here()), asker()):
+    for one in (asker(),) if for_uid is None else (LeaseRequester(for_uid, here()), asker()):
         if (bar := barred(claim, one)) is not None:
             raise bar
     check(lease)

@@ -19,8 +19,8 @@ from andon.core.sharing.rights import check_fence
 from andon.engine.failure_log import FailureLog
 from andon.engine.listeners import Listeners
 from andon.engine.sharing import releaser
-from andon.engine.sharing.availability import Availability, BookPages
-from andon.engine.sharing.granter import Grant, Granter, Progress, Terms
+from andon.engine.sharing.availability import Availability, BookContents
+from andon.engine.sharing.granter import Grant, Granter, LeaseTerms, Progress
 from andon.engine.sharing.lease_listing import LeaseListing, book_row, listing, read_listing
 from andon.engine.sharing.overdue import overdue
 from andon.engine.sharing.reaper import Reaper
@@ -29,7 +29,7 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.host.kin import myself, user_name
 from andon.leases import places
 from andon.leases.book import Book
-from andon.leases.holder import Account, Keeper
+from andon.leases.holder import Account, HolderProcess
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.work import Claim, Cordon, DeviceRequest, Lease, LeaseKind, LeaseState, Owner
@@ -137,7 +137,7 @@ class RemoteLeases:
         try:
             holder, purpose = _holder(keeper, account), redact(tuple(command.split(" ")))
             uid = None if account is None else account.uid
-            terms = Terms(LeaseKind.NETWORK, purpose, seconds, holder, whom=whom, uid=uid)
+            terms = LeaseTerms(LeaseKind.NETWORK, purpose, seconds, holder, whom=whom, uid=uid)
             grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
             self._hand_over(grant, keeper, waiting)
         finally:
@@ -240,9 +240,9 @@ class RemoteLeases:
         claim = Claim(lease, LeaseState.HELD, uid, lease.owner.user)
         return lease_row(claim, 0, None, releaser.asker())
 
-    def _keeper(self, account: Account | None) -> Keeper:
+    def _keeper(self, account: Account | None) -> HolderProcess:
         try:
-            keeper = Keeper(detached=True, account=account)
+            keeper = HolderProcess(detached=True, account=account)
         except (OSError, subprocess.SubprocessError) as exc:
             reason = exc.strerror if isinstance(exc, OSError) else str(exc)
             raise Unavailable(
@@ -254,7 +254,7 @@ class RemoteLeases:
         self._reaper.watch(keeper.process)
         return keeper
 
-    def _hand_over(self, grant: Grant, keeper: Keeper, waiting: Callable[[], None]) -> None:
+    def _hand_over(self, grant: Grant, keeper: HolderProcess, waiting: Callable[[], None]) -> None:
         """From now on only the holder has the lock, or no one has."""
         try:
             keeper.give(grant.held)
@@ -286,7 +286,7 @@ class RemoteLeases:
         self._availability.check(seen.snapshot, request)
         try:
             candidates = self._availability.candidates(
-                seen, BookPages.of(book), request, None, time.time()
+                seen, BookContents.of(book), request, None, time.time()
             )
         except Unavailable as error:
             if not seen.snapshot.devices:
@@ -314,7 +314,7 @@ def _is_network(lease: Lease | None) -> bool:
     return lease is not None and lease.kind is LeaseKind.NETWORK
 
 
-def _holder(keeper: Keeper, account: Account | None) -> Owner:
+def _holder(keeper: HolderProcess, account: Account | None) -> Owner:
     """It leads its own session: other processes in the server's are not part of the lease."""
     owner = replace(myself(keeper.pid), session=keeper.pid)
     return owner if account is None else replace(owner, uid=account.uid, user=account.name)

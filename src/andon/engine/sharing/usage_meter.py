@@ -7,7 +7,7 @@ from pathlib import Path
 from andon.core.sharing.holders import BookView
 from andon.core.sharing.usage import RecentUsage, counted
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower, Taking
+from andon.engine.follower import Follower, SnapshotDelivery
 from andon.engine.sampling.bus import Subscription
 from andon.host.clock import boot_seconds
 from andon.leases import places
@@ -39,7 +39,7 @@ class UsageMeter:
             self._count,
             "usage meter",
             FailureLog("andon.usage_meter", "GPU hours cannot be counted; trying again"),
-            taking=Taking.NEWEST,
+            taking=SnapshotDelivery.NEWEST,
             end=self._let_go,
         )
         self._follower.start()

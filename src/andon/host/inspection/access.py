@@ -26,7 +26,7 @@ class MountOptions(NamedTuple):
 
 
 def read_mounts(root: Path) -> list[MountOptions]:
-    """This process's mounts; those of pid 1 if another system's /proc is mounted."""
+    """Returns this process's mounts; those of pid 1 if another system's /proc is mounted."""
     own = ("self",) if root == Path("/") else ("1", "self")
     texts = [read_text(root / f"proc/{pid}/mounts", BIG_BYTES) for pid in own]
     text = next(filter(None, texts), "") or read_text(root / "proc/mounts", BIG_BYTES)

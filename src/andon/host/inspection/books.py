@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from andon.core.doctor.security_facts import Contents, Odd, Stray
+from andon.core.doctor.security_facts import Contents, StrayFiles, StrayReason
 from andon.errors import Invalid
 from andon.model import wire, work_wire
 
@@ -34,7 +34,7 @@ def read_contents(
     for part, parse in _PARTS.items():
         examined.part(book / part, parse, lockable=part != "cordons")
     strays = tuple(
-        Stray(odd, users.get(uid, str(uid)), uid, count)
+        StrayFiles(odd, users.get(uid, str(uid)), uid, count)
         for (odd, uid), count in sorted(examined.odd.items())
     )
     most = examined.files.most_common(MOST_USERS)
@@ -46,7 +46,7 @@ class _Examination:
     """The counts for one book, and how many more bytes are read."""
 
     def __init__(self, at: float) -> None:
-        self.odd: Counter[tuple[Odd, int]] = Counter()
+        self.odd: Counter[tuple[StrayReason, int]] = Counter()
         self.files: Counter[int] = Counter()
         self.complete, self.closed = True, False
         self._at, self._bytes = at, MOST_BYTES
@@ -95,22 +95,22 @@ class _Examination:
         seen: os.stat_result,
         parse: Callable[[wire.Json], object],
         lockable: bool,
-    ) -> Odd | None:
+    ) -> StrayReason | None:
         if not stat.S_ISREG(seen.st_mode):
-            return Odd.NOT_A_FILE
+            return StrayReason.NOT_A_FILE
         old = self._at - seen.st_ctime > OLD_SECONDS
         try:
             descriptor = os.open(name, _OPEN, dir_fd=folder)
         except PermissionError:
-            return Odd.CLOSED
+            return StrayReason.CLOSED
         except OSError:
             return None  # it was removed or replaced meanwhile
         try:
             if name.startswith("."):  # a draft: still being written
-                return Odd.UNLOCKED if old and not _is_locked(descriptor) else None
+                return StrayReason.UNLOCKED if old and not _is_locked(descriptor) else None
             if not self._is_entry(descriptor, seen.st_size, parse):
-                return Odd.MALFORMED
-            return Odd.UNLOCKED if lockable and old and not _is_locked(descriptor) else None
+                return StrayReason.MALFORMED
+            return StrayReason.UNLOCKED if lockable and old and not _is_locked(descriptor) else None
         except OSError:
             return None
         finally:

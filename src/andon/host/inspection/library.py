@@ -24,7 +24,7 @@ _OFF_PATH = (
 
 
 def find_libraries(own: Path, env: Mapping[str, str]) -> tuple[Library, ...]:
-    """In the loader's order, then those it would not find; each file once."""
+    """Returns libraries in the loader's order, then those that it would not find; each once."""
     found: dict[str, Library] = {}
     for library in libraries(own, env):
         found.setdefault(library.target or library.path, library)
@@ -32,7 +32,8 @@ def find_libraries(own: Path, env: Mapping[str, str]) -> tuple[Library, ...]:
 
 
 def libraries(own: Path, env: Mapping[str, str]) -> Iterator[Library]:
-    """The same as they are found, a file perhaps twice: whoever wants one need not find all."""
+    """Yields libraries as they are found, a file perhaps twice: a caller that needs one need not
+    find all."""
     for path, source in _places(own, env):
         library = _library(own, path, source)
         if library is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from andon.core.doctor.security_facts import Kept, PortListener, RunningServer, Security
+from andon.core.doctor.security_facts import FileAccess, PortListener, RunningServer, Security
 from andon.core.processes.proc_stat import parse_stat
 from andon.host.inspection.files import BIG_BYTES, read_bytes, read_text
 from andon.host.kin import here
@@ -62,7 +62,7 @@ def read_state(
     users: Mapping[int, str],
     node: str = "",
     stored: Mapping[str, Path] = MappingProxyType({}),
-) -> tuple[Kept, ...]:
+) -> tuple[FileAccess, ...]:
     """The folder, this machine's folder in it, and their existing files."""
     first = read_kept("folder", folder, users, follow=True)
     if first is None:
@@ -74,7 +74,7 @@ def read_state(
     return (first, *(kept for kept in found if kept is not None))
 
 
-def read_above(folder: Path, users: Mapping[int, str]) -> tuple[Kept, ...]:
+def read_above(folder: Path, users: Mapping[int, str]) -> tuple[FileAccess, ...]:
     """The folders above it, with links resolved."""
     try:
         parents = folder.resolve().parents
@@ -84,14 +84,16 @@ def read_above(folder: Path, users: Mapping[int, str]) -> tuple[Kept, ...]:
     return tuple(kept for kept in found if kept is not None)
 
 
-def read_kept(name: str, path: Path, users: Mapping[int, str], follow: bool = False) -> Kept | None:
+def read_kept(
+    name: str, path: Path, users: Mapping[int, str], follow: bool = False
+) -> FileAccess | None:
     """Owner, mode and kind; nothing is opened."""
     try:
         seen = path.stat() if follow else path.lstat()
     except (OSError, ValueError):
         return None
     owner = users.get(seen.st_uid, str(seen.st_uid))
-    return Kept(name, str(path), owner, seen.st_uid, stat.S_IMODE(seen.st_mode), _kind(seen))
+    return FileAccess(name, str(path), owner, seen.st_uid, stat.S_IMODE(seen.st_mode), _kind(seen))
 
 
 def _kind(seen: os.stat_result) -> str:
@@ -175,7 +177,7 @@ def read_listeners(
 
 
 def parse_listeners(text: str, port: int, users: Mapping[int, str]) -> list[PortListener]:
-    """From the lines of /proc/net/tcp: local address, state and uid."""
+    """Reads listeners from the lines of /proc/net/tcp: local address, state and uid."""
     found = []
     for line in text.splitlines()[1:]:
         words = line.split()

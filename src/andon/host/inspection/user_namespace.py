@@ -41,10 +41,10 @@ def is_unknown(uid: int) -> bool:
 
 
 def machine_uid(uid: int) -> int:
-    """The machine's number of a user here; that of nobody where it is not known.
+    """Returns the machine's number of a user of this namespace; that of `nobody` if it is unknown.
 
-    In a namespace within another one, the number outside is only that of the one around it: a 0 is
-    believed only where this namespace includes the machine's root.
+    In a nested namespace the number outside is only that of the namespace around it: a 0 is
+    believed only if this namespace includes the machine's root.
     """
     for here, outside, count in uid_map():
         if here <= uid < here + count:

@@ -6,7 +6,8 @@ VMSTAT = Path("/proc/vmstat")
 
 
 def host_kills() -> int:
-    """Since boot; 0 where the kernel does not say."""
+    """Returns how many processes the kernel has killed for lack of memory since boot; 0 if it does
+    not count them."""
     try:
         for line in VMSTAT.read_text("ascii").splitlines():
             if line.startswith("oom_kill "):

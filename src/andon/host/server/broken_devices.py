@@ -41,7 +41,7 @@ class BrokenDevicesQuery:
 
 
 def _read(body: bytes) -> Mapping[str, str] | None:
-    """None if it does not answer as a server of this version does."""
+    """Reads the answer; None if it is not that of a server of this version."""
     from andon.core.sharing.broken_devices import reported_broken
     from andon.model import wire
     from andon.model.alert_wire import alerts_from_json

@@ -67,11 +67,11 @@ class CallLimits(NamedTuple):
         return time.monotonic() + self.timeout_seconds
 
     def until(self, deadline: float) -> "CallLimits":
-        """For what follows in the same exchange: the time that is left."""
+        """Returns limits for the rest of the same exchange: the time that is left."""
         return self._replace(timeout_seconds=left(deadline))
 
 
-class Asked(NamedTuple):
+class SentRequest(NamedTuple):
     """A request, without the token."""
 
     method: str
@@ -94,7 +94,7 @@ class Answer(NamedTuple):
     """By their names in lower case."""
 
 
-def call(target: Target, asked: Asked, limits: CallLimits) -> Answer:
+def call(target: Target, asked: SentRequest, limits: CallLimits) -> Answer:
     """Make one request, with the token if the server has proved that it knows it.
 
     Raises Denied if a required proof fails, or one for a server whose token was given explicitly;
@@ -117,14 +117,17 @@ def call(target: Target, asked: Asked, limits: CallLimits) -> Answer:
         return _exchange(connection, target, asked, limits)._replace(doubt=doubt)
 
 
-def call_and_peer(target: Target, asked: Asked, limits: CallLimits) -> tuple[Answer, Peer]:
-    """One request without a key, and who listens there as far as this machine knows."""
+def call_and_peer(target: Target, asked: SentRequest, limits: CallLimits) -> tuple[Answer, Peer]:
+    """Sends one request without a key; returns the answer, and who listens there as far as this
+    machine knows."""
     with closing(_connect(target, limits.deadline)) as connection:
         peer = _peer(connection.sock, False)
         return _exchange(connection, target, asked, limits), peer
 
 
-def call_as(url: str, secret: str | None, uid: int, asked: Asked, limits: CallLimits) -> Answer:
+def call_as(
+    url: str, secret: str | None, uid: int, asked: SentRequest, limits: CallLimits
+) -> Answer:
     """A request with a session's secret, or with a code in its body, to a server of this user."""
     target = Target(url)
     with closing(_connect(target, limits.deadline)) as connection:
@@ -187,7 +190,7 @@ def _doubt(connection: TimedConnection, target: Target, token: Token) -> str | N
 def _exchange(
     connection: TimedConnection,
     target: Target,
-    asked: Asked,
+    asked: SentRequest,
     limits: CallLimits,
     headers: Mapping[str, str] = {},
 ) -> Answer:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.core.sampling.told import INTERVAL_HEADER, ToldSnapshot, parse_interval
+from andon.core.sampling.told import INTERVAL_HEADER, ServerSnapshot, parse_interval
 from andon.errors import AndonError
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 
@@ -25,9 +25,9 @@ MOST_BYTES = 64 << 20
 
 def latest_snapshot(
     name: str | None, root: Path, usual_interval_seconds: float
-) -> ToldSnapshot | None:
-    """That of this user's own server, else of the system's; None if neither answers about this
-    machine, which may have been given another name."""
+) -> ServerSnapshot | None:
+    """Returns the snapshot of this user's own server, else of the system's; None if neither answers
+    about this machine, which may have been renamed."""
     from andon.host.server.calls import CallLimits
     from andon.host.server.trusted import ask_trusted
 
@@ -36,12 +36,13 @@ def latest_snapshot(
         if found is not None and is_here(found, name, root):
             given = answer.headers.get(INTERVAL_HEADER)
             interval = parse_interval(given, usual_interval_seconds)
-            return ToldSnapshot(as_seen_here(found, root), interval)
+            return ServerSnapshot(as_seen_here(found, root), interval)
     return None
 
 
 def as_seen_here(snapshot: Snapshot, root: Path, commands: bool = True) -> Snapshot:
-    """With this process's masks, and the command lines that /proc shows to this user."""
+    """Returns the snapshot with this process's masks, and the command lines that /proc shows to
+    this user."""
     from andon.core.sampling.masks import visibility
 
     seen = visibility([status.device for status in snapshot.devices], os.environ).visible
@@ -58,7 +59,7 @@ def as_seen_here(snapshot: Snapshot, root: Path, commands: bool = True) -> Snaps
 
 
 def filled(snapshot: Snapshot, table: "ProcessTable") -> Snapshot:
-    """With the command lines that a server withheld and /proc shows to this user."""
+    """Adds the command lines that a server withheld and /proc shows to this user."""
     lacking = [status for status in snapshot.devices if _lacks_commands(status)]
     if not lacking:
         return snapshot
@@ -72,7 +73,7 @@ def filled(snapshot: Snapshot, table: "ProcessTable") -> Snapshot:
 
 
 def all_filled(snapshots: Sequence[Snapshot], root: Path) -> list[Snapshot]:
-    """The same for the snapshots of some minutes."""
+    """Adds such command lines to the snapshots of some minutes."""
     from andon.host.processes import ProcessTable
 
     table = ProcessTable(root)
@@ -107,7 +108,7 @@ def _is_same(one: Process, other: Process) -> bool:
 
 
 def _read(body: bytes) -> Snapshot | None:
-    """None from a server of another version."""
+    """Reads the answer; None from a server of another version."""
     from andon.core.sampling.readings import checked_snapshot
     from andon.model import wire, wire_in
 

@@ -25,7 +25,8 @@ def listeners(address: str, port: int, root: Path = Path("/")) -> Set[int]:
 
 
 def parse_listeners(lines: Iterable[str], places: Sequence[str], port: int) -> Set[int]:
-    """From the lines of /proc/net/tcp or tcp6; the first of `places` that is found decides."""
+    """Finds who listens, from the lines of /proc/net/tcp or tcp6; the first of `places` that is
+    found decides."""
     found: dict[str, set[int]] = {}
     for line in lines:
         words = line.split()
@@ -54,7 +55,8 @@ def _accepting(address: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _written(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    """32-bit words, each in this machine's byte order."""
+    """Returns the address as the kernel writes it: 32-bit numbers, each in this machine's byte
+    order."""
     packed = address.packed
     words = (packed[at : at + 4] for at in range(0, len(packed), 4))
     return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)

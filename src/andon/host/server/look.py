@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from andon.core.access.look import SCHEMA, is_trusted, look_names
-from andon.core.sampling.told import ToldSnapshot
+from andon.core.sampling.told import ServerSnapshot
 from andon.errors import AndonError
 from andon.host.server.listeners import SYSTEM_UIDS
 from andon.host.server.state_folder import SERVER_FILE, is_own, node_path
@@ -37,9 +37,9 @@ class Look(msgspec.Struct, frozen=True):
     listed_at: float = 0.0
 
 
-def server_look(name: str | None, root: Path, commands: bool) -> ToldSnapshot | None:
-    """That of this user's own server, else of the system's; None if neither gives one about this
-    machine."""
+def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot | None:
+    """Returns the look of this user's own server, else of the system's; None if neither gives one
+    about this machine."""
     from andon.host.server.latest_snapshot import as_seen_here, is_here
     from andon.model import wire_in
 
@@ -54,7 +54,7 @@ def server_look(name: str | None, root: Path, commands: bool) -> ToldSnapshot | 
             masked = not all(status.visible for status in seen.devices)
             verdicts = None if masked else look.verdicts
             said = look.lamps, verdicts, look.listed_at
-            return ToldSnapshot(seen, look.interval_seconds, *said)
+            return ServerSnapshot(seen, look.interval_seconds, *said)
     return None
 
 
@@ -90,7 +90,7 @@ def _asked(name: str, deadline: float) -> bytes | None:
 
 
 def _own_port() -> int | None:
-    """That of the address which this user's server wrote."""
+    """Returns the port of the address that this user's server wrote."""
     folder = node_path()
     try:
         if not is_own(folder):

@@ -113,8 +113,8 @@ def _refuse_running(above: Path) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time creates folders here; a file system without locks has none to wait
-    for."""
+    """Lets one process at a time create folders here; on a file system without locks it does not
+    wait."""
     descriptor = open_regular(folder / _LOCK, os.O_RDWR | os.O_CREAT)
     try:
         if os.name != "nt":

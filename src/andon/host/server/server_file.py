@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from andon.core.sharing.holdings import Here
+from andon.core.sharing.holdings import PidScope
 from andon.errors import Conflict, Denied
 from andon.host.kin import here, started_ticks
 from andon.host.private_files import open_regular, replace_file
@@ -45,7 +45,7 @@ def announce(folder: Path, url: str, address: str) -> None:
 
 
 def local_url(url: str, address: str) -> str:
-    """Where the server is reached on its own machine."""
+    """Returns the address of the server on its own machine."""
     scheme, _, place = url.partition("://")
     port = place.rpartition(":")[2]
     host = _EVERYWHERE.get(address, address)
@@ -118,7 +118,7 @@ def gone(said: Announced) -> str | None:
     return None if _runs(said, now) else f"ended without removing {NAME}"
 
 
-def _runs(said: Announced, now: Here) -> bool:
+def _runs(said: Announced, now: PidScope) -> bool:
     if now.boot is not None:  # Linux: a reused pid is recognised
         return said.started_ticks is not None and started_ticks(said.pid) == said.started_ticks
     try:
@@ -156,7 +156,7 @@ def sole_server(folder: Path) -> Iterator[None]:
 
 
 def _locked(descriptor: int) -> bool:
-    """Also True if the file system has no locks."""
+    """Whether the file is locked; also True if the file system has no locks."""
     if os.name == "nt":
         return True
     import fcntl

@@ -30,8 +30,8 @@ from andon.host.kin import user_name
 from andon.host.server.calls import (
     FAILURES,
     Answer,
-    Asked,
     CallLimits,
+    SentRequest,
     Target,
     call_and_peer,
     call_as,
@@ -56,12 +56,12 @@ class LocalSession(Struct, frozen=True):
     secret: str
     uid: int
 
-    def call(self, asked: Asked, limits: CallLimits) -> Answer:
+    def call(self, asked: SentRequest, limits: CallLimits) -> Answer:
         return call_as(self.url, self.secret, self.uid, asked, limits)
 
     def end(self, limits: CallLimits) -> None:
         with suppress(AndonError, *FAILURES):  # it ends by itself soon
-            self.call(Asked("DELETE", SESSION), limits)
+            self.call(SentRequest("DELETE", SESSION), limits)
 
 
 def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
@@ -76,7 +76,7 @@ def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
     if not is_known() or not _is_this_machine(url):
         raise nowhere
     deadline = limits.deadline
-    answer, peer = call_and_peer(Target(url), Asked("GET", SESSION), limits)
+    answer, peer = call_and_peer(Target(url), SentRequest("GET", SESSION), limits)
     name = _socket_name(answer)
     if name is None or not peer.listeners:
         raise nowhere
@@ -100,7 +100,9 @@ def open_session(url: str, limits: CallLimits) -> LocalSession:
     deadline = limits.deadline
     found, uid = request_code(url, limits)
     body = json.dumps({"code": found.code, "brief": True}).encode()
-    answer = call_as(found.url, None, uid, Asked("POST", SESSION, body), limits.until(deadline))
+    answer = call_as(
+        found.url, None, uid, SentRequest("POST", SESSION, body), limits.until(deadline)
+    )
     said = _parsed(answer)
     secret = said.get("secret")
     if answer.status != 200 or not isinstance(secret, str):
@@ -123,7 +125,7 @@ def other_servers(root: Path = Path("/")) -> list[tuple[str, str]]:
 
 
 def is_trusted_user(uid: int) -> bool:
-    """Whether a server that nobody named may be used: this user's, or a system account's."""
+    """Whether a server that was not named may be used: this user's, or a system account's."""
     return uid < SYSTEM_UIDS or uid == os.geteuid()
 
 

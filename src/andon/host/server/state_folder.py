@@ -96,7 +96,7 @@ def refuse_anothers(folder: Path) -> None:
 def is_own(folder: Path) -> bool:
     """Whether only this user can have written the folder's content; otherwise it is ignored.
 
-    Whoever can write to the folders above a machine's own could replace it.
+    A user who can write to the folders above a machine's own could replace it.
     """
     above = folder.parents[:2] if folder.parent.name == NODES else ()
     try:

@@ -1,7 +1,7 @@
-"""One question to this machine's trusted server: this user's own, else the system's.
+"""Asks this machine's trusted server one question: this user's own, else the system's.
 
 Any user may listen on a port: the own server must prove that it knows the token, and the system's
-is asked only where this user or a system account listens (`calls`).
+is asked only if this user or a system account listens (`calls`).
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ def ask_trusted(
 
     `signs_in`: as this user, where the system's server answers only those whom it knows.
     """
-    from andon.host.server.calls import FAILURES, Asked, Trust, call
+    from andon.host.server.calls import FAILURES, SentRequest, Trust, call
     from andon.host.server.sign_in import open_session
 
-    asked = Asked("GET", path)
+    asked = SentRequest("GET", path)
     for target in _targets(usual_port() if port is None else port):
         try:
             answer = call(target, asked, limits)
@@ -42,7 +42,7 @@ def ask_trusted(
 
 
 def _targets(port: int) -> "Iterator[Target]":
-    """This user's own server; else the system's, without our token."""
+    """Returns the servers to ask: this user's own; else the system's, without our token."""
     from andon.host.server.calls import Target, Token, Trust
 
     own, token = server_file.find(node_path()), _token()
@@ -53,7 +53,8 @@ def _targets(port: int) -> "Iterator[Target]":
 
 
 def _token() -> str | None:
-    """Without it this user's own server cannot be verified, and is not asked."""
+    """Returns the token of this user's own server; without it that server cannot be verified, and
+    is not asked."""
     try:
         return own_token(state_folder())
     except AndonError:

@@ -22,8 +22,8 @@ class UserAccount(Struct, frozen=True):
 
 
 def account_of(who: int | str) -> UserAccount | None:
-    """By uid or name; None without such an account, or without a home. Not cached: a uid may be
-    given to another person while a server runs."""
+    """Returns an account by uid or name; None without such an account, or without a home. Not
+    cached: a uid may be given to another person while a server runs."""
     import pwd
 
     try:

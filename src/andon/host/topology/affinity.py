@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 
 
 def allowed_cpus() -> frozenset[int]:
-    """Those that this process may use; empty where the system does not say."""
+    """Returns the CPUs that this process may use; empty if the system does not tell."""
     return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
 
 

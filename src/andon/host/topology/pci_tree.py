@@ -15,7 +15,7 @@ NO_CPUS = "the kernel does not list the CPUs next to it"
 
 
 def read_place(root: Path, pci: str | None) -> DevicePlace:
-    """Its NUMA node, the CPUs next to it, and the bridges above it."""
+    """Reads the NUMA node of a device, the CPUs next to it, and the bridges above it."""
     if pci is None or not _ADDRESS.fullmatch(pci):
         why = "it has no PCI address"
         return DevicePlace(missing={"numa_node": why, "cpus": why, "bridges": why})

@@ -96,7 +96,7 @@ class AttemptEnd(Struct, frozen=True):
 
 
 class AttemptVerdict(Struct, frozen=True):
-    """What the dispatcher found out about an end: the words of its run, and the memory."""
+    """What the dispatcher found out about the end of an attempt: how the run ended, and its memory."""
 
     state: Name  # a RunState
     words: Text

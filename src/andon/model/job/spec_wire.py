@@ -12,12 +12,12 @@ LARGEST_JOB_BYTES = 4 * 1024 * 1024
 
 
 def dumps(value: object) -> str:
-    """One line; lone surrogates, which a path or a variable may have, are escaped."""
+    """Returns a line of JSON; lone surrogates, which a path or variable may have, are escaped."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def loads(text: bytes | str) -> dict[str, Any]:
-    """One JSON object; raises Wrong otherwise."""
+    """Reads one JSON object; raises Wrong otherwise."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as exc:

@@ -56,7 +56,7 @@ def adopted(claim: AttemptClaim, value: Json) -> AttemptClaim:
 
 
 def claim_to_json(claim: AttemptClaim) -> dict[str, Any]:
-    """As a supervisor writes it."""
+    """Returns the claim as a supervisor writes it."""
     out = plain_fields(claim)
     out["start_ticks"] = out.pop("started_ticks")
     return out

@@ -76,7 +76,7 @@ def points_of(past: "Past", uuid: str, metric: str, since: float, until: float) 
     return [Point((one.since + one.until) / 2, one.mean, one.until - one.since) for one in buckets]
 
 
-class EarlyPast:
+class HistoryOnDisk:
     """What the history on disk knows, for the first picture: read in a thread, because a disk may
     hang. Where nothing has been recorded, not even a module is imported."""
 

@@ -15,7 +15,7 @@ from andon.cli.terminal import Choices
 from andon.core.explain import explain
 from andon.errors import AndonError
 from andon.model.device import Process, Snapshot
-from andon.tui.scene import EnvironmentSeen
+from andon.tui.scene import ProcessEnvironment
 from andon.tui.sources.feed import Feed
 from andon.tui.sources.leases import LeaseReader
 from andon.tui.sources.past import PastReader
@@ -34,8 +34,8 @@ EVERY_SECONDS = {"leases": 1.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why":
 NO_LEASES = "a recording has no leases"
 
 
-class Wanted(Struct):
-    """What the screen shows now: written by the app, read by the side thread."""
+class ScreenNeeds(Struct):
+    """What the screen shows now: written by the app, read by the background reader."""
 
     view: TopView = TopView.DEVICES
     device: str | None = None
@@ -46,15 +46,17 @@ class Wanted(Struct):
     done: dict[str, float] = field(default_factory=dict)
 
 
-Tell = Callable[[Mapping[str, Any], bool], None]
+OnUpdate = Callable[[Mapping[str, Any], bool], None]
 """Changes of the scene, and whether they are to be shown at once."""
 
 
-class Side:
+class BackgroundReader:
     """One thread that does what is due, one thing after the other."""
 
-    def __init__(self, choices: Choices, feed: Feed, wanted: Wanted, tell: Tell) -> None:
-        self._choices, self._feed, self._wanted, self._tell = choices, feed, wanted, tell
+    def __init__(
+        self, choices: Choices, feed: Feed, needs: ScreenNeeds, on_update: OnUpdate
+    ) -> None:
+        self._choices, self._feed, self._needs, self._on_update = choices, feed, needs, on_update
         self._settings = settings_of(choices)
         self._is_here = choices.url is None and not self._settings.replay
         self._woken, self._closed = threading.Condition(), False
@@ -65,7 +67,7 @@ class Side:
         self._jobs: JobReader | None = None
         self._has_more = False  # devices whose past is not read yet
         self.past = PastReader(choices, feed)
-        self._thread = threading.Thread(target=self._run, name="side", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="background reader", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -77,7 +79,7 @@ class Side:
     def wake(self, *again: str) -> None:
         """Look whether something is due; `again` is due now."""
         for name in again:
-            self._wanted.done.pop(name, None)
+            self._needs.done.pop(name, None)
         with self._woken:
             self._woken.notify_all()
 
@@ -94,48 +96,48 @@ class Side:
                 for name in self._due():
                     if self._closed:
                         return
-                    self._wanted.done[name] = time.monotonic()
+                    self._needs.done[name] = time.monotonic()
                     self._do(name, snapshot)
             with self._woken:
                 if not self._closed:
                     self._woken.wait(EVERY_SECONDS["past"] if self._has_more else 1.0)
 
     def _due(self) -> list[str]:
-        now, wanted = time.monotonic(), self._wanted
+        now, needs = time.monotonic(), self._needs
         needed = {
             "leases": True,
             "alerts": self._feed.is_server,
             "hosts": self._is_here,
-            "tree": wanted.tree and self._is_here,
-            "why": wanted.view is TopView.DEVICE,
-            "runs": wanted.view is TopView.RUNS,
-            "jobs": wanted.view is TopView.JOBS,
+            "tree": needs.tree and self._is_here,
+            "why": needs.view is TopView.DEVICE,
+            "runs": needs.view is TopView.RUNS,
+            "jobs": needs.view is TopView.JOBS,
             "past": True,
-            "environment": wanted.environment is not None,
+            "environment": needs.environment is not None,
         }
         return [
             name
             for name, every in EVERY_SECONDS.items()
-            if needed[name] and now - wanted.done.get(name, -1000.0) >= every
+            if needed[name] and now - needs.done.get(name, -1000.0) >= every
         ]
 
     def _do(self, name: str, snapshot: Snapshot) -> None:
         try:
             getattr(self, f"_read_{name}")(snapshot)
         except AndonError as error:
-            self._tell({"notes": {name: error.reason}}, False)
+            self._on_update({"notes": {name: error.reason}}, False)
         except OSError as error:
-            self._tell({"notes": {name: str(error)}}, False)
+            self._on_update({"notes": {name: str(error)}}, False)
 
     def _read_leases(self, snapshot: Snapshot) -> None:
         if self._settings.replay and self._choices.url is None:
-            self._tell({"notes": {"leases": NO_LEASES}}, False)
+            self._on_update({"notes": {"leases": NO_LEASES}}, False)
             return
-        first = "leases_read" not in self._wanted.done
-        looked_at = self._wanted.view in (TopView.LEASES, TopView.USERS)
+        first = "leases_read" not in self._needs.done
+        looked_at = self._needs.view in (TopView.LEASES, TopView.USERS)
         if (found := self._leases.read(snapshot, looked_at)) is not None:
-            self._wanted.done["leases_read"] = 0.0
-            self._tell({"leases": found}, first or looked_at)
+            self._needs.done["leases_read"] = 0.0
+            self._on_update({"leases": found}, first or looked_at)
 
     def _read_alerts(self, snapshot: Snapshot) -> None:
         from andon.cli.alert_source import FromServer
@@ -171,26 +173,26 @@ class Side:
         now, found = time.monotonic(), self._processes().usage(pids)
         before, self._counters = self._counters, (now, found)
         if before is None:
-            self._wanted.done["hosts"] = now - EVERY_SECONDS["hosts"] + 0.5  # CPU is a difference
-            self._tell({"hosts": between(found, found, 0.0)}, False)
+            self._needs.done["hosts"] = now - EVERY_SECONDS["hosts"] + 0.5  # CPU is a difference
+            self._on_update({"hosts": between(found, found, 0.0)}, False)
             return
-        self._tell({"hosts": between(before[1], found, now - before[0])}, False)
+        self._on_update({"hosts": between(before[1], found, now - before[0])}, False)
 
     def _read_tree(self, snapshot: Snapshot) -> None:
         pids = self._pids(snapshot)
         links = self._processes().lineage(pids)
         others = [Process(pid) for pid in links if pid not in pids]
         ancestors = {one.pid: one for one in self._processes().attribute(others)}
-        self._tell({"links": links, "ancestors": ancestors}, True)
+        self._on_update({"links": links, "ancestors": ancestors}, True)
 
     def _read_why(self, snapshot: Snapshot) -> None:
-        uuid = self._wanted.device
+        uuid = self._needs.device
         if uuid is None:
             return
         shared = self._feed.shared
         lamp = None if shared.lamps is None else shared.lamps.of(uuid)
         found = explain([*shared.past] or [snapshot], uuid, self._feed.rulebook, lamp=lamp)
-        self._tell({"why": found, "why_device": uuid}, True)
+        self._on_update({"why": found, "why_device": uuid}, True)
 
     def _read_runs(self, snapshot: Snapshot) -> None:
         from andon.core.runs.matching import RunQuery
@@ -199,7 +201,7 @@ class Side:
             from andon.cli.commands.runs.of_server import RemoteRuns
 
             there = RemoteRuns(server).find(RunQuery(limit=SHOWN_RUNS))
-            self._tell({"runs": tuple(there)}, True)
+            self._on_update({"runs": tuple(there)}, True)
             return
         from andon.app.runs import open_run_finder
 
@@ -209,17 +211,17 @@ class Side:
             rows = tuple(finder.index.find(RunQuery(limit=SHOWN_RUNS)))
         finally:
             finder.index.close()
-        self._tell({"runs": rows}, True)
+        self._on_update({"runs": rows}, True)
 
     def _read_jobs(self, snapshot: Snapshot) -> None:
         from andon.tui.sources.jobs import JobReader, jobs_there
 
         if (server := self._server()) is not None:
-            self._tell({"jobs": jobs_there(server)}, True)
+            self._on_update({"jobs": jobs_there(server)}, True)
             return
         if self._jobs is None:
             self._jobs = JobReader()
-        self._tell({"jobs": self._jobs.read()}, True)
+        self._on_update({"jobs": self._jobs.read()}, True)
 
     def _server(self) -> "Server | None":
         """The server of another machine; runs and jobs of this one are this user's own files."""
@@ -228,25 +230,25 @@ class Side:
         return source.server if named and isinstance(source, ServerSnapshots) else None
 
     def _read_past(self, snapshot: Snapshot) -> None:
-        wanted = self._wanted
+        needs = self._needs
         uuids = [status.device.uuid for status in snapshot.devices]
-        found = self.past.next(uuids, wanted.device, wanted.span_seconds, snapshot.at)
+        found = self.past.next(uuids, needs.device, needs.span_seconds, snapshot.at)
         self._has_more = bool(found)
         if found:
-            self._tell({"past": found}, True)
+            self._on_update({"past": found}, True)
 
     def _read_environment(self, snapshot: Snapshot) -> None:
         from andon.core.processes.environment import shown_environment
         from andon.host.environment import read_environment
 
-        pid, self._wanted.environment = self._wanted.environment, None
+        pid, self._needs.environment = self._needs.environment, None
         if pid is None:
             return
-        seen = EnvironmentSeen(pid, reason="it is not a process of this machine")
+        seen = ProcessEnvironment(pid, reason="it is not a process of this machine")
         if pid in self._pids(snapshot) and self._is_here:
             try:
                 variables = read_environment(pid, Path(self._settings.root))
-                seen = EnvironmentSeen(pid, *shown_environment(variables))
+                seen = ProcessEnvironment(pid, *shown_environment(variables))
             except AndonError as error:
-                seen = EnvironmentSeen(pid, reason=error.reason)
-        self._tell({"environment": seen}, True)
+                seen = ProcessEnvironment(pid, reason=error.reason)
+        self._on_update({"environment": seen}, True)

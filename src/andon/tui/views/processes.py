@@ -23,7 +23,7 @@ LEAST_COMMAND = 20
 WIDEST_USER, WIDEST_PLACE = 16, 24
 
 
-class Drawn(NamedTuple):
+class RowValues(NamedTuple):
     """What a row shows: values that are equal make the same line."""
 
     label: str
@@ -44,7 +44,7 @@ class Column(NamedTuple):
     width: int
     rank: int
     right: bool
-    cell: Callable[[Drawn], Text]
+    cell: Callable[[RowValues], Text]
 
 
 COLUMNS = {
@@ -82,10 +82,10 @@ def process_table(
         page.add(text, Hit("process", row.key))
 
 
-def _drawn(row: ProcessEntry, frame: Frame) -> Drawn:
+def _drawn(row: ProcessEntry, frame: Frame) -> RowValues:
     process, use = row.process, row.use
     host = None if process is None else frame.scene.hosts.get(process.pid)
-    return Drawn(
+    return RowValues(
         row.label,
         process,
         None if use is None else use.memory_bytes,
@@ -201,7 +201,7 @@ def _fitting(
 
 
 @lru_cache(maxsize=2048)
-def _line(columns: tuple[Column, ...], row: Drawn, width: int) -> Text:
+def _line(columns: tuple[Column, ...], row: RowValues, width: int) -> Text:
     spans: list[tuple[str, str]] = []
     for number, column in enumerate(columns):
         cell = column.cell(row).fit(column.width)
@@ -218,26 +218,26 @@ def _line(columns: tuple[Column, ...], row: Drawn, width: int) -> Text:
     return text.fit(width) if row.is_use else text.restyled("dim").fit(width)
 
 
-def _of_use(row: Drawn, cell: Text) -> Text:
+def _of_use(row: RowValues, cell: Text) -> Text:
     """An ancestor that uses no device has empty device columns."""
     return cell if row.is_use else Text()
 
 
-def _word(row: Drawn, name: str) -> Text:
+def _word(row: RowValues, name: str) -> Text:
     value = getattr(row.process, name, None)
     if value is None:
         return Text() if name == "lease" or row.process is None else cells.unknown()
     return say(str(value))
 
 
-def _kind(row: Drawn) -> Text:
+def _kind(row: RowValues) -> Text:
     """C or G, as in nvidia-smi."""
     if row.process is None or not row.is_use:
         return Text()
     return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
 
 
-def _busy(row: Drawn) -> Text:
+def _busy(row: RowValues) -> Text:
     if row.process is None or not row.is_use:
         return Text()
     share = row.process.utilization_percent
@@ -248,11 +248,11 @@ def _places(process: Process) -> str:
     return ", ".join(places(process)) if process.container or process.job else ""
 
 
-def _within(row: Drawn) -> Text:
+def _within(row: RowValues) -> Text:
     return join([say(place) for place in places(row.process)] if row.process else [], ", ")
 
 
-def _command(row: Drawn, full: bool) -> Text:
+def _command(row: RowValues, full: bool) -> Text:
     """What people call the program, in bold, then the rest of its command line."""
     process = row.process
     if process is None:

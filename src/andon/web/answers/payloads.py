@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from andon.core.alerting.lamps import board
 from andon.core.alerting.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.departures import NOTHING_KNOWN, Departures
+from andon.core.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.core.explain import explain, explain_absence
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.core.settings.resolution import Settings
@@ -201,7 +201,7 @@ def why(
     name: str,
     rulebook: Rulebook | None = None,
     alerts: Iterable[Alert] | None = None,
-    departures: Departures = NOTHING_KNOWN,
+    departures: EndedProcesses = NOTHING_KNOWN,
 ) -> wire.Json:
     """`andon.why/1` of one device, from the last minutes; its lamp by the alerts, if there are."""
     latest = snapshots[-1]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from andon.core.access.policy import FULL, FULL_SECONDS
-from andon.core.access.quotas import PeerStanding
+from andon.core.access.quotas import ConnectionUse
 from andon.web.answers.problems import problem
 from andon.web.transport.places import Places, Seat
 from andon.web.transport.turns import LONGEST_HEAD, RequestTurns
@@ -37,7 +37,7 @@ TURNED_AWAY = (
 Connect = Callable[[Seat], asyncio.Protocol]
 
 
-class Accepted(socket.socket):
+class AcceptedSocket(socket.socket):
     """A socket whose seat is released when its descriptor is closed, whoever closes it."""
 
     __slots__ = ("seat",)
@@ -65,7 +65,7 @@ class Acceptor:
         self._turns = turns or RequestTurns()
         self._kind = (listening.family, listening.type, listening.proto)
         self._loop = asyncio.get_running_loop()
-        self._silent: dict[Seat, Accepted] = {}
+        self._silent: dict[Seat, AcceptedSocket] = {}
         self._joining: set[asyncio.Task[object]] = set()
         self._timer: asyncio.TimerHandle | None = None
         listening.setblocking(False)
@@ -106,7 +106,7 @@ class Acceptor:
 
     def _arrived(self, plain: socket.socket) -> None:
         plain.setblocking(False)
-        accepted = Accepted(*self._kind, fileno=plain.detach())
+        accepted = AcceptedSocket(*self._kind, fileno=plain.detach())
         now = self._loop.time()
         gone: list[bool] = []
         seat = accepted.seat = self._places.arrive(lambda: gone.append(True), now)
@@ -160,7 +160,7 @@ class Acceptor:
         self._joining.add(task)
         task.add_done_callback(lambda done: self._joined(done, accepted))
 
-    def _joined(self, task: "asyncio.Task[object]", accepted: Accepted) -> None:
+    def _joined(self, task: "asyncio.Task[object]", accepted: AcceptedSocket) -> None:
         """A failed handshake is not logged: any client can cause one."""
         self._joining.discard(task)
         failed = None if task.cancelled() else task.exception()
@@ -175,7 +175,7 @@ class Acceptor:
             self._loop.remove_reader(accepted.fileno())
             self._turn_away(accepted)
 
-    def _turn_away(self, accepted: Accepted) -> None:
+    def _turn_away(self, accepted: AcceptedSocket) -> None:
         """Whoever has asked already reads why; what is not read here would reset the connection."""
         if self._context is None:
             with suppress(OSError):
@@ -187,7 +187,7 @@ class Acceptor:
         """One timer for all: the oldest is due first."""
         self._timer = None
         now = self._loop.time()
-        while (oldest := self._places.oldest(PeerStanding.SILENT)) is not None:
+        while (oldest := self._places.oldest(ConnectionUse.SILENT)) is not None:
             due = oldest.arrived_at + OWED_SECONDS
             if due > now:
                 self._timer = self._loop.call_at(due, self._expire)

@@ -213,7 +213,7 @@ class Live:
         due, self._slot = slot != self._slot, slot
         if not self._clients:
             return
-        self._feed.watched()
+        self._feed.mark_watched()
         if due:
             await self._emit("gpu_status_update", self._summary(snapshot), EVERYONE)
         if risen:

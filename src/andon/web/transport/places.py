@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from andon.core.access.quotas import MOST, WAITING, PeerStanding, Quotas, gives_way, may_work
+from andon.core.access.quotas import MOST, WAITING, ConnectionUse, Quotas, gives_way, may_work
 from andon.core.access.repeats import RepeatLimiter
 
 log = logging.getLogger("andon.web")
@@ -25,24 +25,24 @@ class Seat:
     def __init__(self, places: "Places", end: Callable[[], None], at: float) -> None:
         self._places = places
         self.end, self.arrived_at = end, at
-        self.standing = PeerStanding.SILENT
+        self.standing = ConnectionUse.SILENT
         self.trusted = False  # whether its last request had a valid key
         self.has_turn = False  # whether its next request has waited already
 
     def begin(self, end: Callable[[], None]) -> None:
         """It has sent something; from now on `end` closes it."""
         self.end = end
-        self._places.move(self, PeerStanding.BEGUN)
+        self._places.move(self, ConnectionUse.BEGUN)
 
     def work(self, trusted: bool, live: bool) -> bool:
         """Whether its request may be served; if so, it counts from now on."""
         self.trusted = trusted
-        return self._places.work(self, PeerStanding.LIVE if live else PeerStanding.ANONYMOUS)
+        return self._places.work(self, ConnectionUse.LIVE if live else ConnectionUse.ANONYMOUS)
 
     def rest(self) -> None:
         """Its request has been answered."""
         if self.standing not in WAITING:
-            self._places.move(self, PeerStanding.KEPT if self.trusted else PeerStanding.BEGUN)
+            self._places.move(self, ConnectionUse.KEPT if self.trusted else ConnectionUse.BEGUN)
 
     def stall(self) -> None:
         self._places.stall(self)
@@ -67,15 +67,17 @@ class Places:
         """Called when there are many connections, and when few are left."""
         self._were_many = False
         self._closed = RepeatLimiter()
-        self._of: dict[PeerStanding, dict[Seat, None]] = {standing: {} for standing in PeerStanding}
+        self._of: dict[ConnectionUse, dict[Seat, None]] = {
+            standing: {} for standing in ConnectionUse
+        }
 
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))
 
-    def counts(self) -> dict[PeerStanding, int]:
+    def counts(self) -> dict[ConnectionUse, int]:
         return {standing: len(seats) for standing, seats in self._of.items()}
 
-    def oldest(self, standing: PeerStanding) -> Seat | None:
+    def oldest(self, standing: ConnectionUse) -> Seat | None:
         return next(iter(self._of[standing]), None)
 
     def arrive(self, end: Callable[[], None], at: float) -> Seat:
@@ -88,14 +90,14 @@ class Places:
         self._make_room(at)
         return seat
 
-    def move(self, seat: Seat, standing: PeerStanding) -> None:
+    def move(self, seat: Seat, standing: ConnectionUse) -> None:
         if self._of[seat.standing].pop(seat, self) is self:
             return  # it has left
         seat.standing = standing
         self._of[standing][seat] = None
 
-    def work(self, seat: Seat, anonymous: PeerStanding) -> bool:
-        wanted = PeerStanding.OWNER if seat.trusted else anonymous
+    def work(self, seat: Seat, anonymous: ConnectionUse) -> bool:
+        wanted = ConnectionUse.OWNER if seat.trusted else anonymous
         seat.rest()
         if not may_work(self.quotas, self.counts(), wanted):
             log.warning("refused a request: all connections of its kind (%s) are in use", wanted)

@@ -24,7 +24,7 @@ from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.cli.alert_source import FromServer
-    from andon.core.evidence.departures import Departures
+    from andon.core.evidence.departures import EndedProcesses
 
 SAMPLED_SECONDS = "2"
 REMEMBERED_SECONDS = 120.0  # a server keeps these in memory
@@ -116,7 +116,7 @@ def sampled(
     return [remembering(one, told.snapshot) for one in found]
 
 
-def _departures(choices: Choices, snapshots: Sequence[Snapshot]) -> "Departures":
+def _departures(choices: Choices, snapshots: Sequence[Snapshot]) -> "EndedProcesses":
     """Who was on devices whose memory no process accounts for; no history is opened without any."""
     from andon.core.evidence.departures import NOTHING_KNOWN, departures, has_unexplained
 

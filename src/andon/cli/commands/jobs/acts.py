@@ -117,14 +117,14 @@ def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.C
         act: Any = getattr(acts, "remove" if name == "rm" else name)
         found, code = meant_jobs(queue, jobs, name in ("rm", "requeue"), FITTING.get(name))
         for facts in found:
-            standing = queue.standings[facts.spec.number]
+            status = queue.statuses[facts.spec.number]
             try:
                 if name == "rm":
-                    act(queue.folder, facts, queue.jobs, queue.standings)
+                    act(queue.folder, facts, queue.jobs, queue.statuses)
                 elif name == "resume":
                     act(queue.folder, facts)
                 else:
-                    act(queue.folder, facts, standing)
+                    act(queue.folder, facts, status)
             except AndonError as error:
                 report(error)
                 code = error.exit_code
@@ -177,7 +177,7 @@ def move(job: str, first: bool, last: bool, before: str | None) -> int:
     queue = open_queue(choices, wake=False)
     facts = queue.jobs[one_job(queue, job)]
     target = None if before is None else one_job(queue, before)
-    acts.move(queue.folder, facts, queue.jobs, queue.standings, target, first)
+    acts.move(queue.folder, facts, queue.jobs, queue.statuses, target, first)
     wake(queue.folder)
     notice(f"job {facts.spec.label} moved", choices)
     return 0

@@ -35,9 +35,9 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
     found, code = meant_jobs(queue, jobs, True, lambda state: not state.is_settled)
     outcomes = []
     for facts in found:
-        standing = queue.standings[facts.spec.number]
+        status = queue.statuses[facts.spec.number]
         try:
-            outcomes.append((facts, acts.cancel(queue.folder, facts, standing, settle=False)))
+            outcomes.append((facts, acts.cancel(queue.folder, facts, status, settle=False)))
         except AndonError as error:  # the others are cancelled all the same
             report(error)
             code = error.exit_code
@@ -47,7 +47,7 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
         if outcome is acts.CancelOutcome.STOPPING:
             stopping.append(facts)
         elif outcome is acts.CancelOutcome.ENDED:
-            state = queue.standings[facts.spec.number].state
+            state = queue.statuses[facts.spec.number].state
             words = "was already cancelled" if state is JobState.CANCELLED else "has ended already"
             notice(f"job {facts.spec.label} {words}", choices)
         else:

@@ -34,7 +34,7 @@ def open_queue(choices: Choices, wake: bool = True) -> "Queue":
     queue = Queue()
     for path, why in list(queue.unread.items())[:5]:
         notice(_passed_over(path, why), choices)
-    active = any(not found.state.is_settled for found in queue.standings.values())
+    active = any(not found.state.is_settled for found in queue.statuses.values())
     if wake and active and not queue.paused:
         start_dispatcher(queue.folder)
     return queue
@@ -63,7 +63,7 @@ def meant_jobs(
     """
     from andon.core.jobs.naming import NameRule, meant
 
-    known = queue.standings
+    known = queue.statuses
     rule = NameRule(_tell, only_one, None if fits is None else lambda n: fits(known[n].state))
     numbers, code = dict[int, None](), 0
     for word in words:
@@ -108,7 +108,7 @@ def wait_settled(
             rung, looked = news, now
             queue.refresh()
             for number in sorted(left):
-                found = queue.standings.get(number)
+                found = queue.statuses.get(number)
                 if found is None:
                     deleted.append(number)
                 if found is None or found.state.is_settled or found.state is JobState.HELD:

@@ -82,7 +82,7 @@ def jobs(
         return 0
     _show(queue, views, left, terminal)
     if follow:
-        active = [n for n, found in queue.standings.items() if not found.state.is_settled]
+        active = [n for n, found in queue.statuses.items() if not found.state.is_settled]
         wait_settled(queue, active, lambda view: _changed(terminal, view))
     return 0
 
@@ -115,7 +115,7 @@ def _show_machine(
 def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[int], int]:
     """The numbers to list, and how many are left out: ended ones, running ones, then those that
     wait by their places."""
-    known = queue.standings
+    known = queue.statuses
     wanted = [n for n, one in known.items() if state is None or one.state == state]
     ended = [n for n in wanted if known[n].state.is_settled]
     running = [n for n in wanted if known[n].state is JobState.RUNNING]

@@ -109,7 +109,7 @@ class _Output:
         try:
             while True:
                 self._queue.refresh()
-                found = self._queue.standings.get(self._number)
+                found = self._queue.statuses.get(self._number)
                 if found is not None and found.state in WAITS:
                     self._say_why(line)
                 else:

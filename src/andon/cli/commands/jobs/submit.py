@@ -142,9 +142,9 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
 
 def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
-    from andon.engine.jobs.commit_question import CommitQuestion
+    from andon.engine.jobs.commit_question import GitCommitLookup
 
-    commit = CommitQuestion()
+    commit = GitCommitLookup()
     import andon.app.jobs  # noqa: F401 - needed below; imported while git looks for the commit
     from andon.engine.jobs.submitting import here_spec
     from andon.model.job.spec import GRACE_SECONDS, ArrayPlace, NotifyWhen
@@ -204,7 +204,7 @@ def sampled(choices: Choices) -> "Snapshot":
     from andon.cli.sources import sampling_ahead
 
     with sampling_ahead(choices) as sampler:
-        return sampler.once(hasty=True)
+        return sampler.once(with_host=False)
 
 
 def _container(image: "ContainerOptions | None") -> dict[str, object]:

@@ -134,7 +134,7 @@ def _probe(
         from andon.cli.commands.probing.session import Probing
         from andon.cli.running import attached
         from andon.cli.show.waiting import WaitingLine
-        from andon.engine.sharing.granter import Granter, Terms
+        from andon.engine.sharing.granter import Granter, LeaseTerms
         from andon.leases.book import Book
 
         availability = availability_of(choices, sampler)
@@ -144,7 +144,7 @@ def _probe(
             return probing.on_lease(attached(lease_id, availability.view(), request))
         line = WaitingLine(choices)
         try:
-            terms = Terms(command=probing.words, seconds=length)
+            terms = LeaseTerms(command=probing.words, seconds=length)
             grant = Granter(Book(), availability).grant(request, terms, wait_seconds(asked), line)
         finally:
             line.clear()

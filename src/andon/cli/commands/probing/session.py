@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from andon.cli.json_text import as_json_text
-from andon.cli.running import Attached, LeaseCheck, command_name
+from andon.cli.running import AttachedLease, LeaseCheck, command_name
 from andon.cli.show.probing.chart import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
 from andon.cli.terminal import Choices, Terminal, notice, write
@@ -72,7 +72,7 @@ class Probing:
         finally:
             grant.held.release()
 
-    def on_lease(self, found: Attached) -> int:
+    def on_lease(self, found: AttachedLease) -> int:
         """ProbeResult on a lease held elsewhere, without ending it."""
         parts = [share for share in found.lease.shares if share.memory_bytes is not None]
         if parts:

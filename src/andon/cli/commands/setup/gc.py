@@ -75,11 +75,11 @@ def _history(settings: "Settings") -> str:
 
 
 def _runs(settings: "Settings") -> str:
-    from andon.app.runs import open_run_finder, runs_kept
+    from andon.app.runs import open_run_finder, retention_policy
 
     finder = open_run_finder()
     with closing(finder.index):
-        return f"{finder.folder}: {describe_runs(finder.collect(runs_kept(settings)))}"
+        return f"{finder.folder}: {describe_runs(finder.collect(retention_policy(settings)))}"
 
 
 def _say(words: str) -> None:

@@ -75,7 +75,7 @@ def wait(**asked: Any) -> int:
     To wait and reserve in one step, use andon run or andon lease.
     """
     from andon.core.sharing.choice import lacks_memory
-    from andon.core.sharing.queueing import Place, Turns
+    from andon.core.sharing.queueing import Place, TurnTimes
     from andon.engine.sharing.granter import Progress
     from andon.engine.sharing.refusal import chosen_title, is_hopeless, refusal
     from andon.leases.book import Book
@@ -89,7 +89,7 @@ def wait(**asked: Any) -> int:
         _refuse_nothing(request)
         try:
             while True:
-                now = Turns(time.monotonic(), turns) if seconds > 0 else None
+                now = TurnTimes(time.monotonic(), turns) if seconds > 0 else None
                 candidates = availability.offer(Book(make=False), request, now)
                 turns = candidates.turns
                 if candidates.choice.chosen:

@@ -114,7 +114,7 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
             if bind:
                 sampler.ask_places()
             from andon.cli.running import Running
-            from andon.engine.sharing.granter import Granter, Terms
+            from andon.engine.sharing.granter import Granter, LeaseTerms
             from andon.leases.book import Book
 
             running = Running(
@@ -128,7 +128,7 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
             )
             line = WaitingLine(choices)
             try:
-                terms = Terms(command=running.words, seconds=length)
+                terms = LeaseTerms(command=running.words, seconds=length)
                 granter = Granter(Book(), availability_of(choices, sampler))
                 grant = granter.grant(request, terms, wait_seconds(asked), line)
             finally:

@@ -99,12 +99,12 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
         if asked["redo"] and not asked["resume"]:
             raise Invalid("--redo needs --resume", hint="add --resume last, or the id of a run")
 
-        from andon.cli.mapping import MapAsked, run_map
+        from andon.cli.mapping import MapRequest, run_map
 
         folder = None if telemetry_dir is None else Path(telemetry_dir)
         image = container_from(asked)
         refuse_bind(asked["bind"], image)
-        return run_map(choices, MapAsked.of(command, folder, asked, image), asked)
+        return run_map(choices, MapRequest.of(command, folder, asked, image), asked)
     except AndonError as error:
         report(error)
         return OURS

@@ -39,7 +39,7 @@ OURS = 125
 OOM_HINT = ". Try a larger --memory, or --retry-oom 1"
 
 
-class OurMistake(click.UsageError):
+class AndonUsageError(click.UsageError):
     """A usage error of our own, as distinct from a command that exits with 2."""
 
     exit_code = OURS
@@ -58,7 +58,7 @@ class RunCommand(click.Command):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as mistake:
-            raise OurMistake(mistake.format_message(), mistake.ctx) from mistake
+            raise AndonUsageError(mistake.format_message(), mistake.ctx) from mistake
 
 
 @click.command(
@@ -168,7 +168,7 @@ def _granted(
     choices: Choices,
 ) -> int:
     from andon.core.sharing.larger import larger_request
-    from andon.engine.sharing.granter import Granter, Terms
+    from andon.engine.sharing.granter import Granter, LeaseTerms
     from andon.leases.book import Book
     from andon.model.run import RunState
 
@@ -176,7 +176,7 @@ def _granted(
     while True:
         line = WaitingLine(choices)
         try:
-            terms = Terms(command=running.words, seconds=seconds)
+            terms = LeaseTerms(command=running.words, seconds=seconds)
             grant = Granter(Book(), availability).grant(request, terms, timeout_seconds, line)
         except (Conflict, Unavailable) as error:
             if before is None:

@@ -80,7 +80,7 @@ class People:
         return sorted(self._rows.values(), key=_order)
 
 
-class WhoTold(Struct, frozen=True):
+class WhoReport(Struct, frozen=True):
     """What is known of everyone, for a report."""
 
     snapshot: Snapshot
@@ -140,7 +140,7 @@ def who(
     remarks = _remarks(shown, rows, past.recorded, dashed)
     if form is not None:
         notes = (*([unknown] if unknown else ()), *remarks, *runs.notes)
-        told = WhoTold(shown, since, past, rows, notes, unknown)
+        told = WhoReport(shown, since, past, rows, notes, unknown)
         deliver(_report(told, form, terminal, plain=out is not None), out, terminal)
         return code
     if unreal(snapshot):
@@ -194,7 +194,7 @@ def _add_present(people: People, snapshot: Snapshot, leases: LeaseList) -> None:
         person.held.append(f"{name} (GPU {on})" if on else name)
 
 
-def _report(told: WhoTold, form: str, terminal: Terminal, plain: bool) -> str:
+def _report(told: WhoReport, form: str, terminal: Terminal, plain: bool) -> str:
     from andon.cli.show.reports import group_usage
 
     past, snapshot = told.past, told.snapshot

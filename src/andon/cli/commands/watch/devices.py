@@ -57,7 +57,7 @@ def _placed(choices: Choices) -> Snapshot:
     if choices.url is None:
         with snapshot_source.sampling(choices) as sampler:
             sampler.ask_places()
-            return sampler.once(hasty=True)
+            return sampler.once(with_host=False)
     from andon.core.topology.wire import with_places
     from andon.model.codec import Wrong
 

@@ -25,7 +25,7 @@ from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
 
 
-class Shown(Struct, frozen=True):
+class HistoryView(Struct, frozen=True):
     """What to show, and how."""
 
     since: float
@@ -143,7 +143,7 @@ def history(
     if parquet is not None:
         history_parquet.check_packages()
     terminal = Terminal.of(chosen())
-    shown = Shown(since, until, form, parquet, terminal)
+    shown = HistoryView(since, until, form, parquet, terminal)
     past = open_past(chosen())
     try:
         known = list(past.devices())
@@ -181,7 +181,7 @@ def _lines(
     devices: Sequence[Device | None],
     metrics: tuple[str, ...] | None,
     points: int | None,
-    shown: Shown,
+    shown: HistoryView,
 ) -> list[HistoryLine]:
     out = []
     for device in devices:
@@ -217,12 +217,12 @@ def _top(past: Past, uuid: str, metric: str, span: tuple[float, float, int]) -> 
     return sum(means) if len(means) == len(parts) else None
 
 
-def _uses(past: Past, devices: Sequence[Device | None], shown: Shown) -> list[UsageInterval]:
+def _uses(past: Past, devices: Sequence[Device | None], shown: HistoryView) -> list[UsageInterval]:
     meant = {device.uuid for device in devices if device is not None}
     return [use for use in past.usage(None, shown.since, shown.until) if use.device in meant]
 
 
-def _history(lines: list[HistoryLine], shown: Shown) -> str:
+def _history(lines: list[HistoryLine], shown: HistoryView) -> str:
     terminal, span = shown.terminal, (shown.since, shown.until)
     if shown.file is not None:
         rows = history_text.history_to_rows(lines)
@@ -236,7 +236,7 @@ def _history(lines: list[HistoryLine], shown: Shown) -> str:
     return history_text.render_history(lines, *span, terminal.width, terminal.color)
 
 
-def _who(uses: list[UsageInterval], known: Sequence[Device], shown: Shown) -> str:
+def _who(uses: list[UsageInterval], known: Sequence[Device], shown: HistoryView) -> str:
     terminal, rows = shown.terminal, history_text.usage_to_rows(uses)
     if shown.file is not None:
         return _written(shown.file, rows, history_parquet.USAGE, history_text.USAGE)

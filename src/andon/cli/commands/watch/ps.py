@@ -70,7 +70,7 @@ def ps(
     there = chosen().url is not None
     if there and tree:
         raise click.UsageError("--url and --tree cannot be combined: run andon ps there")
-    snapshot = snapshot_source.current_snapshot(chosen(), watched=True)
+    snapshot = snapshot_source.current_snapshot(chosen(), expensive_fields=True)
     root = snapshot_source.settings_of(chosen()).root
     # A server's processes are not in this machine's /proc.
     pids = set() if there else _pids(snapshot)

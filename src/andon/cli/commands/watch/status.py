@@ -15,7 +15,7 @@ from andon.model import wire
 from andon.model.device import Snapshot, State
 
 if TYPE_CHECKING:
-    from andon.core.sampling.told import ToldSnapshot
+    from andon.core.sampling.told import ServerSnapshot
 
 NO_DEVICE = 3
 HINT = "Next: andon watch (live), andon ps (processes), andon --help"
@@ -87,7 +87,7 @@ def _show(
     shown: Snapshot,
     named: Snapshot,
     whole: Snapshot,
-    told: "ToldSnapshot | None",
+    told: "ServerSnapshot | None",
     terminal: Terminal,
     verbose: bool,
 ) -> None:

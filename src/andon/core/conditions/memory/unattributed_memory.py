@@ -20,7 +20,7 @@ from andon.core.conditions.open_files import FIND_WHO, advise_who
 from andon.core.conditions.promql import DEVICE, HALF, PromTerms
 from andon.core.conditions.wording import clears, reading
 from andon.core.evidence.accounting import CONTEXT_BYTES, owns_memory, unattributed_bytes
-from andon.core.evidence.departures import Departed
+from andon.core.evidence.departures import EndedProcess
 from andon.core.evidence.measures import measured, memory_unattributed_bytes
 from andon.core.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
 from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
@@ -114,7 +114,7 @@ def explain(view: View) -> Reason | None:
     return conclude(UNATTRIBUTED, CERTAIN if dead else LIKELY, text, more, dead, advice)
 
 
-def _held(view: View, left: Departed) -> Clause:
+def _held(view: View, left: EndedProcess) -> Clause:
     """` held 40.0 GiB until 12 min ago and has exited`; one that runs on may have left this device
     only."""
     held = say(
@@ -125,7 +125,7 @@ def _held(view: View, left: Departed) -> Clause:
     return held + Clause(" and has exited" if left.exited else " and is no longer on this GPU")
 
 
-def _left(view: View, spare: int) -> Departed | None:
+def _left(view: View, spare: int) -> EndedProcess | None:
     """The last process that is gone and held about as much as is now unattributed."""
     sized = ((one, one.process.memory_bytes) for one in view.departed())
     near = [one for one, size in sized if size and 0.5 * spare <= size <= 1.5 * spare]

@@ -38,7 +38,7 @@ SECONDS = Figure(
 )
 
 
-class LeftBy(NamedTuple):
+class FormerLease(NamedTuple):
     """The lease that left the memory in use; its id is empty or it is None where unknown."""
 
     former: PreviousLease | None
@@ -57,7 +57,7 @@ def judge(shared: SharedDevice) -> Judgement | None:
     if not spare:
         return None
     least = least_unattributed_bytes(device.memory_total_bytes, len(status.processes))
-    return Judgement(ONE, spare, least, device.memory_total_bytes, LeftBy(shared.former))
+    return Judgement(ONE, spare, least, device.memory_total_bytes, FormerLease(shared.former))
 
 
 def sentence(facts: AlertFacts) -> str:
@@ -73,7 +73,7 @@ def recovered(recovery: Recovery) -> str:
 
 def evidence(found: Judgement) -> Mapping[str, float | str]:
     about = found.about
-    if not isinstance(about, LeftBy) or about.former is None:
+    if not isinstance(about, FormerLease) or about.former is None:
         return NOTHING
     known = {"lease": about.former.id.rpartition(":")[2], "user": about.former.user}
     return {name: text for name, text in known.items() if text}
@@ -81,7 +81,7 @@ def evidence(found: Judgement) -> Mapping[str, float | str]:
 
 def _former(found: Judgement) -> PreviousLease | None:
     """The lease, if its name is known."""
-    former = found.about.former if isinstance(found.about, LeftBy) else None
+    former = found.about.former if isinstance(found.about, FormerLease) else None
     return former if former is not None and former.id else None
 
 

@@ -10,14 +10,14 @@ from andon.model.run import RunRow, RunState
 DAY_SECONDS = 86_400.0
 
 
-class RunsKept(Struct, frozen=True):
+class RetentionPolicy(Struct, frozen=True):
     """How long records are kept, and how much space they may take."""
 
     seconds: float
     most_bytes: int
 
 
-class KeptRecord(Struct, frozen=True):
+class StoredRecord(Struct, frozen=True):
     """A record of the state folder, and its size."""
 
     row: RunRow
@@ -25,11 +25,11 @@ class KeptRecord(Struct, frozen=True):
 
 
 def overdue(
-    records: Sequence[KeptRecord], kept: RunsKept, now: float, baselines: AbstractSet[str]
-) -> list[KeptRecord]:
+    records: Sequence[StoredRecord], kept: RetentionPolicy, now: float, baselines: AbstractSet[str]
+) -> list[StoredRecord]:
     """Those that are too old, and then the oldest until the rest fits."""
     total = sum(record.size_bytes for record in records)
-    out: list[KeptRecord] = []
+    out: list[StoredRecord] = []
     for record in sorted(records, key=lambda one: one.row.began):
         row = record.row
         too_old = row.began < now - kept.seconds
