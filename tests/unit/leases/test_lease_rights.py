@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.sharing.holdings import Here
 from andon.core.sharing.rights import (
     AHEAD_MICROSECONDS,
     Asker,
@@ -14,7 +13,7 @@ from andon.core.sharing.rights import (
     next_fence,
 )
 from andon.errors import Conflict, Denied, Invalid
-from andon.model.work import LeaseKind, LeaseState, Work
+from andon.model.work import Here, LeaseKind, LeaseState, Work
 from tests.support.sharing_parts import claim, lease, owner
 
 HERE = Here("b", "n")

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from andon.core.sharing.holdings import NOWHERE, Here
 from andon.errors import AndonError, Conflict, Denied, Invalid
-from andon.model.work import Claim, Lease, LeaseKind, LeaseState
+from andon.model.work import NOWHERE, Claim, Here, Lease, LeaseKind, LeaseState
 
 AHEAD_MICROSECONDS = 86_400 * 10**6
 MOST_NAMED = 5
