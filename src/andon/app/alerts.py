@@ -30,7 +30,8 @@ def open_alert_store(settings: Settings) -> "AlertStore":
 def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]":
     """All notifiers, each with its route. Invalid lists every mistake at once, and no secret."""
     from andon.core.notifying.messages import MessageContext
-    from andon.core.notifying.routes import Route, parse_quiet
+    from andon.core.notifying.routes import Route
+    from andon.core.settings.quiet_hours import parse_quiet
     from andon.host.clock import offset
     from andon.model.alert import Level
 

@@ -86,6 +86,7 @@ def _choices(name: str, settings: Settings) -> tuple[BackendChoice, ...]:
 def _replay(settings: Settings) -> Sampler:
     """The recorded node instead of this one: its values and name, and none of our masks."""
     from andon.backends.replay import RecordedHost
+    from andon.core.sampling.readings import checked_host
 
     played: dict[str, object] = {
         "path": str(expanded(settings.replay).absolute()),
@@ -93,7 +94,7 @@ def _replay(settings: Settings) -> Sampler:
         "loop": settings.replay_loop,
         "origin": time.time(),
     }
-    host = RecordedHost(**played)  # type: ignore[arg-type]
+    host = RecordedHost(**played, checked=checked_host)  # type: ignore[arg-type]
     # Recorded pids must not be looked up on this system, so the root does not exist.
     nowhere = {**played, "root": "/nonexistent"}
     return Sampler(

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from andon.core.processes.attribution import belongs
 from andon.core.processes.proc_stat import ENDED, Stat, parse_stat
-from andon.core.sharing.holdings import PidScope
 from andon.host.inspection.account_names import account_name as account_name
 from andon.host.inspection.account_names import user_name as user_name
 from andon.host.system import boot_id
 from andon.kernel_files import parse_uid, read
-from andon.model.work import Kin, Owner
+from andon.model.work import Kin, Owner, PidScope
 
 _STAT_BYTES = 1024
 

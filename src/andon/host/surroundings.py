@@ -45,7 +45,6 @@ def has_device_files(vendor: VendorRow, own: Path) -> bool:
 
 
 def _container(own: Path, env: Mapping[str, str]) -> str:
-    from andon.host.inspection.access import read_mounts  # costly, and needed here alone
-    from andon.host.inspection.containers import container_kind
+    from andon.host.own_container import container_kind, read_mounts  # needed here alone
 
     return container_kind(own, env, read_mounts(own))

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.queueing import Waiting
 from andon.core.sharing.usage import RecentUsage
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
@@ -27,7 +26,7 @@ from andon.leases.tickets import TICKET_SUFFIX, TicketHold
 from andon.leases.usage_file import read_usage
 from andon.model import wire, work_wire
 from andon.model.naming import may_mean_lease
-from andon.model.work import BookEntry, Cordon, Lease, Ticket
+from andon.model.work import BookEntry, Cordon, Lease, PidScope, Ticket
 
 T = TypeVar("T")
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look alike

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from andon.core.sharing.holdings import PidScope, believed, believed_in_containers
+from andon.core.sharing.holdings import believed, believed_in_containers
 from andon.errors import Invalid
 from andon.host.inspection.user_namespace import is_unknown
 from andon.host.kin import container_members, group_members, user_name
 from andon.leases.files import BookFile
 from andon.model import wire, work_wire
-from andon.model.work import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, Ticket
+from andon.model.work import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, PidScope, Ticket
 
 T = TypeVar("T")
 NOT_HERE = -2  # no uid here is below 0

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.lockers import Locker, are_strangers
 from andon.errors import AndonError, Conflict, Gone
 from andon.host.ending.handles import ProcessHandle
@@ -13,7 +12,7 @@ from andon.host.kin import started_ticks, uid_of, user_name
 from andon.kernel_files import read
 from andon.leases.locks import FileKey, key_of, parse_locks, read_locks
 from andon.leases.places import LEASES
-from andon.model.work import Lease, Owner
+from andon.model.work import Lease, Owner, PidScope
 
 MOST_DESCRIPTORS = 65_536
 MOST_HEIRS = 8

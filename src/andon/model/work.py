@@ -155,6 +155,16 @@ class Cordon(Struct, frozen=True):
     reason: str = ""
 
 
+class PidScope(Struct, frozen=True):
+    """This boot and pid namespace: in another, the same pid means another process."""
+
+    boot: str | None = None
+    pid_namespace: str | None = None
+
+
+NOWHERE = PidScope()
+
+
 class Kin(Struct, frozen=True):
     """A process and its relation to others, from the kernel."""
 

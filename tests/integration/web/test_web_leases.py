@@ -15,7 +15,6 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.access.roles import ANONYMOUS
-from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
 from andon.core.sharing.rights import LeaseRequester
 from andon.core.sharing.verdict import verdicts
@@ -28,7 +27,7 @@ from andon.leases.book import Book
 from andon.leases.holder import HolderProcess
 from andon.model.device import Process, Snapshot
 from andon.model.lease_list import BookRow, LeaseList
-from andon.model.work import Cordon, LeaseKind, LeaseState
+from andon.model.work import Cordon, LeaseKind, LeaseState, PidScope
 from andon.units import GIB
 from andon.web.answers import lease_payloads
 from andon.web.answers.problems import problem_of

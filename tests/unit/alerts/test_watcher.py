@@ -11,7 +11,8 @@ from andon.core.alerting import OwnTrouble
 from andon.core.alerting.listing import entries, firing_by_level
 from andon.core.alerting.past import Query
 from andon.core.notifying.outbox import Delivery, SavedAlerts
-from andon.core.notifying.routes import QuietHours, Route
+from andon.core.notifying.routes import Route
+from andon.core.settings.quiet_hours import QuietHours
 from andon.engine.alerting.watcher import Watcher
 from andon.errors import Gone, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence

@@ -13,25 +13,22 @@ from andon.host.file_systems import kind_of
 from andon.host.inspection import library as inspection_library
 from andon.host.inspection import machine
 from andon.host.inspection.access import (
-    MountOptions,
     judge_proc,
     parse_groups,
     parse_membership,
-    parse_mounts,
     read_books,
     read_folder,
-    read_mounts,
     read_nodes,
 )
 from andon.host.inspection.containers import (
     cgroup_version,
-    container_kind,
     parse_specification,
     read_containers,
 )
 from andon.host.inspection.files import names_in, read_bytes, read_text
 from andon.host.inspection.library import cached, find_libraries, fits
 from andon.host.inspection.machine import inspect, read_cards, read_kernel
+from andon.host.own_container import MountOptions, container_kind, parse_mounts, read_mounts
 
 CLOSED = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Wed May  7 20:14:03 UTC 2025\n"

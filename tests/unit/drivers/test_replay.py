@@ -15,6 +15,7 @@ from andon.backends.replay import RecordedHost, Replay
 from andon.backends.replay.backend import CARD, HINT, MARK, NOT_RECORDED
 from andon.backends.replay.recording import Recording
 from andon.core.sampling.masks import Visibility
+from andon.core.sampling.readings import checked_host
 from andon.engine.sampling.readers import BackendChoice
 from andon.engine.sampling.sampler import NodeIdentity, Sampler
 from andon.errors import AndonError, Denied, Invalid, Unavailable
@@ -405,7 +406,7 @@ def test_any_file_is_played_or_refused(player: Player, data: st.DataObject) -> N
 
 def test_the_host_is_the_recorded_one(player: Player) -> None:
     now = [NOW]
-    host = RecordedHost(str(player.path), origin=NOW, clock=lambda: now[0])
+    host = RecordedHost(str(player.path), checked_host, origin=NOW, clock=lambda: now[0])
     assert host.first.node == "far"
     assert host.read().cpu_percent == 0.0
     now[0] = NOW + 2.0

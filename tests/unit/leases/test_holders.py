@@ -14,9 +14,8 @@ from andon.core.sharing.holders import (
     page_of,
     wanted_pids,
 )
-from andon.core.sharing.holdings import PidScope
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.work import BookEntry, Kin, LeaseState, Work
+from andon.model.work import BookEntry, Kin, LeaseState, PidScope, Work
 from andon.units import GIB
 from tests.support.sharing_parts import claim, entry, gpu, kin, lease, owner
 

@@ -7,14 +7,13 @@ from andon.core.sharing.holdings import (
     BY_ITSELF,
     BY_USER,
     BY_WORD,
-    PidScope,
     believed,
     bond,
     judge,
     occupancy,
 )
 from andon.model.device import Process, ProcessKind
-from andon.model.work import Kin, LeaseState, Work
+from andon.model.work import Kin, LeaseState, PidScope, Work
 from andon.units import GIB
 from tests.support.rows import rows
 from tests.support.sharing_parts import claim, entry, gpu, kin, lease, owner

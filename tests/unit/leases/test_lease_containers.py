@@ -8,7 +8,6 @@ import pytest
 from andon.core.sharing.holdings import (
     BY_ITSELF,
     BY_WORD,
-    PidScope,
     believed_in_containers,
     bond,
     judge,
@@ -21,7 +20,7 @@ from andon.leases.hold import append_container, name_container_in
 from andon.leases.rejoin import lease_of, shorten
 from andon.model import wire, work_wire
 from andon.model.device import Process
-from andon.model.work import Claim, LeaseState, Work
+from andon.model.work import Claim, LeaseState, PidScope, Work
 from andon.units import GIB
 from tests.support.sharing_parts import entry, gpu, kin, lease
 

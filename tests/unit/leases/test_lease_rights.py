@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.rights import (
     AHEAD_MICROSECONDS,
     LeaseRequester,
@@ -14,7 +13,7 @@ from andon.core.sharing.rights import (
     next_fence,
 )
 from andon.errors import Conflict, Denied, Invalid
-from andon.model.work import LeaseKind, LeaseState, Work
+from andon.model.work import LeaseKind, LeaseState, PidScope, Work
 from tests.support.sharing_parts import claim, lease, owner
 
 HERE = PidScope("b", "n")

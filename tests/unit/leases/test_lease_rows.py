@@ -4,7 +4,6 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.access.roles import ANONYMOUS, Identity, Role
-from andon.core.sharing.holdings import PidScope
 from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
 from andon.core.sharing.rights import LeaseRequester
 from andon.errors import Invalid
@@ -15,7 +14,7 @@ from andon.model.lease_list import (
     list_from_json,
     list_to_json,
 )
-from andon.model.work import Claim, Cordon, LeaseKind, LeaseState
+from andon.model.work import Claim, Cordon, LeaseKind, LeaseState, PidScope
 from andon.units import GIB
 from andon.web.answers.lease_payloads import shown_to
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, ticket

@@ -81,7 +81,7 @@ def book(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     return book
 
 
-class Here:
+class PidScope:
     """This process's sampler, with the devices of the test."""
 
     settings = Settings()
@@ -104,10 +104,10 @@ def show(book: Book, monkeypatch: pytest.MonkeyPatch) -> Show:
     """Give these devices to the Python functions and to the commands."""
 
     def shown(devices: tuple[DeviceStatus, ...]) -> None:
-        here = Here(devices)
+        here = PidScope(devices)
 
         @contextmanager
-        def sampling(choices: Any) -> Iterator[Here]:
+        def sampling(choices: Any) -> Iterator[PidScope]:
             yield here
 
         monkeypatch.setattr(library, "shared", lambda: here)

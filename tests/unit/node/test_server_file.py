@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from andon.core.sharing.holdings import PidScope
 from andon.errors import Conflict, Denied
 from andon.host.server import server_file
 from andon.host.server.server_file import (
@@ -22,6 +21,7 @@ from andon.host.server.server_file import (
     stale,
     withdraw,
 )
+from andon.model.work import PidScope
 
 URL = "http://127.0.0.1:9"
 

@@ -13,14 +13,14 @@ from andon.cli.show.topology import render_topology
 from andon.core.jobs.dispatch import QueuedJob, plan
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import choose, pick, rank
-from andon.core.topology.binding import binding, cpu_words, parse_cpus
+from andon.core.topology.binding import binding
 from andon.core.topology.links import LinkKind, group_words, link_between, linked_groups
 from andon.core.topology.wire import topology_to_json, with_places
 from andon.host.topology.affinity import on_cpus
 from andon.host.topology.pci_tree import read_place
 from andon.model.codec import read
 from andon.model.device import Device, DeviceStatus, Snapshot
-from andon.model.topology.place import SWITCH, DevicePlace, place_to_json
+from andon.model.topology.place import SWITCH, DevicePlace, cpu_words, parse_cpus, place_to_json
 from andon.model.wire import dumps, loads
 from tests.support.sharing_parts import capacities_of, gpu, need
 

@@ -9,8 +9,7 @@ from andon.backends.nvidia import nvml
 from andon.backends.nvidia.card import NvidiaCard
 from andon.backends.nvidia.nvml import Handle
 from andon.backends.nvidia.trouble import survivable
-from andon.core.topology.binding import cpu_words
-from andon.model.topology.place import DevicePlace
+from andon.model.topology.place import DevicePlace, cpu_words
 
 T = TypeVar("T")
 

@@ -14,7 +14,6 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from andon.core.sampling.readings import checked_host
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model import wire, wire_in
 from andon.model.device import Host, Snapshot
@@ -198,12 +197,14 @@ class RecordedHost:
     def __init__(
         self,
         path: str,
+        checked: Callable[[Host], Host],
         speed: float = 1.0,
         loop: bool = False,
         origin: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._recording, self._speed, self._clock = Recording(path, loop), speed, clock
+        self._checked = checked
         self._origin = clock() if origin is None else origin
 
     @property
@@ -214,7 +215,7 @@ class RecordedHost:
     def read(self) -> Host:
         with contextlib.suppress(AndonError):
             elapsed = (self._clock() - self._origin) * self._speed
-            return checked_host(self._recording.at(elapsed).snapshot.host)
+            return self._checked(self._recording.at(elapsed).snapshot.host)
         return Host()
 
     def close(self) -> None:

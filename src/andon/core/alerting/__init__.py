@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     )
 
 _PARTS = {
-    "alerting.commands": "acknowledge current raised silence unacknowledge unsilence",
-    "alerting.persistence": "dump restore",
-    "alerting.state": "EMPTY AlertState StepResult",
-    "alerting.state_machine": "step",
-    "conditions.observation": "HeldDevices Moment Observation OwnTrouble PreviousLease Sharing",
+    "andon.core.alerting.commands": "acknowledge current raised silence unacknowledge unsilence",
+    "andon.core.alerting.persistence": "dump restore",
+    "andon.core.alerting.state": "EMPTY AlertState StepResult",
+    "andon.core.alerting.state_machine": "step",
+    "andon.core.conditions.observation": (
+        "HeldDevices Moment Observation OwnTrouble PreviousLease Sharing"
+    ),
 }
 _PLACES = {name: place for place, names in _PARTS.items() for name in names.split()}
 
@@ -61,5 +63,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"andon.core.{_PLACES[name]}"), name)
+    found = globals()[name] = getattr(import_module(_PLACES[name]), name)
     return found

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from andon.core.alerting.lamps import NOT_URGENT, DeviceLamp
 from andon.core.conditions.catalogue import (
     CODES_OF,
     DEFAULTS,
@@ -22,6 +21,7 @@ from andon.core.evidence.phrasing import CERTAIN, Clause, conclude
 from andon.core.evidence.reasons import Reason
 from andon.core.evidence.view import View
 from andon.model.device import Device, Fault, Snapshot
+from andon.model.lamp import NOT_URGENT, DeviceLamp
 from andon.model.thresholds import Thresholds
 
 __all__ = ["explain", "explain_absence", "explain_node", "worst_first"]

@@ -4,11 +4,10 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from andon.core.alerting.lamps import DeviceLamp
 from andon.core.conditions.catalogue import LIT_REASONS
 from andon.core.evidence.reasons import Evidence, Reason
 from andon.model.device import Device
-from andon.model.lamp import Lamp
+from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.shapes import Doc, Member, names_of, plain, shape_of
 from andon.model.wire import Json, process_to_json
 

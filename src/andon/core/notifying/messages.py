@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.core.conditions.catalogue import BY_NAME
-from andon.core.notifying.routes import Offset
 from andon.core.processes.redaction import printable, redact
+from andon.core.settings.quiet_hours import Offset
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
 from andon.units import human_seconds
 

@@ -101,7 +101,7 @@ def _or_off(read: Callable[[object], float]) -> Callable[[object], float | None]
 
 
 def _quiet(value: object) -> str:
-    from andon.core.notifying.routes import parse_quiet  # only if quiet hours are set
+    from andon.core.settings.quiet_hours import parse_quiet  # only if quiet hours are set
 
     parse_quiet(_text(value))
     return _text(value)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from andon.core.evidence.accounting import unattributed_bytes
-from andon.core.sharing.holdings import NOWHERE, PidScope, occupancy
+from andon.core.sharing.holdings import occupancy
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind
 from andon.core.sharing.placement import (
     LINK_WEIGHT,
@@ -19,7 +19,7 @@ from andon.model.device import (
     Process,
     State,
 )
-from andon.model.work import Claim, Cordon, Kin, Share
+from andon.model.work import NOWHERE, Claim, Cordon, Kin, PidScope, Share
 from andon.units import human_bytes
 
 

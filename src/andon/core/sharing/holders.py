@@ -7,10 +7,19 @@ from msgspec.structs import replace
 
 from andon.core.conditions.observation import NOT_SHARED, HeldDevices, PreviousLease, Sharing
 from andon.core.evidence.accounting import unattributed_bytes
-from andon.core.sharing.holdings import PidScope, is_owners, judge, nearest
+from andon.core.sharing.holdings import is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.work import LONGEST_ID, BookEntry, Claim, Kin, Lease, LeaseKind, LeaseState
+from andon.model.work import (
+    LONGEST_ID,
+    BookEntry,
+    Claim,
+    Kin,
+    Lease,
+    LeaseKind,
+    LeaseState,
+    PidScope,
+)
 from andon.units import plain
 
 SETTLING_SECONDS = 30.0  # a process list may be a few seconds older than the book

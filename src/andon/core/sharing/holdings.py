@@ -10,21 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field
 
 from andon.model.device import DeviceStatus, Process, ProcessKind
-from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseState, Work
+from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseState, PidScope, Work
 
 BY_ITSELF, BY_FAMILY, BY_USER, BY_WORD = 4, 3, 2, 1
 
 LEAST_GROUP = 2  # to `kill`, group 1 means every process and group 0 the caller's own
-
-
-class PidScope(Struct, frozen=True):
-    """This boot and pid namespace: in another, the same pid means another process."""
-
-    boot: str | None = None
-    pid_namespace: str | None = None
-
-
-NOWHERE = PidScope()
 
 
 class Occupancy(Struct, frozen=True):

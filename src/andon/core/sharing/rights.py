@@ -4,9 +4,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from andon.core.sharing.holdings import NOWHERE, PidScope
 from andon.errors import AndonError, Conflict, Denied, Invalid
-from andon.model.work import Claim, Lease, LeaseKind, LeaseState
+from andon.model.work import NOWHERE, Claim, Lease, LeaseKind, LeaseState, PidScope
 
 AHEAD_MICROSECONDS = 86_400 * 10**6
 MOST_NAMED = 5

@@ -5,8 +5,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from andon.model.device import Device
-
-MOST_CPUS = 65_536
+from andon.model.topology.place import cpu_words, parse_cpus
 
 
 class CpuBinding(Struct, frozen=True):
@@ -14,29 +13,6 @@ class CpuBinding(Struct, frozen=True):
 
     cpus: frozenset[int] | None
     words: str
-
-
-def parse_cpus(text: str) -> frozenset[int]:
-    """`0-3,8` as the kernel writes it; what is not a CPU is left out."""
-    out: set[int] = set()
-    for part in text.strip().split(","):
-        low, _, high = part.strip().partition("-")
-        if low.isdecimal() and (high or low).isdecimal():
-            first, last = int(low), int(high or low)
-            if first <= last < MOST_CPUS:
-                out.update(range(first, last + 1))
-    return frozenset(out)
-
-
-def cpu_words(cpus: Collection[int]) -> str:
-    """`0-3,8`."""
-    ranges: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if ranges and cpu == ranges[-1][1] + 1:
-            ranges[-1][1] = cpu
-        else:
-            ranges.append([cpu, cpu])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
 def binding(devices: Sequence[Device], allowed: Collection[int]) -> CpuBinding:

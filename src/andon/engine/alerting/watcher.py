@@ -16,7 +16,8 @@ from andon.core.conditions.condition import READINGS, SERVED, Precondition
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.notifying.messages import trial_notice
 from andon.core.notifying.outbox import Acceptance, Delivery, Outbox, SavedAlerts
-from andon.core.notifying.routes import Offset, Route, resolved
+from andon.core.notifying.routes import Route, resolved
+from andon.core.settings.quiet_hours import Offset
 from andon.core.sharing.broken_devices import reported_broken
 from andon.core.sharing.holders import BLANK, BookView
 from andon.engine.alerting.alert_writer import AlertWriter

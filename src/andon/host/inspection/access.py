@@ -5,37 +5,16 @@ import re
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from andon.core.doctor.facts import BookFolder, CallingUser, DeviceFile, Folder, ProcVisibility
 from andon.core.doctor.security_facts import Contents
 from andon.host.file_systems import is_network, kind_of
 from andon.host.inspection.books import read_contents
-from andon.host.inspection.files import BIG_BYTES, names_in, read_bytes, read_text
+from andon.host.inspection.files import BIG_BYTES, names_in, read_bytes
+from andon.host.own_container import MountOptions
 from andon.host.processes import parse_passwd
 
 _NODES = re.compile(r"nvidia\d+|nvidiactl|nvidia-uvm|kfd")
-
-
-class MountOptions(NamedTuple):
-    """One line of the mount table, with its options."""
-
-    folder: str
-    kind: str
-    options: tuple[str, ...]
-
-
-def read_mounts(root: Path) -> list[MountOptions]:
-    """Returns this process's mounts; those of pid 1 if another system's /proc is mounted."""
-    own = ("self",) if root == Path("/") else ("1", "self")
-    texts = [read_text(root / f"proc/{pid}/mounts", BIG_BYTES) for pid in own]
-    text = next(filter(None, texts), "") or read_text(root / "proc/mounts", BIG_BYTES)
-    return parse_mounts(text)
-
-
-def parse_mounts(text: str) -> list[MountOptions]:
-    rows = (line.split(" ") for line in text.splitlines())
-    return [MountOptions(row[1], row[2], tuple(row[3].split(","))) for row in rows if len(row) > 3]
 
 
 def read_proc(mounts: list[MountOptions]) -> ProcVisibility:

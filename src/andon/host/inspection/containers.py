@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from andon.core.doctor.facts import Containers, Specification
-from andon.host.inspection.access import MountOptions
 from andon.host.inspection.files import BIG_BYTES, names_in, read_text
+from andon.host.own_container import MountOptions, container_kind, own_pids
 
 _TOOLS = (
     "nvidia-ctk", "nvidia-container-runtime-hook", "nvidia-container-runtime",
@@ -18,9 +18,6 @@ _TOOL_FOLDERS = ("usr/bin", "usr/local/bin", "usr/local/nvidia/toolkit")
 _DOCKERS = ("usr/bin/docker", "usr/bin/dockerd", "usr/local/bin/docker", "usr/local/bin/dockerd")
 _SPEC_FOLDERS = ("etc/cdi", "run/cdi", "var/run/cdi")
 _MAX_SPECS = 16
-_INITIAL_PIDS = "pid:[4026531836]"  # the kernel's own number for the first namespace
-_KINDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"),
-          ("containerd", "containerd"), ("garden", "garden"))  # fmt: skip
 
 
 def read_containers(own: Path, env: Mapping[str, str], mounts: list[MountOptions]) -> Containers:
@@ -35,40 +32,6 @@ def read_containers(own: Path, env: Mapping[str, str], mounts: list[MountOptions
         char_links=_char_links(own),
         cgroup=cgroup_version(mounts),
     )
-
-
-def container_kind(own: Path, env: Mapping[str, str], mounts: list[MountOptions]) -> str:
-    """What kind of container this is, by the traces each leaves; empty for none."""
-    if env.get("KUBERNETES_SERVICE_HOST"):
-        return "kubernetes"
-    if env.get("APPTAINER_CONTAINER") or env.get("SINGULARITY_CONTAINER"):
-        return "apptainer"
-    if _is_the_host(own, mounts):
-        return ""
-    if (own / ".dockerenv").exists():
-        return "docker"
-    if (own / "run/.containerenv").exists():
-        return "podman"
-    stated = read_text(own / "run/systemd/container").strip()
-    if stated and stated != "wsl":
-        return stated
-    groups = read_text(own / "proc/self/cgroup")
-    return next((kind for mark, kind in _KINDS if f"/{mark}" in groups), "")
-
-
-def _is_the_host(own: Path, mounts: list[MountOptions]) -> bool:
-    """Whether this is no container although an image left traces: it is the first pid namespace, on
-    a real disk."""
-    roots = [mount.kind for mount in mounts if mount.folder == "/"]
-    return own_pids(own) is False and bool(roots) and "overlay" not in roots[-1]
-
-
-def own_pids(own: Path) -> bool | None:
-    """Whether this is a separate pid namespace; None if /proc does not say."""
-    try:
-        return str((own / "proc/self/ns/pid").readlink()) != _INITIAL_PIDS
-    except OSError:
-        return None
 
 
 def _tools(own: Path) -> list[str]:

@@ -21,6 +21,7 @@ from andon.host.inspection.files import names_in, read_bytes, read_text
 from andon.host.inspection.library import find_libraries
 from andon.host.inspection.log_out import read_log_out
 from andon.host.kernel_log import KernelLog
+from andon.host.own_container import read_mounts
 from andon.model.vendors import VENDORS
 
 _MODULES = tuple(name for vendor in VENDORS for name in vendor.modules)
@@ -31,14 +32,14 @@ _STATUS_AT = 40  # offset of its status word, on 64-bit systems
 
 def inspect(root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.environ) -> MachineFacts:
     """What can be seen of the machine without calling a driver."""
-    mounts = access.read_mounts(root)
+    mounts = read_mounts(root)
     return MachineFacts(
         kernel=read_kernel(root, own),
         cards=read_cards(root),
         libraries=find_libraries(own, env),
         nodes=access.read_nodes(own),
         user=access.read_user(own, env),
-        containers=read_containers(own, env, access.read_mounts(own)),
+        containers=read_containers(own, env, read_mounts(own)),
         proc=access.read_proc(mounts),
         clock=Clock(time.time(), is_synchronised()),
         masks={name: env[name] for name in VARIABLES if name in env},

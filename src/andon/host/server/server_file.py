@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from andon.core.sharing.holdings import PidScope
 from andon.errors import Conflict, Denied
 from andon.host.kin import here, started_ticks
 from andon.host.private_files import open_regular, replace_file
 from andon.host.server.state_folder import SERVER_FILE, is_own
 from andon.host.system import node_name
+from andon.model.work import PidScope
 
 NAME = SERVER_FILE
 LOCK = "server.lock"

@@ -96,7 +96,7 @@ class AttemptEnd(Struct, frozen=True):
 
 
 class AttemptVerdict(Struct, frozen=True):
-    """What the dispatcher found out about the end of an attempt: how the run ended, and its memory."""
+    """What the dispatcher found out about the end of an attempt: its state, and its memory."""
 
     state: Name  # a RunState
     words: Text

@@ -1,6 +1,6 @@
 """Where a device is in the machine: its NUMA node, the bridges above it, its NVLinks."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -13,6 +13,7 @@ SWITCH = "switch"
 NOT_ASKED = "not asked for"
 MOST_NODE = 65_535
 MOST_BRIDGES = 64
+MOST_CPUS = 65_536
 Bridges = Annotated[tuple[Name, ...], Meta(max_length=MOST_BRIDGES)]
 Counts = Annotated[
     Mapping[Name, Annotated[int, Meta(ge=0, le=MOST_ITEMS)]], Meta(max_length=MOST_ITEMS)
@@ -44,3 +45,26 @@ NO_PLACE = DevicePlace(missing={"place": NOT_ASKED})
 def place_to_json(place: DevicePlace) -> dict[str, object]:
     found: dict[str, object] = to_json(place)
     return found
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """`0-3,8` as the kernel writes it; what is not a CPU is left out."""
+    out: set[int] = set()
+    for part in text.strip().split(","):
+        low, _, high = part.strip().partition("-")
+        if low.isdecimal() and (high or low).isdecimal():
+            first, last = int(low), int(high or low)
+            if first <= last < MOST_CPUS:
+                out.update(range(first, last + 1))
+    return frozenset(out)
+
+
+def cpu_words(cpus: Collection[int]) -> str:
+    """`0-3,8`."""
+    ranges: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ranges and cpu == ranges[-1][1] + 1:
+            ranges[-1][1] = cpu
+        else:
+            ranges.append([cpu, cpu])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)

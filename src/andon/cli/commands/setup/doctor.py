@@ -197,7 +197,8 @@ def book_places() -> list[Path]:
 
 def _state() -> "Folder":
     from andon.core.doctor.facts import Folder
-    from andon.host.inspection.access import read_folder, read_mounts
+    from andon.host.inspection.access import read_folder
+    from andon.host.own_container import read_mounts
     from andon.host.server.state_folder import state_folder
 
     folder = state_folder()

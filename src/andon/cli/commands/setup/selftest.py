@@ -141,7 +141,7 @@ def under_load(
 
     from andon.cli.commands.setup.selftest_load import installed, loaded
     from andon.core.selftest.load import Load, choose
-    from andon.host.inspection.containers import own_pids
+    from andon.host.own_container import own_pids
 
     device, reason = choose(latest, free)
     if not installed():
