@@ -31,6 +31,7 @@ check: setup
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python frontend/build.py --check
+	@dev/size
 
 # Writes the golden files again; look at the difference before you commit it.
 golden: setup
