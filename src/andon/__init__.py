@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    from andon.callbacks.cord import Cord, on_alert
-    from andon.callbacks.guard import Guard, guarded
-    from andon.callbacks.monitor import GpuMonitorCallback
-    from andon.compat.alerts import (
+    from andon.api.callbacks.cord import Cord, on_alert
+    from andon.api.callbacks.guard import Guard, guarded
+    from andon.api.callbacks.monitor import GpuMonitorCallback
+    from andon.api.compat.alerts import (
         AlertConfig,
         AndonSystem,
         GpuAlert,
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
         PowerLimit,
         ThermalThrottling,
     )
-    from andon.compat.estimates import estimate_gpu_requirements
-    from andon.compat.exporter import PrometheusExporter
-    from andon.compat.metrics import GpuMetrics
-    from andon.compat.monitor import (
+    from andon.api.compat.estimates import estimate_gpu_requirements
+    from andon.api.compat.exporter import PrometheusExporter
+    from andon.api.compat.metrics import GpuMetrics
+    from andon.api.compat.monitor import (
         GPUInfo,
         GPUMonitor,
         GpuMonitor,
@@ -35,69 +35,69 @@ if TYPE_CHECKING:
         MonitoringSession,
         get_gpu_monitor,
     )
-    from andon.compat.selection import (
+    from andon.api.compat.selection import (
         check_gpu_availability,
         select_gpus_for_task,
         wait_for_gpu_availability,
     )
+    from andon.api.lease import Held, lease
+    from andon.api.map import map  # noqa: A004 - a name of the API
+    from andon.api.probe import probe
+    from andon.api.recorded import recorded
+    from andon.api.run import RecordedRun, run
+    from andon.api.watch import snapshot, watch
     from andon.core.history.sparkline import sparkline
     from andon.engine.sampling.bus import Subscription
-    from andon.leasing import Held, lease
-    from andon.library import snapshot, watch
-    from andon.mapping import map  # noqa: A004 - a name of the API
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
     from andon.model.probing.probe import ProbeResult, Trial
-    from andon.probing import probe
-    from andon.recorded_calls import recorded
-    from andon.recording import RecordedRun, run
     from andon.testing.mock import MockGpuBackend
 
 _WHERE = {
     "Alert": "andon.model.alert",
-    "AlertConfig": "andon.compat.alerts",
-    "AndonSystem": "andon.compat.alerts",
-    "Cord": "andon.callbacks.cord",
+    "AlertConfig": "andon.api.compat.alerts",
+    "AndonSystem": "andon.api.compat.alerts",
+    "Cord": "andon.api.callbacks.cord",
     "Device": "andon.model.device",
     "DeviceStatus": "andon.model.device",
-    "GPUInfo": "andon.compat.monitor",
-    "GPUMonitor": "andon.compat.monitor",
-    "GPUSnapshot": "andon.compat.monitor",
-    "GpuAlert": "andon.compat.alerts",
-    "GpuIdle": "andon.compat.alerts",
-    "GpuMetrics": "andon.compat.metrics",
-    "GpuMonitor": "andon.compat.monitor",
-    "GpuMonitorCallback": "andon.callbacks.monitor",
-    "Guard": "andon.callbacks.guard",
-    "Held": "andon.leasing",
-    "MemoryPressure": "andon.compat.alerts",
+    "GPUInfo": "andon.api.compat.monitor",
+    "GPUMonitor": "andon.api.compat.monitor",
+    "GPUSnapshot": "andon.api.compat.monitor",
+    "GpuAlert": "andon.api.compat.alerts",
+    "GpuIdle": "andon.api.compat.alerts",
+    "GpuMetrics": "andon.api.compat.metrics",
+    "GpuMonitor": "andon.api.compat.monitor",
+    "GpuMonitorCallback": "andon.api.callbacks.monitor",
+    "Guard": "andon.api.callbacks.guard",
+    "Held": "andon.api.lease",
+    "MemoryPressure": "andon.api.compat.alerts",
     "MockGpuBackend": "andon.testing.mock",
-    "MonitoringSession": "andon.compat.monitor",
-    "PowerLimit": "andon.compat.alerts",
+    "MonitoringSession": "andon.api.compat.monitor",
+    "PowerLimit": "andon.api.compat.alerts",
     "Process": "andon.model.device",
     "ProbeResult": "andon.model.probing.probe",
-    "PrometheusExporter": "andon.compat.exporter",
-    "RecordedRun": "andon.recording",
+    "PrometheusExporter": "andon.api.compat.exporter",
+    "RecordedRun": "andon.api.run",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
     "Subscription": "andon.engine.sampling.bus",
-    "ThermalThrottling": "andon.compat.alerts",
+    "ThermalThrottling": "andon.api.compat.alerts",
     "Trial": "andon.model.probing.probe",
-    "check_gpu_availability": "andon.compat.selection",
-    "estimate_gpu_requirements": "andon.compat.estimates",
-    "get_gpu_monitor": "andon.compat.monitor",
-    "guarded": "andon.callbacks.guard",
-    "lease": "andon.leasing",
-    "map": "andon.mapping",
-    "on_alert": "andon.callbacks.cord",
-    "probe": "andon.probing",
-    "recorded": "andon.recorded_calls",
-    "run": "andon.recording",
-    "select_gpus_for_task": "andon.compat.selection",
-    "snapshot": "andon.library",
+    "check_gpu_availability": "andon.api.compat.selection",
+    "estimate_gpu_requirements": "andon.api.compat.estimates",
+    "get_gpu_monitor": "andon.api.compat.monitor",
+    "guarded": "andon.api.callbacks.guard",
+    "lease": "andon.api.lease",
+    "map": "andon.api.map",
+    "on_alert": "andon.api.callbacks.cord",
+    "probe": "andon.api.probe",
+    "recorded": "andon.api.recorded",
+    "run": "andon.api.run",
+    "select_gpus_for_task": "andon.api.compat.selection",
+    "snapshot": "andon.api.watch",
     "sparkline": "andon.core.history.sparkline",
-    "wait_for_gpu_availability": "andon.compat.selection",
-    "watch": "andon.library",
+    "wait_for_gpu_availability": "andon.api.compat.selection",
+    "watch": "andon.api.watch",
 }
 
 __all__ = [

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from msgspec import Struct, field
 
-from andon.compat.metrics import GpuMetrics
+from andon.api.compat.metrics import GpuMetrics
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.model.device import (
     SAMPLE_VALUES,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import andon
-from andon import library
-from andon.compat import monitor as compat
+from andon.api import watch as library
+from andon.api.compat import monitor as compat
 from tests.integration.conftest import is_alive
 from tests.support.waiting import wait_for
 

@@ -13,8 +13,8 @@ from dev.metrics.dashboard import dashboard, variables
 from dev.metrics.rules import recordings
 
 import andon
-from andon import library
-from andon.compat import monitor as compat
+from andon.api import watch as library
+from andon.api.compat import monitor as compat
 from andon.exporter.catalogue import ALL
 from andon.testing.mock import MockGpuBackend
 from tests.conftest import REPOSITORY, need

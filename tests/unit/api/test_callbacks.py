@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import andon
+from andon.api.callbacks.cord import AlertFilter, Cord, now
+from andon.api.callbacks.guard import Guard
 from andon.app import rulebook, with_thresholds
-from andon.callbacks.cord import AlertFilter, Cord, now
-from andon.callbacks.guard import Guard
 from andon.core import alerting
 from andon.core.alerting import Moment
 from andon.core.settings.resolution import Settings

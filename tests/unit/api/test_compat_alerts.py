@@ -12,7 +12,7 @@ from andon import (
     PowerLimit,
     ThermalThrottling,
 )
-from andon.compat.metrics import GpuMetrics
+from andon.api.compat.metrics import GpuMetrics
 from tests.support.rows import rows
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import andon
-from andon import library
+from andon.api import watch as library
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.exporter import server as serving
 from andon.exporter.server import MetricsServer, is_loopback

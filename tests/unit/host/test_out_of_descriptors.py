@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from andon import leasing
+from andon.api import lease as leasing
 from andon.engine.running.line_pipe import LinePipe
 from andon.engine.sampling.spawning import Spawned
 from andon.errors import Unavailable

@@ -75,7 +75,7 @@ def test_submit_and_jobs_import_little() -> None:
 
 @pytest.mark.process
 def test_the_parent_of_a_reader_never_loads_the_drivers_library() -> None:
-    found = modules("import andon; andon.get_gpu_monitor; import andon.app, andon.library")
+    found = modules("import andon; andon.get_gpu_monitor; import andon.app, andon.api.watch")
     assert "pynvml" not in found
     assert "andon.backends.nvidia" not in found
 
@@ -103,7 +103,7 @@ assert table.usage([own])[own].memory_bytes
 assert table.lineage([own])
 assert System().read().memory_total_bytes
 sees_host_pids()
-import andon.reader, andon.app, andon.library, andon.cli.main
+import andon.reader, andon.app, andon.api.watch, andon.cli.main
 """
     assert "andon.host.processes" in modules(f"exec({read!r})")
 

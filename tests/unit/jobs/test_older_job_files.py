@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from andon.api.compat.estimates import estimate_gpu_requirements
 from andon.cli.show.jobs.dry_run import render_dry
-from andon.compat.estimates import estimate_gpu_requirements
 from andon.core.estimate.options import ServingEngine
 from andon.core.jobs.engine_commands import ENGINES
 from andon.core.jobs.older_file import is_older, older_jobs_in

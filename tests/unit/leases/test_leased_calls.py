@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from andon.leased_calls import ENVIRONMENT, leased
-from andon.leasing import seen_from_outside
+from andon.api.lease import seen_from_outside
+from andon.api.leased import ENVIRONMENT, leased
 from andon.model.device import Snapshot
 from tests.support import snapshots as drawn
 

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon import library
+from andon.api import watch as library
+from andon.api.compat import selection
+from andon.api.compat.monitor import GPUMonitor
 from andon.cli import availability_source, snapshot_source
 from andon.cli.commands.share import free
 from andon.cli.main import run
 from andon.cli.terminal import Choices
-from andon.compat import selection
-from andon.compat.monitor import GPUMonitor
 from andon.core.settings.resolution import Settings
 from andon.core.sharing.choice import available, obstacle
 from andon.core.sharing.obstacles import Obstacle, ObstacleKind

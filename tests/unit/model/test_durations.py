@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from andon import leasing
+from andon.api import lease as leasing
 from andon.cli.main import run
 from andon.units import (
     LONGEST_SECONDS,

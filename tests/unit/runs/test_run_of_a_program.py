@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from andon import recording
+from andon.api import run as recording
 from andon.app.runs import remember
 from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.model.run import RunState

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.compat.metrics import GpuMetrics
+from andon.api.compat.metrics import GpuMetrics
 from andon.errors import Gone, Invalid, Unavailable
 from andon.model import wire, wire_in
 from andon.model.device import SAMPLE_VALUES, Process, ProcessKind, State

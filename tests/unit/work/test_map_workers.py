@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from andon import mapping
+from andon.api import map as mapping
 from andon.core.mapping.items import items_of
 from andon.core.mapping.plan import MapPlan, MapUnit
 from andon.core.mapping.resume import DIGEST

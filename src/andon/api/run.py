@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from andon import library
+from andon.api import watch as library
 from andon.app import rulebook
 from andon.app.runs import remember
 from andon.core.processes.redaction import redact

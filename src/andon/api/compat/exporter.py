@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Callable
 from typing import Protocol, Self
 
-from andon import library
-from andon.compat.monitor import GPUMonitor
+from andon.api import watch as library
+from andon.api.compat.monitor import GPUMonitor
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Conflict, Invalid
 from andon.exporter.exposition import Exposition

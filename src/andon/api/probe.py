@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon import library
+from andon.api import watch as library
+from andon.api.lease import lease
 from andon.core.probing.judging import StopReason, TrialEnd
 from andon.core.probing.results import ProbePlan
 from andon.core.probing.search import begin_search, check_margin
@@ -20,7 +21,6 @@ from andon.engine.functions.carrying import carry_function
 from andon.engine.probing.prober import Prober
 from andon.engine.probing.shelf import keep
 from andon.errors import AndonError, Conflict, Denied, Invalid, TimedOut, Unavailable
-from andon.leasing import lease
 from andon.model.device import Snapshot
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
 from andon.units import check_seconds, parse_seconds

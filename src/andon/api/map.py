@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from andon import library
+from andon.api import watch as library
+from andon.api.lease import candidates, lease
 from andon.app.mapping import MapRecord, told
 from andon.core.mapping.items import MapItem
 from andon.core.mapping.plan import MapPlan, MapPolicy, MapUnit
@@ -24,7 +25,6 @@ from andon.engine.mapping.places import CpuPlaces, WorkPlace, WorkPlaces
 from andon.engine.mapping.session import MapSession
 from andon.engine.running.recorder import RunRecorder
 from andon.errors import AndonError, Conflict, Invalid
-from andon.leasing import candidates, lease
 from andon.model.run import ItemState
 from andon.units import check_seconds, parse_seconds
 

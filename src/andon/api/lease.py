@@ -16,7 +16,8 @@ from typing import ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
-from andon import library
+from andon.api import watch as library
+from andon.api.leased import ENVIRONMENT, leased
 from andon.app import open_availability
 from andon.core.processes.redaction import redact
 from andon.core.sampling.masks import visibility
@@ -28,7 +29,6 @@ from andon.engine.sharing.availability import Availability, Candidates
 from andon.engine.sharing.granter import Grant, Granter, LeaseTerms, Progress
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.kin import here, myself, started_ticks
-from andon.leased_calls import ENVIRONMENT, leased
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.leases.holder import HolderProcess

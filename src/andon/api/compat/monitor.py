@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon import library
-from andon.compat.metrics import GpuMetrics
+from andon.api import watch as library
+from andon.api.compat.metrics import GpuMetrics
 from andon.core.runs.tallies import RunSummary, Summary
 from andon.core.sharing.placement import score
 from andon.core.sharing.verdict import available_by_readings
@@ -209,7 +209,7 @@ def gpu_info(status: DeviceStatus) -> GPUInfo:
 def _available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
     """Windows has no such locks and therefore no leases: there, only the readings count."""
     if sys.platform != "win32":
-        from andon.leasing import available
+        from andon.api.lease import available
 
         return available(memory_bytes, max_utilization)
     statuses = library.snapshot().devices

@@ -3,7 +3,7 @@
 import logging
 import time
 
-from andon import leasing
+from andon.api import lease as leasing
 from andon.core.sharing.requests import checked
 from andon.engine.sharing.availability import Candidates
 from andon.engine.sharing.refusal import is_hopeless, refusal

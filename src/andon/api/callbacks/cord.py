@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Self
 
-from andon import library
+from andon.api import watch as library
 from andon.app import rulebook, with_thresholds
 from andon.core import alerting
 from andon.core.alerting import EMPTY, Moment, Observation, StepResult

@@ -15,22 +15,22 @@ from typing import Any, Literal, Self
 
 from msgspec.structs import replace
 
-from andon import library
-from andon.callbacks.guard import LONGEST_PAUSE_SECONDS
-from andon.compat.alerts import (
+from andon.api import watch as library
+from andon.api.callbacks.guard import LONGEST_PAUSE_SECONDS
+from andon.api.compat.alerts import (
     AlertConfig,
     AndonSystem,
     GpuAlert,
     PowerLimit,
     ThermalThrottling,
 )
-from andon.compat.metrics import GpuMetrics
+from andon.api.compat.metrics import GpuMetrics
+from andon.api.run import RecordedRun
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower
 from andon.errors import Invalid
 from andon.model.device import Snapshot
 from andon.model.run import RunKind
-from andon.recording import RecordedRun
 from andon.units import measured_seconds
 
 log = logging.getLogger("andon")

@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
 from typing import Any, ParamSpec, TypeVar, overload
 
-from andon.recording import RecordedRun, run
+from andon.api.run import RecordedRun, run
 
 P = ParamSpec("P")
 R = TypeVar("R")

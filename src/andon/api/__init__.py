@@ -1,0 +1,1 @@
+"""The Python API: what `from andon import …` gives."""
