@@ -17,7 +17,7 @@ PROCESSES = {
     "holder": "andon.leases.holder",
     "reader": "andon.reader",
     "run-indexer": "andon.app.remembering",
-    "user-reader": "andon.app.user_reader",
+    "user-reader": "andon.web.users.reader",
 }
 """The module of each process; its `main` gets the arguments."""
 

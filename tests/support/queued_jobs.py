@@ -6,9 +6,9 @@ from andon.app.jobs import Queue
 from andon.engine.jobs.folder import JobsFolder
 from andon.model.job import JobSpec
 from andon.model.work import DeviceRequest
-from andon.web.folder_jobs import FolderJobs
-from andon.web.server_jobs import ServerJobs
-from andon.web.user_files import SharedFiles
+from andon.web.jobs.folder import FolderJobs
+from andon.web.jobs.shown import ServerJobs
+from andon.web.users.files import SharedFiles
 
 AT = 1_790_000_000.0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from andon.core.runs.fold import row_of
 from andon.engine.records.files import read_ends
 from andon.model.run import RunRow
-from andon.web.server_runs import FoundRuns, ServerRuns
+from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN
 
 WHOSE = "The runs of ada, who runs this server"

@@ -30,10 +30,10 @@ from andon.model.request import Ring, RunAccount
 from andon.stores.memory_alerts import MemoryAlertStore
 from andon.web.answers.health import HealthPart
 from andon.web.app import build
+from andon.web.jobs.shown import ServerJobs
 from andon.web.routes.api import AppState
+from andon.web.runs.shown import ServerRuns
 from andon.web.server_history import NoHistory, ServerHistory
-from andon.web.server_jobs import ServerJobs
-from andon.web.server_runs import ServerRuns
 from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.audit import Audit
 from andon.web.transport.keys import Keys

@@ -22,7 +22,7 @@ from andon.model.job import JobState, JobView
 from andon.model.job.wire import view_to_json
 from andon.model.run_wire import row_to_json
 from andon.model.shapes import to_json
-from andon.web.server_runs import FoundRuns, ServerRuns
+from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
 from tests.support.live_parts import WebSocket, live_of

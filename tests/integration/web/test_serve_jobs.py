@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import socketio
 
-from andon.app.server_jobs import why_not_submit
 from andon.engine.jobs.folder import LOG, JobsFolder, jobs_path
 from andon.host.kin import user_name
 from andon.web.answers.shapes import ANSWERS
+from andon.web.jobs.opening import why_not_submit
 from tests.integration.queueing import dispatcher_pid, kill_dispatcher
 from tests.integration.serving import READY_SECONDS, Served, andon, serving
 from tests.support.described import check

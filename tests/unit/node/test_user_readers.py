@@ -10,14 +10,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from andon.app.shared_files import UsersFiles
 from andon.core.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
-from andon.engine.user_readers import (
-    BACK_OFF_SECONDS,
-    MOST_ANSWER_BYTES,
-    UserReader,
-    UserReaders,
-)
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.server.user_accounts import UserAccount, become
 from andon.model.job import JobState, JobView
@@ -25,12 +18,19 @@ from andon.model.job.wire import view_to_json
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.web.answers.job_schemas import PageScope
 from andon.web.bindings.packets import Prepared
-from andon.web.folder_jobs import FolderJobs
 from andon.web.history_reader import HistoryReader
+from andon.web.jobs.folder import FolderJobs
+from andon.web.jobs.shown import ServerJobs
 from andon.web.live.job_watch import JobWatch
-from andon.web.server_jobs import ServerJobs
-from andon.web.server_runs import FoundRuns, ServerRuns
-from andon.web.user_files import UserFiles
+from andon.web.runs.shown import FoundRuns, ServerRuns
+from andon.web.users.files import UserFiles
+from andon.web.users.opening import UsersFiles
+from andon.web.users.processes import (
+    BACK_OFF_SECONDS,
+    MOST_ANSWER_BYTES,
+    UserReader,
+    UserReaders,
+)
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN
 from tests.support.user_parts import Told, Users, jobs_told

@@ -32,7 +32,7 @@ from andon.web.answers.run_details import columns_between, details_of, marks_of
 from andon.web.answers.run_schemas import RecordExtent, RunDetails
 from andon.web.answers.runs import entry_of, page_of
 from andon.web.answers.sights import not_seen
-from andon.web.run_records import Happening
+from andon.web.runs.records import Happening
 from tests.support.described import check
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, DEVICES, begin, end, sample, used

@@ -13,7 +13,7 @@ from andon.model.run import RunRow, RunState
 from andon.web.bindings.packets import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.live.run_watch import LIST_SECONDS, MOST_RUNS, RunWatch, is_too_many, run_in
-from andon.web.server_runs import FoundRuns, ServerRuns
+from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import begin, end, sample, text_of, write_record
 from tests.support.served_runs import NOW, row_at
 

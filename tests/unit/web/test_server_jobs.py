@@ -12,8 +12,8 @@ from andon.engine.jobs.folder import CLAIM, JobsFolder
 from andon.model.job import AttemptClaim, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest
-from andon.web.folder_jobs import LOG_BYTES, FolderJobs
-from andon.web.server_jobs import ServerJobs
+from andon.web.jobs.folder import LOG_BYTES, FolderJobs
+from andon.web.jobs.shown import ServerJobs
 
 SPEC = JobSpec(0, "x", ("true",), "/", DeviceRequest(), 1_790_000_000.0)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from andon.app.server_runs import RunIndexCache
 from andon.errors import Invalid, Unavailable
+from andon.web.runs.opening import RunIndexCache
 
 
 class Finder:

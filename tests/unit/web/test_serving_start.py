@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.serving import say_started
 from andon.host.server.server_file import LOCK, sole_server
+from andon.web.server import say_started
 from andon.web.transport.audit import Audit
 
 

@@ -14,7 +14,7 @@ from andon.model.wire import dumps
 from andon.web.answers.texts import sendable
 from andon.web.bindings.packets import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.server_runs import ServerRuns
+from andon.web.runs.shown import ServerRuns
 
 RUNS = "runs"
 MOST_RUNS = 8  # of one client: as many as the board lays over each other

@@ -45,8 +45,8 @@ from andon.web.transport.keys import Keys
 if TYPE_CHECKING:  # locks are not on every system
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.engine.sharing.remote_leases import RemoteLeases
-    from andon.web.server_jobs import ServerJobs
-    from andon.web.server_runs import ServerRuns
+    from andon.web.jobs.shown import ServerJobs
+    from andon.web.runs.shown import ServerRuns
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0

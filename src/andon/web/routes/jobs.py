@@ -12,11 +12,11 @@ from andon.web.answers.job_schemas import JobDone, JobsQueued
 from andon.web.answers.texts import dumped
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
-from andon.web.server_jobs import MOST_LISTED
+from andon.web.jobs.shown import MOST_LISTED
 from andon.web.transport.auth import add_notes, caller_of, sight_in
 
 if TYPE_CHECKING:
-    from andon.web.server_jobs import ServerJobs
+    from andon.web.jobs.shown import ServerJobs
 
 MOST_NUMBER = 10_000_000
 _Job = Annotated[int, Path(ge=1, le=MOST_NUMBER, description="a job's number")]

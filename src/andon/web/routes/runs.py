@@ -19,7 +19,7 @@ from andon.web.history_reader import HistoryReader
 from andon.web.transport.auth import sight_in
 
 if TYPE_CHECKING:
-    from andon.web.server_runs import Download, ServerRuns
+    from andon.web.runs.shown import Download, ServerRuns
 
 PIECE_BYTES = 256 * 1024
 _Text = Annotated[str, Query(max_length=200)]

@@ -44,7 +44,7 @@ def others_jobs(book: LeaseList) -> "tuple[list[JobView], list[str]]":
     but root. And what could not be read."""
     if os.name == "nt" or os.getuid() != 0:
         return [], []
-    from andon.app.shared_files import open_shared_files
+    from andon.web.users.opening import open_shared_files
 
     users = open_shared_files(_signed_in, lambda: book)
     views, notes = list["JobView"](), list[str]()

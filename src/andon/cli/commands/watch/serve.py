@@ -15,7 +15,7 @@ from andon.core.settings.usual_port import PORT_VARIABLE, USUAL_PORT
 from andon.errors import Unavailable
 
 if TYPE_CHECKING:
-    from andon.web.serving import Started
+    from andon.web.listening import Started
 
 NEEDED = ("fastapi", "uvicorn", "socketio", "wsproto")
 _FILE = click.Path(path_type=Path)
@@ -54,8 +54,8 @@ def serve(
     a browser in.
     """
     _check_packages()
-    from andon.app.serving import serve
-    from andon.web.serving import ServeOptions
+    from andon.web.listening import ServeOptions
+    from andon.web.server import serve
 
     choices = chosen()
     resolved = snapshot_source.resolved_of(choices)

@@ -1,4 +1,4 @@
-"""Reads one user's jobs and runs for root's server, as that user: see engine/user_readers.py.
+"""Reads one user's jobs and runs for root's server, as that user: see web/users/processes.py.
 
 It imports what it needs as root, gives up root's rights for good, and then answers questions, one
 per line. It starts no process: the kernel forbids it. All that it writes are the marks in the
@@ -24,7 +24,6 @@ from andon.core.runs.matching import RunQuery
 from andon.engine.jobs import acts as acts  # imported while it may read andon's own files
 from andon.engine.jobs import progress as progress  # the same
 from andon.engine.records.finder import RunFinder
-from andon.engine.user_readers import IDLE_SECONDS, MOST_ANSWER_BYTES
 from andon.errors import AndonError, Gone
 from andon.host.server.state_folder import node_path
 from andon.host.server.user_accounts import UserAccount, become
@@ -33,10 +32,11 @@ from andon.model.run_wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.registry import RUN_INDEXES, load
-from andon.web.folder_jobs import FolderJobs
-from andon.web.run_records import opened
-from andon.web.server_runs import FoundRuns, ServerRuns
-from andon.web.user_files import MOST_ROWS, PIECE_BYTES
+from andon.web.jobs.folder import FolderJobs
+from andon.web.runs.records import opened
+from andon.web.runs.shown import FoundRuns, ServerRuns
+from andon.web.users.files import MOST_ROWS, PIECE_BYTES
+from andon.web.users.processes import IDLE_SECONDS, MOST_ANSWER_BYTES
 
 load(RUN_INDEXES, "sqlite")  # the same: later it may not be able to read andon's own files
 MOST_QUESTION_BYTES = 64 * 1024

@@ -22,8 +22,8 @@ from andon.web.answers.job_schemas import (
 )
 from andon.web.answers.runs import HIDDEN_NAME
 from andon.web.answers.sights import not_seen
-from andon.web.folder_jobs import WAITS, FolderJobs
-from andon.web.user_files import SharedFiles, UserFiles
+from andon.web.jobs.folder import WAITS, FolderJobs
+from andon.web.users.files import SharedFiles, UserFiles
 
 MOST_LISTED = 1000
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from andon.engine.user_readers import MOST_READERS, UserReaders
 from andon.errors import AndonError
 from andon.host.server.user_accounts import UserAccount, account_of
-from andon.web.user_files import UserFiles
+from andon.web.users.files import UserFiles
+from andon.web.users.processes import MOST_READERS, UserReaders
 
 if TYPE_CHECKING:
     from andon.model.lease_list import LeaseList

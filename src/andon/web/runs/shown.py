@@ -29,7 +29,7 @@ from andon.web.answers.run_details import (
 from andon.web.answers.run_schemas import RecordExtent, RunDetails, RunMarks, RunPage, RunUpdate
 from andon.web.answers.runs import page_of
 from andon.web.answers.sights import not_seen
-from andon.web.run_records import (
+from andon.web.runs.records import (
     Happening,
     RunRecord,
     RunRecords,
@@ -37,7 +37,7 @@ from andon.web.run_records import (
     name_of,
     opened,
 )
-from andon.web.user_files import SharedFiles, UserFiles, UserRecord
+from andon.web.users.files import SharedFiles, UserFiles, UserRecord
 
 T = TypeVar("T")
 FRESH_SECONDS = 1.0

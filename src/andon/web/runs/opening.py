@@ -17,8 +17,8 @@ from andon.model.run import RunRow
 
 if TYPE_CHECKING:
     from andon.engine.records.finder import RunFinder
-    from andon.web.server_runs import FoundRuns, ServerRuns
-    from andon.web.user_files import SharedFiles
+    from andon.web.runs.shown import FoundRuns, ServerRuns
+    from andon.web.users.files import SharedFiles
 
 log = logging.getLogger("andon.runs")
 
@@ -27,7 +27,7 @@ def open_server_runs(
     user: str, users: "SharedFiles | None" = None
 ) -> tuple["ServerRuns", Callable[[], None]]:
     """The runs, and how to close them."""
-    from andon.web.server_runs import ServerRuns
+    from andon.web.runs.shown import ServerRuns
 
     look = RunIndexCache(user)
     look.prepare()
@@ -51,7 +51,7 @@ class RunIndexCache:
     def __call__(self) -> "FoundRuns":
         """Raises Unavailable if the index cannot be read; one that cannot be written is shown as it
         is."""
-        from andon.web.server_runs import FoundRuns
+        from andon.web.runs.shown import FoundRuns
 
         finder = self.prepare()
         if finder is None:

@@ -11,7 +11,7 @@ from andon.errors import Gone, Unavailable
 from andon.host.private_files import open_regular
 from andon.model.job import JobState, JobView
 from andon.web.answers.job_schemas import JobDone, JobLog
-from andon.web.user_files import UserJobs
+from andon.web.users.files import UserJobs
 
 if TYPE_CHECKING:
     from andon.app.jobs import Queue

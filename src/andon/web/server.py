@@ -12,9 +12,6 @@ from msgspec.structs import replace
 from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder, store_kind
 from andon.app.sampler import open_sampler
-from andon.app.server_jobs import open_dispatcher_guard, open_server_jobs
-from andon.app.server_runs import open_server_runs
-from andon.app.shared_files import open_shared_files
 from andon.app.sharing import (
     open_availability,
     open_lease_tracker,
@@ -31,8 +28,10 @@ from andon.host.server import server_file
 from andon.host.server.node_folder import open_node_folder
 from andon.host.server.state_folder import TOKEN, state_folder
 from andon.web.answers.health import HealthPart
+from andon.web.jobs.opening import open_dispatcher_guard, open_server_jobs
+from andon.web.listening import ServeOptions, Started, bound, check_certificate, names, run, url_of
+from andon.web.runs.opening import open_server_runs
 from andon.web.server_history import NoHistory, Recorded, ServerHistory
-from andon.web.serving import ServeOptions, Started, bound, check_certificate, names, run, url_of
 from andon.web.transport import logs
 from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
@@ -41,6 +40,7 @@ from andon.web.transport.local_socket import local_socket
 from andon.web.transport.look_socket import LookSocket
 from andon.web.transport.session_file import SessionFile
 from andon.web.transport.sign_in_socket import local_sign_in
+from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:
     from andon.engine.alerting.watcher import Watcher
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from andon.engine.sharing.remote_leases import RemoteLeases
     from andon.exporter.spreads import ServerCounts
     from andon.model.lease_list import LeaseList
+    from andon.web.jobs.shown import ServerJobs
     from andon.web.routes.api import AppState
-    from andon.web.server_jobs import ServerJobs
-    from andon.web.server_runs import ServerRuns
+    from andon.web.runs.shown import ServerRuns
 
 FIRST_SNAPSHOT_SECONDS = 5.0
 log = logging.getLogger("andon.serve")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from andon.model.device import Snapshot
     from andon.model.job import JobFacts
     from andon.model.lease_list import LeaseList
-    from andon.web.server_jobs import ServerJobs
-    from andon.web.user_files import SharedFiles
+    from andon.web.jobs.shown import ServerJobs
+    from andon.web.users.files import SharedFiles
 
 REQUEST = "the request"
 
@@ -35,8 +35,8 @@ def open_server_jobs(
     """None where there is no queue: for a recording, or on a system without locks."""
     if settings.replay or sys.platform == "win32":
         return None
-    from andon.web.folder_jobs import FolderJobs
-    from andon.web.server_jobs import ServerJobs
+    from andon.web.jobs.folder import FolderJobs
+    from andon.web.jobs.shown import ServerJobs
 
     return ServerJobs(
         FolderJobs(Queue, user, wake),

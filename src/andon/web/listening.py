@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from andon.core.access.quotas import places_for
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
-from andon.host.open_files import raised_limit
 from andon.model.device import Snapshot
+from andon.web.open_files import raised_limit
 from andon.web.transport.asgi import App
 
 GRACE_SECONDS = 2

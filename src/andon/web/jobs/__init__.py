@@ -1,0 +1,1 @@
+"""The jobs that a server shows."""

@@ -1,0 +1,1 @@
+"""The runs that a server shows."""

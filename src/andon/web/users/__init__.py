@@ -1,0 +1,1 @@
+"""The jobs and runs of other users, read for root's server by a process for each user."""
