@@ -10,13 +10,13 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_file_location
 
 PROCESSES = {
-    "container": "andon.app.container_job",
-    "dispatcher": "andon.app.dispatching",
+    "container": "andon.app.container_work",
+    "dispatcher": "andon.app.dispatcher",
     "function": "andon.engine.functions.child",
     "gpu-load": "andon.cli.commands.setup.selftest_load",
     "holder": "andon.leases.holder",
     "reader": "andon.reader",
-    "run-indexer": "andon.app.remembering",
+    "run-indexer": "andon.app.run_indexing",
     "user-reader": "andon.web.users.reader",
 }
 """The module of each process; its `main` gets the arguments."""

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from andon.api import watch as library
 from andon.api.lease import candidates, lease
-from andon.app.mapping import MapRecord, told
+from andon.app.map import MapRecord, told
 from andon.core.mapping.items import MapItem
 from andon.core.mapping.plan import MapPlan, MapPolicy, MapUnit
 from andon.core.runs.plain import plain_text

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
         store_files,
         store_url,
     )
+    from andon.app.leases import open_availability, open_lease_tracker, refuse_ambiguous_names
     from andon.app.sampler import open_sampler, with_driver_versions
     from andon.app.settings import check_settings, config_path, load_settings
-    from andon.app.sharing import open_availability, open_lease_tracker, refuse_ambiguous_names
     from andon.app.thresholds import rulebook, with_thresholds
     from andon.host.server.state_folder import state_folder
 
@@ -59,15 +59,15 @@ _PLACES = {
     "load_settings": "andon.app.settings",
     "maintainer_of": "andon.app.history",
     "open_alert_store": "andon.app.alerts",
-    "open_availability": "andon.app.sharing",
-    "open_lease_tracker": "andon.app.sharing",
+    "open_availability": "andon.app.leases",
+    "open_lease_tracker": "andon.app.leases",
     "open_notifiers": "andon.app.alerts",
     "open_past": "andon.app.history",
     "open_recorder": "andon.app.history",
     "open_sampler": "andon.app.sampler",
     "open_store": "andon.app.history",
     "open_watcher": "andon.app.alerts",
-    "refuse_ambiguous_names": "andon.app.sharing",
+    "refuse_ambiguous_names": "andon.app.leases",
     "retention_of": "andon.app.history",
     "rulebook": "andon.app.thresholds",
     "separate_history": "andon.app.history",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.app.mapping import MapRecord, told
+from andon.app.map import MapRecord, told
 from andon.cli.commands.share.container_options import contained
 from andon.cli.device_request import availability_of, request_from, wait_seconds
 from andon.cli.show.mapping.screen import MapScreen

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder, store_kind
-from andon.app.sampler import open_sampler
-from andon.app.sharing import (
+from andon.app.leases import (
     open_availability,
     open_lease_tracker,
     open_usage_meter,
     refuse_ambiguous_names,
 )
+from andon.app.sampler import open_sampler
 from andon.core.access.policy import Rules, is_loopback
 from andon.core.settings.resolution import Settings
 from andon.engine.sampling.placed_feed import PlacedFeed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.app import remembering
+from andon.app import run_indexing
 from andon.app.runs import open_run_finder, remember, runs_folder
 from andon.core.runs.matching import RunQuery
 from tests.support.run_records import begin, end, write_record
@@ -41,9 +41,9 @@ def test_a_record_of_the_state_folder_needs_no_process(monkeypatch: pytest.Monke
 
 
 def test_what_never_becomes_a_record_is_given_up(tmp_path: Path) -> None:
-    assert remembering.add(tmp_path / "none.jsonl", patience_seconds=0) == 1
+    assert run_indexing.add(tmp_path / "none.jsonl", patience_seconds=0) == 1
     (tmp_path / "foreign.jsonl").write_text("hello\n")
-    assert remembering.add(tmp_path / "foreign.jsonl", patience_seconds=0) == 1
+    assert run_indexing.add(tmp_path / "foreign.jsonl", patience_seconds=0) == 1
 
 
 def test_nothing_to_start_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from andon.app import container_job
+from andon.app import container_work
 from andon.child_output import MOST_BYTES
 from andon.core.executing.order import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
 from andon.errors import AndonError
@@ -151,11 +151,11 @@ def test_what_cannot_be_removed_is_kept_while_a_process_of_it_lives(
     engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, living: bool, code: int
 ) -> None:
     monkeypatch.setattr(
-        container_job, "container_lives", lambda ids: living and list(ids) == ["12ab"]
+        container_work, "container_lives", lambda ids: living and list(ids) == ["12ab"]
     )
     DockerExecutor().create(order(tmp_path))
     engine.write_text(f"#!/bin/sh\ntest $1 = rm && exit 1\n{GOOD}")
-    assert container_job.main(["clean", "k7qm2"]) == code
+    assert container_work.main(["clean", "k7qm2"]) == code
 
 
 def test_a_lease_is_kept_until_the_container_of_its_job_is_removed(

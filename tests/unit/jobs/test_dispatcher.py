@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from andon.app.dispatching import _dispatch
+from andon.app.dispatcher import _dispatch
 from andon.app.jobs import Queue
 from andon.core.jobs.dispatch import DispatchPlan, PlannedStart
 from andon.engine.jobs import dispatcher as dispatching

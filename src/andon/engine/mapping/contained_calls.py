@@ -1,6 +1,6 @@
 """The calls of a map in containers: one for each item, or one for a long-running worker.
 
-Each is made, followed and removed by a process of its own (`app/container_job.py`), which outlives
+Each is made, followed and removed by a process of its own (`app/container_work.py`), which outlives
 a killed map: the container ends with its item, and nothing is left behind.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from andon.app.jobs import Queue, possible_here, refuse_too_many, same_as, submit, wake
-from andon.app.sharing import labels_of
+from andon.app.leases import labels_of
 from andon.core.settings.resolution import Settings
 from andon.host.folders import home_folder
 

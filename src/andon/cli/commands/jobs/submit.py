@@ -193,7 +193,7 @@ def possible(
     if all(spec.request.is_plain for spec in specs):
         return list(specs)  # `submit` must be quick
     from andon.app.jobs import possible_here
-    from andon.app.sharing import labels_of
+    from andon.app.leases import labels_of
     from andon.cli.sources import resolved_of
 
     labels = labels_of(resolved_of(choices).settings)

@@ -25,7 +25,7 @@ def adopt(lease_id: str) -> int:
     Holds its devices again, passes on the container's output from now on, and exits with its exit
     code. Ctrl-C, andon release and the lease's end stop the container.
     """
-    from andon.app.executing import open_engine
+    from andon.app.engines import open_engine
     from andon.engine.running.adoption import adopt as take_over
     from andon.leases.book import Book
     from andon.model.run import RunState

@@ -103,7 +103,7 @@ def contained(
     """The command in its container, after checking that it can be made; None without an image."""
     if options is None:
         return None
-    from andon.app.executing import open_engine
+    from andon.app.engines import open_engine
     from andon.engine.running.contained import ContainedCommand
 
     terminal = interactive and sys.stdin.isatty() and sys.stdout.isatty()

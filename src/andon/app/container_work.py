@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from andon.app.executing import open_engine
+from andon.app.engines import open_engine
 from andon.core.executing.options_wire import options_from_json
 from andon.core.executing.order import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
 from andon.engine.jobs.container_files import write_container

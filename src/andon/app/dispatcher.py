@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from andon.app.leases import open_availability
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.app.sharing import open_availability
 from andon.core.jobs.views import MOST_REASONS
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.sampling.masks import VARIABLES
