@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from andon.cli import remote, signing_in
+from andon.cli import browser_link, remote
 from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.runs import of_server
 from andon.cli.main import run
@@ -55,7 +55,7 @@ def limited(monkeypatch: pytest.MonkeyPatch, limits: CallLimits) -> None:
     """The same limits, smaller: what is tried here is that they hold."""
     for name in ("LIMITS", "MINUTES_LIMITS", "END_LIMITS"):
         monkeypatch.setattr(remote, name, limits)
-    monkeypatch.setattr(signing_in, "LIMITS", limits)
+    monkeypatch.setattr(browser_link, "LIMITS", limits)
     monkeypatch.setattr(remote, "FILE_SECONDS", limits.timeout_seconds)
     monkeypatch.setattr(remote, "MOST_VALUES", 100_000)
     monkeypatch.setattr(of_server, "MOST_BYTES", limits.most_bytes)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from andon.cli.browser_link import NO_SERVER, sign_in_link
 from andon.cli.remote import (
     CLEAR_TEXT,
     Remote,
@@ -18,7 +19,6 @@ from andon.cli.remote import (
     reach_hint,
     token_for,
 )
-from andon.cli.signing_in import NO_SERVER, sign_in_link
 from andon.errors import Denied, Unavailable
 from andon.host.server import calls, server_file
 from andon.host.server.calls import Target

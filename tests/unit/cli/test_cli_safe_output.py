@@ -99,10 +99,10 @@ class Impostor:
 def test_open_prints_no_answer_that_is_not_a_code(
     code: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from andon.cli import signing_in
+    from andon.cli import browser_link
 
-    link = signing_in.SignInLink(Impostor.url, code)
-    monkeypatch.setattr(signing_in, "sign_in_link", lambda *_: link)
+    link = browser_link.SignInLink(Impostor.url, code)
+    monkeypatch.setattr(browser_link, "sign_in_link", lambda *_: link)
     assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 3
     told = capsys.readouterr()
     assert told.out == ""
@@ -112,12 +112,12 @@ def test_open_prints_no_answer_that_is_not_a_code(
 def test_open_prints_the_code_of_a_link(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from andon.cli import signing_in
+    from andon.cli import browser_link
     from andon.web.transport.keys import Keys
 
     code = Keys("x" * 40).new_code()
-    link = signing_in.SignInLink(Impostor.url, code)
-    monkeypatch.setattr(signing_in, "sign_in_link", lambda *_: link)
+    link = browser_link.SignInLink(Impostor.url, code)
+    monkeypatch.setattr(browser_link, "sign_in_link", lambda *_: link)
     assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 0
     assert capsys.readouterr().out == f"{Impostor.url}/#code={code}\n"
 

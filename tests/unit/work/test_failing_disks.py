@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from andon.cli.running import LeaseCheck
+from andon.cli.work_session import LeaseCheck
 from andon.errors import Denied
 from andon.host.server import state_folder
 from andon.standalone import STANDALONE

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.cli import mapping
+from andon.cli import map_session
 from andon.cli.show.mapping.screen import MapScreen
 from andon.cli.show.mapping.words import summary_words
 from andon.cli.terminal import Choices
@@ -276,10 +276,10 @@ def test_a_measurement_that_a_signal_ends_has_the_signals_code(
         yield [number]
 
     session = SimpleNamespace(run=lambda tick: None)
-    monkeypatch.setattr(mapping, "_signals", signals)
-    monkeypatch.setattr(mapping._Maker, "_session", lambda *_: session)
-    monkeypatch.setattr(mapping._Maker, "_places", lambda *_: None)
+    monkeypatch.setattr(map_session, "_signals", signals)
+    monkeypatch.setattr(map_session._Maker, "_session", lambda *_: session)
+    monkeypatch.setattr(map_session._Maker, "_places", lambda *_: None)
     asked: Any = SimpleNamespace(scaling=(1, 2))
     nothing: Any = None
-    maker = mapping._Maker(Choices(), asked, {}, nothing, nothing, {})
+    maker = map_session._Maker(Choices(), asked, {}, nothing, nothing, {})
     assert maker.measure([]) == code

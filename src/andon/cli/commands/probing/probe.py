@@ -132,8 +132,8 @@ def _probe(
         if result[-1]:
             sampler.ask_places()
         from andon.cli.commands.probing.session import Probing
-        from andon.cli.running import attached
         from andon.cli.show.waiting import WaitingLine
+        from andon.cli.work_session import attached
         from andon.engine.sharing.granter import Granter, LeaseTerms
         from andon.leases.book import Book
 

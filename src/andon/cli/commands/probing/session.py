@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from andon.cli.json_text import as_json_text
-from andon.cli.running import AttachedLease, LeaseCheck, command_name
 from andon.cli.show.probing.chart import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
 from andon.cli.terminal import Choices, Terminal, notice, write
+from andon.cli.work_session import AttachedLease, LeaseCheck, command_name
 from andon.core.probing.results import ProbePlan
 from andon.core.processes.redaction import redact
 from andon.core.runs.sampled import run_devices

@@ -41,7 +41,7 @@ def adopt(lease_id: str) -> int:
 
 def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]":
     """Wait for the container, and release the lease whatever happens."""
-    from andon.cli.running import LeaseCheck, LeaseRelease
+    from andon.cli.work_session import LeaseCheck, LeaseRelease
     from andon.core.executing.order import ContainerOptions
     from andon.core.runs.oom import verdict
     from andon.engine.running.contained import ContainedCommand, follow_container

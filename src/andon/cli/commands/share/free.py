@@ -118,7 +118,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
     With --lease they select a lease's devices; without, the best available now, which are not
     reserved.
     """
-    from andon.cli.running import attached
+    from andon.cli.work_session import attached
     from andon.core.sharing.launching import environment
 
     choices, request = chosen(), request_from(asked)

@@ -113,7 +113,7 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
         with sampling_ahead(choices) as sampler:
             if bind:
                 sampler.ask_places()
-            from andon.cli.running import Running
+            from andon.cli.work_session import Running
             from andon.engine.sharing.granter import Granter, LeaseTerms
             from andon.leases.book import Book
 

@@ -99,7 +99,7 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
         if asked["redo"] and not asked["resume"]:
             raise Invalid("--redo needs --resume", hint="add --resume last, or the id of a run")
 
-        from andon.cli.mapping import MapRequest, run_map
+        from andon.cli.map_session import MapRequest, run_map
 
         folder = None if telemetry_dir is None else Path(telemetry_dir)
         image = container_from(asked)

@@ -31,7 +31,7 @@ from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError, Conflict, Unavailable
 
 if TYPE_CHECKING:
-    from andon.cli.running import Running
+    from andon.cli.work_session import Running
     from andon.core.runs.oom import Verdict
     from andon.engine.running.contained import ContainedCommand
 
@@ -144,7 +144,7 @@ def _run(
     with sampling_ahead(choices) as sampler:
         if bind:
             sampler.ask_places()
-        from andon.cli.running import RecordOptions, Running, attached
+        from andon.cli.work_session import RecordOptions, Running, attached
 
         availability = availability_of(choices, sampler)
         running = Running(

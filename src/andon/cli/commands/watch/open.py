@@ -48,17 +48,17 @@ def open_(
     once, within two minutes. Its code stays in the browser's tab: no proxy sees it, and no cookie
     is set. For a phone: andon open --qr --at https://gpus.example.org
     """
-    from andon.cli import signing_in
+    from andon.cli import browser_link
     from andon.cli.remote import base_url
 
     def notify(text: str) -> None:
         notice(text, chosen())
 
     if revoke or revoke_all:
-        ended = signing_in.revoke(url, token_file, revoke_all)
+        ended = browser_link.revoke(url, token_file, revoke_all)
         notify(f"{ended} session{'s' * (ended != 1)} ended")
         return 0
-    found = signing_in.sign_in_link(url, token_file, notify)
+    found = browser_link.sign_in_link(url, token_file, notify)
     base = found.url if reached_at is None else base_url(reached_at)
     link = f"{base}/#code={_code(found.code)}"
     if found.user is not None:
