@@ -1,6 +1,6 @@
 """The dialog that ends a process: the question, the answer and the result.
 
-The process is pinned by a pidfd while the dialog is open (`app/ending.py`), so that the one shown
+The process is pinned by a pidfd while the dialog is open (`kill/ending.py`), so that the one shown
 is the one signalled. It is opened in a thread: reading the command line of a process that hangs may
 block.
 """
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from andon.cli.show.render import paragraph
 from andon.cli.show.text import Text, say
-from andon.core.processes import ending as words
 from andon.errors import AndonError
+from andon.kill.rules import plan as words
 from andon.model.device import Process, Snapshot
 from andon.tui.page import Frame
 
 if TYPE_CHECKING:
-    from andon.app.ending import Ending
+    from andon.kill.ending import Ending
 
 SLOW_SECONDS = 2.0
 
@@ -57,7 +57,7 @@ class EndDialog:
         threading.Thread(target=self._open, args=(snapshot,), name="ending", daemon=True).start()
 
     def _open(self, snapshot: Snapshot) -> None:
-        from andon.app.ending import Ending
+        from andon.kill.ending import Ending
 
         pid = self.process.pid
         try:
@@ -151,7 +151,7 @@ class EndDialog:
 
     def _end_whole(self, whole: words.LargerTarget) -> None:
         """In a thread: a queue of many jobs takes a moment to read."""
-        from andon.app.ending import end_whole
+        from andon.kill.ending import end_whole
 
         try:
             self._said = end_whole(whole)

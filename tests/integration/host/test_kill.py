@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.ending import Ending
 from andon.errors import Gone
 from andon.host.ending.handles import ProcessHandle
+from andon.kill.ending import Ending
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, held, line, running, work_pid
 from tests.standin import StandIn
@@ -251,7 +251,7 @@ def test_a_row_that_is_older_than_its_process_is_not_ended() -> None:
 
 REUSE = textwrap.dedent("""
     import os, signal, subprocess, sys
-    from andon.app.ending import Ending
+    from andon.kill.ending import Ending
     first = subprocess.Popen(["sleep", "1000"])
     ending = Ending((first.pid,))
     assert [t.pid for t in ending.targets] == [first.pid]

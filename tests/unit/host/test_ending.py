@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from andon.core.processes.ending import (
+from andon.errors import Denied, Gone, Invalid
+from andon.kill.rules.plan import (
     EndLease,
     EndRequester,
     EndTarget,
@@ -24,7 +25,6 @@ from andon.core.processes.ending import (
     question,
     refusal,
 )
-from andon.errors import Denied, Gone, Invalid
 from andon.units import GIB
 
 TERM, KILL = signal.SIGTERM, signal.SIGKILL

@@ -9,7 +9,8 @@ from andon.cli import snapshot_source
 from andon.cli.options import chosen, device_option, shared, split_devices
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
-from andon.core.processes.ending import (
+from andon.errors import AndonError, Gone, Invalid
+from andon.kill.rules.plan import (
     ENDING_SIGNALS,
     KILL_AFTER_SECONDS,
     children_words,
@@ -24,12 +25,11 @@ from andon.core.processes.ending import (
     parse_signal,
     question,
 )
-from andon.errors import AndonError, Gone, Invalid
 
 if TYPE_CHECKING:
     import signal
 
-    from andon.app.ending import Ending
+    from andon.kill.ending import Ending
     from andon.model.device import Snapshot
 
 NO_TERMINAL = "andon kill asks first, but standard input is not a terminal"
@@ -65,7 +65,7 @@ def kill(
     started: dict[int, float | None] = dict.fromkeys(wanted)
     if named and snapshot is not None:
         started = _mine(choices, snapshot, named)
-    from andon.app.ending import Ending
+    from andon.kill.ending import Ending
 
     with Ending(tuple(started), snapshot, tree=tree, started=started, number=number) as ending:
         for error in ending.refused:
@@ -109,7 +109,7 @@ def _simulated(snapshot: "Snapshot") -> bool:
 
 
 def _mine(choices: Choices, snapshot: "Snapshot", named: list[str]) -> dict[int, float | None]:
-    from andon.app.ending import mine_on
+    from andon.kill.ending import mine_on
 
     uuids = snapshot_source.chosen_uuids(snapshot, named)
     found = mine_on(snapshot, uuids)
@@ -124,7 +124,7 @@ def _end(
     ending: "Ending", number: "signal.Signals", yes: bool, choices: Choices
 ) -> tuple[AndonError, ...]:
     """Show, ask, signal, wait; what went wrong."""
-    from andon.app.ending import end_whole
+    from andon.kill.ending import end_whole
 
     terminal = Terminal.of(choices)
     _show(ending, terminal)

@@ -10,7 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from andon.core.processes.ending import (
+from andon.core.sharing.holders import lease_name
+from andon.core.sharing.holdings import BY_ITSELF, bond
+from andon.core.sharing.rights import barred
+from andon.engine.sharing.releaser import asker
+from andon.errors import AndonError, Denied, Gone
+from andon.host.ending.family import ancestry, parents, read_facts, short_name
+from andon.host.ending.handles import ProcessHandle
+from andon.host.kin import here, read_kin, uid_of
+from andon.kill.rules.plan import (
     EndLease,
     EndRequester,
     EndTarget,
@@ -20,14 +28,6 @@ from andon.core.processes.ending import (
     is_same_start,
     refusal,
 )
-from andon.core.sharing.holders import lease_name
-from andon.core.sharing.holdings import BY_ITSELF, bond
-from andon.core.sharing.rights import barred
-from andon.engine.sharing.releaser import asker
-from andon.errors import AndonError, Denied, Gone
-from andon.host.ending.family import ancestry, parents, read_facts, short_name
-from andon.host.ending.handles import ProcessHandle
-from andon.host.kin import here, read_kin, uid_of
 from andon.model.device import FaultCode, Process, Snapshot, State
 from andon.model.naming import device_labels
 from andon.model.work import Claim, Kin, LeaseState

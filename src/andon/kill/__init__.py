@@ -1,0 +1,1 @@
+"""Ending processes: which may be ended, in which order, and the signals."""

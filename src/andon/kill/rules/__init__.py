@@ -1,0 +1,1 @@
+"""Which processes may be ended, in which order, and every message about it."""
