@@ -172,7 +172,7 @@ def test_hidepid_is_told_to_a_user(root: Path) -> None:
     write(root / "proc/1/mounts", "proc /proc proc rw,nosuid,hidepid=2 0 0\n")
     code = (
         "import os; from pathlib import Path;"
-        "from andon.host.inspection.access import read_proc;"
+        "from andon.doctor.inspection.access import read_proc;"
         "from andon.host.own_container import read_mounts;"
         f"mounts = read_mounts(Path({str(root)!r})); os.setgroups([]);"
         "os.setgid(65534); os.setuid(65534); print(read_proc(mounts))"

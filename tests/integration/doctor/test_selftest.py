@@ -11,9 +11,9 @@ from andon.cli.commands.setup import selftest
 from andon.cli.commands.setup.doctor import title_of
 from andon.cli.main import run
 from andon.cli.show.findings import render_findings
-from andon.core.doctor.findings import Finding, FindingName, Grade, in_order
-from andon.core.selftest.plausibility import judge
-from andon.core.selftest.trials import Sampling, SelftestTrial, histories_of
+from andon.doctor.rules.findings import Finding, FindingName, Grade, in_order
+from andon.doctor.rules.selftest.plausibility import judge
+from andon.doctor.rules.selftest.trials import Sampling, SelftestTrial, histories_of
 from andon.model.device import MemoryKind, Process, Snapshot, State
 from andon.testing.mock import MockGpuBackend
 from andon.units import GIB

@@ -3,11 +3,11 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.doctor.facts import (
+from andon.doctor.rules.facts import (
     MachineFacts,
     PciCard,
 )
-from andon.core.doctor.findings import Check, Grade
+from andon.doctor.rules.findings import Check, Grade
 from tests.support.doctor.machines import snapshot
 
 FAIL, WARN = Grade.FAILURE, Grade.WARNING

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
-from andon.core.doctor.checkup import judge
-from andon.core.doctor.facts import (
+from andon.core.doctor.library import Library
+from andon.doctor.rules.checkup import judge
+from andon.doctor.rules.facts import (
     CallingUser,
     Clock,
     Containers,
@@ -15,9 +16,8 @@ from andon.core.doctor.facts import (
     PciCard,
     SampleTrial,
 )
-from andon.core.doctor.findings import Check, Finding, FindingName, Grade
-from andon.core.doctor.library import Library
-from andon.core.doctor.security_facts import FileAccess, Security
+from andon.doctor.rules.findings import Check, Finding, FindingName, Grade
+from andon.doctor.rules.security_facts import FileAccess, Security
 from andon.model.device import Fault, Snapshot, State
 from andon.units import GIB
 from tests.support.snapshots import AT, HOST, h200

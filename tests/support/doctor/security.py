@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from andon.core.doctor.books import MANY_FILES
-from andon.core.doctor.facts import BookFolder, CallingUser, MachineFacts
-from andon.core.doctor.security_facts import (
+from andon.doctor.rules.books import MANY_FILES
+from andon.doctor.rules.facts import BookFolder, CallingUser, MachineFacts
+from andon.doctor.rules.security_facts import (
     Contents,
     FileAccess,
     PortListener,

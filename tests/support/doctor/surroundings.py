@@ -5,7 +5,7 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from andon.core.doctor.facts import (
+from andon.doctor.rules.facts import (
     Clock,
     ProcVisibility,
     SampleTrial,

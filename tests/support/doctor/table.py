@@ -5,9 +5,9 @@ from functools import cache
 
 from msgspec.structs import replace
 
-from andon.core.doctor.checkup import judge
-from andon.core.doctor.facts import Folder
-from andon.core.doctor.findings import Check, FindingName, Grade
+from andon.doctor.rules.checkup import judge
+from andon.doctor.rules.facts import Folder
+from andon.doctor.rules.findings import Check, FindingName, Grade
 from andon.units import GIB, MIB
 from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, case, kernel, own
 from tests.support.doctor.hardware import device_files, drivers, libraries, sleepers, versions

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from andon.cli.show.findings import render_findings
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, display_width, harmless, say, without_unicode
-from andon.core.doctor.findings import Check, failure, ok, unknown
+from andon.doctor.rules.findings import Check, failure, ok, unknown
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from andon.cli.main import run
 from andon.core.alerting.render import AlertRenderer
 from andon.core.conditions.rulebook import Override, Rulebook
 from andon.core.notifying.routes import Route, concerns, resolved
-from andon.core.selftest.load import Load, judge_load
-from andon.core.selftest.trials import histories_of
 from andon.core.settings.alerts import (
     NotifierSettings,
     OverrideSettings,
@@ -23,6 +21,8 @@ from andon.core.settings.alerts import (
 )
 from andon.core.settings.resolution import Settings
 from andon.core.sharing.eligibility import obstacles_of
+from andon.doctor.rules.selftest.load import Load, judge_load
+from andon.doctor.rules.selftest.trials import histories_of
 from andon.errors import AndonError, Gone, Invalid
 from andon.leases.book import Book
 from andon.model.alert import Alert, Level, Phase

@@ -12,9 +12,10 @@ from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
 from andon.cli.show.findings import broken_command, findings_to_json, render_findings, summary
 from andon.cli.show.text import display_width, say
-from andon.core.doctor.checkup import judge
-from andon.core.doctor.facts import BookFolder, MachineFacts
-from andon.core.doctor.findings import (
+from andon.core.doctor.library import Library
+from andon.doctor.rules.checkup import judge
+from andon.doctor.rules.facts import BookFolder, MachineFacts
+from andon.doctor.rules.findings import (
     Check,
     Finding,
     Grade,
@@ -26,8 +27,7 @@ from andon.core.doctor.findings import (
     warning,
     worst,
 )
-from andon.core.doctor.library import Library
-from andon.core.doctor.security_facts import (
+from andon.doctor.rules.security_facts import (
     Contents,
     PortListener,
     RunningServer,

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.doctor.facts import PciCard
-from andon.host.file_systems import kind_of
-from andon.host.inspection import library as inspection_library
-from andon.host.inspection import machine
-from andon.host.inspection.access import (
+from andon.doctor.inspection import library as inspection_library
+from andon.doctor.inspection import machine
+from andon.doctor.inspection.access import (
     judge_proc,
     parse_groups,
     parse_membership,
@@ -20,14 +18,16 @@ from andon.host.inspection.access import (
     read_folder,
     read_nodes,
 )
-from andon.host.inspection.containers import (
+from andon.doctor.inspection.containers import (
     cgroup_version,
     parse_specification,
     read_containers,
 )
+from andon.doctor.inspection.machine import inspect, read_cards, read_kernel
+from andon.doctor.rules.facts import PciCard
+from andon.host.file_systems import kind_of
 from andon.host.inspection.files import names_in, read_bytes, read_text
 from andon.host.inspection.library import cached, find_libraries, fits
-from andon.host.inspection.machine import inspect, read_cards, read_kernel
 from andon.host.own_container import MountOptions, container_kind, parse_mounts, read_mounts
 
 CLOSED = (

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.doctor.security_facts import Contents, PortListener, StrayFiles, StrayReason
-from andon.host.inspection import books
-from andon.host.inspection.books import OLD_SECONDS, read_contents
-from andon.host.inspection.security import (
+from andon.doctor.inspection import books
+from andon.doctor.inspection.books import OLD_SECONDS, read_contents
+from andon.doctor.inspection.security import (
     AnnouncedServer,
     parse_address,
     parse_listeners,
@@ -25,6 +24,7 @@ from andon.host.inspection.security import (
     read_server,
     read_state,
 )
+from andon.doctor.rules.security_facts import Contents, PortListener, StrayFiles, StrayReason
 from andon.host.kin import here
 from andon.model import wire, work_wire
 from andon.model.work import Cordon, Lease, LeaseKind, Owner, Share

@@ -5,7 +5,7 @@ from functools import cache
 
 from andon.cli.catalogue import COMMANDS
 from andon.core.conditions.catalogue import REASON_KINDS
-from andon.core.selftest.trials import SelftestTrial
+from andon.doctor.rules.selftest.trials import SelftestTrial
 from tests.conftest import REPOSITORY
 from tests.support.doctor.table import CASES, produced
 from tests.support.rows import rows

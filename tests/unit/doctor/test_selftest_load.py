@@ -23,12 +23,12 @@ from andon.cli.commands.setup.selftest_load import (
     work,
 )
 from andon.cli.terminal import Choices
-from andon.core.doctor.findings import Finding, Grade
 from andon.core.sampling.idleness import SCHEDULABLE_IDLE_PERCENT
-from andon.core.selftest.load import FREE_BYTES, Load, choose, judge_load
-from andon.core.selftest.plausibility import judge
-from andon.core.selftest.trials import Sampling, SelftestTrial
 from andon.core.sharing.verdict import available_by_readings
+from andon.doctor.rules.findings import Finding, Grade
+from andon.doctor.rules.selftest.load import FREE_BYTES, Load, choose, judge_load
+from andon.doctor.rules.selftest.plausibility import judge
+from andon.doctor.rules.selftest.trials import Sampling, SelftestTrial
 from andon.errors import Unavailable
 from andon.model.device import DeviceStatus, Process, ProcessKind, Snapshot, State
 from andon.model.wire_in import snapshot_from_json

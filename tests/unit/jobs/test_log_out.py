@@ -14,7 +14,7 @@ from andon.core.jobs.log_out import (
     place_of_cgroup,
     wants_scope,
 )
-from andon.host.inspection import log_out
+from andon.doctor.inspection import log_out
 from andon.host.inspection.log_out import read_log_out, scope_prefix
 
 # KillUserProcesses, lingering, place -> in a scope of the user's systemd?, what happens, a word of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from andon.core.sharing.policy import policy_from
-from andon.host.inspection import user_namespace
+from andon.doctor.inspection import user_namespace
 from andon.host.policy_file import limits_for
 from andon.leases import contents, places
 from andon.leases.files import BookFile

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.core.doctor import driver
-from andon.core.doctor.facts import MachineFacts, PciCard
 from andon.core.sampling import masks
 from andon.core.sharing import launching
+from andon.doctor.inspection import cards, machine
+from andon.doctor.rules import driver
+from andon.doctor.rules.facts import MachineFacts, PciCard
 from andon.host import presence
-from andon.host.inspection import cards, machine
 from andon.model import vendors
 from andon.model.device import Device
 from andon.model.vendors import MASKED, VENDORS, MaskEntry, MaskVariable, VendorRow, vendor_of
@@ -50,10 +50,10 @@ def test_no_other_module_lists_drivers_modules_pci_ids_or_masks() -> None:
     variables = [name for row in MASKED for name in row.environment]
     found = literals([*drivers, *(row.pci_id for row in VENDORS), *variables])
     assert set(found) <= {
-        'core/doctor/access.py: "NVIDIA_VISIBLE_DEVICES"',  # what a container was given
-        'core/doctor/devices.py: "CUDA_DEVICE_ORDER"',  # what a note of the masks is about
+        'doctor/rules/access.py: "NVIDIA_VISIBLE_DEVICES"',  # what a container was given
+        'doctor/rules/devices.py: "CUDA_DEVICE_ORDER"',  # what a note of the masks is about
         'engine/jobs/submitting.py: "CUDA_VISIBLE_DEVICES"',  # what is shown of a job
-        'core/doctor/findings.py: "nouveau"',  # the code of a finding
+        'doctor/rules/findings.py: "nouveau"',  # the code of a finding
     }
 
 

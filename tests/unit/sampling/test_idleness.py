@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from andon.core.sampling import idleness
-from andon.core.selftest.load import choose
+from andon.doctor.rules.selftest.load import choose
 from andon.model.band import Band, band
 from tests.support.snapshots import farm, h200
 from tests.support.sources import sources

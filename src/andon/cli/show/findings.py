@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from andon.cli.show.text import Text, join, say
-from andon.core.doctor.findings import Finding, Grade, worst
+from andon.doctor.rules.findings import Finding, Grade, worst
 from andon.model import wire
 
 LAMPS = {

@@ -2,7 +2,7 @@
 
 Drivers report "unknown" with all bits set, and broken ones report anything. Such a number must not
 be stored, exported, scored or alerted on, so every sample is checked here first. The bounds are
-generous: what is merely odd is for `core/selftest/plausibility`.
+generous: what is merely odd is for `doctor/rules/selftest/plausibility`.
 """
 
 import math

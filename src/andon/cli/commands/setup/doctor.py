@@ -23,15 +23,15 @@ from andon.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from andon.core.doctor.facts import (
+    from andon.core.settings.resolution import Settings
+    from andon.doctor.rules.facts import (
         Folder,
         Installation,
         MachineFacts,
         PolicyFacts,
         SampleTrial,
     )
-    from andon.core.doctor.security_facts import Security
-    from andon.core.settings.resolution import Settings
+    from andon.doctor.rules.security_facts import Security
 
 SCHEMA = "andon.doctor/1"
 PACKAGES = ("click", "msgspec", "nvidia-ml-py")
@@ -52,8 +52,8 @@ def doctor(as_json: bool) -> int:
     With a bug report, send the output of andon doctor --json and andon status --json. Secrets in
     command lines are hidden; names of users and programs are not: read it first.
     """
-    from andon.core.doctor.checkup import judge
-    from andon.core.doctor.findings import Check, exit_code
+    from andon.doctor.rules.checkup import judge
+    from andon.doctor.rules.findings import Check, exit_code
 
     choices = chosen()
     facts = gather(choices)
@@ -84,7 +84,7 @@ def gather(choices: Choices) -> "MachineFacts":
     """All facts; a mistake in the settings is one of them and does not stop the checks."""
     from andon import app
     from andon.core.settings.resolution import Settings
-    from andon.host.inspection.machine import inspect
+    from andon.doctor.inspection.machine import inspect
 
     mistakes: tuple[str, ...] = ()
     try:
@@ -107,8 +107,8 @@ def gather(choices: Choices) -> "MachineFacts":
 
 def policy_of() -> "PolicyFacts":
     """Root's limits per user, and the use that a server has counted."""
-    from andon.core.doctor.facts import PolicyFacts
     from andon.core.sharing.lease_rows import usage_rows
+    from andon.doctor.rules.facts import PolicyFacts
     from andon.host.kin import user_name
     from andon.host.policy_file import PATH, limits_for, policy_state
     from andon.leases.places import book_path
@@ -129,7 +129,7 @@ def policy_of() -> "PolicyFacts":
 def look_of(settings: "Settings") -> "SampleTrial":
     """One sample, taken as every command does: through the sampler and its readers."""
     from andon import app
-    from andon.core.doctor.facts import SampleTrial
+    from andon.doctor.rules.facts import SampleTrial
 
     began = time.monotonic()
     try:
@@ -142,8 +142,8 @@ def look_of(settings: "Settings") -> "SampleTrial":
 
 def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) -> "Installation":
     from andon import app
-    from andon.core.doctor.facts import Installation
-    from andon.host.inspection.access import read_books
+    from andon.doctor.inspection.access import read_books
+    from andon.doctor.rules.facts import Installation
     from andon.leases.places import book_path
 
     terminal, path = Terminal.of(choices), app.config_path(choices.config)
@@ -175,7 +175,7 @@ def _changed(settings: "Settings") -> int:
 
 def security_of(own: "Installation", stored: "Mapping[str, Path]") -> "Security":
     """Who could read or replace this user's files; network file systems are not touched."""
-    from andon.host.inspection.security import read_security
+    from andon.doctor.inspection.security import read_security
     from andon.host.machine_id import node_key
     from andon.host.server.state_folder import NODES
 
@@ -196,8 +196,8 @@ def book_places() -> list[Path]:
 
 
 def _state() -> "Folder":
-    from andon.core.doctor.facts import Folder
-    from andon.host.inspection.access import read_folder
+    from andon.doctor.inspection.access import read_folder
+    from andon.doctor.rules.facts import Folder
     from andon.host.own_container import read_mounts
     from andon.host.server.state_folder import state_folder
 

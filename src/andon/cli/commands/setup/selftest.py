@@ -17,9 +17,9 @@ from andon.cli.terminal import Choices, Terminal
 from andon.errors import Unavailable
 
 if TYPE_CHECKING:
-    from andon.core.doctor.findings import Finding
-    from andon.core.selftest.load import Load
-    from andon.core.selftest.trials import Sampling
+    from andon.doctor.rules.findings import Finding
+    from andon.doctor.rules.selftest.load import Load
+    from andon.doctor.rules.selftest.trials import Sampling
     from andon.engine.sampling.sampler import Costs, Sampler
     from andon.model.device import Snapshot
 
@@ -47,8 +47,8 @@ def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
     power rise and that the process is seen. Nothing is reset or reconfigured.
     The exit code is 0 if all is plausible, 3 if no device answers, else 1.
     """
-    from andon.core.doctor.findings import exit_code
-    from andon.core.selftest.trials import SelftestTrial
+    from andon.doctor.rules.findings import exit_code
+    from andon.doctor.rules.selftest.trials import SelftestTrial
 
     choices = chosen()
     snapshots, findings = examine(choices, seconds, with_load)
@@ -69,9 +69,9 @@ def examine(
     choices: Choices, seconds: float, with_load: bool
 ) -> tuple[list["Snapshot"], list["Finding"]]:
     """Sample, sample again under load if requested, and check both together."""
-    from andon.core.doctor.findings import in_order
-    from andon.core.selftest.load import judge_load
-    from andon.core.selftest.plausibility import judge
+    from andon.doctor.rules.findings import in_order
+    from andon.doctor.rules.selftest.load import judge_load
+    from andon.doctor.rules.selftest.plausibility import judge
 
     interval = snapshot_source.settings_of(choices).interval_seconds
     with snapshot_source.sampling(choices) as sampler:
@@ -88,7 +88,7 @@ def watch(
     sampler: "Sampler", seconds: float, interval: float
 ) -> tuple[list["Snapshot"], "Sampling"]:
     """Sample at the real interval; starting the reader is not part of the cost."""
-    from andon.core.selftest.trials import Sampling
+    from andon.doctor.rules.selftest.trials import Sampling
 
     count = max(2, math.ceil(seconds / interval))
     with sampler.subscribe(interval, watching=True) as session:
@@ -111,7 +111,7 @@ def _spent(before: "Costs", after: "Costs") -> tuple[int, float, float]:
 def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[str]:
     """The devices that a lease would get: no job is disturbed by the load."""
     from andon.core.sampling.idleness import SCHEDULABLE_IDLE_PERCENT
-    from andon.core.selftest.load import FREE_BYTES
+    from andon.doctor.rules.selftest.load import FREE_BYTES
 
     if sys.platform == "win32":  # no locks, so no leases
         from andon.core.sharing.verdict import available_by_readings
@@ -140,7 +140,7 @@ def under_load(
     from pathlib import Path
 
     from andon.cli.commands.setup.selftest_load import installed, loaded
-    from andon.core.selftest.load import Load, choose
+    from andon.doctor.rules.selftest.load import Load, choose
     from andon.host.own_container import own_pids
 
     device, reason = choose(latest, free)

@@ -5,8 +5,8 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from andon.core.doctor.findings import Finding, failure, ok, unknown
-from andon.core.selftest.trials import DOCTOR, SelftestTrial
+from andon.doctor.rules.findings import Finding, failure, ok, unknown
+from andon.doctor.rules.selftest.trials import DOCTOR, SelftestTrial
 from andon.model.device import DeviceStatus, Sample, Snapshot, State
 from andon.model.naming import titles
 from andon.units import GIB

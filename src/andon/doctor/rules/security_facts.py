@@ -1,4 +1,4 @@
-"""Facts about who could read, forge or replace what, gathered by host/inspection/security."""
+"""Facts about who could read, forge or replace what, gathered by doctor/inspection/security."""
 
 from enum import StrEnum
 

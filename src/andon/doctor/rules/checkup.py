@@ -1,9 +1,9 @@
 """Checks a machine: facts in, findings out, each with a fix or a hint."""
 
-from andon.core.doctor import access, books, devices, driver, installation, security, sharing
-from andon.core.doctor import system as system
-from andon.core.doctor.facts import MachineFacts
-from andon.core.doctor.findings import Finding, in_order
+from andon.doctor.rules import access, books, devices, driver, installation, security, sharing
+from andon.doctor.rules import system as system
+from andon.doctor.rules.facts import MachineFacts
+from andon.doctor.rules.findings import Finding, in_order
 
 AREAS = (
     devices.judge,

@@ -12,11 +12,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from andon.core.doctor.facts import Clock, Kernel, MachineFacts, PciCard
 from andon.core.sampling.masks import VARIABLES
-from andon.host.inspection import access as access
+from andon.doctor.inspection import access as access
+from andon.doctor.inspection.containers import read_containers
+from andon.doctor.rules.facts import Clock, Kernel, MachineFacts, PciCard
 from andon.host.inspection.cards import card_folders, driver_of
-from andon.host.inspection.containers import read_containers
 from andon.host.inspection.files import names_in, read_bytes, read_text
 from andon.host.inspection.library import find_libraries
 from andon.host.inspection.log_out import read_log_out

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import DeviceFile, MachineFacts
-from andon.core.doctor.findings import Check, Finding, failure, ok, warning
+from andon.doctor.rules.facts import DeviceFile, MachineFacts
+from andon.doctor.rules.findings import Check, Finding, failure, ok, warning
 
 _NUMBERED = re.compile(r"/dev/nvidia\d+")
 _MAKE = "sudo nvidia-modprobe -u -c=0"

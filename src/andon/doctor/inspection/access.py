@@ -6,10 +6,10 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from andon.core.doctor.facts import BookFolder, CallingUser, DeviceFile, Folder, ProcVisibility
-from andon.core.doctor.security_facts import Contents
+from andon.doctor.inspection.books import read_contents
+from andon.doctor.rules.facts import BookFolder, CallingUser, DeviceFile, Folder, ProcVisibility
+from andon.doctor.rules.security_facts import Contents
 from andon.host.file_systems import is_network, kind_of
-from andon.host.inspection.books import read_contents
 from andon.host.inspection.files import BIG_BYTES, names_in, read_bytes
 from andon.host.own_container import MountOptions
 from andon.host.processes import parse_passwd

@@ -1,13 +1,13 @@
-"""Facts about a machine, gathered by host/inspection and checked here."""
+"""Facts about a machine, gathered by doctor/inspection and checked here."""
 
 from collections.abc import Mapping
 
 from msgspec import Struct, field
 
 from andon.core.doctor.library import Library
-from andon.core.doctor.security_facts import Contents, Security
 from andon.core.jobs.log_out import LogOutFacts
 from andon.core.sharing.policy import POLICY_PATH
+from andon.doctor.rules.security_facts import Contents, Security
 from andon.model.device import DeviceStatus, Snapshot, State
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from andon.core.doctor.facts import MachineFacts
-from andon.core.doctor.findings import Check, Finding, failure, hinted, ok, warning
 from andon.core.sampling.masks import NOT_A_MASK, visibility
+from andon.doctor.rules.facts import MachineFacts
+from andon.doctor.rules.findings import Check, Finding, failure, hinted, ok, warning
 from andon.model.device import DeviceStatus, Fault, State
 from andon.model.naming import titles
 from andon.model.vendors import VENDORS, VendorRow, vendor_of, vendor_of_backend

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import MachineFacts
-from andon.core.doctor.findings import Check, Finding, failure, ok, warning
 from andon.core.jobs.log_out import LINGER, LogOutEffect, log_out_effect, log_out_words
+from andon.doctor.rules.facts import MachineFacts
+from andon.doctor.rules.findings import Check, Finding, failure, ok, warning
 
 MOST_NAMED = 3
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from andon.core.doctor.security_facts import FileAccess, PortListener, RunningServer, Security
 from andon.core.processes.proc_stat import parse_stat
+from andon.doctor.rules.security_facts import FileAccess, PortListener, RunningServer, Security
 from andon.host.inspection.files import BIG_BYTES, read_bytes, read_text
 from andon.host.kin import here
 from andon.host.processes import parse_passwd

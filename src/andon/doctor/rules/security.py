@@ -3,9 +3,9 @@
 import shlex
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import MachineFacts
-from andon.core.doctor.findings import Check, Finding, Value, failure, ok, unknown, warning
-from andon.core.doctor.security_facts import FileAccess, PortListener
+from andon.doctor.rules.facts import MachineFacts
+from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, unknown, warning
+from andon.doctor.rules.security_facts import FileAccess, PortListener
 
 SYSTEM_UIDS = 1000  # below are root and service accounts
 STICKY = 0o1000

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import Folder, MachineFacts
-from andon.core.doctor.findings import Check, Finding, Value, failure, ok, unknown, warning
+from andon.doctor.rules.facts import Folder, MachineFacts
+from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, unknown, warning
 from andon.units import GIB, MIB, human_bytes
 
 ROOMY_BYTES = 1 * GIB  # a month of history for eight devices needs a quarter of it

@@ -3,9 +3,9 @@
 import shlex
 from collections.abc import Iterable, Iterator
 
-from andon.core.doctor.facts import BookFolder, MachineFacts
-from andon.core.doctor.findings import Check, Finding, Value, failure, ok, warning
-from andon.core.doctor.security_facts import StrayFiles, StrayReason
+from andon.doctor.rules.facts import BookFolder, MachineFacts
+from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, warning
+from andon.doctor.rules.security_facts import StrayFiles, StrayReason
 from andon.model.work_wire import MOST_OF_ONE_USER
 
 MANY_FILES = 256  # of one user in one book; more than any real use

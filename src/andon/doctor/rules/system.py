@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from andon.core.doctor.facts import MachineFacts
-from andon.core.doctor.findings import Check, Finding, failure, ok, unknown, warning
+from andon.doctor.rules.facts import MachineFacts
+from andon.doctor.rules.findings import Check, Finding, failure, ok, unknown, warning
 from andon.model.vendors import VENDORS, vendor_of
 
 BUILT_AT = 1_735_689_600.0  # 2025-01-01: andon did not exist before

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from andon.core.doctor.findings import Finding, failure, ok, unknown
 from andon.core.sampling.readings import IMPOSSIBLE, MEMORY_MISSING, SHARES_MISSING
-from andon.core.selftest.trials import DOCTOR, REPORT, SHOWN, History, SelftestTrial, many
+from andon.doctor.rules.findings import Finding, failure, ok, unknown
+from andon.doctor.rules.selftest.trials import DOCTOR, REPORT, SHOWN, History, SelftestTrial, many
 from andon.model.device import MemoryKind, Sample
 
 HOTTEST_CELSIUS = 120

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from andon.core.doctor.findings import Finding, failure, ok, unknown, warning
-from andon.core.selftest.readings import judge_readings
-from andon.core.selftest.trials import (
+from andon.doctor.rules.findings import Finding, failure, ok, unknown, warning
+from andon.doctor.rules.selftest.readings import judge_readings
+from andon.doctor.rules.selftest.trials import (
     DOCTOR,
     REPORT,
     SHOWN,

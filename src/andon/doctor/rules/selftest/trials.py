@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from andon.core.doctor.findings import FindingName
+from andon.doctor.rules.findings import FindingName
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot
 from andon.model.naming import titles
 

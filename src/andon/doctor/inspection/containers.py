@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from andon.core.doctor.facts import Containers, Specification
+from andon.doctor.rules.facts import Containers, Specification
 from andon.host.inspection.files import BIG_BYTES, names_in, read_text
 from andon.host.own_container import MountOptions, container_kind, own_pids
 

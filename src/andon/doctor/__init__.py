@@ -1,0 +1,1 @@
+"""What is wrong with this machine, and whether readings are plausible."""

@@ -1,0 +1,1 @@
+"""The checks of `andon doctor`: facts in, findings out."""
