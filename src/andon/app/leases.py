@@ -35,7 +35,7 @@ def open_availability(
     from andon.core.sharing.capacity import Weights
     from andon.engine.sharing.availability import Availability
     from andon.engine.sharing.turn_memory import TurnMemory
-    from andon.host.server.broken_devices import BrokenDevicesQuery
+    from andon.node.broken_devices import BrokenDevicesQuery
 
     found = Availability(
         sample,

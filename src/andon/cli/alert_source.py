@@ -8,17 +8,17 @@ from urllib.parse import quote, urlencode
 from msgspec.structs import replace
 
 from andon.cli import snapshot_source
-from andon.cli.remote import Server, own_server, service
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
 from andon.core.conditions.node.drivers import has_none
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
-from andon.host.server.calls import CallLimits
-from andon.host.server.usual_server import usual_url
 from andon.model.alert import Alert, Made, Phase
 from andon.model.alert_wire import ALERTS, AlertList, alert_from_json
 from andon.model.codec import Text, Wrong, read, read_schema
 from andon.model.wire import Json
+from andon.node.calls import CallLimits
+from andon.node.remote import Server, own_server, service
+from andon.node.usual_server import usual_url
 
 if TYPE_CHECKING:
     from andon.core.conditions.rulebook import Rulebook
@@ -87,12 +87,12 @@ class FromServer:
         return self._read(alert_from_json, self.server.get(_at(number)))
 
     def rules(self) -> Json:
-        from andon.cli.remote_rules import rules_from_json
+        from andon.node.alert_rules import rules_from_json
 
         return self._read(rules_from_json, self.server.get("/api/alerts/rules"))
 
     def rule(self, name: str) -> Json:
-        from andon.cli.remote_rules import rule_from_json
+        from andon.node.alert_rules import rule_from_json
 
         payload = self.server.get(f"/api/alerts/rules/{quote(name, safe='')}")
         return self._read(rule_from_json, payload)
@@ -113,7 +113,7 @@ class FromServer:
         self.server.delete(f"/api/silences/{quote(number, safe='')}")
 
     def test(self, notifier: str | None) -> Json:
-        from andon.cli.remote_rules import results_from_json
+        from andon.node.alert_rules import results_from_json
 
         return self._read(
             results_from_json, self.server.post("/api/alerts/test", {"notifier": notifier})

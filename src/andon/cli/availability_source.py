@@ -14,10 +14,10 @@ from andon.cli.snapshot_source import recent_snapshot, told_snapshot
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Invalid
-from andon.host.server.usual_server import may_be_running
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.node.usual_server import may_be_running
 from andon.units import human_bytes
 
 if TYPE_CHECKING:

@@ -2,7 +2,12 @@
 
 from msgspec import Struct
 
-from andon.cli.remote import (
+from andon.errors import AndonError, Denied, Unavailable
+from andon.host.kin import user_name
+from andon.host.server.node_folder import node_path
+from andon.node import server_file
+from andon.node.calls import FAILURES, Target, Token, Trust, names_of, users_at
+from andon.node.remote import (
     LIMITS,
     PASS_TOKEN,
     Notify,
@@ -13,18 +18,13 @@ from andon.cli.remote import (
     token_for,
     warn_of_clear_text,
 )
-from andon.errors import AndonError, Denied, Unavailable
-from andon.host.kin import user_name
-from andon.host.server import server_file
-from andon.host.server.calls import FAILURES, Target, Token, Trust, names_of, users_at
-from andon.host.server.node_folder import node_path
-from andon.host.server.sign_in import (
+from andon.node.sign_in import (
     NoLocalSignIn,
     is_trusted_user,
     other_servers,
     request_code,
 )
-from andon.host.server.usual_server import usual_url
+from andon.node.usual_server import usual_url
 
 PROBE_SECONDS = 1.0
 NO_SERVER = "no andon server is running here"

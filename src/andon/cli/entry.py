@@ -71,7 +71,7 @@ def _may_be_told(args: Sequence[str]) -> bool:
     if TAKING_COMMANDS.intersection(args) or "--fresh" in args:
         return False
     from andon.errors import Invalid
-    from andon.host.server.usual_server import may_be_running
+    from andon.node.usual_server import may_be_running
 
     with suppress(Invalid):  # the port of the environment is none, which the command reports
         return may_be_running()

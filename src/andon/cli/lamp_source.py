@@ -7,8 +7,8 @@ from andon.cli.terminal import Choices
 from andon.core.alerting.glance import lamps_now
 from andon.core.alerting.lamps import DeviceLamp, lamps_of
 from andon.errors import AndonError
-from andon.host.server.usual_server import may_be_running
 from andon.model.device import Snapshot
+from andon.node.usual_server import may_be_running
 
 if TYPE_CHECKING:
     from andon.cli.alert_source import FromServer

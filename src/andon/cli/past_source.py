@@ -41,7 +41,7 @@ def find_past(choices: "Choices") -> Past | None:
     their own.
     """
     if choices.url is not None:
-        from andon.cli.remote_history import RemoteHistory
+        from andon.node.history import RemoteHistory
 
         return RemoteHistory(connected(choices, choices.url))
     from andon import app
@@ -65,7 +65,7 @@ def open_past(choices: "Choices") -> Past:
 def _of_the_server(choices: "Choices") -> Past | None:
     """With --simulate only that of a server whose devices are simulated too."""
     from andon.cli.lamp_source import watching_server
-    from andon.cli.remote_history import RemoteHistory
+    from andon.node.history import RemoteHistory
 
     found = watching_server(replace(choices, simulate=None))
     if found is None:

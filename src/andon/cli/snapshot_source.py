@@ -14,16 +14,16 @@ from andon.cli.sources import sampling as sampling
 from andon.cli.sources import settings_of as settings_of
 from andon.cli.terminal import Choices, notice
 from andon.errors import Invalid
-from andon.host.server.usual_server import may_be_running
 from andon.model.device import Snapshot
 from andon.model.naming import devices_named, with_labels
+from andon.node.usual_server import may_be_running
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
-    from andon.cli.remote import Remote, Server
     from andon.cli.show.render import Mask
     from andon.core.sampling.told import ServerSnapshot
     from andon.engine.sampling.sampler import Sampler
+    from andon.node.remote import Remote, Server
 
 
 BETWEEN_SECONDS = 0.1  # activity over less says nothing
@@ -36,14 +36,14 @@ def following(choices: Choices) -> "Sampler | Remote":
 
 def server_of(choices: Choices, url: str) -> "Remote":
     """The devices of the named server."""
-    from andon.cli.remote import Remote
+    from andon.node.remote import Remote
 
     return Remote(connected(choices, url), lambda text: notice(text, choices))
 
 
 def connected(choices: Choices, url: str) -> "Server":
     """The named server."""
-    from andon.cli.remote import connect
+    from andon.node.remote import connect
 
     settings_of(choices)
     if choices.simulate or choices.replay:
@@ -130,11 +130,11 @@ def told_snapshot(choices: Choices, commands: bool = True) -> "ServerSnapshot | 
     settings = settings_of(choices)
     if settings.simulate or settings.replay or not may_be_running():
         return None
-    from andon.host.server.look import server_look
+    from andon.node.look import server_look
 
     if (told := server_look(settings.node, Path(settings.root), commands)) is not None:
         return told
-    from andon.host.server.latest_snapshot import latest_snapshot  # by HTTP: an older server
+    from andon.node.latest_snapshot import latest_snapshot  # by HTTP: an older server
 
     return latest_snapshot(settings.node, Path(settings.root), settings.interval_seconds)
 

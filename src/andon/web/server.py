@@ -24,9 +24,9 @@ from andon.engine.sampling.placed_feed import PlacedFeed
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.errors import Unavailable
-from andon.host.server import server_file
 from andon.host.server.node_folder import open_node_folder
 from andon.host.server.state_folder import TOKEN, state_folder
+from andon.node import server_file
 from andon.web.answers.health import HealthPart
 from andon.web.jobs.opening import open_dispatcher_guard, open_server_jobs
 from andon.web.listening import ServeOptions, Started, bound, check_certificate, names, run, url_of

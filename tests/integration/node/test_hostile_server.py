@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 import pytest
 
-from andon.cli import browser_link, remote
+from andon.cli import browser_link
 from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.runs import of_server
 from andon.cli.main import run
-from andon.host.server.calls import CallLimits
+from andon.node import remote
+from andon.node.calls import CallLimits
 from tests.support.hostile_server import FAST, SLOW, HostileServer, hostile_server, odd_id
 from tests.support.rows import rows
 

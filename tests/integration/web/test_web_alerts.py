@@ -18,12 +18,12 @@ from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.holders import Holder
 from andon.core.sharing.verdict import verdicts
 from andon.errors import Unavailable
-from andon.host.server.audit_file import NAME
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
 from andon.model.work import Lease, LeaseKind, LeaseState, Share
+from andon.node.audit_file import NAME
 from andon.web.answers.alert_payloads import (
     board_to_json,
     entries_to_json,

@@ -11,15 +11,15 @@ from andon.cli import alert_source, snapshot_source
 from andon.cli.alert_source import FromSampling, FromServer, resolved, server_source, source_of
 from andon.cli.commands.explain.alerts_follow import changes
 from andon.cli.main import run
-from andon.cli.remote import Server
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
-from andon.host.server import server_file
-from andon.host.server.calls import CallLimits, Target, Token, Trust
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.wire import Json
+from andon.node import server_file
+from andon.node.calls import CallLimits, Target, Token, Trust
+from andon.node.remote import Server
 from tests.support import alert_pages
 from tests.support.homes import made_node_state
 from tests.support.snapshots import AT, office

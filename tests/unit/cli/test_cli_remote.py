@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from andon.cli.browser_link import NO_SERVER, sign_in_link
-from andon.cli.remote import (
+from andon.errors import Denied, Unavailable
+from andon.model import wire
+from andon.node import calls, server_file
+from andon.node.calls import Target
+from andon.node.remote import (
     CLEAR_TEXT,
     Remote,
     Server,
@@ -19,10 +23,6 @@ from andon.cli.remote import (
     reach_hint,
     token_for,
 )
-from andon.errors import Denied, Unavailable
-from andon.host.server import calls, server_file
-from andon.host.server.calls import Target
-from andon.model import wire
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.snapshots import farm

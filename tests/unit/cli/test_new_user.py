@@ -18,7 +18,6 @@ from andon.cli.commands.explain.alerts_trial import trial
 from andon.cli.commands.suggestions import OPTIONS_MEANT
 from andon.cli.main import cli, named, run
 from andon.cli.past_source import find_past, open_past
-from andon.cli.remote_history import RemoteHistory
 from andon.cli.terminal import Choices
 from andon.engine.sharing import releaser
 from andon.engine.sharing.availability import Availability
@@ -27,6 +26,7 @@ from andon.errors import Conflict, Gone, Unavailable
 from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.model.job import JobState
+from andon.node.history import RemoteHistory
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request
 

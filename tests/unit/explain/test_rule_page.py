@@ -5,13 +5,13 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from andon.cli.remote_rules import rule_from_json, rules_from_json
 from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, condition_named, thresholds
 from andon.core.conditions.condition import SERVED
 from andon.core.conditions.rulebook import Override, Rulebook
 from andon.errors import Gone
 from andon.model.codec import Wrong
 from andon.model.wire import Json
+from andon.node.alert_rules import rule_from_json, rules_from_json
 from andon.web.answers.alert_payloads import rules_to_json
 from andon.web.answers.rule_page import NEVER_AN_ALERT, RuleContext, rule_to_json
 from tests.support.rows import rows

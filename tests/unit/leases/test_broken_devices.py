@@ -18,12 +18,12 @@ from andon.core.sharing.obstacles import HEALTH, ObstacleKind
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import Conflict
-from andon.host.server import broken_devices, calls, server_file
-from andon.host.server.broken_devices import BrokenDevicesQuery
 from andon.leases.book import Book
 from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State
+from andon.node import broken_devices, calls, server_file
+from andon.node.broken_devices import BrokenDevicesQuery
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.sharing_parts import capacities_of, gpu, need, request

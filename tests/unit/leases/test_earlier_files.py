@@ -18,11 +18,11 @@ import pytest
 from andon.core import alerting
 from andon.core.alerting.past import Query
 from andon.core.conditions.observation import Moment
-from andon.host.server import server_file
 from andon.leases import book as book_module
 from andon.leases.book import Book
 from andon.model.alert import NoticeKind
 from andon.model.work import LeaseKind
+from andon.node import server_file
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.conftest import REPOSITORY

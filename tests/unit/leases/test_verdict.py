@@ -27,7 +27,6 @@ from andon.core.sharing.verdict import need_of_any, verdict, verdicts
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import Conflict
-from andon.host.server.broken_devices import BrokenDevicesQuery
 from andon.leases import places
 from andon.leases.book import Book
 from andon.model.codec import read
@@ -35,6 +34,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lease_list import list_from_json
 from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
 from andon.model.work import Cordon, LeaseState, Work
+from andon.node.broken_devices import BrokenDevicesQuery
 from andon.units import GIB
 from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, request

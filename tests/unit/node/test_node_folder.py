@@ -17,10 +17,10 @@ from andon.errors import Conflict, Denied
 from andon.host import machine_id
 from andon.host.kin import here
 from andon.host.machine_id import node_key
-from andon.host.server import server_file
-from andon.host.server import state_folder as state_folders
 from andon.host.server.node_folder import node_folder, node_path, open_node_folder
 from andon.host.server.state_folder import is_own, own_token
+from andon.node import server_file
+from andon.node import state_folder as state_folders
 from andon.stores.sqlite import SqliteStore
 
 BEFORE = Path(__file__).parents[2] / "recorded" / "state-de9bf9b" / "state.tar.gz"

@@ -7,8 +7,8 @@ import pytest
 
 from andon.core.access.server_proof import PATH
 from andon.errors import Denied, Unavailable
-from andon.host.server import calls
-from andon.host.server.calls import (
+from andon.node import calls
+from andon.node.calls import (
     FAILURES,
     Answer,
     CallLimits,
@@ -165,12 +165,10 @@ def test_no_other_module_sends_a_token() -> None:
     )
     bearer = re.compile(r"f[\"']Bearer ")
     assert {path for path, text in sources().items() if speaks.search(text)} == {
-        "host/server/calls.py", "host/server/timed_connection.py",
+        "node/calls.py", "node/timed_connection.py",
         "host/containers.py", "notifiers/alertmanager.py",
     }  # fmt: skip
-    assert {path for path, text in sources().items() if bearer.search(text)} == {
-        "host/server/calls.py"
-    }
+    assert {path for path, text in sources().items() if bearer.search(text)} == {"node/calls.py"}
 
 
 @pytest.mark.parametrize("url", ["http", "https"])

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from andon.errors import Conflict, Denied
-from andon.host.server import server_file
 from andon.host.server.server_file import (
     Announced,
     announce,
@@ -22,6 +21,7 @@ from andon.host.server.server_file import (
     withdraw,
 )
 from andon.model.work import PidScope
+from andon.node import server_file
 
 URL = "http://127.0.0.1:9"
 

@@ -19,7 +19,6 @@ from andon.core.sampling.told import (
     parse_interval,
     remembering,
 )
-from andon.host.server import calls, server_file
 from andon.host.system import boot_id, node_name
 from andon.model import wire
 from andon.model.device import (
@@ -31,6 +30,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
+from andon.node import calls, server_file
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.rows import rows

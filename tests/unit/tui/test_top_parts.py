@@ -9,9 +9,9 @@ from andon.cli.terminal import Choices
 from andon.core.history.series import tick_of
 from andon.core.processes.environment import shown_environment
 from andon.host.environment import parse_environment
-from andon.host.server.latest_snapshot import filled
 from andon.host.server.state_folder import HISTORY, node_path
 from andon.model.device import Process, Snapshot
+from andon.node.latest_snapshot import filled
 from andon.stores.sqlite import SqliteStore
 from andon.tui.histories import METRICS
 from andon.tui.remembered import (

@@ -10,7 +10,7 @@ import pytest
 
 from andon.cli.work_session import LeaseCheck
 from andon.errors import Denied
-from andon.host.server import state_folder
+from andon.node import state_folder
 from andon.standalone import STANDALONE
 
 

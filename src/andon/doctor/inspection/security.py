@@ -15,8 +15,8 @@ from andon.doctor.rules.security_facts import FileAccess, PortListener, RunningS
 from andon.host.inspection.files import BIG_BYTES, read_bytes, read_text
 from andon.host.kin import here
 from andon.host.processes import parse_passwd
-from andon.host.server.usual_server import usual_port
 from andon.kernel_files import parse_uid
+from andon.node.usual_server import usual_port
 
 OWN_NAMES = {"token": "token", "runs' folder": "runs"}
 NODE_NAMES = {"audit log": "audit.jsonl", "server's address": "server.json"}

@@ -12,7 +12,6 @@ from andon.errors import Conflict, Denied
 from andon.host.folders import make_private
 from andon.host.kin import here
 from andon.host.private_files import open_regular
-from andon.host.server import server_file
 from andon.host.server.state_folder import HISTORY as HISTORY
 from andon.host.server.state_folder import node_path as node_path
 from andon.host.server.state_folder import (
@@ -21,6 +20,7 @@ from andon.host.server.state_folder import (
     refuse_foreign,
     state_folder,
 )
+from andon.node import server_file
 
 EARLIER = frozenset({HISTORY, "audit.jsonl", "audit.jsonl.1", "turns.json", server_file.NAME})
 _LOCK = ".lock"

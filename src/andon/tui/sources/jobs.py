@@ -7,7 +7,7 @@ from andon.model.job.spec import MOST_JOBS
 
 if TYPE_CHECKING:
     from andon.app.jobs import Queue
-    from andon.cli.remote import Server
+    from andon.node.remote import Server
 
 SHOWN_JOBS = 200
 

@@ -23,9 +23,9 @@ from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopView
 
 if TYPE_CHECKING:
-    from andon.cli.remote import Server
     from andon.host.processes import ProcessTable
     from andon.host.procfs import ProcessCounters
+    from andon.node.remote import Server
     from andon.tui.sources.jobs import JobReader
 
 SHOWN_RUNS = 200

@@ -12,15 +12,15 @@ from andon import app
 from andon.cli.snapshot_source import settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
-from andon.host.server.latest_snapshot import filled
-from andon.host.server.usual_server import may_be_running
 from andon.model.device import Snapshot
+from andon.node.latest_snapshot import filled
+from andon.node.usual_server import may_be_running
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
-    from andon.cli.remote import Server
     from andon.core.settings.resolution import Settings
     from andon.host.processes import ProcessTable
+    from andon.node.remote import Server
 
 RETURN_SECONDS = 3.0  # between two looks for a server, at first or after it went away
 WAIT_SECONDS = 0.5  # how long a source may block before it is asked again
@@ -78,7 +78,7 @@ class ServerSnapshots:
     def __init__(
         self, server: "Server", interval_seconds: float, table: "ProcessTable | None" = None
     ) -> None:
-        from andon.cli.remote import Remote
+        from andon.node.remote import Remote
 
         self.server, self.words = server, server.url
         self._remote, self._interval, self._table = Remote(server), interval_seconds, table

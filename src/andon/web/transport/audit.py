@@ -14,7 +14,7 @@ from pathlib import Path
 
 from andon.errors import Unavailable
 from andon.host.private_files import open_regular
-from andon.host.server.audit_file import EARLIER, NAME
+from andon.node.audit_file import EARLIER, NAME
 
 MOST_BYTES = 10_000_000  # then it is rotated; one earlier file is kept
 MOST_WAITING = 64

@@ -90,12 +90,12 @@ def sampled(
     is no device."""
     told = snapshot_source.told_snapshot(choices)
     if server is not None and seconds <= REMEMBERED_SECONDS and not choices.fresh:
-        from andon.cli.remote import Remote
+        from andon.node.remote import Remote
 
         if told is None:  # another machine's devices, or simulated ones
             return Remote(server.server).past()
         if snapshot_source.recent_snapshot(choices, told) is not None:
-            from andon.host.server.latest_snapshot import all_filled
+            from andon.node.latest_snapshot import all_filled
 
             root = Path(settings_of(choices).root)
             return all_filled(Remote(server.server).past(), root)

@@ -22,8 +22,8 @@ from andon.model.run import RunRow
 from andon.model.run_wire import row_from_json
 
 if TYPE_CHECKING:
-    from andon.cli.remote import Server
     from andon.model.wire import Json
+    from andon.node.remote import Server
 
 PAGE = 100
 MOST_RUNS = 100_000

@@ -26,10 +26,10 @@ from andon.model.work import LONGEST_ID, LeaseState
 from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
-    from andon.cli.remote import Server
     from andon.engine.sharing.lease_listing import LeaseListing
     from andon.leases.book import Book
     from andon.model.work import Lease
+    from andon.node.remote import Server
 
 MOST_USERS = 8  # whose hours are shown
 

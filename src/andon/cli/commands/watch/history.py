@@ -197,8 +197,8 @@ def _lines(
 
 
 def _throttled(past: Past, uuid: str, since: float, until: float, points: int) -> Shares:
-    from andon.cli.remote_history import RemoteHistory
     from andon.core.history.throttle_shares import throttle_shares
+    from andon.node.history import RemoteHistory
 
     if isinstance(past, RemoteHistory):
         return past.throttle_shares(uuid, since, until, points)

@@ -15,9 +15,9 @@ from andon.core.sampling.told import ServerSnapshot
 from andon.errors import AndonError
 from andon.host.server.listeners import SYSTEM_UIDS
 from andon.host.server.state_folder import SERVER_FILE, is_own, node_path
-from andon.host.server.usual_server import usual_port
 from andon.model.lamp import DeviceLamp
 from andon.model.verdict import DeviceVerdict
+from andon.node.usual_server import usual_port
 
 TIMEOUT_SECONDS = 1.0
 MOST_BYTES = 64 << 20
@@ -40,8 +40,8 @@ class Look(msgspec.Struct, frozen=True):
 def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot | None:
     """Returns the look of this user's own server, else of the system's; None if neither gives one
     about this machine."""
-    from andon.host.server.latest_snapshot import as_seen_here, is_here
     from andon.model import wire_in
+    from andon.node.latest_snapshot import as_seen_here, is_here
 
     for body in _answers(time.monotonic() + TIMEOUT_SECONDS):
         try:

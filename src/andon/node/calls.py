@@ -24,7 +24,7 @@ from andon.core.access.server_proof import Peer
 from andon.errors import Denied, Unavailable
 from andon.host.kin import user_name
 from andon.host.server.listeners import listeners, trusted_listener
-from andon.host.server.timed_connection import TimedConnection, left
+from andon.node.timed_connection import TimedConnection, left
 
 PROOF_BYTES = 4096
 PIECE_BYTES = 1 << 16

@@ -28,8 +28,8 @@ def latest_snapshot(
 ) -> ServerSnapshot | None:
     """Returns the snapshot of this user's own server, else of the system's; None if neither answers
     about this machine, which may have been renamed."""
-    from andon.host.server.calls import CallLimits
-    from andon.host.server.trusted import ask_trusted
+    from andon.node.calls import CallLimits
+    from andon.node.trusted import ask_trusted
 
     for answer in ask_trusted(PATH, CallLimits(TIMEOUT_SECONDS, MOST_BYTES), signs_in=True):
         found = _read(answer.body)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
-from andon.host.server import server_file
 from andon.host.server.node_folder import node_path
 from andon.host.server.state_folder import own_token, state_folder
-from andon.host.server.usual_server import usual_port
+from andon.node import server_file
+from andon.node.usual_server import usual_port
 
 if TYPE_CHECKING:
-    from andon.host.server.calls import Answer, CallLimits, Target
+    from andon.node.calls import Answer, CallLimits, Target
 
 
 def ask_trusted(
@@ -24,8 +24,8 @@ def ask_trusted(
 
     `signs_in`: as this user, where the system's server answers only those whom it knows.
     """
-    from andon.host.server.calls import FAILURES, SentRequest, Trust, call
-    from andon.host.server.sign_in import open_session
+    from andon.node.calls import FAILURES, SentRequest, Trust, call
+    from andon.node.sign_in import open_session
 
     asked = SentRequest("GET", path)
     for target in _targets(usual_port() if port is None else port):
@@ -43,7 +43,7 @@ def ask_trusted(
 
 def _targets(port: int) -> "Iterator[Target]":
     """Returns the servers to ask: this user's own; else the system's, without our token."""
-    from andon.host.server.calls import Target, Token, Trust
+    from andon.node.calls import Target, Token, Trust
 
     own, token = server_file.find(node_path()), _token()
     if own is not None and token is not None:

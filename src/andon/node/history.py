@@ -6,12 +6,12 @@ from urllib.parse import quote
 
 from msgspec import Meta, Struct
 
-from andon.cli.remote import Server
 from andon.core.history.intervals import UsageInterval
 from andon.core.history.series import Bucket
 from andon.model import wire
 from andon.model.codec import Name, Whole, Wrong, read
 from andon.model.device import Device
+from andon.node.remote import Server
 
 MOST_ROWS = 1_000_000
 MOST_CHART_POINTS = 2_000

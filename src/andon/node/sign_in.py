@@ -27,7 +27,9 @@ from andon.core.access.sign_in import (
 )
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.kin import user_name
-from andon.host.server.calls import (
+from andon.host.server.listeners import SYSTEM_UIDS, listeners
+from andon.host.server.peer_credentials import connect, is_known, peer_uid
+from andon.node.calls import (
     FAILURES,
     Answer,
     CallLimits,
@@ -36,9 +38,7 @@ from andon.host.server.calls import (
     call_and_peer,
     call_as,
 )
-from andon.host.server.listeners import SYSTEM_UIDS, listeners
-from andon.host.server.peer_credentials import connect, is_known, peer_uid
-from andon.host.server.timed_connection import left
+from andon.node.timed_connection import left
 
 MOST_NAMED = 5
 UNIX_SOCKETS = Path("/proc/net/unix")

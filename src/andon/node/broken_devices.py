@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from andon.errors import AndonError
-from andon.host.server.usual_server import may_be_running, usual_port
+from andon.node.usual_server import may_be_running, usual_port
 
 ASKED = "/api/alerts?state=firing&level=critical&limit=1000"
 KEPT_SECONDS = 5.0
@@ -33,8 +33,8 @@ class BrokenDevicesQuery:
     def _ask(self) -> Mapping[str, str]:
         if not may_be_running(port=self._port):
             return {}
-        from andon.host.server.calls import CallLimits
-        from andon.host.server.trusted import ask_trusted
+        from andon.node.calls import CallLimits
+        from andon.node.trusted import ask_trusted
 
         answers = ask_trusted(ASKED, CallLimits(TIMEOUT_SECONDS, MOST_BYTES), self._port)
         return next((said for one in answers if (said := _read(one.body)) is not None), {})

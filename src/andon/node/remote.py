@@ -15,8 +15,12 @@ from andon.core.settings.usual_port import USUAL_PORT
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.folders import expanded
-from andon.host.server import server_file
-from andon.host.server.calls import (
+from andon.host.server.node_folder import node_path
+from andon.host.server.state_folder import own_token, read_token, state_folder
+from andon.model import wire, wire_in
+from andon.model.device import Snapshot
+from andon.node import server_file
+from andon.node.calls import (
     FAILURES,
     Answer,
     CallLimits,
@@ -26,10 +30,6 @@ from andon.host.server.calls import (
     Trust,
     call,
 )
-from andon.host.server.node_folder import node_path
-from andon.host.server.state_folder import own_token, read_token, state_folder
-from andon.model import wire, wire_in
-from andon.model.device import Snapshot
 from andon.version import __version__
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=32 << 20)
@@ -133,7 +133,7 @@ class Server:
 
     def _call_as_user(self, asked: SentRequest, limits: CallLimits) -> Answer | None:
         """The request as this user, whom the kernel knows; None where the server is elsewhere."""
-        from andon.host.server.sign_in import NoLocalSignIn, open_session
+        from andon.node.sign_in import NoLocalSignIn, open_session
 
         deadline = limits.deadline
         try:

@@ -1,0 +1,1 @@
+"""How other processes find and verify this machine's andon server."""
