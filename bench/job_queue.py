@@ -13,13 +13,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from andon.app.jobs import Queue, submit
-from andon.core.jobs.dispatch import QueuedJob, plan
-from andon.core.jobs.order import in_order
-from andon.core.jobs.states import job_statuses
-from andon.engine.jobs.folder import JobsFolder, open_jobs_folder, write_whole
-from andon.engine.jobs.scanning import Scanner
-from andon.engine.jobs.submitting import here_spec
+from andon.jobs.folder import JobsFolder, open_jobs_folder, write_whole
+from andon.jobs.queue import Queue, submit
+from andon.jobs.rules.dispatch import QueuedJob, plan
+from andon.jobs.rules.order import in_order
+from andon.jobs.rules.states import job_statuses
+from andon.jobs.scan import Scanner
+from andon.jobs.submitting import here_spec
 from andon.model.job import JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest, Need

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.jobs import Queue, wake
-from andon.engine.jobs.folder import LOCK, LOG, JobsFolder, open_jobs_folder
-from andon.engine.jobs.starting import is_dispatched
 from andon.host.kin import group_members, started_ticks
+from andon.jobs.folder import LOCK, LOG, JobsFolder, open_jobs_folder
+from andon.jobs.queue import Queue, wake
+from andon.jobs.starting import is_dispatched
 from andon.model.job import JobState
 from tests.support.homes import own_folders
 

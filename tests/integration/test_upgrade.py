@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.jobs.folder import END, JobsFolder
+from andon.jobs.folder import END, JobsFolder
 from tests.conftest import REPOSITORY
 from tests.integration.queueing import cleaned, dispatcher_pid, kill_dispatcher, settle
 from tests.support.rows import rows

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from andon.app.jobs import Queue
-from andon.engine.jobs.folder import JobsFolder
+from andon.jobs.folder import JobsFolder
+from andon.jobs.queue import Queue
 from andon.model.job import JobSpec
 from andon.model.work import DeviceRequest
 from andon.web.jobs.folder import FolderJobs

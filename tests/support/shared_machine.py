@@ -43,10 +43,10 @@ def main(user: str) -> None:
     """As this user: a job that was cancelled, and the record of a run."""
     import os
 
-    from andon.app.jobs import Queue
-    from andon.engine.jobs.acts import cancel
-    from andon.engine.jobs.folder import open_jobs_folder
     from andon.host.server.state_folder import runs_folder
+    from andon.jobs.acts import cancel
+    from andon.jobs.folder import open_jobs_folder
+    from andon.jobs.queue import Queue
     from andon.model.job import JobSpec
     from andon.model.work import DeviceRequest
     from tests.support.run_records import begin, end, sample, write_record

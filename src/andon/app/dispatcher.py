@@ -16,18 +16,18 @@ from msgspec.structs import replace
 from andon.app.leases import open_availability
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.core.jobs.views import MOST_REASONS
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.sampling.masks import VARIABLES
 from andon.core.settings.resolution import Settings
 from andon.core.sharing.launching import LEASE_VARIABLE
-from andon.engine.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
-from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.scanning import Scanner
-from andon.engine.jobs.starting import lock_dispatcher
-from andon.engine.jobs.taking import DeviceTaker
 from andon.errors import AndonError
 from andon.host.kin import here, myself
+from andon.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
+from andon.jobs.folder import JobsFolder
+from andon.jobs.rules.views import MOST_REASONS
+from andon.jobs.scan import Scanner
+from andon.jobs.starting import lock_dispatcher
+from andon.jobs.taking import DeviceTaker
 from andon.model.job import Holdup
 from andon.model.job import wire as job_wire
 

@@ -4,12 +4,12 @@ import time
 from collections.abc import Sequence
 
 from andon.app.alerts import open_notifiers
-from andon.app.jobs import Queue
 from andon.core.notifying.messages import JOB_RULE
 from andon.core.settings.resolution import Settings
-from andon.engine.jobs.folder import JobsFolder
 from andon.errors import AndonError
 from andon.host.system import node_name
+from andon.jobs.folder import JobsFolder
+from andon.jobs.queue import Queue
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.job import JobState, JobView
 from andon.units import human_seconds

@@ -65,8 +65,8 @@ def open_run_finder(tell: "Callable[[str], None]" = lambda words: None) -> "RunF
 def printed_progress() -> "Mapping[str, WorkProgress]":
     """How far this user's jobs that run are, by the ids of their runs; nothing where the queue
     cannot be read."""
-    from andon.app.jobs import Queue
     from andon.errors import AndonError
+    from andon.jobs.queue import Queue
 
     try:
         return Queue().progress_by_run()

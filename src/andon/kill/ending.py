@@ -244,12 +244,12 @@ def _claims() -> tuple[Claim, ...]:
 
 def _running_jobs() -> "tuple[tuple[str, AttemptClaim], ...]":
     """This user's jobs that run, by their labels; none where they cannot be read."""
-    from andon.engine.jobs.folder import jobs_path
+    from andon.jobs.folder import jobs_path
 
     if not os.access(jobs_path(), os.F_OK):
         return ()
-    from andon.app.jobs import Queue
-    from andon.core.jobs.states import is_running
+    from andon.jobs.queue import Queue
+    from andon.jobs.rules.states import is_running
 
     try:
         jobs = Queue().jobs.values()
@@ -271,9 +271,9 @@ def end_whole(whole: LargerTarget) -> str:
 
 def _cancel(label: str) -> str:
     """Cancel one job without waiting for its end; returns the result as a sentence."""
-    from andon.app.jobs import Queue, wake
-    from andon.core.jobs.naming import one_meant
-    from andon.engine.jobs import acts
+    from andon.jobs import acts
+    from andon.jobs.queue import Queue, wake
+    from andon.jobs.rules.naming import one_meant
 
     queue = Queue()
     number = one_meant(label, queue.jobs)

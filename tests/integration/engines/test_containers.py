@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.jobs import Queue
 from andon.core.executing.order import ContainerOptions, Submitter, WorkOrder
-from andon.engine.jobs.folder import JobsFolder, jobs_path
 from andon.executors.engines import DockerExecutor
 from andon.host.kin import group_members
+from andon.jobs.folder import JobsFolder, jobs_path
+from andon.jobs.queue import Queue
 from andon.leases.book import Book
 from andon.model.job import JobState
 from andon.ports import Executor

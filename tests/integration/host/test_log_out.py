@@ -11,7 +11,7 @@ KILLS = "KillUserProcesses=yes\nKillExcludeUsers=root"
 START = r"""
 cat > /tmp/start.py <<'X'
 import subprocess, time
-from andon.host.inspection.log_out import log_out_line, read_log_out, scope_prefix
+from andon.jobs.log_out import log_out_line, read_log_out, scope_prefix
 facts = read_log_out()
 print("facts", facts.kills, facts.lingering, facts.place.value, facts.can_scope)
 print("says", log_out_line())

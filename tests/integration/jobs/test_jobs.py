@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from andon.app.jobs import Queue, submit, wake
-from andon.engine.jobs import acts
-from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.starting import is_dispatched
-from andon.engine.jobs.submitting import here_spec
 from andon.host.kin import started_ticks
+from andon.jobs import acts
+from andon.jobs.folder import JobsFolder
+from andon.jobs.queue import Queue, submit, wake
+from andon.jobs.starting import is_dispatched
+from andon.jobs.submitting import here_spec
 from andon.model.job import ArrayPlace, AttemptClaim, Checkpoint, JobState, JobView, NotifyWhen
 from andon.model.work import DeviceRequest, PlacementOrder
 from tests.integration.conftest import andon

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.jobs import Queue, submit, wake
-from andon.engine.jobs.acts import signal_group
-from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.submitting import here_spec
 from andon.errors import Unavailable
 from andon.host.kin import started_ticks
+from andon.jobs.acts import signal_group
+from andon.jobs.folder import JobsFolder
+from andon.jobs.queue import Queue, submit, wake
+from andon.jobs.submitting import here_spec
 from andon.model.job import JobState
 from andon.model.work import DeviceRequest
 from tests.conftest import need
@@ -185,7 +185,7 @@ def test_after_a_restart_of_the_machine_queued_jobs_are_queued_and_running_ones_
 def test_a_dispatcher_leaves_after_the_last_job_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from andon.engine.jobs.starting import is_dispatched
+    from andon.jobs.starting import is_dispatched
 
     with cleaned(settle(monkeypatch, tmp_path, idle="0s")) as folder:
         for _ in range(2):
@@ -222,7 +222,7 @@ def test_an_output_faster_than_it_is_shortened_costs_no_memory(
 def test_a_job_that_is_deleted_while_it_is_waited_for_has_not_succeeded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from andon.engine.jobs.starting import is_dispatched
+    from andon.jobs.starting import is_dispatched
 
     with cleaned(settle(monkeypatch, tmp_path)) as folder:
         folder.pause()

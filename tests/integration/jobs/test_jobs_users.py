@@ -19,8 +19,8 @@ until_so() {{
 """
 SUBMITS = """
 import os, sys, time
-from andon.app.jobs import Queue, submit
-from andon.engine.jobs.submitting import here_spec
+from andon.jobs.queue import Queue, submit
+from andon.jobs.submitting import here_spec
 from andon.model.work import DeviceRequest
 for word in sys.argv[1:]:  # NAME:GPUS[:DEVICE]
     name, count, *device = word.split(":")

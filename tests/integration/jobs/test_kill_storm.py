@@ -19,12 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.jobs import Queue, submit, wake
-from andon.core.jobs.states import is_running
-from andon.engine.jobs.folder import LOG, JobsFolder
-from andon.engine.jobs.starting import is_dispatched
-from andon.engine.jobs.submitting import here_spec
 from andon.host.kin import started_ticks
+from andon.jobs.folder import LOG, JobsFolder
+from andon.jobs.queue import Queue, submit, wake
+from andon.jobs.rules.states import is_running
+from andon.jobs.starting import is_dispatched
+from andon.jobs.submitting import here_spec
 from andon.model.job import JobState
 from andon.model.work import DeviceRequest
 from tests.conftest import need

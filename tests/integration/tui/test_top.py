@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.app.jobs import Queue, submit
-from andon.engine.jobs.submitting import here_spec
+from andon.jobs.queue import Queue, submit
+from andon.jobs.submitting import here_spec
 from andon.model.job import JobState
 from andon.model.work import DeviceRequest
 from tests.integration.conftest import andon

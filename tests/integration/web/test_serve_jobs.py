@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import socketio
 
-from andon.engine.jobs.folder import LOG, JobsFolder, jobs_path
 from andon.host.kin import user_name
+from andon.jobs.folder import LOG, JobsFolder, jobs_path
 from andon.web.answers.shapes import ANSWERS
 from andon.web.jobs.opening import why_not_submit
 from tests.integration.queueing import dispatcher_pid, kill_dispatcher

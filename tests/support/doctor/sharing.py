@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from andon.core.jobs.log_out import LogOutFacts, Place
 from andon.doctor.rules.facts import PolicyFacts
+from andon.jobs.rules.log_out import LogOutFacts, Place
 from tests.support.doctor.case import FAIL, WARN, C, Case, case
 from tests.support.doctor.machines import server
 

@@ -18,10 +18,10 @@ from andon.cli.commands.command_group import CommandGroup
 from andon.cli.commands.runs.group import COMMANDS, runs
 from andon.cli.commands.runs.opened import complete_run
 from andon.cli.main import run
-from andon.engine.jobs.folder import open_jobs_folder
 from andon.errors import Unavailable
 from andon.host.kin import here, started_ticks
 from andon.host.system import node_name
+from andon.jobs.folder import open_jobs_folder
 from andon.model.job import JobNote, JobSpec
 from andon.model.job.device_request import DeviceRequest
 from andon.model.run import (

@@ -451,9 +451,9 @@ def test_the_shell_completes_jobs_and_cancels_only_what_has_not_ended(
         jobs={n: SimpleNamespace(spec=spec) for n, spec in specs.items()},
         statuses={n: SimpleNamespace(state=state) for n, state in states.items()},
     )
-    monkeypatch.setattr("andon.app.jobs.Queue", lambda: queue)
+    monkeypatch.setattr("andon.jobs.queue.Queue", lambda: queue)
     assert completed("logs", "") == [], "no job was ever queued"
-    monkeypatch.setattr("andon.engine.jobs.folder.jobs_path", lambda: Path("/"))
+    monkeypatch.setattr("andon.jobs.folder.jobs_path", lambda: Path("/"))
     assert completed("logs", "") == ["plain 12", "plain 8", "plain 7"]
     assert completed("cancel", "") == ["plain 12", "plain 8"]
     assert completed("why", "--job", "1") == ["plain 12"]

@@ -21,7 +21,7 @@ MAKES_FOLDERS = {
     "leases/places.py",  # the book is for everybody
     "standalone/scribe.py",  # a script without andon
     "standalone/job_supervisor.py",  # another
-    "engine/jobs/folder.py",  # whoever makes the folder of a number has the number
+    "jobs/folder.py",  # whoever makes the folder of a number has the number
 }
 
 

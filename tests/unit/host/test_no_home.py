@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from andon.app.settings import config_path, load_settings
-from andon.core.jobs.job_file import jobs_in
-from andon.engine.jobs.file_specs import specs_of
 from andon.errors import AndonError, Gone, Invalid
 from andon.host.models import model_facts
 from andon.host.server.state_folder import state_folder
+from andon.jobs.file_specs import specs_of
+from andon.jobs.rules.file import jobs_in
 from andon.node import remote
 
 NO_ONE = "~no-such-user-here/x"

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.probing.results import ProbePlan, probe_of
-from andon.engine.jobs.recording import RecordFile
 from andon.engine.probing import shelf
 from andon.engine.running.header import new_run
 from andon.engine.running.line_pipe import LinePipe
 from andon.host.kin import user_name
 from andon.host.processes import ProcessTable
+from andon.jobs.record import RecordFile
 from andon.model import work_wire
 from andon.model.device import Process, Snapshot
 from andon.model.run import RunKind

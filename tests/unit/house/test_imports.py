@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from andon.engine.jobs.folder import open_jobs_folder
-from andon.engine.jobs.starting import lock_dispatcher
+from andon.jobs.folder import open_jobs_folder
+from andon.jobs.starting import lock_dispatcher
 from tests.standin import StandIn
 from tests.support.snapshots import GOLDEN
 

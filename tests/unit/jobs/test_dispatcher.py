@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from andon.app.dispatcher import _dispatch
-from andon.app.jobs import Queue
-from andon.core.jobs.dispatch import DispatchPlan, PlannedStart
-from andon.engine.jobs import dispatcher as dispatching
-from andon.engine.jobs import launching
-from andon.engine.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
-from andon.engine.jobs.folder import CLAIM, END, JobsFolder
-from andon.engine.jobs.launching import Supervisor
-from andon.engine.jobs.starting import lock_dispatcher
-from andon.engine.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.errors import Unavailable
+from andon.jobs import dispatcher as dispatching
+from andon.jobs import launching
+from andon.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
+from andon.jobs.folder import CLAIM, END, JobsFolder
+from andon.jobs.launching import Supervisor
+from andon.jobs.queue import Queue
+from andon.jobs.rules.dispatch import DispatchPlan, PlannedStart
+from andon.jobs.starting import lock_dispatcher
+from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.model.device import Snapshot
 from andon.model.job import (
     AttemptClaim,

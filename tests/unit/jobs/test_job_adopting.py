@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.jobs import adopting
-from andon.engine.jobs.folder import JobsFolder
+from andon.jobs import adopting
+from andon.jobs.folder import JobsFolder
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobSpec
 from andon.model.work import DeviceRequest
 

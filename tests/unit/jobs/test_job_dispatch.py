@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.jobs.dispatch import (
+from andon.core.sharing.capacity import DeviceCapacity
+from andon.core.sharing.choice import rank
+from andon.jobs.rules.dispatch import (
     DispatchPlan,
     PlanError,
     PlannedStart,
@@ -18,9 +20,7 @@ from andon.core.jobs.dispatch import (
     plan,
     validate,
 )
-from andon.core.jobs.expected import DeviceBusy, Learned, expected_starts
-from andon.core.sharing.capacity import DeviceCapacity
-from andon.core.sharing.choice import rank
+from andon.jobs.rules.expected import DeviceBusy, Learned, expected_starts
 from andon.model.job import JobFacts, JobSpec
 from andon.model.work import DeviceRequest
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need

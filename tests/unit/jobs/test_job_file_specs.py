@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.jobs import Queue, same_as
 from andon.core.executing.options_wire import options_from_json
 from andon.core.executing.order import ContainerOptions
-from andon.core.jobs.job_file import jobs_in
-from andon.engine.jobs.commit_question import GitCommitLookup
-from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
-from andon.engine.jobs.folder import open_jobs_folder
-from andon.engine.jobs.job_files import read_job_file
+from andon.jobs.file_reading import read_job_file
+from andon.jobs.file_specs import JobQueue, queue_all, specs_of
+from andon.jobs.folder import open_jobs_folder
+from andon.jobs.git_commit import GitCommitLookup
+from andon.jobs.queue import Queue, same_as
+from andon.jobs.rules.file import jobs_in
 from andon.model.job import JobNote
 
 UNIQUE = {

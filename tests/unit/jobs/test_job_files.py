@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.app.jobs import Queue
 from andon.cli.commands.jobs.submit import is_job_file, submit
 from andon.cli.commands.share import container_options
 from andon.cli.main import cli
-from andon.core.jobs import job_file
-from andon.core.jobs.file_lines import json_lines, shown_path, toml_lines
-from andon.core.jobs.job_file import jobs_in
-from andon.core.jobs.job_file_keys import KEYS, REQUEST_KEYS, FileJob
 from andon.core.sharing import requests
 from andon.core.sharing.requests import RequestOptions
-from andon.engine.jobs.job_files import read_job_file
 from andon.errors import Invalid, Unavailable
+from andon.jobs.file_reading import read_job_file
+from andon.jobs.queue import Queue
+from andon.jobs.rules import file as job_file
+from andon.jobs.rules.file import jobs_in
+from andon.jobs.rules.file_keys import KEYS, REQUEST_KEYS, FileJob
+from andon.jobs.rules.file_lines import json_lines, shown_path, toml_lines
 from andon.model.job import Checkpoint, NotifyWhen
 from andon.units import GIB
 from tests.conftest import REPOSITORY

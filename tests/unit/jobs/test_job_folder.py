@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.jobs.order import order_key
-from andon.core.jobs.states import job_statuses
-from andon.engine.jobs import found_jobs
-from andon.engine.jobs.acts import CancelOutcome, cancel
-from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.job_index import facts_from_row, index_text, indexed, read_index
-from andon.engine.jobs.scanning import Scanner
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.host.private_files import open_regular
+from andon.jobs import found_jobs
+from andon.jobs.acts import CancelOutcome, cancel
+from andon.jobs.folder import JobsFolder
+from andon.jobs.index import facts_from_row, index_text, indexed, read_index
+from andon.jobs.rules.order import order_key
+from andon.jobs.rules.states import job_statuses
+from andon.jobs.scan import Scanner
 from andon.model.codec import Wrong
 from andon.model.job import (
     ArrayPlace,
@@ -141,7 +141,7 @@ def test_a_large_array_writes_the_counter_once(
         written.append(path.name)
         return open_regular(path, *args, **named)
 
-    monkeypatch.setattr("andon.engine.jobs.folder.open_regular", opened)
+    monkeypatch.setattr("andon.jobs.folder.open_regular", opened)
     folder.submit(plain(array=ArrayPlace(0, index, 9)) for index in range(9))
     assert written == ["counter"]
     assert (folder.path / "counter").read_text() == "10\n"
@@ -155,9 +155,7 @@ def test_many_notes_are_settled_together(
 ) -> None:
     folder.submit([plain(), plain()])
     settled: list[str] = []
-    monkeypatch.setattr(
-        "andon.engine.jobs.folder.sync_folder", lambda path: settled.append(path.name)
-    )
+    monkeypatch.setattr("andon.jobs.folder.sync_folder", lambda path: settled.append(path.name))
     known = job_statuses(Scanner(folder).scan().values(), AT)
     for number, facts in Scanner(folder).scan().items():
         assert cancel(folder, facts, known[number], settle=False) is CancelOutcome.CANCELLED

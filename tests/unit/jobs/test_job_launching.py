@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from andon.engine.jobs import launching
-from andon.engine.jobs.launching import Supervisor
+from andon.jobs import launching
+from andon.jobs.launching import Supervisor
 
 
 @pytest.mark.process

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.jobs import Queue
 from andon.cli.commands.jobs import logs
 from andon.cli.terminal import Choices
-from andon.engine.jobs.folder import CANCELLED, CLAIM, JobsFolder
+from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
+from andon.jobs.queue import Queue
 from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest
@@ -60,7 +60,7 @@ def test_who_follows_a_job_that_waits_reads_why_until_it_starts(
     folder = JobsFolder(tmp_path)
     folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), time.time() - 75)])
     monkeypatch.setattr("sys.stderr.isatty", lambda: live)
-    monkeypatch.setattr("andon.app.jobs.start_dispatcher", lambda folder: None)
+    monkeypatch.setattr("andon.jobs.queue.start_dispatcher", lambda folder: None)
     acts_left: list[Callable[[], object]] = [
         lambda: None,
         lambda: folder.write_holdups({1: Holdup("bob has GPU 0", AT)}, time.time()),

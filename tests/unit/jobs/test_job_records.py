@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.engine.jobs import recording
-from andon.engine.jobs.recording import JobRecorder, RecordFile, continued, new_record
+from andon.jobs import record as recording
+from andon.jobs.record import JobRecorder, RecordFile, continued, new_record
 from andon.model.job import AttemptEnd, EndReason
 from andon.model.run import RunEnd, RunState
 from andon.model.run_wire import line_to_text

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.jobs.naming import NameRule, meant, one_meant, parse_array
-from andon.core.jobs.order import in_order, place_before, place_first, place_last
-from andon.core.jobs.retention import too_old
-from andon.core.jobs.states import (
+from andon.errors import Conflict, Gone, Invalid, Unavailable
+from andon.jobs.found_jobs import StatusCache
+from andon.jobs.rules.naming import NameRule, meant, one_meant, parse_array
+from andon.jobs.rules.order import in_order, place_before, place_first, place_last
+from andon.jobs.rules.retention import too_old
+from andon.jobs.rules.states import (
     JobStatus,
     has_work,
     job_statuses,
@@ -18,10 +20,8 @@ from andon.core.jobs.states import (
     left_devices,
     own_status,
 )
-from andon.core.jobs.views import view_of
-from andon.core.jobs.waiting import insufficient, request_of, waited_seconds
-from andon.engine.jobs.found_jobs import StatusCache
-from andon.errors import Conflict, Gone, Invalid, Unavailable
+from andon.jobs.rules.views import view_of
+from andon.jobs.rules.waiting import insufficient, request_of, waited_seconds
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core.jobs.job_file_keys import FileJob
-from andon.engine.jobs.commit_question import GitCommitLookup
-from andon.engine.jobs.file_specs import specs_of
-from andon.engine.jobs.submitting import here_spec
 from andon.errors import Invalid
+from andon.jobs.file_specs import specs_of
+from andon.jobs.git_commit import GitCommitLookup
+from andon.jobs.rules.file_keys import FileJob
+from andon.jobs.submitting import here_spec
 from andon.model.job import wire as job_wire
 from andon.model.job.device_request import DeviceRequest
 from andon.standalone.quick_parts import dumps_within

@@ -7,20 +7,20 @@ import pytest
 from msgspec.structs import replace
 
 from andon.app.job_messages import job_notice
-from andon.app.jobs import Queue
 from andon.cli.commands.jobs import group, logs
 from andon.cli.commands.jobs.common import going_on
 from andon.cli.main import run
 from andon.cli.show.jobs.listing import expected_words, render_jobs, why
 from andon.cli.terminal import Choices
-from andon.core.jobs.retention import too_old
-from andon.core.jobs.states import JobStatus, job_statuses
-from andon.core.jobs.views import view_of
-from andon.core.jobs.waiting import who_has
-from andon.engine.jobs import acts
-from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.submitting import name_of
 from andon.engine.running.variables import defaults, free_port
+from andon.jobs import acts
+from andon.jobs.folder import JobsFolder
+from andon.jobs.queue import Queue
+from andon.jobs.rules.retention import too_old
+from andon.jobs.rules.states import JobStatus, job_statuses
+from andon.jobs.rules.views import view_of
+from andon.jobs.rules.waiting import who_has
+from andon.jobs.submitting import name_of
 from andon.model.alert import Level
 from andon.model.job import Holdup, JobFacts, JobNote, JobSpec, JobState
 from andon.model.work import DeviceRequest
@@ -110,7 +110,7 @@ def test_the_list_has_waiting_jobs_by_their_places(
     )
     acts.hold(folder, JobFacts(made[0]), JobStatus(JobState.WAITING))
     folder.pause()
-    monkeypatch.setattr("andon.app.jobs.own_jobs_folder", lambda: folder)
+    monkeypatch.setattr("andon.jobs.queue.own_jobs_folder", lambda: folder)
     for words in (["jobs"], ["jobs", "--state", "waiting"]):
         assert run(words) == 0
         lines = capsys.readouterr().out.splitlines()[1:]
@@ -125,8 +125,8 @@ def test_a_word_that_means_no_job_keeps_no_other_from_being_cancelled(
     folder = JobsFolder(tmp_path)
     folder.submit([replace(SPEC, name=name) for name in ("a", "b", "b", "c")])
     folder.pause()
-    monkeypatch.setattr("andon.app.jobs.own_jobs_folder", lambda: folder)
-    monkeypatch.setattr("andon.app.jobs.start_dispatcher", lambda folder: None)
+    monkeypatch.setattr("andon.jobs.queue.own_jobs_folder", lambda: folder)
+    monkeypatch.setattr("andon.jobs.queue.start_dispatcher", lambda folder: None)
     for words, code, out in (
         (["cancel", "1", "9999"], 5, ["job 1 cancelled", "there is no job 9999"]),
         (["jobs", "hold", "9999", "c"], 5, ["there is no job 9999", "job 4 is held"]),

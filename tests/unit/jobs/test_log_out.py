@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.jobs.log_out import (
+from andon.doctor.inspection import log_out
+from andon.jobs.log_out import read_log_out, scope_prefix
+from andon.jobs.rules.log_out import (
     LogOutEffect,
     LogOutFacts,
     Place,
@@ -14,8 +16,6 @@ from andon.core.jobs.log_out import (
     place_of_cgroup,
     wants_scope,
 )
-from andon.doctor.inspection import log_out
-from andon.host.inspection.log_out import read_log_out, scope_prefix
 
 # KillUserProcesses, lingering, place -> in a scope of the user's systemd?, what happens, a word of
 # the sentence. Measured with systemd 252.

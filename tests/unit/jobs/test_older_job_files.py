@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from andon.api.compat.estimates import estimate_gpu_requirements
 from andon.cli.show.jobs.dry_run import render_dry
 from andon.core.estimate.options import ServingEngine
-from andon.core.jobs.engine_commands import ENGINES
-from andon.core.jobs.older_file import is_older, older_jobs_in
-from andon.core.jobs.states import FIRST
-from andon.core.jobs.views import view_of
-from andon.engine.jobs.file_specs import specs_of
 from andon.errors import Invalid
+from andon.jobs.file_specs import specs_of
+from andon.jobs.rules.engine_commands import ENGINES
+from andon.jobs.rules.older_file import is_older, older_jobs_in
+from andon.jobs.rules.states import FIRST
+from andon.jobs.rules.views import view_of
 from andon.model.job import JobFacts
 from andon.model.job.spec_wire import spec_from_json, spec_to_json
 from andon.units import MIB

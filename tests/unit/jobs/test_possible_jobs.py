@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.app.jobs import possible_here
 from andon.cli.commands.jobs import submit as submitting
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.host import presence
+from andon.jobs.queue import possible_here
 from andon.model.device import Fault, Snapshot
 from andon.model.job import JobSpec
 from andon.units import GIB

@@ -52,7 +52,7 @@ def test_no_other_module_lists_drivers_modules_pci_ids_or_masks() -> None:
     assert set(found) <= {
         'doctor/rules/access.py: "NVIDIA_VISIBLE_DEVICES"',  # what a container was given
         'doctor/rules/devices.py: "CUDA_DEVICE_ORDER"',  # what a note of the masks is about
-        'engine/jobs/submitting.py: "CUDA_VISIBLE_DEVICES"',  # what is shown of a job
+        'jobs/submitting.py: "CUDA_VISIBLE_DEVICES"',  # what is shown of a job
         'doctor/rules/findings.py: "nouveau"',  # the code of a finding
     }
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.cli.show.topology import render_topology
-from andon.core.jobs.dispatch import QueuedJob, plan
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import choose, pick, rank
 from andon.core.topology.binding import binding
@@ -18,6 +17,7 @@ from andon.core.topology.links import LinkKind, group_words, link_between, linke
 from andon.core.topology.wire import topology_to_json, with_places
 from andon.host.topology.affinity import on_cpus
 from andon.host.topology.pci_tree import read_place
+from andon.jobs.rules.dispatch import QueuedJob, plan
 from andon.model.codec import read
 from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.topology.place import SWITCH, DevicePlace, cpu_words, parse_cpus, place_to_json

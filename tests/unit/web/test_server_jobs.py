@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from andon.app.jobs import Queue
 from andon.core.access.roles import ALL_SEEING
-from andon.engine.jobs.folder import CLAIM, JobsFolder
+from andon.jobs.folder import CLAIM, JobsFolder
+from andon.jobs.queue import Queue
 from andon.model.job import AttemptClaim, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import DeviceRequest

@@ -18,12 +18,12 @@ def complete_job(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> "list[CompletionItem]":
     """Jobs that wait or run, then those that ended, the newest first; none rather than an error."""
-    from andon.engine.jobs.folder import jobs_path
     from andon.errors import AndonError
+    from andon.jobs.folder import jobs_path
 
     if not os.access(jobs_path(), os.F_OK):
         return []
-    from andon.app.jobs import Queue
+    from andon.jobs.queue import Queue
 
     try:
         queue = Queue()

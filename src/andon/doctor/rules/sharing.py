@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from andon.core.jobs.log_out import LINGER, LogOutEffect, log_out_effect, log_out_words
 from andon.doctor.rules.facts import MachineFacts
 from andon.doctor.rules.findings import Check, Finding, failure, ok, warning
+from andon.jobs.rules.log_out import LINGER, LogOutEffect, log_out_effect, log_out_words
 
 MOST_NAMED = 3
 

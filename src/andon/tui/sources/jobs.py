@@ -6,7 +6,7 @@ from andon.model.job import JobState, JobView
 from andon.model.job.spec import MOST_JOBS
 
 if TYPE_CHECKING:
-    from andon.app.jobs import Queue
+    from andon.jobs.queue import Queue
     from andon.node.remote import Server
 
 SHOWN_JOBS = 200
@@ -20,7 +20,7 @@ class JobReader:
 
     def read(self) -> tuple[JobView, ...]:
         """Those that run or wait first, then the latest that ended."""
-        from andon.app.jobs import Queue
+        from andon.jobs.queue import Queue
 
         if self._queue is None:
             self._queue = Queue()

@@ -14,7 +14,7 @@ from andon.web.answers.job_schemas import JobDone, JobLog
 from andon.web.users.files import UserJobs
 
 if TYPE_CHECKING:
-    from andon.app.jobs import Queue
+    from andon.jobs.queue import Queue
 
 FRESH_SECONDS = 0.5
 """Requests within this time share one reading of the folder."""
@@ -72,8 +72,8 @@ class FolderJobs:
 
     def act(self, number: int, act: str) -> JobDone:
         """Cancel, retry, requeue or move a job."""
-        from andon.engine.jobs.acts import JobAct, perform
-        from andon.engine.jobs.starting import is_dispatched
+        from andon.jobs.acts import JobAct, perform
+        from andon.jobs.starting import is_dispatched
 
         with self._lock:
             queue = self._fresh(again=True)

@@ -5,15 +5,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from andon.app.jobs import Queue, possible_here, refuse_too_many, same_as, submit, wake
 from andon.app.leases import labels_of
 from andon.core.settings.resolution import Settings
 from andon.host.folders import home_folder
+from andon.jobs.queue import Queue, possible_here, refuse_too_many, same_as, submit, wake
 
 if TYPE_CHECKING:
     from andon.core.sharing.eligibility import Labels
-    from andon.engine.jobs.dispatcher_guard import DispatcherGuard
     from andon.engine.sampling.sampler import Sampler
+    from andon.jobs.dispatcher_guard import DispatcherGuard
     from andon.model.device import Snapshot
     from andon.model.job import JobFacts
     from andon.model.lease_list import LeaseList
@@ -49,8 +49,8 @@ def open_server_jobs(
 
 def open_dispatcher_guard(sampler: "Sampler") -> "DispatcherGuard":
     """See to it that the jobs of a server's user start, also after its dispatcher was killed."""
-    from andon.engine.jobs.dispatcher_guard import CHECK_SECONDS, DispatcherGuard
-    from andon.engine.jobs.folder import JobsFolder, jobs_path
+    from andon.jobs.dispatcher_guard import CHECK_SECONDS, DispatcherGuard
+    from andon.jobs.folder import JobsFolder, jobs_path
 
     session = sampler.subscribe(CHECK_SECONDS, size=2, at_once=False)
     return DispatcherGuard(session, JobsFolder(jobs_path()), lambda: Queue().statuses)
@@ -71,10 +71,10 @@ def submit_document(
     document: Mapping[str, Any], latest: "Callable[[], Snapshot]", labels: "Labels"
 ) -> Sequence[int]:
     """Queue what a job file's document describes; the numbers of its jobs."""
-    from andon.core.jobs.job_file import jobs_in
-    from andon.core.jobs.older_file import is_older, older_jobs_in
-    from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
-    from andon.engine.jobs.folder import open_jobs_folder
+    from andon.jobs.file_specs import JobQueue, queue_all, specs_of
+    from andon.jobs.folder import open_jobs_folder
+    from andon.jobs.rules.file import jobs_in
+    from andon.jobs.rules.older_file import is_older, older_jobs_in
 
     read = older_jobs_in if is_older(document) else jobs_in
     jobs, home = read(dict(document), REQUEST, {}), home_folder()

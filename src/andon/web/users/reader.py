@@ -17,16 +17,16 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from andon.app.jobs import Queue
 from andon.app.runs import open_run_finder
 from andon.core.access.roles import ALL_SEEING
 from andon.core.runs.matching import RunQuery
-from andon.engine.jobs import acts as acts  # imported while it may read andon's own files
-from andon.engine.jobs import progress as progress  # the same
 from andon.engine.records.finder import RunFinder
 from andon.errors import AndonError, Gone
 from andon.host.server.state_folder import node_path
 from andon.host.server.user_accounts import UserAccount, become
+from andon.jobs import acts as acts  # imported while it may read andon's own files
+from andon.jobs import progress as progress  # the same
+from andon.jobs.queue import Queue
 from andon.model.job.wire import view_to_json
 from andon.model.run_wire import row_to_json
 from andon.model.shapes import to_json

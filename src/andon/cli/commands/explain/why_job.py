@@ -9,7 +9,7 @@ from andon.errors import AndonError
 from andon.model.job import JobState
 
 if TYPE_CHECKING:
-    from andon.app.jobs import Queue
+    from andon.jobs.queue import Queue
     from andon.model.job import JobView
     from andon.model.lease_list import WaitingRow
 
@@ -18,8 +18,8 @@ MOST_AHEAD = 5
 
 def why_job(choices: Choices, word: str, as_json: bool) -> int:
     """The dispatcher's own reason, device by device; the jobs and users in front."""
-    from andon.app.jobs import Queue
     from andon.cli.commands.jobs.common import one_job
+    from andon.jobs.queue import Queue
     from andon.model.shapes import to_json
 
     queue, terminal = Queue(), Terminal.of(choices)

@@ -108,9 +108,9 @@ def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.C
     @job_words
     @shared
     def command(jobs: tuple[str, ...]) -> int:
-        from andon.app.jobs import wake
         from andon.cli.terminal import report
-        from andon.engine.jobs import acts
+        from andon.jobs import acts
+        from andon.jobs.queue import wake
 
         choices = chosen()
         queue = open_queue(choices, wake=False)
@@ -168,8 +168,8 @@ rm = _acting(
 @shared
 def move(job: str, first: bool, last: bool, before: str | None) -> int:
     """Change a job's position among your own of the same priority."""
-    from andon.app.jobs import wake
-    from andon.engine.jobs import acts
+    from andon.jobs import acts
+    from andon.jobs.queue import wake
 
     if first + last + (before is not None) != 1:
         raise click.UsageError("use one of --first, --last and --before JOB")
@@ -187,7 +187,7 @@ def move(job: str, first: bool, last: bool, before: str | None) -> int:
 @shared
 def pause() -> int:
     """Start no more jobs until andon jobs start; running ones continue."""
-    from andon.engine.jobs.folder import open_jobs_folder
+    from andon.jobs.folder import open_jobs_folder
 
     open_jobs_folder().pause()
     notice("paused; to resume: andon jobs start", chosen())
@@ -198,8 +198,8 @@ def pause() -> int:
 @shared
 def start() -> int:
     """Start jobs again after andon jobs pause."""
-    from andon.app.jobs import wake
-    from andon.engine.jobs.folder import open_jobs_folder
+    from andon.jobs.folder import open_jobs_folder
+    from andon.jobs.queue import wake
 
     folder = open_jobs_folder()
     folder.unpause()

@@ -27,8 +27,8 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
 
     The job's --grace is the time between the two. A process that survives both is named.
     """
-    from andon.app.jobs import wake
-    from andon.engine.jobs import acts
+    from andon.jobs import acts
+    from andon.jobs.queue import wake
 
     choices = chosen()
     queue = open_queue(choices, wake=False)

@@ -12,7 +12,7 @@ from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError, Gone
 
 if TYPE_CHECKING:
-    from andon.app.jobs import Queue
+    from andon.jobs.queue import Queue
     from andon.model.job import JobFacts, JobState, JobView
 
 JOB_FORMS = "JOB is a number, a name, @ for the last one, or 12_3 for an element of an array."
@@ -29,7 +29,7 @@ def job_words(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def open_queue(choices: Choices, wake: bool = True) -> "Queue":
     """The queue as it is now; a dispatcher is started where jobs wait and none runs."""
-    from andon.app.jobs import Queue, start_dispatcher
+    from andon.jobs.queue import Queue, start_dispatcher
 
     queue = Queue()
     for path, why in list(queue.unread.items())[:5]:
@@ -61,7 +61,7 @@ def meant_jobs(
     """Every job that the words mean, once. A word that means none is reported and keeps none of
     the others: the exit code is for those. `only_one` and `fits` are for a name that several have.
     """
-    from andon.core.jobs.naming import NameRule, meant
+    from andon.jobs.rules.naming import NameRule, meant
 
     known = queue.statuses
     rule = NameRule(_tell, only_one, None if fits is None else lambda n: fits(known[n].state))
@@ -77,7 +77,7 @@ def meant_jobs(
 
 def one_job(queue: "Queue", word: str) -> int:
     """The number of the one job that a word means."""
-    from andon.core.jobs.naming import NameRule, one_meant
+    from andon.jobs.rules.naming import NameRule, one_meant
 
     return one_meant(word, queue.jobs, NameRule(_tell))
 
@@ -96,7 +96,7 @@ def wait_settled(
 ) -> list[int]:
     """Until all of these have ended or are held; returns those that were deleted before. `changed`
     is called with each that changes, `each` at every poll: what it raises ends the wait."""
-    from andon.app.jobs import start_dispatcher
+    from andon.jobs.queue import start_dispatcher
     from andon.model.job import JobState
 
     left, deleted = set(numbers), []

@@ -11,7 +11,7 @@ from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from andon.core.jobs.job_file_keys import FileJob
+    from andon.jobs.rules.file_keys import FileJob
     from andon.model.job import JobFacts
 
 
@@ -20,8 +20,8 @@ def submit_file(
 ) -> int:
     """Queue them one after the other: a later one may name an earlier one in `after`."""
     from andon.cli.commands.jobs.submit import possible, sampled, say_same
-    from andon.engine.jobs.file_specs import JobQueue, queue_all, specs_of
-    from andon.engine.jobs.job_files import read_job_file
+    from andon.jobs.file_reading import read_job_file
+    from andon.jobs.file_specs import JobQueue, queue_all, specs_of
 
     _refuse_options(asked)
     jobs = read_job_file(path)
@@ -34,8 +34,8 @@ def submit_file(
 
         show_dry(checked)
         return 0
-    from andon.app.jobs import refuse_too_many, same_as, submit
-    from andon.engine.jobs.folder import open_jobs_folder
+    from andon.jobs.folder import open_jobs_folder
+    from andon.jobs.queue import refuse_too_many, same_as, submit
 
     refuse_too_many(open_jobs_folder(), sum(map(len, checked)))
     queue = JobQueue(_known, lambda specs: submit(possible(choices, specs, sample)), same_as)
@@ -49,7 +49,7 @@ def submit_file(
 
 
 def _known() -> "Mapping[int, JobFacts]":
-    from andon.app.jobs import Queue
+    from andon.jobs.queue import Queue
 
     return Queue().jobs
 
@@ -83,7 +83,7 @@ def _say(choices: Choices, labels: Sequence[str], names: Sequence[str]) -> None:
         return
     from andon.cli.show.text import say
     from andon.cli.terminal import notice
-    from andon.host.inspection.log_out import log_out_line
+    from andon.jobs.log_out import log_out_line
 
     for label, name in zip(labels, names, strict=True):
         terminal.say(say(f"job {label}: {name}"))

@@ -12,7 +12,7 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.model.job import JobState
 
 if TYPE_CHECKING:
-    from andon.app.jobs import Queue
+    from andon.jobs.queue import Queue
     from andon.model.job import JobView
 
 MOST_WAITING, MOST_ENDED = 50, 10

@@ -18,8 +18,8 @@ from andon.host.private_files import open_regular
 from andon.model.job import JobState
 
 if TYPE_CHECKING:
-    from andon.app.jobs import Queue
     from andon.cli.show.waiting import LineInPlace
+    from andon.jobs.queue import Queue
 
 LINES = 15
 PIECE_BYTES = 1 << 16
@@ -102,8 +102,8 @@ class _Output:
 
     def follow(self, choices: Choices) -> None:
         """Until it has ended; while it waits, a line says why."""
-        from andon.app.jobs import start_dispatcher
         from andon.cli.show.waiting import LineInPlace
+        from andon.jobs.queue import start_dispatcher
 
         line = LineInPlace(choices)
         try:

@@ -128,7 +128,7 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
     if dry_run:
         show_dry([specs])
         return 0
-    from andon.app import jobs
+    from andon.jobs import queue as jobs
 
     same = jobs.same_as(specs[0]) if asked["unique"] else None
     if same is not None:
@@ -142,11 +142,11 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
 
 def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
-    from andon.engine.jobs.commit_question import GitCommitLookup
+    from andon.jobs.git_commit import GitCommitLookup
 
     commit = GitCommitLookup()
-    import andon.app.jobs  # noqa: F401 - needed below; imported while git looks for the commit
-    from andon.engine.jobs.submitting import here_spec
+    import andon.jobs.queue  # noqa: F401 - needed below; imported while git looks for the commit
+    from andon.jobs.submitting import here_spec
     from andon.model.job.spec import GRACE_SECONDS, ArrayPlace, NotifyWhen
 
     if choices.replay is not None:
@@ -192,9 +192,9 @@ def possible(
     """The same, if this machine can ever start them."""
     if all(spec.request.is_plain for spec in specs):
         return list(specs)  # `submit` must be quick
-    from andon.app.jobs import possible_here
     from andon.app.leases import labels_of
     from andon.cli.sources import resolved_of
+    from andon.jobs.queue import possible_here
 
     labels = labels_of(resolved_of(choices).settings)
     return possible_here(specs, sample or (lambda: sampled(choices)), labels)
@@ -218,7 +218,7 @@ def _container(image: "ContainerOptions | None") -> dict[str, object]:
 def _array(given: str | None) -> tuple[tuple[int, ...], int | None]:
     if given is None:
         return (), None
-    from andon.core.jobs.naming import parse_array
+    from andon.jobs.rules.naming import parse_array
 
     return parse_array(given)
 
@@ -228,8 +228,8 @@ def _numbers(given: tuple[str, ...]) -> tuple[int, ...]:
     words = [word.strip() for words in given for word in words.split(",") if word.strip()]
     if not words:
         return ()
-    from andon.app.jobs import Queue
-    from andon.core.jobs.naming import NameRule, meant
+    from andon.jobs.queue import Queue
+    from andon.jobs.rules.naming import NameRule, meant
 
     jobs, rule = Queue().jobs, NameRule(lambda text: notice(text, chosen()))
     return tuple(dict.fromkeys(number for word in words for number in meant(word, jobs, rule)))
@@ -247,7 +247,7 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
         many = f" ({len(made)} jobs)" if len(made) > 1 else ""
         mark = "SIMULATED " if made[0].simulate is not None else ""
         from andon.cli.show.text import say
-        from andon.host.inspection.log_out import log_out_line
+        from andon.jobs.log_out import log_out_line
 
         terminal.say(say(f"{mark}job {number}{many}: {made[0].name}; andon logs {number} -f"))
         notice(log_out_line(), choices)

@@ -30,7 +30,7 @@ def gc() -> int:
     with their output after `jobs.keep_days`.
     """
     from andon.app.runs import runs_folder
-    from andon.engine.jobs.folder import jobs_path
+    from andon.jobs.folder import jobs_path
 
     settings = snapshot_source.settings_of(chosen())
     # Jobs first: deleting them needs no room, which the others do on a full disk.
@@ -54,7 +54,7 @@ def gc() -> int:
 
 
 def _jobs(settings: "Settings") -> str:
-    from andon.app.jobs import Queue, collect
+    from andon.jobs.queue import Queue, collect
 
     queue = Queue()
     count = collect(queue, settings.jobs_keep_days)

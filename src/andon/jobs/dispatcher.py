@@ -10,23 +10,23 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.core.jobs.order import in_order
-from andon.core.jobs.states import JobStatus, has_work
-from andon.core.jobs.waiting import insufficient, waited_seconds
 from andon.engine.failure_log import FailureLog
-from andon.engine.jobs.adopting import ContainerAdopter
-from andon.engine.jobs.attempts import AttemptRecorder, Notifications
-from andon.engine.jobs.folder import EXPIRED, JobsFolder
-from andon.engine.jobs.found_jobs import StatusCache
-from andon.engine.jobs.launching import Supervisor, SupervisorPool, task_for
-from andon.engine.jobs.publishing import HoldupWriter
-from andon.engine.jobs.scanning import Scanner
-from andon.engine.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.engine.running.recorder import SampleSource
 from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError
 from andon.host.clock import boot_seconds
 from andon.host.kin import here
+from andon.jobs.adopting import ContainerAdopter
+from andon.jobs.attempts import AttemptRecorder, Notifications
+from andon.jobs.folder import EXPIRED, JobsFolder
+from andon.jobs.found_jobs import StatusCache
+from andon.jobs.launching import Supervisor, SupervisorPool, task_for
+from andon.jobs.publishing import HoldupWriter
+from andon.jobs.rules.order import in_order
+from andon.jobs.rules.states import JobStatus, has_work
+from andon.jobs.rules.waiting import insufficient, waited_seconds
+from andon.jobs.scan import Scanner
+from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.leases.hold import LeaseHold
 from andon.model.job import JobFacts, JobNote, JobSpec, JobState, NotifyWhen
 

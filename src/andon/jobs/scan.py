@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from andon.engine.jobs.folder import (
+from andon.host.private_files import open_regular, read_regular
+from andon.jobs.folder import (
     ADOPTED,
     AGAIN,
     CANCELLED,
@@ -32,9 +33,8 @@ from andon.engine.jobs.folder import (
     is_number,
     write_whole,
 )
-from andon.engine.jobs.found_jobs import CachedJob, FoundJobs
-from andon.engine.jobs.job_index import IndexedJob, index_text, indexed, read_index
-from andon.host.private_files import open_regular, read_regular
+from andon.jobs.found_jobs import CachedJob, FoundJobs
+from andon.jobs.index import IndexedJob, index_text, indexed, read_index
 from andon.model.codec import Wrong
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobNote
 from andon.model.job import wire as job_wire
@@ -192,7 +192,7 @@ class Scanner:
         now = time.monotonic()
         due, lives = self._containers.get(folder, (0.0, False))
         if now >= due:
-            from andon.engine.jobs.container_files import container_lives  # most have no container
+            from andon.jobs.container_files import container_lives  # most have no container
 
             lives = container_lives(folder, claim)
             self._containers[folder] = (now + CONTAINER_SECONDS, lives)

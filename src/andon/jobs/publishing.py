@@ -4,7 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from math import inf
 
-from andon.core.jobs.expected import (
+from andon.jobs.folder import JobsFolder
+from andon.jobs.rules.expected import (
     DeviceBusy,
     ExpectedStart,
     Learned,
@@ -12,11 +13,10 @@ from andon.core.jobs.expected import (
     expected_starts,
     learned,
 )
-from andon.core.jobs.order import in_order
-from andon.core.jobs.states import JobStatus
-from andon.core.jobs.views import MOST_REASONS
-from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.taking import BlockReason, DispatchRound
+from andon.jobs.rules.order import in_order
+from andon.jobs.rules.states import JobStatus
+from andon.jobs.rules.views import MOST_REASONS
+from andon.jobs.taking import BlockReason, DispatchRound
 from andon.model.job import Holdup, JobFacts, JobState
 
 PUBLISH_SECONDS = 0.5

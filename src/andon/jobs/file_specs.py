@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from andon.core.executing.options_wire import options_to_json
 from andon.core.executing.order import ContainerOptions
-from andon.core.jobs.job_file import is_job_word
-from andon.core.jobs.job_file_keys import FileJob
-from andon.core.jobs.naming import meant, parse_array
 from andon.core.moments import parse_moment
-from andon.engine.jobs.submitting import here_spec
 from andon.errors import Invalid
 from andon.host.clock import offset
 from andon.host.folders import expanded
+from andon.jobs.rules.file import is_job_word
+from andon.jobs.rules.file_keys import FileJob
+from andon.jobs.rules.naming import meant, parse_array
+from andon.jobs.submitting import here_spec
 from andon.model.job import JobFacts
 from andon.model.job.spec import ArrayPlace, JobSpec
 

@@ -10,13 +10,13 @@ import signal
 import time
 from typing import Any
 
-from andon.engine.jobs.acts import signal_process
-from andon.engine.jobs.container_files import container_lives
-from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.launching import Supervisor, adopting_task
 from andon.engine.running.adoption import hold_again
 from andon.errors import AndonError
 from andon.host.kin import session_members
+from andon.jobs.acts import signal_process
+from andon.jobs.container_files import container_lives
+from andon.jobs.folder import JobsFolder
+from andon.jobs.launching import Supervisor, adopting_task
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts

@@ -6,10 +6,14 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from andon.core.jobs.states import is_running
-from andon.engine.jobs.folder import VERDICT, JobsFolder, write_whole
-from andon.engine.jobs.launching import JobPlacement
-from andon.engine.jobs.recording import (
+from andon.engine.running.cpu_binding import bound_line, bound_to
+from andon.engine.running.recorder import SampleSource
+from andon.engine.running.variables import free_port
+from andon.engine.sharing.granter import Grant
+from andon.errors import AndonError
+from andon.jobs.folder import VERDICT, JobsFolder, write_whole
+from andon.jobs.launching import JobPlacement
+from andon.jobs.record import (
     FactsFinder,
     JobRecorder,
     begin_record,
@@ -20,11 +24,7 @@ from andon.engine.jobs.recording import (
     start_recorder,
     tail_of,
 )
-from andon.engine.running.cpu_binding import bound_line, bound_to
-from andon.engine.running.recorder import SampleSource
-from andon.engine.running.variables import free_port
-from andon.engine.sharing.granter import Grant
-from andon.errors import AndonError
+from andon.jobs.rules.states import is_running
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import Owner

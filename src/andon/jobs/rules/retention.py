@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from andon.core.jobs.states import JobStatus
+from andon.jobs.rules.states import JobStatus
 from andon.model.job import JobFacts
 
 

@@ -8,9 +8,9 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from andon.engine.jobs.folder import LOCK, LOG, JobsFolder
 from andon.host.private_files import open_regular
 from andon.host.server.state_folder import is_own
+from andon.jobs.folder import LOCK, LOG, JobsFolder
 
 if TYPE_CHECKING:
     import subprocess
@@ -73,8 +73,8 @@ def start_dispatcher(folder: JobsFolder) -> bool:
 def _spawn(folder: JobsFolder, lock: int) -> "subprocess.Popen[bytes]":
     import subprocess
 
-    from andon.host.inspection.log_out import scope_prefix
     from andon.host.interpreter import module_environment, process_command
+    from andon.jobs.log_out import scope_prefix
 
     log = open_log(folder)
     argv = process_command("dispatcher", str(folder.path), str(lock))

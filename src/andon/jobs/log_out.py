@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
-from andon.core.jobs.log_out import (
+from andon.host.inspection.account_names import user_name
+from andon.host.inspection.files import names_in, read_text
+from andon.jobs.rules.log_out import (
     LogOutFacts,
     is_killed,
     is_yes,
@@ -12,8 +14,6 @@ from andon.core.jobs.log_out import (
     place_of_cgroup,
     wants_scope,
 )
-from andon.host.inspection.account_names import user_name
-from andon.host.inspection.files import names_in, read_text
 
 FOLDERS = ("etc/systemd", "run/systemd", "usr/local/lib/systemd", "usr/lib/systemd", "lib/systemd")
 """The folders of logind's settings; a file in an earlier one hides a file of the same name."""

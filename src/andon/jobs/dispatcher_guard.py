@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from andon.core.jobs.states import JobStatus, has_work
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower, SnapshotDelivery
-from andon.engine.jobs.folder import JobsFolder
-from andon.engine.jobs.starting import is_dispatched, start_dispatcher
 from andon.engine.sampling.bus import Subscription
+from andon.jobs.folder import JobsFolder
+from andon.jobs.rules.states import JobStatus, has_work
+from andon.jobs.starting import is_dispatched, start_dispatcher
 
 CHECK_SECONDS = 5.0
 CLOSE_SECONDS = 1.0

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from andon.engine.jobs.folder import JobsFolder, open_jobs_folder, own_jobs_folder
-from andon.engine.jobs.starting import start_dispatcher as start_dispatcher
+from andon.jobs.folder import JobsFolder, open_jobs_folder, own_jobs_folder
+from andon.jobs.starting import start_dispatcher as start_dispatcher
 from andon.model.job.spec import JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick
-    from andon.core.jobs.states import JobStatus
     from andon.core.sharing.eligibility import Labels
+    from andon.jobs.rules.states import JobStatus
     from andon.model.device import Snapshot
     from andon.model.job import JobView
     from andon.model.job.progress import WorkProgress
@@ -21,7 +21,7 @@ class Queue:
     """This user's jobs on this machine, as they are now."""
 
     def __init__(self, folder: JobsFolder | None = None) -> None:
-        from andon.engine.jobs.scanning import Scanner
+        from andon.jobs.scan import Scanner
 
         self.folder = folder or own_jobs_folder()
         self._scanner = Scanner(self.folder)
@@ -46,7 +46,7 @@ class Queue:
 
     def views(self, only: Iterable[int] | None = None) -> "list[JobView]":
         """As they are shown: all by their numbers, or those named, in that order."""
-        from andon.core.jobs.views import positions, views
+        from andon.jobs.rules.views import positions, views
 
         places = positions(self.jobs.order_keys(), self.statuses)
         found = views(self.jobs, self.statuses, places, self.folder.holdups(), only)
@@ -64,7 +64,7 @@ class Queue:
         last = self.jobs[number].last
         if last is None:
             return None
-        from andon.engine.jobs.progress import output_progress
+        from andon.jobs.progress import output_progress
 
         return output_progress(self.folder.output(number, last.number), started)
 
@@ -86,7 +86,7 @@ class Queue:
         """One job, with the variables that may be shown; Gone where there is none."""
         from msgspec.structs import replace
 
-        from andon.core.jobs.views import shown_environment
+        from andon.jobs.rules.views import shown_environment
 
         spec = self.folder.spec(number)
         (found,) = self.views([number])
@@ -134,7 +134,7 @@ def possible_here(
 
 def same_as(spec: JobSpec) -> JobSpec | None:
     """A job with the same name, command and folder that waits or runs."""
-    from andon.core.jobs.naming import is_same
+    from andon.jobs.rules.naming import is_same
 
     queue = Queue()
     for number, found in queue.statuses.items():
@@ -173,8 +173,8 @@ def wake(folder: JobsFolder | None = None) -> None:
 
 def collect(queue: Queue, keep_days: float) -> int:
     """Delete jobs that ended too long ago; how many."""
-    from andon.core.jobs.retention import too_old
     from andon.core.runs.records.retention import DAY_SECONDS
+    from andon.jobs.rules.retention import too_old
 
     old = too_old(queue.jobs, queue.statuses, time.time(), keep_days * DAY_SECONDS)
     for number in old:

@@ -7,10 +7,10 @@ from typing import Any
 
 from andon.core.estimate.options import ServingEngine
 from andon.core.estimate.task_need import task_need
-from andon.core.jobs.engine_commands import ENGINES, option_name
-from andon.core.jobs.file_lines import KeyPath, Lines
-from andon.core.jobs.job_file import Mistakes, jobs_in
-from andon.core.jobs.job_file_keys import FileJob
+from andon.jobs.rules.engine_commands import ENGINES, option_name
+from andon.jobs.rules.file import Mistakes, jobs_in
+from andon.jobs.rules.file_keys import FileJob
+from andon.jobs.rules.file_lines import KeyPath, Lines
 
 MOST_COMBINATIONS = 10_000
 UNUSED = frozenset({"description", "benchmark", "optimization", "slo", "runtime_image_tag"})

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from andon.core.jobs.order import OrderKey, order_key
-from andon.core.jobs.states import JobStatus, job_statuses, lasting_status
-from andon.engine.jobs.job_index import IndexedJob, facts_from_row
+from andon.jobs.index import IndexedJob, facts_from_row
+from andon.jobs.rules.order import OrderKey, order_key
+from andon.jobs.rules.states import JobStatus, job_statuses, lasting_status
 from andon.model.job import JobFacts
 
 

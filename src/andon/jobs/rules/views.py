@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from andon.core.jobs.order import OrderKey
-from andon.core.jobs.states import JobStatus, is_running, left_devices
 from andon.core.processes.redaction import is_secret_name, redact
+from andon.jobs.rules.order import OrderKey
+from andon.jobs.rules.states import JobStatus, is_running, left_devices
 from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.device_request import DeviceRequest
 

@@ -10,9 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.core.jobs.dispatch import BlockedJob, DispatchPlan, QueuedJob, leaving, plan
-from andon.core.jobs.states import left_devices
-from andon.core.jobs.waiting import lasts_seconds, request_of, who_has
 from andon.core.processes.redaction import redact
 from andon.core.sampling.masks import visibility
 from andon.core.sharing.capacity import DeviceCapacity
@@ -27,7 +24,6 @@ from andon.core.sharing.queueing import (
     in_order,
     reserved,
 )
-from andon.engine.jobs.launching import Supervisor
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import (
     Availability,
@@ -39,6 +35,10 @@ from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, LeaseTerm
 from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.kin import myself
+from andon.jobs.launching import Supervisor
+from andon.jobs.rules.dispatch import BlockedJob, DispatchPlan, QueuedJob, leaving, plan
+from andon.jobs.rules.states import left_devices
+from andon.jobs.rules.waiting import lasts_seconds, request_of, who_has
 from andon.leases.book import Book
 from andon.model.device import Device
 from andon.model.job import JobFacts, JobSpec

@@ -7,12 +7,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from andon.core.jobs.file_lines import KeyPath, Lines, json_lines, toml_lines
-from andon.core.jobs.job_file import jobs_in
-from andon.core.jobs.job_file_keys import FileJob
-from andon.core.jobs.older_file import is_older, older_jobs_in
 from andon.errors import Invalid, Unavailable
 from andon.host.private_files import read_regular
+from andon.jobs.rules.file import jobs_in
+from andon.jobs.rules.file_keys import FileJob
+from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines
+from andon.jobs.rules.older_file import is_older, older_jobs_in
 
 LARGEST_BYTES = 4 << 20
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
 
-from andon.core.jobs.order import place_before, place_first, place_last, waiting_in_order
-from andon.core.jobs.states import JobStatus, is_running
-from andon.engine.jobs.folder import AGAIN, CANCELLED, HELD, ORDER, JobsFolder
-from andon.engine.jobs.scanning import Scanner, group_lives
 from andon.errors import Conflict, Denied, Invalid, Unavailable
 from andon.host.kin import group_members, started_ticks, user_name
+from andon.jobs.folder import AGAIN, CANCELLED, HELD, ORDER, JobsFolder
+from andon.jobs.rules.order import place_before, place_first, place_last, waiting_in_order
+from andon.jobs.rules.states import JobStatus, is_running
+from andon.jobs.scan import Scanner, group_lives
 from andon.model.job import AttemptClaim, JobFacts, JobNote, JobState
 
 POLL_SECONDS = 0.05

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.sharing.launching import environment as device_environment
-from andon.engine.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.engine.running.container_task import clean_command, follow_command, task_command
 from andon.engine.running.variables import defaults
-from andon.host.inspection.log_out import scope_prefix
 from andon.host.interpreter import code_command, module_environment, process_command
 from andon.host.kin import myself, started_ticks
 from andon.host.system import node_name
+from andon.jobs.folder import BELL, LOCK, LOG, JobsFolder
+from andon.jobs.log_out import scope_prefix
 from andon.leases.hold import LeaseHold
 from andon.model.device import Device
 from andon.model.job import AttemptFacts, JobSpec

@@ -15,8 +15,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.core.jobs.order import OrderKey, order_key
-from andon.core.jobs.states import JobStatus, lasting_status
+from andon.jobs.rules.order import OrderKey, order_key
+from andon.jobs.rules.states import JobStatus, lasting_status
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,

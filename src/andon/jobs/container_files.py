@@ -4,8 +4,8 @@ the session of the command nor below the supervisor."""
 from contextlib import suppress
 from pathlib import Path
 
-from andon.engine.jobs.folder import CONTAINER, SMALL_BYTES, write_whole
 from andon.host.private_files import read_regular
+from andon.jobs.folder import CONTAINER, SMALL_BYTES, write_whole
 from andon.model.job import AttemptClaim
 
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from andon.engine.jobs.commit_question import GitCommitLookup
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
 from andon.host.inspection.account_names import user_name
+from andon.jobs.git_commit import GitCommitLookup
 from andon.kernel_files import read
 from andon.model.codec import Wrong
 from andon.model.job.device_request import DeviceRequest
