@@ -5,18 +5,18 @@ import subprocess
 import sys
 from typing import Any
 
-from andon.core.estimate.kv_cache import kv_bytes
-from andon.core.estimate.options import EstimateOptions, ServingEngine, TrainingPrecision
-from andon.core.estimate.serving import CONTEXT_BYTES
-from andon.core.estimate.shape import (
+from andon.estimate.rules.kv_cache import kv_bytes
+from andon.estimate.rules.options import EstimateOptions, ServingEngine, TrainingPrecision
+from andon.estimate.rules.serving import CONTEXT_BYTES
+from andon.estimate.rules.shape import (
     EstimateConfidence,
     FactSource,
     ModelFacts,
     ModelShape,
     WeightFormat,
 )
-from andon.core.estimate.training import training_need
-from andon.core.estimate.weights import parameters, weights_bytes
+from andon.estimate.rules.training import training_need
+from andon.estimate.rules.weights import parameters, weights_bytes
 from andon.units import MIB
 from tests.device.scenes import Scene, SkippedError
 

@@ -8,13 +8,13 @@ import pytest
 
 from andon.cli.main import run
 from andon.cli.show.estimate import render_estimate
-from andon.core.estimate.config_json import config_facts
-from andon.core.estimate.estimating import estimate, measured
-from andon.core.estimate.fits import GpuRoom
-from andon.core.estimate.gpu_sizes import rooms_on
-from andon.core.estimate.learned import LearnedPeak
-from andon.core.estimate.names import name_facts
-from andon.core.estimate.options import EstimateOptions, ServingEngine
+from andon.estimate.rules.config_json import config_facts
+from andon.estimate.rules.estimating import estimate, measured
+from andon.estimate.rules.fits import GpuRoom
+from andon.estimate.rules.gpu_sizes import rooms_on
+from andon.estimate.rules.learned import LearnedPeak
+from andon.estimate.rules.names import name_facts
+from andon.estimate.rules.options import EstimateOptions, ServingEngine
 from andon.units import GIB
 from tests.conftest import REPOSITORY
 from tests.support.model_configs import CONFIGS

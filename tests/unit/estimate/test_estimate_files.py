@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.estimate.config_json import config_facts
-from andon.core.estimate.estimating import estimate
-from andon.core.estimate.gguf import gguf_facts, gguf_header
-from andon.core.estimate.gpu_sizes import rooms_on
-from andon.core.estimate.kv_cache import kv_bytes
-from andon.core.estimate.options import EstimateOptions
-from andon.core.estimate.safetensors import MOST_HEADER_BYTES, parse_header
-from andon.core.estimate.shape import EstimateConfidence, FactSource, ModelFacts
-from andon.core.estimate.wire import estimate_to_json
 from andon.errors import AndonError
-from andon.host.models import model_facts
+from andon.estimate.files import model_facts
+from andon.estimate.rules.config_json import config_facts
+from andon.estimate.rules.estimating import estimate
+from andon.estimate.rules.gguf import gguf_facts, gguf_header
+from andon.estimate.rules.gpu_sizes import rooms_on
+from andon.estimate.rules.kv_cache import kv_bytes
+from andon.estimate.rules.options import EstimateOptions
+from andon.estimate.rules.safetensors import MOST_HEADER_BYTES, parse_header
+from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
+from andon.estimate.rules.wire import estimate_to_json
 from tests.support.model_configs import CONFIGS
 from tests.support.rows import rows
 
@@ -114,7 +114,7 @@ def test_a_type_is_called_by_its_name(kind: int, label: str) -> None:
 def test_what_a_header_may_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """N11: 18 s for a crafted GGUF, 660 MB for a crafted safetensors header."""
     lists = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("x")
-    monkeypatch.setattr("andon.core.estimate.gguf._MOST_TEXTS", 9)
+    monkeypatch.setattr("andon.estimate.rules.gguf._MOST_TEXTS", 9)
     crafted = {
         "more than 9 texts": lists + struct.pack("<IIQ", 9, 8, 10) + struct.pack("<Q", 0) * 10,
         "a list of 5000 lists": lists + struct.pack("<IIQ", 9, 9, 5000) + b"\0" * 60_000,
@@ -128,7 +128,7 @@ def test_what_a_header_may_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(AndonError) as told:
             gguf_header(content, "m", is_whole=True)
         assert words in told.value.reason
-    monkeypatch.setattr("andon.core.estimate.safetensors.MOST_IN_A_FILE", 10)
+    monkeypatch.setattr("andon.estimate.rules.safetensors.MOST_IN_A_FILE", 10)
     for part in (b"[],", b"{},", b"1,"):
         content = b'{"a":[' + part * 200 + b"1]}"
         with pytest.raises(AndonError, match="names more than 10 tensors"):
@@ -352,7 +352,7 @@ def test_an_index_may_not_leave_its_folder(tmp_path: Path) -> None:
 
 
 def test_the_bytes_of_packed_files_are_divided_as_the_shape_says(tmp_path: Path) -> None:
-    from andon.core.estimate.serving import model_weights_bytes
+    from andon.estimate.rules.serving import model_weights_bytes
 
     write(tmp_path / "config.json", CONFIGS["Qwen2.5-7B-AWQ"])
     write(tmp_path / "model.safetensors", tensors(5_580_000_000 // 8, "I32"))

@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.estimate.config_json import config_facts
-from andon.core.estimate.estimating import Estimate, estimate, measured, verdict_words
-from andon.core.estimate.fits import GpuRoom, together
-from andon.core.estimate.gpu_sizes import rooms_on
-from andon.core.estimate.learned import learned_peak, same_command
-from andon.core.estimate.names import name_facts
-from andon.core.estimate.options import EstimateOptions, ServingEngine, TrainingPrecision
-from andon.core.estimate.quantisation import plain_bits
-from andon.core.estimate.training import training_need
-from andon.core.estimate.wire import estimate_to_json
 from andon.errors import Invalid
+from andon.estimate.rules.config_json import config_facts
+from andon.estimate.rules.estimating import Estimate, estimate, measured, verdict_words
+from andon.estimate.rules.fits import GpuRoom, together
+from andon.estimate.rules.gpu_sizes import rooms_on
+from andon.estimate.rules.learned import learned_peak, same_command
+from andon.estimate.rules.names import name_facts
+from andon.estimate.rules.options import EstimateOptions, ServingEngine, TrainingPrecision
+from andon.estimate.rules.quantisation import plain_bits
+from andon.estimate.rules.training import training_need
+from andon.estimate.rules.wire import estimate_to_json
 from andon.model.run import RunDevice, RunKind, RunRow, RunState
 from andon.units import GIB, MIB
 from tests.support.model_configs import CONFIGS

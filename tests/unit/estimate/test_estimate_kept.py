@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import andon
-from andon.core.estimate.options import PARALLEL, estimate_options
+from andon.estimate.rules.options import PARALLEL, estimate_options
 
 EXAMPLE = {"model": {"id_or_path": "llama-3-70b"}, "parameters": {"tp-size": [1, 2, 4]}}
 

@@ -5,23 +5,23 @@ from typing import Any
 
 import pytest
 
-from andon.core.estimate.command_line import (
+from andon.errors import Invalid
+from andon.estimate.rules.command_line import (
     file_options,
     in_words,
     is_container,
     own_command,
     understood,
 )
-from andon.core.estimate.names import name_facts, parameters_in_name
-from andon.core.estimate.options import (
+from andon.estimate.rules.names import name_facts, parameters_in_name
+from andon.estimate.rules.options import (
     EstimateOptions,
     ServingEngine,
     estimate_options,
     option_named,
     options_of,
 )
-from andon.core.estimate.quantisation import format_in_name
-from andon.errors import Invalid
+from andon.estimate.rules.quantisation import format_in_name
 
 NAMES = {
     "Qwen/Qwen2.5-0.5B-Instruct": 0.5, "Qwen3-0.6B": 0.6, "my-model-0.7B": 0.7,

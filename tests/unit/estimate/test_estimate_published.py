@@ -4,10 +4,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.core.estimate.names import name_facts
-from andon.core.estimate.options import EstimateOptions
-from andon.core.estimate.quantisation import config_format
-from andon.core.estimate.serving import model_weights_bytes, stored_as
+from andon.estimate.rules.names import name_facts
+from andon.estimate.rules.options import EstimateOptions
+from andon.estimate.rules.quantisation import config_format
+from andon.estimate.rules.serving import model_weights_bytes, stored_as
 
 PLAIN = {
     "meta-llama/Llama-3.1-8B": 16.06, "meta-llama/Llama-3.3-70B-Instruct": 141.1,

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.estimate.config_json import config_facts
-from andon.core.estimate.engines import refusal, splits_of, world_size
-from andon.core.estimate.kv_cache import kv_bytes
-from andon.core.estimate.options import EstimateOptions, ServingEngine
-from andon.core.estimate.serving import model_weights_bytes, serving_need
-from andon.core.estimate.shape import EstimateConfidence, ModelFacts, ModelShape, WeightFormat
-from andon.core.estimate.weights import WeightSplits, weights_bytes
 from andon.errors import Invalid
+from andon.estimate.rules.config_json import config_facts
+from andon.estimate.rules.engines import refusal, splits_of, world_size
+from andon.estimate.rules.kv_cache import kv_bytes
+from andon.estimate.rules.options import EstimateOptions, ServingEngine
+from andon.estimate.rules.serving import model_weights_bytes, serving_need
+from andon.estimate.rules.shape import EstimateConfidence, ModelFacts, ModelShape, WeightFormat
+from andon.estimate.rules.weights import WeightSplits, weights_bytes
 from andon.units import GIB
 from tests.support.model_configs import CONFIGS
 from tests.support.rows import rows

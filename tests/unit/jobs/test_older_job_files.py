@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from andon.api.compat.estimates import estimate_gpu_requirements
 from andon.cli.show.jobs.dry_run import render_dry
-from andon.core.estimate.options import ServingEngine
 from andon.errors import Invalid
+from andon.estimate.rules.options import ServingEngine
 from andon.jobs.file_specs import specs_of
 from andon.jobs.rules.engine_commands import ENGINES
 from andon.jobs.rules.older_file import is_older, older_jobs_in

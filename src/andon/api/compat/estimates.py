@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from andon.core.estimate.task_need import task_need
+from andon.estimate.rules.task_need import task_need
 
 log = logging.getLogger("andon.estimates")
 

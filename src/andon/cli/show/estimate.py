@@ -7,12 +7,12 @@ from andon.cli.show.entries import short_model
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
-from andon.core.estimate.engines import TITLES
-from andon.core.estimate.estimating import Estimate, verdict_words
-from andon.core.estimate.fits import GpuFit, SmallestSize
-from andon.core.estimate.options import ServingEngine
-from andon.core.estimate.serving import GpuNeed, stored_as
-from andon.core.estimate.shape import FactSource
+from andon.estimate.rules.engines import TITLES
+from andon.estimate.rules.estimating import Estimate, verdict_words
+from andon.estimate.rules.fits import GpuFit, SmallestSize
+from andon.estimate.rules.options import ServingEngine
+from andon.estimate.rules.serving import GpuNeed, stored_as
+from andon.estimate.rules.shape import FactSource
 from andon.units import human_bytes
 
 _LABEL = 13

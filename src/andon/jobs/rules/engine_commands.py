@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from andon.core.estimate.engines import TITLES
-from andon.core.estimate.options import ServingEngine, option_named, spelled
+from andon.estimate.rules.engines import TITLES
+from andon.estimate.rules.options import ServingEngine, option_named, spelled
 
 OWN_MEANING = frozenset({"utilization", "batched_tokens"})
 """Options that engines mean differently: the name of another engine's is not translated."""

@@ -5,8 +5,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from andon.core.estimate.options import ServingEngine
-from andon.core.estimate.task_need import task_need
+from andon.estimate.rules.options import ServingEngine
+from andon.estimate.rules.task_need import task_need
 from andon.jobs.rules.engine_commands import ENGINES, option_name
 from andon.jobs.rules.file import Mistakes, jobs_in
 from andon.jobs.rules.file_keys import FileJob

@@ -9,14 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
-from andon.core.estimate.command_line import in_words, is_container, own_command, understood
-from andon.core.estimate.config_json import config_facts
-from andon.core.estimate.names import name_facts, parameters_in_name
-from andon.core.estimate.options import EstimateOptions, option_named, options_of, read_options
-from andon.core.estimate.safetensors import is_header, stored_tensors
-from andon.core.estimate.shape import EstimateConfidence, FactSource, ModelFacts
-from andon.core.estimate.task_need import task_model
 from andon.errors import Invalid
+from andon.estimate.rules.command_line import in_words, is_container, own_command, understood
+from andon.estimate.rules.config_json import config_facts
+from andon.estimate.rules.names import name_facts, parameters_in_name
+from andon.estimate.rules.options import EstimateOptions, option_named, options_of, read_options
+from andon.estimate.rules.safetensors import is_header, stored_tensors
+from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
+from andon.estimate.rules.task_need import task_model
 from andon.model.shapes import Doc
 
 UNNAMED = "this model"

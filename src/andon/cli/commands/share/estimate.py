@@ -11,7 +11,8 @@ from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.entries import unreal
 from andon.cli.snapshot_source import take_snapshot
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.core.estimate.options import (
+from andon.errors import AndonError, Invalid
+from andon.estimate.rules.options import (
     EstimateOption,
     EstimateOptions,
     estimate_options,
@@ -19,12 +20,11 @@ from andon.core.estimate.options import (
     option_named,
     option_value,
 )
-from andon.errors import AndonError, Invalid
 
 if TYPE_CHECKING:
-    from andon.core.estimate.command_line import ServerCommand
-    from andon.core.estimate.fits import GpuRoom
-    from andon.core.estimate.learned import LearnedPeak
+    from andon.estimate.rules.command_line import ServerCommand
+    from andon.estimate.rules.fits import GpuRoom
+    from andon.estimate.rules.learned import LearnedPeak
     from andon.model.device import Snapshot
 
 DOES_NOT_FIT = 1
@@ -86,11 +86,11 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
     there is no GPU to compare with, and 1 if it does not fit or the engine refuses the sizes.
     """
     from andon.cli.show.estimate import render_estimate
-    from andon.core.estimate import estimating
-    from andon.core.estimate.command_line import is_container, own_command
-    from andon.core.estimate.gpu_sizes import rooms_on
-    from andon.core.estimate.wire import estimate_to_json
-    from andon.host.models import model_facts
+    from andon.estimate.files import model_facts
+    from andon.estimate.rules import estimating
+    from andon.estimate.rules.command_line import is_container, own_command
+    from andon.estimate.rules.gpu_sizes import rooms_on
+    from andon.estimate.rules.wire import estimate_to_json
 
     choices, terminal = chosen(), Terminal.of(chosen())
     words = own_command(click.get_current_context().meta.get(_COMMAND, ()))
@@ -138,7 +138,7 @@ def _asked(
     model: str | None, words: Sequence[str], typed: dict[str, Any]
 ) -> tuple[str, EstimateOptions, str | None]:
     """The model, how it runs, and what was understood of a command line."""
-    from andon.core.estimate.command_line import in_words, understood
+    from andon.estimate.rules.command_line import in_words, understood
 
     if not words:
         if model is None:
@@ -158,7 +158,7 @@ def _asked(
 
 def _file(command: "ServerCommand") -> tuple[dict[str, Any], str | None]:
     """What the server's own file of options says."""
-    from andon.core.estimate.command_line import file_options
+    from andon.estimate.rules.command_line import file_options
     from andon.host.private_files import read_regular
 
     if command.config is None:
@@ -174,7 +174,7 @@ def _file(command: "ServerCommand") -> tuple[dict[str, Any], str | None]:
 def _rooms(choices: Choices) -> "tuple[Snapshot | None, tuple[GpuRoom, ...]]":
     """The GPUs to compare with; a node without any is not an error here."""
     from andon.cli.availability_source import verdicts_of
-    from andon.core.estimate.fits import rooms_of
+    from andon.estimate.rules.fits import rooms_of
 
     if choices.url is not None:
         snapshot = take_snapshot(choices)  # a server that was named must answer
@@ -196,8 +196,8 @@ def _rooms(choices: Choices) -> "tuple[Snapshot | None, tuple[GpuRoom, ...]]":
 def _learned(words: Sequence[str], choices: Choices) -> "LearnedPeak | None":
     """Peaks of earlier runs on this machine; an index that cannot be read is said."""
     from andon.cli.commands.runs.opened import finding
-    from andon.core.estimate.learned import learned_peak
     from andon.core.runs.matching import RunQuery
+    from andon.estimate.rules.learned import learned_peak
 
     if choices.url is not None:
         return None  # the runs of this machine say nothing about another's GPUs

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.core.estimate.quantisation import plain, whole_file
-from andon.core.estimate.shape import (
+from andon.errors import Invalid
+from andon.estimate.rules.quantisation import plain, whole_file
+from andon.estimate.rules.shape import (
     BITS_PER_BYTE,
     EstimateConfidence,
     ExpertLayers,
@@ -17,7 +18,6 @@ from andon.core.estimate.shape import (
     ModelFacts,
     ModelShape,
 )
-from andon.errors import Invalid
 
 MAGIC = b"GGUF"
 ASSUMED_VOCAB = 128_000  # it decides only how the embeddings are divided

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from andon.core.estimate.config_json import config_facts
-from andon.core.estimate.shape import ModelShape
+from andon.estimate.rules.config_json import config_facts
+from andon.estimate.rules.shape import ModelShape
 
 
 class KnownModel(NamedTuple):

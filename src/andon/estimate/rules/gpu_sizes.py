@@ -2,8 +2,8 @@
 
 import re
 
-from andon.core.estimate.fits import GpuRoom
 from andon.errors import Invalid
+from andon.estimate.rules.fits import GpuRoom
 from andon.units import MIB, parse_bytes
 
 MOST_GPUS = 4096

@@ -7,16 +7,16 @@ input and its normalised output; the feed-forward part four tensors; the loss it
 
 from msgspec import Struct
 
-from andon.core.estimate.engines import world_size
-from andon.core.estimate.options import EstimateOptions, TrainingOptimizer, TrainingPrecision
-from andon.core.estimate.serving import (
+from andon.estimate.rules.engines import world_size
+from andon.estimate.rules.options import EstimateOptions, TrainingOptimizer, TrainingPrecision
+from andon.estimate.rules.serving import (
     CONTEXT_BYTES,
     NCCL_BYTES,
     GpuNeed,
     model_weights_bytes,
 )
-from andon.core.estimate.shape import BITS_PER_BYTE, ModelFacts, ModelShape, share, whole
-from andon.core.estimate.weights import linear_parameters, parameters
+from andon.estimate.rules.shape import BITS_PER_BYTE, ModelFacts, ModelShape, share, whole
+from andon.estimate.rules.weights import linear_parameters, parameters
 from andon.units import MIB
 
 ASSUMED_SEQUENCE = 2048

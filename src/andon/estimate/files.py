@@ -13,16 +13,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.core.estimate.config_json import config_facts
-from andon.core.estimate.gguf import (
+from andon.errors import AndonError, Denied, Gone, Invalid
+from andon.estimate.rules.config_json import config_facts
+from andon.estimate.rules.gguf import (
     READ_BYTES,
     GgufHeader,
     HeaderGoesOn,
     gguf_facts,
     gguf_header,
 )
-from andon.core.estimate.names import name_facts
-from andon.core.estimate.safetensors import (
+from andon.estimate.rules.names import name_facts
+from andon.estimate.rules.safetensors import (
     LENGTH_BYTES,
     StoredTensors,
     header_length,
@@ -30,8 +31,7 @@ from andon.core.estimate.safetensors import (
     parse_header,
     together,
 )
-from andon.core.estimate.shape import EstimateConfidence, FactSource, ModelFacts
-from andon.errors import AndonError, Denied, Gone, Invalid
+from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.host.folders import expanded
 from andon.host.private_files import open_regular, read_regular
 

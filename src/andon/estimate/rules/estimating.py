@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.estimate.engines import (
+from andon.estimate.rules.engines import (
     TITLES,
     SizeRefusal,
     refusal,
     unused_sizes,
     world_size,
 )
-from andon.core.estimate.fits import (
+from andon.estimate.rules.fits import (
     GpuFit,
     GpuRoom,
     Needs,
@@ -25,12 +25,12 @@ from andon.core.estimate.fits import (
     smallest_size,
     together,
 )
-from andon.core.estimate.gpu_sizes import GPU_MIB, USUAL, room_of
-from andon.core.estimate.learned import LearnedPeak
-from andon.core.estimate.options import EstimateOptions, ServingEngine
-from andon.core.estimate.serving import GpuNeed, claims_share, serving_need, stored_as
-from andon.core.estimate.shape import EstimateConfidence, FactSource, ModelFacts
-from andon.core.estimate.training import training_need
+from andon.estimate.rules.gpu_sizes import GPU_MIB, USUAL, room_of
+from andon.estimate.rules.learned import LearnedPeak
+from andon.estimate.rules.options import EstimateOptions, ServingEngine
+from andon.estimate.rules.serving import GpuNeed, claims_share, serving_need, stored_as
+from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
+from andon.estimate.rules.training import training_need
 from andon.units import GIB, MIB, human_bytes
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from andon.core.estimate.options import EstimateOptions, ServingEngine, with_size
-from andon.core.estimate.shape import ModelShape, WeightFormat
-from andon.core.estimate.weights import WeightSplits
+from andon.estimate.rules.options import EstimateOptions, ServingEngine, with_size
+from andon.estimate.rules.shape import ModelShape, WeightFormat
+from andon.estimate.rules.weights import WeightSplits
 
 MOST_TRIED = 1024
 TITLES = {

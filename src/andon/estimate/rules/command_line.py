@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.estimate.options import (
+from andon.errors import Invalid
+from andon.estimate.rules.options import (
     MODEL_WORDS,
     EstimateOption,
     EstimateOptions,
@@ -17,7 +18,6 @@ from andon.core.estimate.options import (
     option_value,
     spelled,
 )
-from andon.errors import Invalid
 
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?", re.ASCII)

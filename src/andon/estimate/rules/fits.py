@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.estimate.engines import TITLES, refusal, world_size
-from andon.core.estimate.learned import LearnedPeak
-from andon.core.estimate.options import EstimateOptions, ServingEngine, with_size
-from andon.core.estimate.serving import (
+from andon.estimate.rules.engines import TITLES, refusal, world_size
+from andon.estimate.rules.learned import LearnedPeak
+from andon.estimate.rules.options import EstimateOptions, ServingEngine, with_size
+from andon.estimate.rules.serving import (
     GpuNeed,
     claimed_bytes,
     claims_share,
     requests_at_once,
     stored_as,
 )
-from andon.core.estimate.shape import ModelFacts
+from andon.estimate.rules.shape import ModelFacts
 from andon.model.device import Snapshot
 from andon.model.naming import device_labels
 from andon.model.verdict import DeviceVerdict, VerdictKind

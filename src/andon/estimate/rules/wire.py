@@ -1,12 +1,12 @@
 """An estimate as JSON, `andon.estimate/1`."""
 
-from andon.core.estimate.engines import TITLES
-from andon.core.estimate.estimating import Estimate, verdict_words
-from andon.core.estimate.fits import GpuFit, SmallestSize
-from andon.core.estimate.learned import LearnedPeak
-from andon.core.estimate.options import PARALLEL, ServingEngine
-from andon.core.estimate.serving import stored_as
-from andon.core.estimate.shape import FactSource
+from andon.estimate.rules.engines import TITLES
+from andon.estimate.rules.estimating import Estimate, verdict_words
+from andon.estimate.rules.fits import GpuFit, SmallestSize
+from andon.estimate.rules.learned import LearnedPeak
+from andon.estimate.rules.options import PARALLEL, ServingEngine
+from andon.estimate.rules.serving import stored_as
+from andon.estimate.rules.shape import FactSource
 from andon.model.wire import Json
 
 ESTIMATE = "andon.estimate/1"

@@ -4,9 +4,10 @@ import re
 
 from msgspec.structs import replace
 
-from andon.core.estimate.known_models import known_model
-from andon.core.estimate.quantisation import format_in_name, plain
-from andon.core.estimate.shape import (
+from andon.errors import Invalid
+from andon.estimate.rules.known_models import known_model
+from andon.estimate.rules.quantisation import format_in_name, plain
+from andon.estimate.rules.shape import (
     EstimateConfidence,
     ExpertLayers,
     FactSource,
@@ -14,8 +15,7 @@ from andon.core.estimate.shape import (
     ModelFacts,
     ModelShape,
 )
-from andon.core.estimate.weights import parameters
-from andon.errors import Invalid
+from andon.estimate.rules.weights import parameters
 
 BILLION, MILLION = 10**9, 10**6
 SMALLEST, LARGEST = MILLION, 100_000 * BILLION

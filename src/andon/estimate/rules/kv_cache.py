@@ -1,6 +1,6 @@
 """The cache of keys and values that a server keeps for the tokens of its requests."""
 
-from andon.core.estimate.shape import BITS_PER_BYTE, ModelShape, share, whole
+from andon.estimate.rules.shape import BITS_PER_BYTE, ModelShape, share, whole
 
 
 def kv_bytes_per_token(shape: ModelShape, kv_bits: float, attention: int = 1) -> float:

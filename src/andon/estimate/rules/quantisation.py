@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.core.estimate.shape import WeightFormat
 from andon.errors import Invalid
+from andon.estimate.rules.shape import WeightFormat
 
 PLAIN_BITS = {
     "float32": 32, "fp32": 32, "float": 32, "f32": 32,

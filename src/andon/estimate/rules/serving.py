@@ -2,12 +2,12 @@
 
 from msgspec import Struct
 
-from andon.core.estimate.engines import splits_of, world_size
-from andon.core.estimate.kv_cache import kv_bytes
-from andon.core.estimate.options import EstimateOptions, ServingEngine
-from andon.core.estimate.quantisation import AUTO, asked_format, cache_bits, plain, plain_bits
-from andon.core.estimate.shape import ModelFacts, ModelShape, WeightFormat, whole
-from andon.core.estimate.weights import ONE_GPU, parameters, weights_bytes
+from andon.estimate.rules.engines import splits_of, world_size
+from andon.estimate.rules.kv_cache import kv_bytes
+from andon.estimate.rules.options import EstimateOptions, ServingEngine
+from andon.estimate.rules.quantisation import AUTO, asked_format, cache_bits, plain, plain_bits
+from andon.estimate.rules.shape import ModelFacts, ModelShape, WeightFormat, whole
+from andon.estimate.rules.weights import ONE_GPU, parameters, weights_bytes
 from andon.units import GIB, MIB
 
 CONTEXT_BYTES = 512 * MIB

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from andon.core.estimate.shape import BITS_PER_BYTE, ModelShape, WeightFormat, share, whole
+from andon.estimate.rules.shape import BITS_PER_BYTE, ModelShape, WeightFormat, share, whole
 
 VOCAB_MULTIPLE = 64  # engines pad the vocabulary
 ATTENTION_PARTS = ("attention", "keys and values", "compression")

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from andon.core.estimate.estimating import need_of_model
-from andon.core.estimate.names import BILLION, name_facts, parameters_in_name
-from andon.core.estimate.options import (
+from andon.errors import Invalid
+from andon.estimate.rules.estimating import need_of_model
+from andon.estimate.rules.names import BILLION, name_facts, parameters_in_name
+from andon.estimate.rules.options import (
     MODEL_WORDS,
     EstimateOptions,
     option_named,
     option_value,
     spelled,
 )
-from andon.errors import Invalid
 from andon.units import MIB
 
 LEAST_MIB = 8000

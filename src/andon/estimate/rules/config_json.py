@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.core.estimate.families import LLAMA, MULTIMODAL, FamilyTraits, traits_of
-from andon.core.estimate.quantisation import config_format
-from andon.core.estimate.shape import (
+from andon.errors import Invalid
+from andon.estimate.rules.families import LLAMA, MULTIMODAL, FamilyTraits, traits_of
+from andon.estimate.rules.quantisation import config_format
+from andon.estimate.rules.shape import (
     EstimateConfidence,
     ExpertLayers,
     FactSource,
@@ -16,8 +17,7 @@ from andon.core.estimate.shape import (
     ModelFacts,
     ModelShape,
 )
-from andon.core.estimate.weights import parameters
-from andon.errors import Invalid
+from andon.estimate.rules.weights import parameters
 from andon.model.codec import shown
 
 Config = Mapping[str, Any]

@@ -1,0 +1,1 @@
+"""How much GPU memory a model needs, and which GPUs it fits on."""
