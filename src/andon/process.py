@@ -12,7 +12,7 @@ from importlib.util import find_spec, spec_from_file_location
 PROCESSES = {
     "container": "andon.app.container_work",
     "dispatcher": "andon.app.dispatcher",
-    "function": "andon.engine.functions.child",
+    "function": "andon.work.functions.child",
     "gpu-load": "andon.cli.commands.setup.selftest_load",
     "holder": "andon.leases.holder",
     "reader": "andon.reader",

@@ -13,20 +13,20 @@ from msgspec import Struct, field
 from andon.api import watch as library
 from andon.api.lease import candidates, lease
 from andon.app.map import MapRecord, told
-from andon.core.mapping.items import MapItem
-from andon.core.mapping.plan import MapPlan, MapPolicy, MapUnit
 from andon.core.runs.plain import plain_text
 from andon.core.runs.sampled import run_devices
 from andon.core.sharing.requests import Names, RequestOptions, Size
-from andon.engine.functions.caller import CallOutcome, FunctionWorker
-from andon.engine.functions.carrying import carry_function
-from andon.engine.mapping.calls import CallEnd, CallOutput
-from andon.engine.mapping.places import CpuPlaces, WorkPlace, WorkPlaces
-from andon.engine.mapping.session import MapSession
 from andon.engine.running.recorder import RunRecorder
 from andon.errors import AndonError, Conflict, Invalid
 from andon.model.run import ItemState
 from andon.units import check_seconds, parse_seconds
+from andon.work.functions.caller import CallOutcome, FunctionWorker
+from andon.work.functions.carrying import carry_function
+from andon.work.map.calls import CallEnd, CallOutput
+from andon.work.map.places import CpuPlaces, WorkPlace, WorkPlaces
+from andon.work.map.session import MapSession
+from andon.work.rules.map.items import MapItem
+from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit
 
 log = logging.getLogger("andon")
 POLL_SECONDS = 1.0  # between two looks for a further device

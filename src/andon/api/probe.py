@@ -10,20 +10,20 @@ from msgspec import Struct
 
 from andon.api import watch as library
 from andon.api.lease import lease
-from andon.core.probing.judging import StopReason, TrialEnd
-from andon.core.probing.results import ProbePlan
-from andon.core.probing.search import begin_search, check_margin
 from andon.core.runs.sampled import run_devices
 from andon.core.sharing.launching import LEASE_VARIABLE
 from andon.core.sharing.requests import Names, Size
-from andon.engine.functions.caller import CallOutcome, FunctionWorker
-from andon.engine.functions.carrying import carry_function
-from andon.engine.probing.prober import Prober
-from andon.engine.probing.shelf import keep
 from andon.errors import AndonError, Conflict, Denied, Invalid, TimedOut, Unavailable
 from andon.model.device import Snapshot
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
 from andon.units import check_seconds, parse_seconds
+from andon.work.functions.caller import CallOutcome, FunctionWorker
+from andon.work.functions.carrying import carry_function
+from andon.work.probe.prober import Prober
+from andon.work.probe.shelf import keep
+from andon.work.rules.probe.judging import StopReason, TrialEnd
+from andon.work.rules.probe.results import ProbePlan
+from andon.work.rules.probe.search import begin_search, check_margin
 
 NO_NUMBER = "the function returned no number"
 

@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from andon.app.engines import open_engine
-from andon.core.executing.options_wire import options_from_json
 from andon.core.executing.order import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
-from andon.engine.running.contained import ContainedCommand, follow_container
-from andon.engine.running.launcher import Launcher
-from andon.engine.running.programs import CannotStart
 from andon.errors import AndonError, Gone
-from andon.executors.work_notes import noted
 from andon.host.kin import container_lives
 from andon.jobs.container_files import write_container
 from andon.leases.book import Book
 from andon.leases.hold import name_container_in
 from andon.leases.places import LEASES
 from andon.model.device import Device
+from andon.work.contained import ContainedCommand, follow_container
+from andon.work.container_notes import noted
+from andon.work.launcher import Launcher
+from andon.work.programs import CannotStart
+from andon.work.rules.options_wire import options_from_json
 
 OURS = 125
 

@@ -12,7 +12,6 @@ from andon.core.processes.redaction import redact
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.settings.resolution import Settings
 from andon.core.sharing.placement import chosen_by
-from andon.engine.mapping.places import WorkPlace
 from andon.engine.running.facts import find_facts
 from andon.engine.running.header import new_run
 from andon.engine.running.identity import record_path, runs_folder
@@ -20,6 +19,7 @@ from andon.engine.running.line_pipe import LinePipe
 from andon.engine.running.recorder import RunRecorder, SampleSource
 from andon.model.device import Snapshot
 from andon.model.run import RunKind
+from andon.work.map.places import WorkPlace
 
 WITHOUT_DEVICE = "it works without a device"
 

@@ -22,39 +22,39 @@ from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.core.executing.order import ContainerOptions
-from andon.core.mapping.items import (
+from andon.core.processes.redaction import redact
+from andon.core.runs.matching import RunQuery
+from andon.core.runs.usage_words import report_words
+from andon.engine.running.recorder import RunRecorder
+from andon.engine.sharing.granter import LeaseTerms
+from andon.errors import Conflict, Gone, Invalid, Unavailable
+from andon.model.run import ItemState, RunKind, RunRow, RunState
+from andon.work.map.bound_calls import bound_caller
+from andon.work.map.calls import Caller, CommandCaller
+from andon.work.map.contained_calls import MapContainers
+from andon.work.map.earlier import earlier_outcomes
+from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlace, WorkPlaces, variables
+from andon.work.map.session import ItemOutputs, MapResult, MapSession
+from andon.work.map.worker_calls import WorkerCaller
+from andon.work.programs import find
+from andon.work.rules.map.items import (
     MapItem,
     items_from_json,
     items_from_lines,
     items_from_names,
     items_of,
 )
-from andon.core.mapping.plan import MapPlan, MapPolicy
-from andon.core.mapping.resume import DIGEST, RESUMES, Redo, digest, left
-from andon.core.mapping.scaling import ScalingStep, step_of
-from andon.core.mapping.template import CommandTemplate, template_of
-from andon.core.processes.redaction import redact
-from andon.core.runs.matching import RunQuery
-from andon.core.runs.usage_words import report_words
-from andon.engine.mapping.bound_calls import bound_caller
-from andon.engine.mapping.calls import Caller, CommandCaller
-from andon.engine.mapping.contained_calls import MapContainers
-from andon.engine.mapping.earlier import earlier_outcomes
-from andon.engine.mapping.places import CpuPlaces, LeasedPlaces, WorkPlace, WorkPlaces, variables
-from andon.engine.mapping.session import ItemOutputs, MapResult, MapSession
-from andon.engine.mapping.worker_calls import WorkerCaller
-from andon.engine.running.programs import find
-from andon.engine.running.recorder import RunRecorder
-from andon.engine.running.variables import defaults, free_port
-from andon.engine.sharing.granter import LeaseTerms
-from andon.errors import Conflict, Gone, Invalid, Unavailable
-from andon.model.run import ItemState, RunKind, RunRow, RunState
+from andon.work.rules.map.plan import MapPlan, MapPolicy
+from andon.work.rules.map.resume import DIGEST, RESUMES, Redo, digest, left
+from andon.work.rules.map.scaling import ScalingStep, step_of
+from andon.work.rules.map.template import CommandTemplate, template_of
+from andon.work.variables import defaults, free_port
 
 if TYPE_CHECKING:
-    from andon.core.mapping.plan import MapUnit
-    from andon.engine.mapping.calls import CallEnd
-    from andon.engine.running.contained import ContainedCommand
     from andon.engine.sampling.sampler import Sampler
+    from andon.work.contained import ContainedCommand
+    from andon.work.map.calls import CallEnd
+    from andon.work.rules.map.plan import MapUnit
 
 Notify = Callable[[str], None]
 MOST_ITEMS_BYTES = 1 << 30

@@ -22,16 +22,11 @@ from andon.core.runs.usage_words import end_words
 from andon.core.settings.inherited import simulation_variables
 from andon.core.sharing.launching import environment
 from andon.core.sharing.placement import chosen_by
-from andon.engine.running.contained import ContainedCommand, follow_container
-from andon.engine.running.cpu_binding import bound_line, bound_to
 from andon.engine.running.facts import find_facts
 from andon.engine.running.header import new_run
 from andon.engine.running.identity import place_of, record_path, runs_folder
-from andon.engine.running.launcher import CommandEnd, Launcher
 from andon.engine.running.line_pipe import LinePipe
-from andon.engine.running.progress import PrintedProgress
 from andon.engine.running.recorder import RunOutcome, RunRecorder
-from andon.engine.running.variables import defaults, free_port
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import AvailabilityView
 from andon.engine.sharing.granter import Grant
@@ -50,6 +45,11 @@ from andon.model.release_note import ReleaseNote
 from andon.model.run import OutOfMemory, RunBegin, RunCandidate, RunKind, RunState
 from andon.model.work import DeviceRequest, Lease
 from andon.units import MIB, human_seconds
+from andon.work.contained import ContainedCommand, follow_container
+from andon.work.cpu_binding import bound_line, bound_to
+from andon.work.launcher import CommandEnd, Launcher
+from andon.work.progress import PrintedProgress
+from andon.work.variables import defaults, free_port
 
 RECORD_VARIABLE = "ANDON_RECORD"  # tells the command where its record is
 WARN_SECONDS = 300.0  # how long before its end the owner is warned

@@ -18,11 +18,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.core.executing import engine_answers as answers
-from andon.core.executing.container_arguments import (
-    EngineFacts,
-    create_arguments,
-    without_files,
-)
 from andon.core.executing.order import (
     UNLEASED,
     ContainerOptions,
@@ -33,8 +28,13 @@ from andon.core.executing.order import (
 )
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.executors.asking import ask_command
-from andon.executors.work_notes import drop_note, is_recent, noted, write_note
 from andon.kernel_files import read
+from andon.work.container_notes import drop_note, is_recent, noted, write_note
+from andon.work.rules.container_arguments import (
+    EngineFacts,
+    create_arguments,
+    without_files,
+)
 
 ANSWER_SECONDS = 30.0
 CREATE_SECONDS = 120.0  # a storage driver that copies takes its time

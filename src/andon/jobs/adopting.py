@@ -10,7 +10,6 @@ import signal
 import time
 from typing import Any
 
-from andon.engine.running.adoption import hold_again
 from andon.errors import AndonError
 from andon.host.kin import session_members
 from andon.jobs.acts import signal_process
@@ -20,6 +19,7 @@ from andon.jobs.launching import Supervisor, adopting_task
 from andon.leases.book import Book
 from andon.leases.hold import LeaseHold
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts
+from andon.work.adoption import hold_again
 
 log = logging.getLogger("andon.jobs")
 RETRY_SECONDS = 5.0

@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.executing.options_wire import options_to_json
 from andon.core.executing.order import ContainerOptions
 from andon.core.moments import parse_moment
 from andon.errors import Invalid
@@ -20,6 +19,7 @@ from andon.jobs.rules.naming import meant, parse_array
 from andon.jobs.submitting import here_spec
 from andon.model.job import JobFacts
 from andon.model.job.spec import ArrayPlace, JobSpec
+from andon.work.rules.options_wire import options_to_json
 
 Known = Callable[[], Mapping[int, JobFacts]]
 """The jobs that are queued already; read only where a job names others."""

@@ -15,8 +15,6 @@ from msgspec.structs import replace
 
 from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.sharing.launching import environment as device_environment
-from andon.engine.running.container_task import clean_command, follow_command, task_command
-from andon.engine.running.variables import defaults
 from andon.host.interpreter import code_command, module_environment, process_command
 from andon.host.kin import myself, started_ticks
 from andon.host.system import node_name
@@ -28,6 +26,8 @@ from andon.model.job import AttemptFacts, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import Owner
 from andon.standalone import STANDALONE
+from andon.work.container_task import clean_command, follow_command, task_command
+from andon.work.variables import defaults
 
 SUPERVISE = (
     "import sys; sys.path.append(sys.argv[1]); import job_supervisor as s; sys.exit(s.main())"

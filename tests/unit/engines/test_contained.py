@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.executing.container_arguments import EngineFacts
 from andon.core.executing.order import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
-from andon.engine.running.contained import ContainedCommand, follow_container
-from andon.engine.running.launcher import CommandEnd
 from andon.errors import Conflict, Unavailable
 from andon.executors.engines import DockerExecutor
+from andon.work.contained import ContainedCommand, follow_container
+from andon.work.launcher import CommandEnd
+from andon.work.rules.container_arguments import EngineFacts
 
 
 class Forgetful:

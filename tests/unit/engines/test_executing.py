@@ -5,13 +5,6 @@ from typing import Any
 
 import pytest
 
-from andon.core.executing.container_arguments import (
-    DOCKER,
-    PODMAN,
-    EngineFacts,
-    create_arguments,
-    without_files,
-)
 from andon.core.executing.engine_answers import (
     ended,
     engine_error,
@@ -23,7 +16,6 @@ from andon.core.executing.engine_answers import (
     server_errors,
     signal_to_send,
 )
-from andon.core.executing.options_wire import options_from_json, options_to_json
 from andon.core.executing.order import (
     ContainerMount,
     ContainerOptions,
@@ -36,6 +28,14 @@ from andon.core.executing.order import (
 )
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model.device import Device
+from andon.work.rules.container_arguments import (
+    DOCKER,
+    PODMAN,
+    EngineFacts,
+    create_arguments,
+    without_files,
+)
+from andon.work.rules.options_wire import options_from_json, options_to_json
 
 GPU = "GPU-8f1c1c52-5d0e-4f3a-9c37-2f6f0a1d4e75"
 MIG = "MIG-1d7f1c52-5d0e-4f3a-9c37-2f6f0a1d4e75"

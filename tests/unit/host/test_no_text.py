@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.core.probing.results import ProbePlan, probe_of
-from andon.engine.probing import shelf
 from andon.engine.running.header import new_run
 from andon.engine.running.line_pipe import LinePipe
 from andon.host.kin import user_name
@@ -19,6 +17,8 @@ from andon.jobs.record import RecordFile
 from andon.model import work_wire
 from andon.model.device import Process, Snapshot
 from andon.model.run import RunKind
+from andon.work.probe import shelf
+from andon.work.rules.probe.results import ProbePlan, probe_of
 from tests.support.sharing_parts import lease
 
 ODD = "a\udcffb"

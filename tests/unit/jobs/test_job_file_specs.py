@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.executing.options_wire import options_from_json
 from andon.core.executing.order import ContainerOptions
 from andon.jobs.file_reading import read_job_file
 from andon.jobs.file_specs import JobQueue, queue_all, specs_of
@@ -18,6 +17,7 @@ from andon.jobs.git_commit import GitCommitLookup
 from andon.jobs.queue import Queue, same_as
 from andon.jobs.rules.file import jobs_in
 from andon.model.job import JobNote
+from andon.work.rules.options_wire import options_from_json
 
 UNIQUE = {
     "once.toml": """

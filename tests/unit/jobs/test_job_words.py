@@ -12,7 +12,6 @@ from andon.cli.commands.jobs.common import going_on
 from andon.cli.main import run
 from andon.cli.show.jobs.listing import expected_words, render_jobs, why
 from andon.cli.terminal import Choices
-from andon.engine.running.variables import defaults, free_port
 from andon.jobs import acts
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue
@@ -24,6 +23,7 @@ from andon.jobs.submitting import name_of
 from andon.model.alert import Level
 from andon.model.job import Holdup, JobFacts, JobNote, JobSpec, JobState
 from andon.model.work import DeviceRequest
+from andon.work.variables import defaults, free_port
 from tests.support.rows import rows
 
 AT = 1_790_000_000.0

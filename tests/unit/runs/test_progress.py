@@ -14,10 +14,10 @@ from andon.core.runs.progress import (
     progress_in,
     work_progress,
 )
-from andon.engine.running.progress import PrintedProgress
 from andon.jobs.progress import output_progress
 from andon.model.job.progress import WorkProgress
 from andon.model.run import RunLogged
+from andon.work.progress import PrintedProgress
 from tests.support.rows import rows
 
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from andon.cli.show.topology import render_topology
 from andon.core.sharing.capacity import DeviceCapacity
 from andon.core.sharing.choice import choose, pick, rank
-from andon.core.topology.binding import binding
 from andon.core.topology.links import LinkKind, group_words, link_between, linked_groups
 from andon.core.topology.wire import topology_to_json, with_places
 from andon.host.topology.affinity import on_cpus
@@ -22,6 +21,7 @@ from andon.model.codec import read
 from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.model.topology.place import SWITCH, DevicePlace, cpu_words, parse_cpus, place_to_json
 from andon.model.wire import dumps, loads
+from andon.work.rules.binding import binding
 from tests.support.sharing_parts import capacities_of, gpu, need
 
 

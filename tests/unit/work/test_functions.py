@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.functions import carrying
-from andon.engine.functions.caller import FunctionWorker, call
 from andon.errors import AndonError, Invalid
+from andon.work.functions import carrying
+from andon.work.functions.caller import FunctionWorker, call
 from tests.conftest import REPOSITORY
 from tests.support import carried_functions as functions
 from tests.support.waiting import wait_for
@@ -99,7 +99,7 @@ def test_without_cloudpickle_a_closure_is_refused_in_one_line(
 
 
 SCRIPT = """
-from andon.engine.functions.caller import call
+from andon.work.functions.caller import call
 base = 40
 def plus(number):
     return base + number
@@ -120,7 +120,7 @@ def test_a_function_of_a_script_travels_with_what_it_refers_to(tmp_path: Path) -
 def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     program = (
-        "from andon.engine.functions.caller import call\n"
+        "from andon.work.functions.caller import call\n"
         "from tests.support.carried_functions import sleeps\n"
         f"call(sleeps, {str(pid)!r})\n"
     )

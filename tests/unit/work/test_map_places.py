@@ -5,13 +5,13 @@ from typing import Any, cast
 
 import pytest
 
-from andon.engine.mapping import places
-from andon.engine.mapping.places import LeasedPlaces
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import LeaseTerms
 from andon.errors import Conflict
 from andon.leases.book import Book
 from andon.model.work import DeviceRequest
+from andon.work.map import places
+from andon.work.map.places import LeasedPlaces
 
 
 def test_a_device_that_another_took_meanwhile_ends_no_map(monkeypatch: pytest.MonkeyPatch) -> None:

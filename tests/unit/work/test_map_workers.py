@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 
 from andon.api import map as mapping
-from andon.core.mapping.items import items_of
-from andon.core.mapping.plan import MapPlan, MapUnit
-from andon.core.mapping.resume import DIGEST
 from andon.core.runs.fold import RunFold, row_of
-from andon.engine.mapping import worker_calls
-from andon.engine.mapping.calls import KEPT_BYTES, CallEnd
-from andon.engine.mapping.earlier import earlier_outcomes
-from andon.engine.mapping.places import CpuPlaces, WorkPlace
-from andon.engine.mapping.pool import MapPool
-from andon.engine.mapping.session import MapSession
-from andon.engine.mapping.worker_calls import LastBytes, WorkerCaller
 from andon.engine.running.recorder import RunRecorder
 from andon.errors import Gone, Invalid
 from andon.model.run import ItemState, RunItem, RunKind, RunRow
 from andon.model.run_wire import line_to_text
 from andon.standalone import scribe
+from andon.work.map import worker_calls
+from andon.work.map.calls import KEPT_BYTES, CallEnd
+from andon.work.map.earlier import earlier_outcomes
+from andon.work.map.places import CpuPlaces, WorkPlace
+from andon.work.map.pool import MapPool
+from andon.work.map.session import MapSession
+from andon.work.map.worker_calls import LastBytes, WorkerCaller
+from andon.work.rules.map.items import items_of
+from andon.work.rules.map.plan import MapPlan, MapUnit
+from andon.work.rules.map.resume import DIGEST
 from tests.support.run_records import BEGAN, begin
 from tests.support.waiting import wait_for
 

@@ -16,23 +16,23 @@ from andon.cli import map_session
 from andon.cli.show.mapping.screen import MapScreen
 from andon.cli.show.mapping.words import summary_words
 from andon.cli.terminal import Choices
-from andon.core.mapping.items import (
+from andon.core.retrying import BackOff
+from andon.errors import Invalid
+from andon.model.run import ItemState, RunEnd, RunItem, RunState
+from andon.work.map.calls import CallEnd, CallOutput
+from andon.work.map.session import MapProgress, MapResult
+from andon.work.rules.map.items import (
     MapItem,
     items_from_json,
     items_from_lines,
     items_from_names,
     items_of,
 )
-from andon.core.mapping.plan import MapPlan, MapPolicy, MapUnit, validate
-from andon.core.mapping.resume import Redo, digest, left, outcomes
-from andon.core.mapping.scaling import ScalingStep, efficiency, held_back_by, step_of
-from andon.core.mapping.template import stem, template_of
-from andon.core.mapping.worker_lines import answer_of, request_line
-from andon.core.retrying import BackOff
-from andon.engine.mapping.calls import CallEnd, CallOutput
-from andon.engine.mapping.session import MapProgress, MapResult
-from andon.errors import Invalid
-from andon.model.run import ItemState, RunEnd, RunItem, RunState
+from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit, validate
+from andon.work.rules.map.resume import Redo, digest, left, outcomes
+from andon.work.rules.map.scaling import ScalingStep, efficiency, held_back_by, step_of
+from andon.work.rules.map.template import stem, template_of
+from andon.work.rules.map.worker_lines import answer_of, request_line
 
 AT_ONCE = BackOff(first_seconds=0.0, most_seconds=0.0, at_once=0)
 

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Mapping
 import pytest
 from msgspec.structs import replace
 
-from andon.core.probing.judging import TrialEnd
-from andon.core.probing.results import ProbePlan
 from andon.core.runs.sampled import run_devices
-from andon.engine.probing import shelf, trial_readings
-from andon.engine.probing.prober import Prober
-from andon.engine.probing.trial_readings import NEVER_READ, MemoryReturn, TrialMeter
 from andon.engine.sampling.bus import Subscription
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.model.probing.probe import TrialState
 from andon.model.request import Ring, RunAccount
 from andon.units import GIB
+from andon.work.probe import shelf, trial_readings
+from andon.work.probe.prober import Prober
+from andon.work.probe.trial_readings import NEVER_READ, MemoryReturn, TrialMeter
+from andon.work.rules.probe.judging import TrialEnd
+from andon.work.rules.probe.results import ProbePlan
 
 CARD = Device("GPU-1", 0, "nvidia", "NVIDIA H200", memory_total_bytes=140 * GIB)
 

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.cli.show.probing.chart import render_probe
-from andon.core.probing.judging import StopReason, TrialEnd, judged
-from andon.core.probing.kept import best
-from andon.core.probing.memory_line import memory_line
-from andon.core.probing.results import ProbePlan, limited_by, probe_of
-from andon.core.probing.search import begin_search, check_margin, recommended
-from andon.core.probing.templates import check_pattern, check_template, filled, number_of
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.codec import Wrong
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
 from andon.model.probing.wire import probe_from_json, probe_to_json
 from andon.model.wire import dumps, loads
 from andon.units import GIB
+from andon.work.rules.probe.judging import StopReason, TrialEnd, judged
+from andon.work.rules.probe.kept import best
+from andon.work.rules.probe.memory_line import memory_line
+from andon.work.rules.probe.results import ProbePlan, limited_by, probe_of
+from andon.work.rules.probe.search import begin_search, check_margin, recommended
+from andon.work.rules.probe.templates import check_pattern, check_template, filled, number_of
 
 PLAN = ProbePlan("train.py", "python train.py {n}", "NVIDIA H200", 1, "node", 1, 4096)
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."

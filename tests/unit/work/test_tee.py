@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from andon.engine.running.tap import Tap
 from andon.standalone.tee import PIECE_BYTES, SHOWN_BYTES, TAIL_BYTES, copy
+from andon.work.tap import Tap
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
 

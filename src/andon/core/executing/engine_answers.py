@@ -5,13 +5,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from andon.core.executing.container_arguments import (
+from andon.core.executing.order import WorkEnd
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.work.rules.container_arguments import (
     DOCKER,
     PODMAN,
     EngineFacts,
 )
-from andon.core.executing.order import WorkEnd
-from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 
 NOT_EXECUTABLE, NOT_FOUND, LARGEST_CODE = 126, 127, 255
 _LONGEST = 300

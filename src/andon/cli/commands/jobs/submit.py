@@ -210,7 +210,7 @@ def sampled(choices: Choices) -> "Snapshot":
 def _container(image: "ContainerOptions | None") -> dict[str, object]:
     if image is None:
         return {}
-    from andon.core.executing.options_wire import options_to_json
+    from andon.work.rules.options_wire import options_to_json
 
     return options_to_json(image)
 
@@ -268,7 +268,7 @@ def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
     """A program may be made by an earlier job, so one that is missing is not an error yet."""
     if _is_there(command[0]):
         return
-    from andon.engine.running.programs import CannotStart, find
+    from andon.work.programs import CannotStart, find
 
     try:
         find(command)

@@ -24,7 +24,7 @@ from andon.errors import Invalid
 
 if TYPE_CHECKING:
     from andon.cli.commands.probing.session import ProbeSpan
-    from andon.engine.probing.command_trials import TrialLimits
+    from andon.work.probe.command_trials import TrialLimits
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -89,10 +89,10 @@ def probe(
     """
     choices = chosen()
     from andon.cli.commands.probing.session import ProbeSpan
-    from andon.core.probing.search import begin_search, check_margin
-    from andon.core.probing.templates import check_pattern, check_template
-    from andon.engine.probing.command_trials import TrialLimits
-    from andon.engine.running.programs import CannotStart, find
+    from andon.work.probe.command_trials import TrialLimits
+    from andon.work.programs import CannotStart, find
+    from andon.work.rules.probe.search import begin_search, check_margin
+    from andon.work.rules.probe.templates import check_pattern, check_template
 
     check_template(command)
     begin_search(low, high)

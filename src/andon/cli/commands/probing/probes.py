@@ -6,9 +6,9 @@ from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal
-from andon.core.probing.kept import best
-from andon.engine.probing.shelf import kept_probes
 from andon.errors import Gone
+from andon.work.probe.shelf import kept_probes
+from andon.work.rules.probe.kept import best
 
 
 @click.group(cls=SuggestingGroup, invoke_without_command=True)

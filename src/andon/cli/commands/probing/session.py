@@ -11,14 +11,9 @@ from andon.cli.show.probing.chart import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
 from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.cli.work_session import AttachedLease, LeaseCheck, command_name
-from andon.core.probing.results import ProbePlan
 from andon.core.processes.redaction import redact
 from andon.core.runs.sampled import run_devices
 from andon.core.sharing.launching import environment
-from andon.engine.probing.command_trials import CommandTrials, TrialLimits
-from andon.engine.probing.prober import NO_MATCH, NO_METRIC, ProbeOutcome, Prober
-from andon.engine.probing.shelf import keep
-from andon.engine.running.cpu_binding import bound_to
 from andon.engine.running.identity import LONGEST_NAME
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.granter import Grant
@@ -31,6 +26,11 @@ from andon.model.probing.wire import probe_to_json
 from andon.model.run import RunDevice
 from andon.model.work import Lease
 from andon.units import human_bytes
+from andon.work.cpu_binding import bound_to
+from andon.work.probe.command_trials import CommandTrials, TrialLimits
+from andon.work.probe.prober import NO_MATCH, NO_METRIC, ProbeOutcome, Prober
+from andon.work.probe.shelf import keep
+from andon.work.rules.probe.results import ProbePlan
 
 INTERRUPTED = 130
 SHOWN_LINES = 40  # of the output of a trial that failed

@@ -13,7 +13,7 @@ from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
     from andon.core.runs.oom import Verdict
-    from andon.engine.running.adoption import AdoptedWork
+    from andon.work.adoption import AdoptedWork
 
 
 @click.command()
@@ -26,9 +26,9 @@ def adopt(lease_id: str) -> int:
     code. Ctrl-C, andon release and the lease's end stop the container.
     """
     from andon.app.engines import open_engine
-    from andon.engine.running.adoption import adopt as take_over
     from andon.leases.book import Book
     from andon.model.run import RunState
+    from andon.work.adoption import adopt as take_over
 
     choices = chosen()
     adopted = take_over(Book(make=False), open_engine(), lease_id, os.getuid())
@@ -44,8 +44,8 @@ def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]"
     from andon.cli.work_session import LeaseCheck, LeaseRelease
     from andon.core.executing.order import ContainerOptions
     from andon.core.runs.oom import verdict
-    from andon.engine.running.contained import ContainedCommand, follow_container
-    from andon.engine.running.launcher import CommandEnd, Launcher
+    from andon.work.contained import ContainedCommand, follow_container
+    from andon.work.launcher import CommandEnd, Launcher
 
     held, notify = adopted.held, partial(notice, choices=choices)
     released = LeaseRelease(held)

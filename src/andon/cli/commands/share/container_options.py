@@ -13,7 +13,7 @@ from andon.errors import Invalid
 
 if TYPE_CHECKING:  # most commands name no image
     from andon.core.executing.order import ContainerMount, ContainerOptions
-    from andon.engine.running.contained import ContainedCommand
+    from andon.work.contained import ContainedCommand
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -104,7 +104,7 @@ def contained(
     if options is None:
         return None
     from andon.app.engines import open_engine
-    from andon.engine.running.contained import ContainedCommand
+    from andon.work.contained import ContainedCommand
 
     terminal = interactive and sys.stdin.isatty() and sys.stdout.isatty()
     made = ContainedCommand(

@@ -33,7 +33,7 @@ from andon.errors import AndonError, Conflict, Unavailable
 if TYPE_CHECKING:
     from andon.cli.work_session import Running
     from andon.core.runs.oom import Verdict
-    from andon.engine.running.contained import ContainedCommand
+    from andon.work.contained import ContainedCommand
 
 OURS = 125
 OOM_HINT = ". Try a larger --memory, or --retry-oom 1"
@@ -106,7 +106,7 @@ def run(
     """
     choices = chosen()
     try:
-        from andon.engine.running.programs import CannotStart, find
+        from andon.work.programs import CannotStart, find
 
         try:
             image = container_from(asked)
@@ -219,7 +219,7 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") 
 def _without_device(command: Sequence[str], inside: "ContainedCommand | None") -> int:
     """Run it with an empty mask and no lease: nothing to wait for, nothing to record."""
     from andon.core.sharing.launching import NO_DEVICE
-    from andon.engine.running.launcher import Launcher
+    from andon.work.launcher import Launcher
 
     if inside is not None:
         return _container_without_device(inside)
@@ -229,8 +229,8 @@ def _without_device(command: Sequence[str], inside: "ContainedCommand | None") -
 
 def _container_without_device(inside: "ContainedCommand") -> int:
     from andon.core.executing.order import UNLEASED
-    from andon.engine.running.contained import follow_container
-    from andon.engine.running.launcher import Launcher
+    from andon.work.contained import follow_container
+    from andon.work.launcher import Launcher
 
     inside.create(f"{UNLEASED}{os.urandom(4).hex()}", (), {}, lambda identity: None)
     end, _ = follow_container(

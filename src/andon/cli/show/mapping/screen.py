@@ -8,10 +8,10 @@ from typing import TextIO
 
 from andon.cli.show.mapping.words import progress_line, progress_words
 from andon.cli.terminal import Choices, in_color, notice, size, write
-from andon.core.mapping.plan import MapUnit
-from andon.engine.mapping.calls import CallEnd
-from andon.engine.mapping.session import MapProgress
 from andon.model.run import ItemState
+from andon.work.map.calls import CallEnd
+from andon.work.map.session import MapProgress
+from andon.work.rules.map.plan import MapUnit
 
 DRAW_SECONDS = 0.2
 REPEAT_SECONDS = 30.0  # where there is no terminal

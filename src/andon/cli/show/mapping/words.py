@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from andon.cli.show.cells import bar
 from andon.cli.show.text import Text, say
-from andon.core.mapping.scaling import ScalingStep, efficiency, held_back_by
-from andon.core.mapping.template import NO_GPU
-from andon.engine.mapping.session import MapProgress, MapResult
 from andon.units import fixed, human_seconds, measured_seconds
+from andon.work.map.session import MapProgress, MapResult
+from andon.work.rules.map.scaling import ScalingStep, efficiency, held_back_by
+from andon.work.rules.map.template import NO_GPU
 
 BAR_WIDTH = 20
 MOST_NAMED = 8

@@ -16,10 +16,10 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from andon.engine.functions.carrying import carried, carry_function, carry_value
-from andon.engine.functions.child import read_frame, write_frame
 from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
+from andon.work.functions.carrying import carried, carry_function, carry_value
+from andon.work.functions.child import read_frame, write_frame
 
 TAIL_BYTES = 64 * 1024
 GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL

@@ -9,12 +9,12 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from andon.core.mapping.plan import MapPlan, MapUnit
-from andon.engine.mapping.calls import CallEnd, Caller
-from andon.engine.mapping.places import WorkPlace, WorkPlaces
-from andon.engine.mapping.pool import MapPool
 from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.model.run import ItemState, RunEnd, RunItem, RunState
+from andon.work.map.calls import CallEnd, Caller
+from andon.work.map.places import WorkPlace, WorkPlaces
+from andon.work.map.pool import MapPool
+from andon.work.rules.map.plan import MapPlan, MapUnit
 
 
 class ItemOutputs(Protocol):

@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.core.executing.order import UNLEASED
-from andon.core.mapping.template import NO_GPU
 from andon.core.runs.sampled import run_devices
 from andon.core.sharing.launching import NO_DEVICE, environment
 from andon.engine.sharing.availability import Availability
@@ -23,6 +22,7 @@ from andon.leases.release_notes import read_note
 from andon.model.device import Device, Snapshot
 from andon.model.run import RunDevice
 from andon.model.work import DeviceRequest
+from andon.work.rules.map.template import NO_GPU
 
 AT_ONCE_SECONDS = 0.0
 

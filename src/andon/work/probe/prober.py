@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from andon.core.probing.judging import TrialEnd, judged
-from andon.core.probing.results import ProbePlan, probe_of
-from andon.engine.probing.trial_readings import MemoryReturn, TrialMeter, TrialReadings
 from andon.engine.running.recorder import SampleSource
 from andon.host.memory.oom_kills import host_kills
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
 from andon.model.run import RunDevice
+from andon.work.probe.trial_readings import MemoryReturn, TrialMeter, TrialReadings
+from andon.work.rules.probe.judging import TrialEnd, judged
+from andon.work.rules.probe.results import ProbePlan, probe_of
 
 NO_METRIC = "no pattern was given to find it in the output (--metric)"
 NO_MATCH = "no line of the output matched --metric with a number"

@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.core.executing.options_wire import options_to_json
 from andon.core.executing.order import ContainerOptions
-from andon.core.mapping.plan import MapUnit
-from andon.engine.mapping.calls import CallEnd, Caller, CommandCaller
-from andon.engine.mapping.places import WorkPlace
-from andon.engine.mapping.worker_calls import WorkerCaller
-from andon.engine.running.container_task import task_command
 from andon.errors import AndonError
 from andon.host.interpreter import module_environment
 from andon.ports import Executor
+from andon.work.container_task import task_command
+from andon.work.map.calls import CallEnd, Caller, CommandCaller
+from andon.work.map.places import WorkPlace
+from andon.work.map.worker_calls import WorkerCaller
+from andon.work.rules.map.plan import MapUnit
+from andon.work.rules.options_wire import options_to_json
 
 GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL, where a lease was released
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from andon.core.probing.memory_line import memory_line
-from andon.core.probing.search import Search, begin_search, recommended, searched
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
+from andon.work.rules.probe.memory_line import memory_line
+from andon.work.rules.probe.search import Search, begin_search, recommended, searched
 
 
 class ProbePlan(Struct, frozen=True):

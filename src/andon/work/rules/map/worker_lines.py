@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.core.mapping.items import MapItem
+from andon.work.rules.map.items import MapItem
 
 LONGEST_ANSWER = 4 * 1024 * 1024
 

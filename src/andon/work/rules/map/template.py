@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.core.mapping.items import MapItem
 from andon.errors import Invalid
+from andon.work.rules.map.items import MapItem
 
 NAMED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 ITEM, STEM, INDEX, GPU = "item", "stem", "index", "gpu"

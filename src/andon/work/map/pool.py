@@ -7,12 +7,12 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Protocol
 
-from andon.core.mapping.plan import MapPlan, MapUnit
-from andon.engine.mapping.calls import CallEnd, Caller
-from andon.engine.mapping.places import WorkPlace, WorkPlaces
 from andon.engine.sharing.granter import NoLongerWanted
 from andon.errors import AndonError
 from andon.model.run import ItemState
+from andon.work.map.calls import CallEnd, Caller
+from andon.work.map.places import WorkPlace, WorkPlaces
+from andon.work.rules.map.plan import MapPlan, MapUnit
 
 TICK_SECONDS = 0.1
 CHECK_SECONDS = 1.0

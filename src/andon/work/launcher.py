@@ -13,13 +13,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.engine.running.programs import NOT_EXECUTABLE, NOT_FOUND, CannotStart
-from andon.engine.running.tap import Tap
 from andon.errors import AndonError
 from andon.host.kin import started_ticks
 from andon.host.topology.affinity import on_cpus
 from andon.leases.hold import Hold
 from andon.model.work import Work
+from andon.work.programs import NOT_EXECUTABLE, NOT_FOUND, CannotStart
+from andon.work.tap import Tap
 
 CHECK_SECONDS = 1.0
 GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL

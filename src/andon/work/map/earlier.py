@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from andon.core.mapping.resume import DIGEST, RESUMES, outcomes
 from andon.core.runs.lines import RecordLines
 from andon.engine.records.files import open_record, pieces
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model.codec import Id, Wrong, read
 from andon.model.run import ItemState, RunItem, RunKind, RunRow
+from andon.work.rules.map.resume import DIGEST, RESUMES, outcomes
 
 MOST_CHAINED = 1000
 MOST_BYTES = 16 * 1024**3  # of one record; read whole, without its samples

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Sequence
 
-from andon.core.topology.binding import CpuBinding, binding
 from andon.host.topology.affinity import allowed_cpus
 from andon.model.device import Device
 from andon.model.run import RunEvent
 from andon.model.topology.place import cpu_words
+from andon.work.rules.binding import CpuBinding, binding
 
 
 def bound_to(devices: Sequence[Device]) -> CpuBinding:

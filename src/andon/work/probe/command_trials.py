@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.core.probing.judging import StopReason, TrialEnd
-from andon.core.probing.templates import filled
-from andon.engine.probing.output import OutputTail
-from andon.engine.running.launcher import CommandEnd, Launcher
 from andon.leases.hold import Hold
+from andon.work.launcher import CommandEnd, Launcher
+from andon.work.probe.output import OutputTail
+from andon.work.rules.probe.judging import StopReason, TrialEnd
+from andon.work.rules.probe.templates import filled
 
 CHECK_SECONDS = 0.1
 LEASE_CHECK_SECONDS = 1.0

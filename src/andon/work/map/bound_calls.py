@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from andon.core.mapping.plan import MapUnit
-from andon.engine.mapping.calls import CallEnd, Caller
-from andon.engine.mapping.places import WorkPlace
-from andon.engine.running.cpu_binding import bound_line, bound_to
 from andon.engine.running.recorder import RunRecorder
 from andon.host.topology.affinity import on_cpus
 from andon.model.naming import title
+from andon.work.cpu_binding import bound_line, bound_to
+from andon.work.map.calls import CallEnd, Caller
+from andon.work.map.places import WorkPlace
+from andon.work.rules.map.plan import MapUnit
 
 
 class BoundCaller(Struct, frozen=True):

@@ -12,8 +12,8 @@ import threading
 import traceback
 from typing import Any
 
-from andon.engine.functions.carrying import carried, carry_value
 from andon.errors import Invalid
+from andon.work.functions.carrying import carried, carry_value
 
 FRAME = struct.Struct("!Q")
 

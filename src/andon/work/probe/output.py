@@ -6,7 +6,7 @@ import threading
 import time
 from contextlib import suppress
 
-from andon.core.probing.templates import number_of
+from andon.work.rules.probe.templates import number_of
 
 TAIL_BYTES = 64 * 1024
 LONGEST_LINE = 16 * 1024

@@ -9,10 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
-from andon.core.mapping.items import MapItem
-from andon.core.mapping.plan import MapUnit
-from andon.core.mapping.worker_lines import LONGEST_ANSWER, WorkerAnswer, answer_of, request_line
-from andon.engine.mapping.calls import (
+from andon.work.map.calls import (
     GRACE_SECONDS,
     KEPT_BYTES,
     CallEnd,
@@ -22,6 +19,9 @@ from andon.engine.mapping.calls import (
     late_words,
     new_file,
 )
+from andon.work.rules.map.items import MapItem
+from andon.work.rules.map.plan import MapUnit
+from andon.work.rules.map.worker_lines import LONGEST_ANSWER, WorkerAnswer, answer_of, request_line
 
 PIECE_BYTES = 1 << 16
 LEAVE_SECONDS = 30.0  # after its input is closed

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from andon.core.mapping.items import MapItem
 from andon.core.retrying import BackOff
 from andon.model.run import ItemState
+from andon.work.rules.map.items import MapItem
 
 
 class MapPolicy(Struct, frozen=True):

@@ -13,8 +13,8 @@ from typing import IO, Any, Protocol
 
 from msgspec import Struct
 
-from andon.core.mapping.plan import MapUnit
 from andon.units import human_seconds
+from andon.work.rules.map.plan import MapUnit
 
 GRACE_SECONDS = 5.0  # between SIGTERM and SIGKILL
 TAIL_BYTES = 4000

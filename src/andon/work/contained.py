@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.core.executing.container_arguments import WITH_FILES
 from andon.core.executing.order import (
     ContainerOptions,
     CreatedWork,
@@ -16,13 +15,14 @@ from andon.core.executing.order import (
     WorkEnd,
     WorkOrder,
 )
-from andon.engine.running.launcher import CommandEnd
-from andon.engine.running.programs import CannotStart
 from andon.errors import AndonError, Conflict
 from andon.host.kin import container_lives
 from andon.leases.book import Book
 from andon.model.device import Device
 from andon.ports import Executor, Explaining, Sweeping
+from andon.work.launcher import CommandEnd
+from andon.work.programs import CannotStart
+from andon.work.rules.container_arguments import WITH_FILES
 
 MEMORY = Path("/proc/meminfo")
 RENDER_NODES = Path("/dev/dri/by-path")

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
-from andon.core.mapping.items import MapItem
 from andon.model.run import ItemState, RunItem
+from andon.work.rules.map.items import MapItem
 
 DIGEST, RESUMES = "command_digest", "resumes"
 """In the parameters of a map's record: its command, and the run that it resumes."""

@@ -1,0 +1,1 @@
+"""The parts that start a command, watch it and record it."""

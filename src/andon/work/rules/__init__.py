@@ -1,0 +1,1 @@
+"""Decisions about work: containers, CPUs, maps and probes."""
