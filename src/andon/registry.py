@@ -70,9 +70,9 @@ EXECUTORS = AdapterTable(
     "executor",
     "andon.executors",
     {
-        "docker": "andon.executors.engines:DockerExecutor",
-        "local": "andon.executors.local:LocalExecutor",
-        "podman": "andon.executors.engines:PodmanExecutor",
+        "docker": "andon.engines.containers:DockerExecutor",
+        "local": "andon.engines.local:LocalExecutor",
+        "podman": "andon.engines.containers:PodmanExecutor",
     },
 )
 

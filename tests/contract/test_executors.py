@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from andon.core.executing.order import WorkOrder
-from andon.executors.local import LocalExecutor
+from andon.engines.local import LocalExecutor
 from andon.ports import Executor
 from andon.testing.executor_contract import ExecutorContract
 

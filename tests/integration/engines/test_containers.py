@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from andon.core.executing.order import ContainerOptions, Submitter, WorkOrder
-from andon.executors.engines import DockerExecutor
+from andon.engines.containers import DockerExecutor
 from andon.host.kin import group_members
 from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.queue import Queue
@@ -241,7 +241,7 @@ AS_ALICE = """
 import encodings.ascii, os, pwd, sys, tempfile
 from andon.core.executing.order import ContainerOptions, Submitter, WorkOrder
 from andon.errors import AndonError
-from andon.executors.engines import DockerExecutor
+from andon.engines.containers import DockerExecutor
 from andon.host.kin import myself, ticks_now
 from andon.leases.book import Book
 from andon.model.work import Lease, LeaseKind, Share

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from andon.core.executing.order import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
+from andon.engines.containers import DockerExecutor
 from andon.errors import Conflict, Unavailable
-from andon.executors.engines import DockerExecutor
 from andon.work.contained import ContainedCommand, follow_container
 from andon.work.launcher import CommandEnd
 from andon.work.rules.container_arguments import EngineFacts

@@ -5,17 +5,6 @@ from typing import Any
 
 import pytest
 
-from andon.core.executing.engine_answers import (
-    ended,
-    engine_error,
-    engine_facts,
-    first_line,
-    first_pid,
-    is_missing_image,
-    program_error,
-    server_errors,
-    signal_to_send,
-)
 from andon.core.executing.order import (
     ContainerMount,
     ContainerOptions,
@@ -25,6 +14,17 @@ from andon.core.executing.order import (
     WorkOrder,
     parse_mount,
     refuse_options,
+)
+from andon.engines.rules.answers import (
+    ended,
+    engine_error,
+    engine_facts,
+    first_line,
+    first_pid,
+    is_missing_image,
+    program_error,
+    server_errors,
+    signal_to_send,
 )
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model.device import Device

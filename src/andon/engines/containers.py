@@ -17,7 +17,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.core.executing import engine_answers as answers
 from andon.core.executing.order import (
     UNLEASED,
     ContainerOptions,
@@ -26,8 +25,9 @@ from andon.core.executing.order import (
     WorkEnd,
     WorkOrder,
 )
+from andon.engines.asking import ask_command
+from andon.engines.rules import answers as answers
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
-from andon.executors.asking import ask_command
 from andon.kernel_files import read
 from andon.work.container_notes import drop_note, is_recent, noted, write_note
 from andon.work.rules.container_arguments import (

@@ -1,0 +1,1 @@
+"""What a container engine's answers mean."""
