@@ -18,14 +18,14 @@ from msgspec.structs import replace
 
 from andon.backends.nvidia.backend import Nvidia
 from andon.core.conditions.rulebook import Rulebook
-from andon.engine.running.alert_lines import RunAlerts
-from andon.engine.running.header import new_run
-from andon.engine.running.identity import record_path
-from andon.engine.running.line_pipe import LinePipe
-from andon.engine.running.recorder import RING_SECONDS, RunOutcome, RunRecorder
 from andon.errors import AndonError
 from andon.model.device import Host, Snapshot
 from andon.model.run import RunKind, RunState
+from andon.runs.alert_lines import RunAlerts
+from andon.runs.header import new_run
+from andon.runs.identity import record_path
+from andon.runs.line_pipe import LinePipe
+from andon.runs.record import RING_SECONDS, RunOutcome, RunRecorder
 from bench.alerts import MOODS, snapshots_in
 
 DEVICES, TICKS, MOST_PERCENT = 8, 300, 0.3

@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from andon.core.runs.lines import RecordLines
-from andon.core.runs.summary import RunTallies
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.model.run import RunBegin, RunSample
+from andon.runs.rules.lines import RecordLines
+from andon.runs.rules.summary import RunTallies
 from bench.steady_loops import LOOPS
 
 COLUMNS = (

@@ -17,12 +17,12 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.core.history.series import Bucket, NodeReadings
     from andon.core.history.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
     from andon.core.notifying.outbox import Delivery, SavedAlerts
-    from andon.core.runs.baselines import RunBaseline
-    from andon.core.runs.matching import RunQuery
     from andon.core.settings.store_url import StoreUrl
     from andon.errors import AndonError
     from andon.model.alert import Alert, Event, Notice
     from andon.model.run import RunRow
+    from andon.runs.rules.baselines import RunBaseline
+    from andon.runs.rules.matching import RunQuery
 
 
 class Backend(Protocol):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.runs.matching import RunQuery
 from andon.errors import Invalid
 from andon.ports import RunIndex
+from andon.runs.rules.matching import RunQuery
 from andon.stores.sqlite_runs import SqliteRunIndex
 from andon.testing.run_index_contract import FIRST, OpenRunIndex, RunIndexContract
 

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from andon.core.runs.lines import RecordLines
-from andon.core.runs.summary import RunTallies
 from andon.model.run import RunBegin, RunEnd, RunLine, RunSample
+from andon.runs.rules.lines import RecordLines
+from andon.runs.rules.summary import RunTallies
 from tests.conftest import REPOSITORY
 from tests.device.scenes import Scene, SkippedError
 from tests.device.sharing import book, environment_of

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from andon.core.runs.fold import RunFold
 from andon.host.kin import here, started_ticks
 from andon.host.system import node_name
 from andon.model.run import (
@@ -21,6 +20,7 @@ from andon.model.run import (
     RunState,
 )
 from andon.model.run_wire import line_to_text
+from andon.runs.rules.fold import RunFold
 from andon.units import GIB
 
 

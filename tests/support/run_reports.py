@@ -4,10 +4,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.core.runs.fold import RunFold
-from andon.core.runs.reporting.phases import Phases
-from andon.core.runs.reporting.report import DeviceReport, ReadingFigures, RunReport, report_of
 from andon.model.run import RunDevice, RunLine, RunState
+from andon.runs.rules.fold import RunFold
+from andon.runs.rules.reports.phases import Phases
+from andon.runs.rules.reports.report import DeviceReport, ReadingFigures, RunReport, report_of
 from andon.units import GIB
 from tests.support.run_records import begin
 

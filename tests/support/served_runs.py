@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from andon.core.runs.fold import row_of
-from andon.engine.records.files import read_ends
 from andon.model.run import RunRow
+from andon.runs.files import read_ends
+from andon.runs.rules.fold import row_of
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN
 

@@ -13,12 +13,12 @@ from msgspec import Struct, field
 from andon.api import watch as library
 from andon.api.lease import candidates, lease
 from andon.app.map import MapRecord, told
-from andon.core.runs.plain import plain_text
-from andon.core.runs.sampled import run_devices
 from andon.core.sharing.requests import Names, RequestOptions, Size
-from andon.engine.running.recorder import RunRecorder
 from andon.errors import AndonError, Conflict, Invalid
 from andon.model.run import ItemState
+from andon.runs.record import RunRecorder
+from andon.runs.rules.plain import plain_text
+from andon.runs.rules.sampled import run_devices
 from andon.units import check_seconds, parse_seconds
 from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function

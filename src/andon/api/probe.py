@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from andon.api import watch as library
 from andon.api.lease import lease
-from andon.core.runs.sampled import run_devices
 from andon.core.sharing.launching import LEASE_VARIABLE
 from andon.core.sharing.requests import Names, Size
 from andon.errors import AndonError, Conflict, Denied, Invalid, TimedOut, Unavailable
 from andon.model.device import Snapshot
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
+from andon.runs.rules.sampled import run_devices
 from andon.units import check_seconds, parse_seconds
 from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function

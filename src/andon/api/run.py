@@ -26,19 +26,7 @@ from andon.api import watch as library
 from andon.app import rulebook
 from andon.app.runs import remember
 from andon.core.processes.redaction import redact
-from andon.core.runs.ending import ending_of
-from andon.core.runs.items import ItemLog
-from andon.core.runs.oom import memory_numbers
-from andon.core.runs.plain import plain_numbers, plain_table, plain_text
-from andon.core.runs.ranks import RUN_VARIABLE
-from andon.core.runs.sampled import run_candidates
-from andon.core.runs.usage_words import end_words
 from andon.core.settings.resolution import Settings
-from andon.engine.running.facts import find_facts
-from andon.engine.running.header import new_run
-from andon.engine.running.identity import place_of, record_path, runs_folder
-from andon.engine.running.line_pipe import LinePipe
-from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.errors import Invalid
 from andon.model.codec import NAME
 from andon.model.device import Snapshot
@@ -51,6 +39,18 @@ from andon.model.run import (
     RunLogged,
     RunState,
 )
+from andon.runs.facts import find_facts
+from andon.runs.header import new_run
+from andon.runs.identity import place_of, record_path, runs_folder
+from andon.runs.line_pipe import LinePipe
+from andon.runs.record import RunOutcome, RunRecorder
+from andon.runs.rules.ending import ending_of
+from andon.runs.rules.items import ItemLog
+from andon.runs.rules.oom import memory_numbers
+from andon.runs.rules.plain import plain_numbers, plain_table, plain_text
+from andon.runs.rules.ranks import RUN_VARIABLE
+from andon.runs.rules.sampled import run_candidates
+from andon.runs.rules.usage_words import end_words
 
 log = logging.getLogger("andon")
 

@@ -9,16 +9,16 @@ from msgspec import Struct, field
 from andon.app.runs import remember
 from andon.app.thresholds import rulebook
 from andon.core.processes.redaction import redact
-from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.settings.resolution import Settings
 from andon.core.sharing.placement import chosen_by
-from andon.engine.running.facts import find_facts
-from andon.engine.running.header import new_run
-from andon.engine.running.identity import record_path, runs_folder
-from andon.engine.running.line_pipe import LinePipe
-from andon.engine.running.recorder import RunRecorder, SampleSource
 from andon.model.device import Snapshot
 from andon.model.run import RunKind
+from andon.runs.facts import find_facts
+from andon.runs.header import new_run
+from andon.runs.identity import record_path, runs_folder
+from andon.runs.line_pipe import LinePipe
+from andon.runs.record import RunRecorder, SampleSource
+from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.work.map.places import WorkPlace
 
 WITHOUT_DEVICE = "it works without a device"

@@ -12,11 +12,11 @@ from andon.host.server.state_folder import runs_folder as runs_folder
 if TYPE_CHECKING:  # whoever makes a run needs none of it
     from collections.abc import Callable, Mapping
 
-    from andon.core.runs.records.retention import RetentionPolicy
     from andon.core.settings.resolution import Settings
-    from andon.engine.records.finder import RunFinder
     from andon.model.job.progress import WorkProgress
     from andon.ports import RunIndex
+    from andon.runs.index import RunFinder
+    from andon.runs.rules.retention import RetentionPolicy
 
 INDEX = "runs.db"
 
@@ -57,7 +57,7 @@ def open_run_index() -> "RunIndex":
 def open_run_finder(tell: "Callable[[str], None]" = lambda words: None) -> "RunFinder":
     """Finds runs by the index and in the folder of records; `close` its index afterwards. `tell` is
     called when a word means the newest of several runs."""
-    from andon.engine.records.finder import RunFinder
+    from andon.runs.index import RunFinder
 
     return RunFinder(open_run_index(), runs_folder(), tell=tell, printed=printed_progress)
 
@@ -76,7 +76,7 @@ def printed_progress() -> "Mapping[str, WorkProgress]":
 
 def retention_policy(settings: "Settings") -> "RetentionPolicy":
     """How long records of the state folder are kept, and how much space they may take."""
-    from andon.core.runs.records.retention import DAY_SECONDS, RetentionPolicy
+    from andon.runs.rules.retention import DAY_SECONDS, RetentionPolicy
 
     return RetentionPolicy(
         settings.runs_keep_days * DAY_SECONDS, settings.runs_megabytes * 1_000_000

@@ -23,12 +23,12 @@ from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.core.executing.order import ContainerOptions
 from andon.core.processes.redaction import redact
-from andon.core.runs.matching import RunQuery
-from andon.core.runs.usage_words import report_words
-from andon.engine.running.recorder import RunRecorder
 from andon.engine.sharing.granter import LeaseTerms
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.model.run import ItemState, RunKind, RunRow, RunState
+from andon.runs.record import RunRecorder
+from andon.runs.rules.matching import RunQuery
+from andon.runs.rules.usage_words import report_words
 from andon.work.map.bound_calls import bound_caller
 from andon.work.map.calls import Caller, CommandCaller
 from andon.work.map.contained_calls import MapContainers

@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.cli.show import csv_rows
-from andon.engine.running.line_pipe import LinePipe
 from andon.model.device import Snapshot
+from andon.runs.line_pipe import LinePipe
 
 
 class CsvCopy:

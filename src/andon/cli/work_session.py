@@ -16,17 +16,9 @@ from andon.cli.run_csv import CsvCopy
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.core.processes.redaction import redact
-from andon.core.runs.oom import Verdict, memory_numbers, verdict
-from andon.core.runs.ranks import RUN_VARIABLE
-from andon.core.runs.usage_words import end_words
 from andon.core.settings.inherited import simulation_variables
 from andon.core.sharing.launching import environment
 from andon.core.sharing.placement import chosen_by
-from andon.engine.running.facts import find_facts
-from andon.engine.running.header import new_run
-from andon.engine.running.identity import place_of, record_path, runs_folder
-from andon.engine.running.line_pipe import LinePipe
-from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.availability import AvailabilityView
 from andon.engine.sharing.granter import Grant
@@ -44,6 +36,14 @@ from andon.model.naming import title
 from andon.model.release_note import ReleaseNote
 from andon.model.run import OutOfMemory, RunBegin, RunCandidate, RunKind, RunState
 from andon.model.work import DeviceRequest, Lease
+from andon.runs.facts import find_facts
+from andon.runs.header import new_run
+from andon.runs.identity import place_of, record_path, runs_folder
+from andon.runs.line_pipe import LinePipe
+from andon.runs.record import RunOutcome, RunRecorder
+from andon.runs.rules.oom import Verdict, memory_numbers, verdict
+from andon.runs.rules.ranks import RUN_VARIABLE
+from andon.runs.rules.usage_words import end_words
 from andon.units import MIB, human_seconds
 from andon.work.contained import ContainedCommand, follow_container
 from andon.work.cpu_binding import bound_line, bound_to

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from andon.engine.running.recorder import SampleSource
 from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError
 from andon.jobs.folder import VERDICT, JobsFolder, write_whole
@@ -26,6 +25,7 @@ from andon.jobs.rules.states import is_running
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import Owner
+from andon.runs.record import SampleSource
 from andon.work.cpu_binding import bound_line, bound_to
 from andon.work.variables import free_port
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from andon.engine.failure_log import FailureLog
-from andon.engine.running.recorder import SampleSource
 from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError
 from andon.host.clock import boot_seconds
@@ -29,6 +28,7 @@ from andon.jobs.scan import Scanner
 from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.leases.hold import LeaseHold
 from andon.model.job import JobFacts, JobNote, JobSpec, JobState, NotifyWhen
+from andon.runs.record import SampleSource
 
 log = logging.getLogger("andon.jobs")
 FULL_SECONDS = 5.0  # between two scans without any news

@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.runs.ranks import RUN_VARIABLE
 from andon.core.sharing.launching import environment as device_environment
 from andon.host.interpreter import code_command, module_environment, process_command
 from andon.host.kin import myself, started_ticks
@@ -25,6 +24,7 @@ from andon.model.device import Device
 from andon.model.job import AttemptFacts, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import Owner
+from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.standalone import STANDALONE
 from andon.work.container_task import clean_command, follow_command, task_command
 from andon.work.variables import defaults

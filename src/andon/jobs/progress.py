@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from andon.core.runs.progress import TAIL_BYTES, progress_in, work_progress
 from andon.host.private_files import open_regular
 from andon.model.job.progress import WorkProgress
+from andon.runs.rules.progress import TAIL_BYTES, progress_in, work_progress
 
 
 def output_progress(path: Path, started: float | None) -> WorkProgress | None:

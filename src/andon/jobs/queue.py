@@ -173,8 +173,8 @@ def wake(folder: JobsFolder | None = None) -> None:
 
 def collect(queue: Queue, keep_days: float) -> int:
     """Delete jobs that ended too long ago; how many."""
-    from andon.core.runs.records.retention import DAY_SECONDS
     from andon.jobs.rules.retention import too_old
+    from andon.runs.rules.retention import DAY_SECONDS
 
     old = too_old(queue.jobs, queue.statuses, time.time(), keep_days * DAY_SECONDS)
     for number in old:

@@ -13,14 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.core.processes.redaction import redact
-from andon.core.runs.lines import RecordLines
-from andon.core.runs.oom import MemoryBeforeEnd, Verdict, memory_numbers, verdict
 from andon.core.sharing.placement import chosen_by
-from andon.engine.records.files import open_record, pieces
-from andon.engine.running.facts import git_state, interpreter_of, versions_of
-from andon.engine.running.header import new_run
-from andon.engine.running.identity import record_path, runs_folder
-from andon.engine.running.recorder import RunOutcome, RunRecorder, SampleSource
 from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError
 from andon.host.folders import make_private
@@ -38,6 +31,13 @@ from andon.model.run import (
     RunState,
 )
 from andon.model.work import Owner
+from andon.runs.facts import git_state, interpreter_of, versions_of
+from andon.runs.files import open_record, pieces
+from andon.runs.header import new_run
+from andon.runs.identity import record_path, runs_folder
+from andon.runs.record import RunOutcome, RunRecorder, SampleSource
+from andon.runs.rules.lines import RecordLines
+from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, memory_numbers, verdict
 
 TAIL_BYTES = 64 * 1024
 VERSIONS_SECONDS = 600.0

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from andon.core.runs.baselines import BaselineRun, RunBaseline
-from andon.core.runs.matching import RunQuery, select
 from andon.errors import Gone
 from andon.model.run import RunDevice, RunKind, RunRow, RunState
 from andon.ports import RunIndex
+from andon.runs.rules.baselines import BaselineRun, RunBaseline
+from andon.runs.rules.matching import RunQuery, select
 
 OpenRunIndex = Callable[[], RunIndex]
 AT = 1_763_250_000.0

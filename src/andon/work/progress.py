@@ -20,7 +20,7 @@ class PrintedProgress:
     def __call__(self) -> WorkProgress | None:
         text, at = self._recent()
         if text and at != self._at:
-            from andon.core.runs.progress import progress_in, work_progress  # not every one prints
+            from andon.runs.rules.progress import progress_in, work_progress  # not every one prints
 
             told, self._at = progress_in(text), at
             self._latest = None if told is None else work_progress(told, self._began, at)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.runs.tallies import Summary
 from andon.engine.sampling.sampler import Sampler
 from andon.errors import Invalid
 from andon.model.device import Snapshot, State
+from andon.runs.rules.tallies import Summary
 from tests.conftest import REPOSITORY
 from tests.integration.conftest import andon, is_alive, states, until
 from tests.standin import (

@@ -9,13 +9,13 @@ from andon.cli.show.runs.drift import render_drift
 from andon.cli.show.runs.listing import render_runs
 from andon.cli.show.runs.tail import render_tail
 from andon.cli.show.text import Text
-from andon.core.runs.baselines import baseline_of, drift
-from andon.core.runs.fold import RunFold, row_of
-from andon.core.runs.records.recent import RecentLines
 from andon.model.run import (
     RunLine,
     RunState,
 )
+from andon.runs.rules.baselines import baseline_of, drift
+from andon.runs.rules.fold import RunFold, row_of
+from andon.runs.rules.recent import RecentLines
 from tests.support.run_records import BEGAN, FULL, HAPPENINGS, begin, end, sample, used
 from tests.support.snapshots import assert_golden
 

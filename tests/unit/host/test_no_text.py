@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.engine.running.header import new_run
-from andon.engine.running.line_pipe import LinePipe
 from andon.host.kin import user_name
 from andon.host.processes import ProcessTable
 from andon.jobs.record import RecordFile
 from andon.model import work_wire
 from andon.model.device import Process, Snapshot
 from andon.model.run import RunKind
+from andon.runs.header import new_run
+from andon.runs.line_pipe import LinePipe
 from andon.work.probe import shelf
 from andon.work.rules.probe.results import ProbePlan, probe_of
 from tests.support.sharing_parts import lease

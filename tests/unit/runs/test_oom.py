@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.runs.oom import MemoryBeforeEnd, complaint, memory_growth, memory_numbers, verdict
 from andon.model.run import RunState
+from andon.runs.rules.oom import MemoryBeforeEnd, complaint, memory_growth, memory_numbers, verdict
 from andon.units import GIB
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows

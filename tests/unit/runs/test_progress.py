@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.progress import (
+from andon.jobs.progress import output_progress
+from andon.model.job.progress import WorkProgress
+from andon.model.run import RunLogged
+from andon.runs.rules.progress import (
     TAIL_BYTES,
     OutputProgress,
     logged_progress,
     progress_in,
     work_progress,
 )
-from andon.jobs.progress import output_progress
-from andon.model.job.progress import WorkProgress
-from andon.model.run import RunLogged
 from andon.work.progress import PrintedProgress
 from tests.support.rows import rows
 

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.runs.reporting.advice import ADVICE, advice_on
-from andon.core.runs.reporting.phases import Phases
-from andon.core.runs.reporting.report import RunReport
-from andon.core.runs.reporting.throughput import DeviceItems
 from andon.model.run import OutOfMemory, RunState
 from andon.model.run_use import IdleSpells
+from andon.runs.rules.reports.advice import ADVICE, advice_on
+from andon.runs.rules.reports.phases import Phases
+from andon.runs.rules.reports.report import RunReport
+from andon.runs.rules.reports.throughput import DeviceItems
 from andon.units import GIB, fixed
 from tests.support.run_reports import GOOD, device, figures, report
 

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.runs.baselines import (
+from andon.errors import Conflict
+from andon.model.run import RunDevice, RunState
+from andon.runs.rules.baselines import (
     DriftLine,
     baseline_from_json,
     baseline_of,
@@ -17,9 +19,7 @@ from andon.core.runs.baselines import (
     other_devices,
     values_of,
 )
-from andon.core.runs.spread import Order
-from andon.errors import Conflict
-from andon.model.run import RunDevice, RunState
+from andon.runs.rules.spread import Order
 from andon.testing.run_index_contract import AT, FIRST
 from tests.support.rows import rows
 

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.reporting.compare import (
+from andon.errors import Invalid
+from andon.model.run import RunKind, RunRow, RunState
+from andon.runs.rules.reports.compare import (
     DURATION,
     ITEMS,
     ComparedRun,
@@ -14,8 +16,6 @@ from andon.core.runs.reporting.compare import (
     sides_of,
     unique,
 )
-from andon.errors import Invalid
-from andon.model.run import RunKind, RunRow, RunState
 
 
 def side(label: str, values: list[float], measure: str = DURATION, devices: int = 1) -> RunSide:

@@ -21,11 +21,11 @@ from andon.cli.show.reports.report_rows import report_csv, report_json
 from andon.cli.show.reports.run_comparison import comparison_document
 from andon.cli.show.reports.run_report import run_document
 from andon.core.history.usage import UserUsage
-from andon.core.runs.reporting.advice import advice_on
-from andon.core.runs.reporting.compare import ComparedRun, RunSide, compare
-from andon.core.runs.reporting.report import Prices, RunReport
 from andon.model.run import OutOfMemory, RunAlert, RunDevice, RunEvent, RunLine, RunState
 from andon.model.wire import dumps
+from andon.runs.rules.reports.advice import advice_on
+from andon.runs.rules.reports.compare import ComparedRun, RunSide, compare
+from andon.runs.rules.reports.report import Prices, RunReport
 from andon.units import GIB
 from tests.support.run_records import BEGAN, begin, end, sample
 from tests.support.run_reports import report, report_on

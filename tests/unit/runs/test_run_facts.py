@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.running.facts import interpreter_of
+from andon.runs.facts import interpreter_of
 from andon.standalone.scribe import LineAppender
 
 

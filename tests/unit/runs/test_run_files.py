@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.runs.fold import RunFold
-from andon.engine.records import files as run_files
-from andon.engine.records.files import read_ends, read_record
 from andon.errors import AndonError, Denied, Gone, Invalid
 from andon.model.run import RunLine, RunLogged
+from andon.runs import files as run_files
+from andon.runs.files import read_ends, read_record
+from andon.runs.rules.fold import RunFold
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 
 SAMPLES = 3000

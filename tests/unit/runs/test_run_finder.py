@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.core.runs.matching import RunQuery
-from andon.engine.records.finder import RunFinder
 from andon.errors import Conflict, Gone, Invalid
 from andon.host.kin import here, started_ticks, user_name
-from andon.host.run_life import FRESH_SECONDS, is_alive
 from andon.host.system import node_name
 from andon.model.job.progress import WorkProgress
 from andon.model.run import RunBegin, RunKind, RunLogged, RunState
 from andon.model.run_wire import line_to_text
+from andon.runs.index import RunFinder
+from andon.runs.life import FRESH_SECONDS, is_alive
+from andon.runs.rules.matching import RunQuery
 from andon.stores.sqlite_runs import SqliteRunIndex
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, begin, end, sample, write_record
@@ -204,7 +204,7 @@ def test_what_is_added_is_told_apart_from_what_is_refused(
 def test_few_new_records_at_a_time(
     finder: RunFinder, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.engine.records.finder.BATCH", 2)
+    monkeypatch.setattr("andon.runs.index.BATCH", 2)
     for n in range(5):
         path = write_record(folder / f"{n}.jsonl", begin(id=f"run{n}"), end())
         os.utime(path, (n, n))

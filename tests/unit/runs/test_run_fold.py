@@ -6,9 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs import fold as folding
-from andon.core.runs.fold import RunFold, row_of
-from andon.core.runs.lines import RecordLines
 from andon.model.run import (
     GitState,
     ItemState,
@@ -21,6 +18,9 @@ from andon.model.run import (
     RunSample,
     RunState,
 )
+from andon.runs.rules import fold as folding
+from andon.runs.rules.fold import RunFold, row_of
+from andon.runs.rules.lines import RecordLines
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, used
 
 EVERY: tuple[RunLine, ...] = (

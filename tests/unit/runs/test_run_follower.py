@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.runs.records.recent import RecentLines
-from andon.engine.records import follower as following
-from andon.engine.records.follower import RecordFollower
 from andon.errors import Gone, Invalid
 from andon.model.run import RunEnd, RunEvent, RunLine, RunSample
+from andon.runs import follower as following
+from andon.runs.follower import RecordFollower
+from andon.runs.rules.recent import RecentLines
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 
 LINES: list[RunLine] = [

@@ -8,8 +8,8 @@ import pytest
 
 from andon.api import run as recording
 from andon.app.runs import remember
-from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.model.run import RunState
+from andon.runs.record import RunOutcome, RunRecorder
 
 
 class Interrupted:

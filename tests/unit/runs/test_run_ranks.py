@@ -2,7 +2,7 @@
 
 import pytest
 
-from andon.core.runs.ranks import RankPlace, rank_place
+from andon.runs.rules.ranks import RankPlace, rank_place
 from tests.support.rows import rows
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}

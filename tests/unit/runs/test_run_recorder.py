@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.runs.lines import RecordLines
-from andon.engine.running.alert_lines import RunAlerts
-from andon.engine.running.identity import new_id, record_path
-from andon.engine.running.recorder import RunOutcome, RunRecorder, interval_at
 from andon.model.device import Snapshot
 from andon.model.request import RunAccount
 from andon.model.run import RunEnd, RunState
 from andon.model.run_wire import line_to_text
+from andon.runs.alert_lines import RunAlerts
+from andon.runs.identity import new_id, record_path
+from andon.runs.record import RunOutcome, RunRecorder, interval_at
+from andon.runs.rules.lines import RecordLines
 from tests.support.run_parts import BEGAN, Lines, begin, device
 from tests.support.sharing_parts import gpu
 from tests.support.web_parts import Hand

@@ -6,12 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.fold import RunFold
-from andon.core.runs.lines import SAMPLE, RecordLines
-from andon.core.runs.reporting.advice import advice_on
-from andon.core.runs.reporting.phases import phases_of
-from andon.core.runs.reporting.report import Prices, report_of
-from andon.core.runs.reporting.throughput import items_by_device, steps_per_second
 from andon.model.run import (
     ItemState,
     RunAlert,
@@ -24,6 +18,12 @@ from andon.model.run import (
     RunState,
 )
 from andon.model.run_wire import line_to_text
+from andon.runs.rules.fold import RunFold
+from andon.runs.rules.lines import SAMPLE, RecordLines
+from andon.runs.rules.reports.advice import advice_on
+from andon.runs.rules.reports.phases import phases_of
+from andon.runs.rules.reports.report import Prices, report_of
+from andon.runs.rules.reports.throughput import items_by_device, steps_per_second
 from tests.support.run_records import BEGAN, DEVICES, begin, end, sample, used
 from tests.support.run_reports import report_on
 

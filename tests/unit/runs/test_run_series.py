@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.series import RunCurves
-from andon.core.runs.summary import RunTallies
 from andon.model.run import SERIES_POINTS
+from andon.runs.rules.series import RunCurves
+from andon.runs.rules.summary import RunTallies
 from tests.support.run_parts import BEGAN, device, sample
 
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.plateau import MemoryLevels
-from andon.core.runs.summary import RunTallies
-from andon.core.runs.timed_spread import TimedSpread
 from andon.model.run_use import SPREADS
+from andon.runs.rules.plateau import MemoryLevels
+from andon.runs.rules.summary import RunTallies
+from andon.runs.rules.timed_spread import TimedSpread
 from andon.units import GIB
 from tests.support.run_parts import BEGAN, device, sample
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.usage_words import usage_words
 from andon.leases import files
 from andon.leases.hold import Hold
 from andon.leases.release_notes import left_note, read_note
@@ -20,6 +19,7 @@ from andon.model.release_note import (
     release_note,
     release_to_json,
 )
+from andon.runs.rules.usage_words import usage_words
 from andon.units import GIB, human_joules
 from tests.support.rows import rows
 

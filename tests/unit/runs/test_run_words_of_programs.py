@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.runs.ending import ending_of
-from andon.core.runs.items import ItemLog
-from andon.core.runs.plain import plain_numbers, plain_table
 from andon.model.run import ItemState, RunEvent, RunState
 from andon.model.run_wire import line_from_json, line_to_text
+from andon.runs.rules.ending import ending_of
+from andon.runs.rules.items import ItemLog
+from andon.runs.rules.plain import plain_numbers, plain_table
 from tests.support.rows import rows
 
 ANYTHING = st.recursive(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.runs.tallies import RunTally, Summary
 from andon.model.device import State
+from andon.runs.rules.tallies import RunTally, Summary
 from andon.testing.mock import MockGpuBackend
 from andon.units import GIB
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from andon.core.runs.matching import RunQuery
 from andon.errors import AndonError
+from andon.runs.rules.matching import RunQuery
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.stores.sqlite_runs import SqliteRunIndex

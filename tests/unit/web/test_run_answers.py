@@ -7,8 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.access.roles import ALL_SEEING, BLIND, Sight
-from andon.core.runs.fold import RunFold, row_of
-from andon.core.runs.matching import RunQuery
 from andon.model.job.progress import WorkProgress
 from andon.model.run import (
     GitState,
@@ -26,6 +24,8 @@ from andon.model.run import (
     RunState,
 )
 from andon.model.shapes import shape_of, to_json
+from andon.runs.rules.fold import RunFold, row_of
+from andon.runs.rules.matching import RunQuery
 from andon.units import GIB
 from andon.web.answers import run_schemas
 from andon.web.answers.run_details import columns_between, details_of, marks_of

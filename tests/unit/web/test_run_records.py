@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from andon.core.access.roles import ALL_SEEING, BLIND, Sight
-from andon.core.runs.matching import RunQuery
 from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.model.run import RunAlert, RunEvent, RunLogged, RunSeries, RunState
+from andon.runs.rules.matching import RunQuery
 from andon.web.runs.records import MOST_NEWS, RunRecord, happenings, last_line, opened
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from andon.api import map as mapping
-from andon.core.runs.fold import RunFold, row_of
-from andon.engine.running.recorder import RunRecorder
 from andon.errors import Gone, Invalid
 from andon.model.run import ItemState, RunItem, RunKind, RunRow
 from andon.model.run_wire import line_to_text
+from andon.runs.record import RunRecorder
+from andon.runs.rules.fold import RunFold, row_of
 from andon.standalone import scribe
 from andon.work.map import worker_calls
 from andon.work.map.calls import KEPT_BYTES, CallEnd

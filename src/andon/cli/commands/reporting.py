@@ -14,8 +14,8 @@ from andon.errors import Denied, Unavailable
 
 if TYPE_CHECKING:  # a command that prints no report needs none of it
     from andon.cli.show.reports.document import Document
-    from andon.core.runs.reporting.report import Prices
     from andon.core.settings.resolution import Settings
+    from andon.runs.rules.reports.report import Prices
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ASKED = "andon.forms"  # in a context: the flags that stand for --format
@@ -116,7 +116,7 @@ def deliver(text: str, out: Path | None, terminal: Terminal) -> None:
 
 def prices_of(settings: "Settings") -> "Prices":
     """0 in the settings means that no price is known."""
-    from andon.core.runs.reporting.report import Prices
+    from andon.runs.rules.reports.report import Prices
 
     return Prices(
         settings.runs_price_per_kwh or None,

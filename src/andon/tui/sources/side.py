@@ -195,7 +195,7 @@ class BackgroundReader:
         self._on_update({"why": found, "why_device": uuid}, True)
 
     def _read_runs(self, snapshot: Snapshot) -> None:
-        from andon.core.runs.matching import RunQuery
+        from andon.runs.rules.matching import RunQuery
 
         if (server := self._server()) is not None:
             from andon.cli.commands.runs.of_server import RemoteRuns

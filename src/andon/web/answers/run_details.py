@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from andon.core.access.roles import Sight
-from andon.core.runs.fold import RunFold
 from andon.model.device import State
 from andon.model.model_names import models_in_words
 from andon.model.run import (
@@ -19,6 +18,7 @@ from andon.model.run import (
     RunSeries,
 )
 from andon.model.wire import dumps
+from andon.runs.rules.fold import RunFold
 from andon.units import MIB, measured_seconds
 from andon.web.answers.run_schemas import (
     ChosenDevice,

@@ -8,10 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.core.access.roles import Sight
-from andon.core.runs.matching import RunQuery, matches, words_of
 from andon.model.model_names import models_in_words, short_model
 from andon.model.run import RunKind, RunRow, RunState
 from andon.model.wire import dumps
+from andon.runs.rules.matching import RunQuery, matches, words_of
 from andon.web.answers.run_schemas import Plain, RunChoice, RunChoices, RunEntry, RunPage
 from andon.web.answers.sights import why_hidden
 

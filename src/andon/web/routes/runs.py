@@ -9,10 +9,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from andon.core.access.roles import BLIND
-from andon.core.runs.matching import RunQuery
 from andon.errors import Denied, Unavailable
 from andon.model.run import RunState
 from andon.model.shapes import to_json
+from andon.runs.rules.matching import RunQuery
 from andon.web.answers.runs import MOST_LISTED
 from andon.web.answers.texts import dumped
 from andon.web.history_reader import HistoryReader

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.app.runs import open_run_finder
-from andon.core.runs.matching import RunQuery
 from andon.errors import AndonError, Unavailable
 from andon.model.run import RunRow
+from andon.runs.rules.matching import RunQuery
 
 if TYPE_CHECKING:
-    from andon.engine.records.finder import RunFinder
+    from andon.runs.index import RunFinder
     from andon.web.runs.shown import FoundRuns, ServerRuns
     from andon.web.users.files import SharedFiles
 

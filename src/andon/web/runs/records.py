@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from andon.core.runs.fold import RunFold
-from andon.core.runs.lines import RecordLines
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.private_files import NotRegular, open_regular
 from andon.model.run import (
@@ -21,6 +19,8 @@ from andon.model.run import (
     RunLine,
     RunSeries,
 )
+from andon.runs.rules.fold import RunFold
+from andon.runs.rules.lines import RecordLines
 
 HEAD_BYTES = 256 * 1024  # holds the begin, and the facts that follow within seconds
 TAIL_BYTES = 256 * 1024

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.core.access.roles import Sight
-from andon.core.runs.fold import row_of
-from andon.core.runs.matching import RunQuery
 from andon.errors import AndonError, Conflict, Denied
 from andon.model.run import RunLine, RunRow, RunSample, RunState
+from andon.runs.rules.fold import row_of
+from andon.runs.rules.matching import RunQuery
 from andon.web.answers.job_schemas import PageScope
 from andon.web.answers.run_details import (
     MOST_MARKS,

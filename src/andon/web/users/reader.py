@@ -19,8 +19,6 @@ from msgspec.structs import asdict
 
 from andon.app.runs import open_run_finder
 from andon.core.access.roles import ALL_SEEING
-from andon.core.runs.matching import RunQuery
-from andon.engine.records.finder import RunFinder
 from andon.errors import AndonError, Gone
 from andon.host.server.state_folder import node_path
 from andon.host.server.user_accounts import UserAccount, become
@@ -32,6 +30,8 @@ from andon.model.run_wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.registry import RUN_INDEXES, load
+from andon.runs.index import RunFinder
+from andon.runs.rules.matching import RunQuery
 from andon.web.jobs.folder import FolderJobs
 from andon.web.runs.records import opened
 from andon.web.runs.shown import FoundRuns, ServerRuns

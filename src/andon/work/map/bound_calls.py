@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from andon.engine.running.recorder import RunRecorder
 from andon.host.topology.affinity import on_cpus
 from andon.model.naming import title
+from andon.runs.record import RunRecorder
 from andon.work.cpu_binding import bound_line, bound_to
 from andon.work.map.calls import CallEnd, Caller
 from andon.work.map.places import WorkPlace

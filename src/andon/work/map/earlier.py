@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from andon.core.runs.lines import RecordLines
-from andon.engine.records.files import open_record, pieces
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model.codec import Id, Wrong, read
 from andon.model.run import ItemState, RunItem, RunKind, RunRow
+from andon.runs.files import open_record, pieces
+from andon.runs.rules.lines import RecordLines
 from andon.work.rules.map.resume import DIGEST, RESUMES, outcomes
 
 MOST_CHAINED = 1000

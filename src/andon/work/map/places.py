@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.core.executing.order import UNLEASED
-from andon.core.runs.sampled import run_devices
 from andon.core.sharing.launching import NO_DEVICE, environment
 from andon.engine.sharing.availability import Availability
 from andon.engine.sharing.granter import Grant, Granter, LeaseTerms, Progress
@@ -22,6 +21,7 @@ from andon.leases.release_notes import read_note
 from andon.model.device import Device, Snapshot
 from andon.model.run import RunDevice
 from andon.model.work import DeviceRequest
+from andon.runs.rules.sampled import run_devices
 from andon.work.rules.map.template import NO_GPU
 
 AT_ONCE_SECONDS = 0.0

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from andon.engine.running.recorder import RunOutcome, RunRecorder
 from andon.model.run import ItemState, RunEnd, RunItem, RunState
+from andon.runs.record import RunOutcome, RunRecorder
 from andon.work.map.calls import CallEnd, Caller
 from andon.work.map.places import WorkPlace, WorkPlaces
 from andon.work.map.pool import MapPool

@@ -7,16 +7,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.core.runs.oom import MemoryBeforeEnd
-from andon.core.runs.sampled import sample_line
-from andon.core.runs.summary import RunTallies
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower
-from andon.engine.running.recorder import SampleSource
 from andon.model.device import Snapshot
 from andon.model.naming import title
 from andon.model.request import RunAccount
 from andon.model.run import RunDevice
+from andon.runs.record import SampleSource
+from andon.runs.rules.oom import MemoryBeforeEnd
+from andon.runs.rules.sampled import sample_line
+from andon.runs.rules.summary import RunTallies
 from andon.units import MIB, human_bytes, human_seconds
 
 SAMPLE_SECONDS = 0.25  # a peak between two samples is not seen

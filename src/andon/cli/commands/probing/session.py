@@ -12,9 +12,7 @@ from andon.cli.show.text import without_commands
 from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.cli.work_session import AttachedLease, LeaseCheck, command_name
 from andon.core.processes.redaction import redact
-from andon.core.runs.sampled import run_devices
 from andon.core.sharing.launching import environment
-from andon.engine.running.identity import LONGEST_NAME
 from andon.engine.sampling.sampler import Sampler
 from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError, Invalid, TimedOut
@@ -25,6 +23,8 @@ from andon.model.probing.probe import Trial, TrialState
 from andon.model.probing.wire import probe_to_json
 from andon.model.run import RunDevice
 from andon.model.work import Lease
+from andon.runs.identity import LONGEST_NAME
+from andon.runs.rules.sampled import run_devices
 from andon.units import human_bytes
 from andon.work.cpu_binding import bound_to
 from andon.work.probe.command_trials import CommandTrials, TrialLimits

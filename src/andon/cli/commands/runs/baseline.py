@@ -21,10 +21,10 @@ from andon.errors import Conflict, Gone, Invalid
 from andon.model.run import RunState
 
 if TYPE_CHECKING:
-    from andon.core.runs.baselines import RunBaseline
-    from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
     from andon.ports import RunIndex
+    from andon.runs.index import RunFinder
+    from andon.runs.rules.baselines import RunBaseline
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 FORMS = (
@@ -58,7 +58,7 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
         found = list(finder.index.baselines())
     terminal = Terminal.of(chosen())
     if as_json:
-        from andon.core.runs.baselines import baselines_to_json
+        from andon.runs.rules.baselines import baselines_to_json
 
         terminal.show(as_json_text(baselines_to_json(found), terminal.live))
         return 0
@@ -75,7 +75,7 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
 @shared
 def set_(name: str, runs: tuple[str, ...]) -> int:
     """Name runs that succeeded; three or more show how much such runs vary."""
-    from andon.core.runs.baselines import baseline_of
+    from andon.runs.rules.baselines import baseline_of
 
     if not NAME.fullmatch(name):
         hint = "letters, digits, points, dashes and underscores; 60 at most"
@@ -114,7 +114,7 @@ def check(name: str, runs: tuple[str, ...], percent: float, as_json: bool) -> in
     baseline; with three or more runs on each side, if the two ranges do not overlap. Utilisation
     and idle time are compared in percentage points.
     """
-    from andon.core.runs.baselines import drift
+    from andon.runs.rules.baselines import drift
 
     with finding() as finder:
         kept = _named(finder.index, name)
@@ -124,7 +124,7 @@ def check(name: str, runs: tuple[str, ...], percent: float, as_json: bool) -> in
     failed = [row for row in rows if row.state is not RunState.SUCCEEDED]
     terminal = Terminal.of(chosen())
     if as_json:
-        from andon.core.runs.baselines import drift_to_json
+        from andon.runs.rules.baselines import drift_to_json
 
         answer = drift_to_json(kept, [row.id for row in rows], percent, lines)
         terminal.show(as_json_text(answer, terminal.live))

@@ -13,8 +13,8 @@ from andon.errors import Gone, Invalid
 
 if TYPE_CHECKING:
     from andon.cli.commands.runs.opened import RunSource
-    from andon.core.runs.reporting.compare import ComparedRun, RunComparison
     from andon.model.run import RunRow
+    from andon.runs.rules.reports.compare import ComparedRun, RunComparison
 
 SIDE_FORMS = (
     "A SIDE is a RUN (an id or its prefix, the file of a record, or last), several separated by "
@@ -41,9 +41,9 @@ def compare(
     """
     if bool(sides) == (group is not None):
         raise click.UsageError("name sides, or --group")
-    from andon.core.runs.matching import devices_words
-    from andon.core.runs.reporting.compare import RunSide
-    from andon.core.runs.reporting.compare import compare as side_by_side
+    from andon.runs.rules.matching import devices_words
+    from andon.runs.rules.reports.compare import RunSide
+    from andon.runs.rules.reports.compare import compare as side_by_side
 
     with reading() as source:
         named = _of_group(source, group) if group is not None else _named(source, sides)
@@ -66,8 +66,8 @@ def _refuse_one(sides: Sides) -> None:
 
 
 def _of_group(source: "RunSource", group: str) -> Sides:
-    from andon.core.runs.matching import RunQuery
-    from andon.core.runs.reporting.compare import sides_of
+    from andon.runs.rules.matching import RunQuery
+    from andon.runs.rules.reports.compare import sides_of
 
     rows = source.find(RunQuery(group=group))
     if not rows:
@@ -78,7 +78,7 @@ def _of_group(source: "RunSource", group: str) -> Sides:
 
 
 def _named(source: "RunSource", words: tuple[str, ...]) -> Sides:
-    from andon.core.runs.reporting.compare import unique
+    from andon.runs.rules.reports.compare import unique
 
     found = [_side(source, word) for word in words]
     return list(zip(unique([label for label, _ in found]), [r for _, r in found], strict=True))
@@ -102,8 +102,8 @@ def _side(source: "RunSource", word: str) -> tuple[str, list["RunRow"]]:
 def _compared(row: "RunRow") -> "ComparedRun":
     """The numbers of the list, and what only the whole record has."""
     from andon.cli.commands.runs.reading import read_report
-    from andon.core.runs.baselines import values_of
-    from andon.core.runs.reporting.compare import ITEMS, STEPS, ComparedRun
+    from andon.runs.rules.baselines import values_of
+    from andon.runs.rules.reports.compare import ITEMS, STEPS, ComparedRun
 
     found = read_report(row)
     more = {ITEMS: found.items_per_second, STEPS: found.steps_per_second}

@@ -75,8 +75,8 @@ def _lines(path: Path) -> "Iterator[RunLine]":
     """All of a record, piece by piece."""
     import os
 
-    from andon.core.runs.lines import RecordLines
-    from andon.engine.records.files import open_record, pieces, read_ends
+    from andon.runs.files import open_record, pieces, read_ends
+    from andon.runs.rules.lines import RecordLines
 
     read_ends(path, 0)  # a foreign file is refused before anything is written
     reader = RecordLines()
@@ -88,8 +88,8 @@ def _lines(path: Path) -> "Iterator[RunLine]":
 
 
 def _rows(lines: "Iterable[RunLine]") -> Iterator[dict[str, Any]]:
-    from andon.core.runs.records.tables import sample_rows
     from andon.model.run import RunBegin, RunSample
+    from andon.runs.rules.tables import sample_rows
 
     begin: RunBegin | None = None
     for line in lines:
@@ -101,8 +101,8 @@ def _rows(lines: "Iterable[RunLine]") -> Iterator[dict[str, Any]]:
 
 def _text(path: Path, form: str, out: Path | None) -> int:
     from andon.cli.show.csv_rows import csv_line
-    from andon.core.runs.records.tables import SAMPLE_COLUMNS
     from andon.model.run_wire import line_to_text
+    from andon.runs.rules.tables import SAMPLE_COLUMNS
 
     found = _lines(path)
     if form == "jsonl":
@@ -137,8 +137,8 @@ def _opened(out: Path | None) -> "Iterator[Any]":
 
 def _parquet(path: Path, out: Path) -> int:
     from andon.cli.show.history_parquet import write_batches
-    from andon.core.runs.records.tables import SAMPLE_COLUMNS
     from andon.model.run import RUN_SCHEMA
+    from andon.runs.rules.tables import SAMPLE_COLUMNS
 
     with replacing(out) as place, place.open("wb") as file:
         sink: BinaryIO = file

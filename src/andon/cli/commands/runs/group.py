@@ -11,8 +11,8 @@ from andon.cli.moments import moment
 from andon.cli.options import MOST, chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal, notice
-from andon.core.runs.matching import RunQuery
 from andon.model.run import RunRow, RunState
+from andon.runs.rules.matching import RunQuery
 
 SHOWN = 50
 COMMANDS = {

@@ -14,8 +14,8 @@ from andon.errors import AndonError, Conflict, Invalid
 from andon.model.run import RunState
 
 if TYPE_CHECKING:
-    from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
+    from andon.runs.index import RunFinder
 
 TAG = re.compile(r"[^\s,\ud800-\udfff]{1,60}")  # surrogates are bytes that are no text
 MOST_TAGS, MOST_NOTE = 50, 2000
@@ -70,7 +70,7 @@ def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
     deleted either, and a record outside the state folder is only removed from the list. A record
     kept in the state folder is found again by the next list.
     """
-    from andon.engine.records.files import delete_record
+    from andon.runs.files import delete_record
 
     code = 0
     with finding() as finder:

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from andon.cli.commands.runs.opened import RunListing
 from andon.cli.options import chosen
 from andon.cli.terminal import notice
-from andon.core.runs.matching import RunQuery, called, matches
-from andon.engine.records.finder import LAST
 from andon.errors import Gone, Invalid, Unavailable
 from andon.model.codec import Whole, Wrong, read
 from andon.model.run import RunRow
 from andon.model.run_wire import row_from_json
+from andon.runs.index import LAST
+from andon.runs.rules.matching import RunQuery, called, matches
 
 if TYPE_CHECKING:
     from andon.model.wire import Json

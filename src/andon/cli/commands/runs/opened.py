@@ -12,9 +12,9 @@ from andon.cli.terminal import notice
 from andon.model.run import RunState
 
 if TYPE_CHECKING:
-    from andon.core.runs.matching import RunQuery
-    from andon.engine.records.finder import RunFinder
     from andon.model.run import RunRow
+    from andon.runs.index import RunFinder
+    from andon.runs.rules.matching import RunQuery
 
 RUN_FORMS = "RUN is an id or its prefix, a name, the file of a record, or last."
 
@@ -97,7 +97,7 @@ def reading() -> Iterator[RunSource]:
 def runs_named(source: RunSource, name: str) -> "list[RunRow]":
     """Those of this name that succeeded; none where a run has exactly this id. A name takes
     precedence over a prefix of an id; a longer prefix resolves the conflict."""
-    from andon.core.runs.matching import RunQuery
+    from andon.runs.rules.matching import RunQuery
 
     rows = source.find(RunQuery(name=name))
     if not rows or source.is_id(name):
@@ -113,8 +113,8 @@ def runs_named(source: RunSource, name: str) -> "list[RunRow]":
 
 def complete_run(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
     """For the shell: the newest ids that begin so; none rather than an error."""
-    from andon.core.runs.matching import RunQuery
     from andon.errors import AndonError
+    from andon.runs.rules.matching import RunQuery
 
     try:
         with finding() as finder:

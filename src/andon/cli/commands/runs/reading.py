@@ -10,9 +10,9 @@ from andon.cli.commands.reporting import prices_of
 from andon.cli.options import chosen
 from andon.cli.sources import settings_of
 from andon.cli.terminal import notice
-from andon.core.runs.reporting.report import NO_PRICES, Prices, RunReport, report_of
 from andon.errors import Gone
 from andon.model.run import RunState
+from andon.runs.rules.reports.report import NO_PRICES, Prices, RunReport, report_of
 
 if TYPE_CHECKING:
     from andon.model.run import RunRow
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def read_report(row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
     """What the record says now, with the tags that people gave it since. The user is the owner of
     the file: a record's own word for it proves nothing."""
-    from andon.engine.records.files import read_record
+    from andon.runs.files import read_record
 
     try:
         read = read_record(Path(row.path))

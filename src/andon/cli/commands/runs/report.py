@@ -11,7 +11,7 @@ from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from andon.core.runs.reporting.report import RunReport
+    from andon.runs.rules.reports.report import RunReport
 
 
 @click.command(epilog=RUN_FORMS)
@@ -36,7 +36,7 @@ def report(run: str, form: str, out: Path | None) -> int:
 
 
 def _text(found: "RunReport", form: str, terminal: Terminal, plain: bool) -> str:
-    from andon.core.runs.reporting.advice import advice_on
+    from andon.runs.rules.reports.advice import advice_on
 
     advice = advice_on(found)
     if form in ("json", "csv"):

@@ -48,8 +48,8 @@ def show(run: str, as_json: bool) -> int:
 def read_run(word: str) -> "RunShown":
     """The run that is meant, with its record as it is now."""
     from andon.cli.show.runs.detail import RunShown
-    from andon.engine.records.files import read_ends
     from andon.errors import Gone
+    from andon.runs.files import read_ends
 
     with reading() as source:
         row = source.with_record(source.resolve(word))

@@ -14,9 +14,9 @@ from andon.cli.terminal import Terminal, notice
 from andon.model.run import RunState
 
 if TYPE_CHECKING:
-    from andon.core.runs.records.recent import RecentLines
-    from andon.engine.records.follower import RecordFollower
     from andon.model.run import RunLine
+    from andon.runs.follower import RecordFollower
+    from andon.runs.rules.recent import RecentLines
 
 SHOWN = 15
 POLL_SECONDS = 0.5
@@ -50,7 +50,7 @@ def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
         raise click.UsageError("name either a RUN or --log FILE")
     if chosen().url is not None and (follow or log is not None):
         raise click.UsageError("--url cannot be combined with --follow or --log")
-    from andon.engine.records.follower import RecordFollower
+    from andon.runs.follower import RecordFollower
 
     with RecordFollower(_path(run, log), most) as follower, ExitStack() as stack:
         recent = follower.recent()
@@ -95,7 +95,7 @@ def _added(follower: "RecordFollower") -> "Iterator[list[RunLine]]":
 
 
 def _state(follower: "RecordFollower", recent: "RecentLines") -> RunState:
-    from andon.host.run_life import is_alive
+    from andon.runs.life import is_alive
 
     if recent.end is not None:
         return recent.end.state

@@ -16,7 +16,7 @@ from andon.units import human_bytes
 
 if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
-    from andon.engine.records.finder import CollectedRecords
+    from andon.runs.index import CollectedRecords
 
 
 @click.command()

@@ -12,7 +12,7 @@ from andon.cli.options import chosen, shared
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
-    from andon.core.runs.oom import Verdict
+    from andon.runs.rules.oom import Verdict
     from andon.work.adoption import AdoptedWork
 
 
@@ -43,7 +43,7 @@ def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]"
     """Wait for the container, and release the lease whatever happens."""
     from andon.cli.work_session import LeaseCheck, LeaseRelease
     from andon.core.executing.order import ContainerOptions
-    from andon.core.runs.oom import verdict
+    from andon.runs.rules.oom import verdict
     from andon.work.contained import ContainedCommand, follow_container
     from andon.work.launcher import CommandEnd, Launcher
 

@@ -196,8 +196,8 @@ def _rooms(choices: Choices) -> "tuple[Snapshot | None, tuple[GpuRoom, ...]]":
 def _learned(words: Sequence[str], choices: Choices) -> "LearnedPeak | None":
     """Peaks of earlier runs on this machine; an index that cannot be read is said."""
     from andon.cli.commands.runs.opened import finding
-    from andon.core.runs.matching import RunQuery
     from andon.estimate.rules.learned import learned_peak
+    from andon.runs.rules.matching import RunQuery
 
     if choices.url is not None:
         return None  # the runs of this machine say nothing about another's GPUs

@@ -32,7 +32,7 @@ from andon.errors import AndonError, Conflict, Unavailable
 
 if TYPE_CHECKING:
     from andon.cli.work_session import Running
-    from andon.core.runs.oom import Verdict
+    from andon.runs.rules.oom import Verdict
     from andon.work.contained import ContainedCommand
 
 OURS = 125

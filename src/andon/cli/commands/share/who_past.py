@@ -44,7 +44,7 @@ def read_runs(choices: Choices, since: float) -> RecordedRuns:
     if choices.url is not None:
         return RecordedRuns(notes=("– runs, waits: not available from a server",))
     from andon.app.runs import open_run_finder
-    from andon.core.runs.matching import RunQuery
+    from andon.runs.rules.matching import RunQuery
 
     try:
         finder = open_run_finder()

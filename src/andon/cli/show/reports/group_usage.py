@@ -19,7 +19,7 @@ from andon.cli.show.reports.document import (
 from andon.cli.show.reports.figures import HOUR, percent, seconds_words, three, when
 from andon.cli.show.text import UNKNOWN
 from andon.core.history.usage import Days, UserUsage, summed
-from andon.core.runs.reporting.report import JOULES_PER_KWH, NO_PRICES, Prices
+from andon.runs.rules.reports.report import JOULES_PER_KWH, NO_PRICES, Prices
 from andon.units import fixed
 
 MOST_PARTS = 7  # users of their own in a chart; the others are one part

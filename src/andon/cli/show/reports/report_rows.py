@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from andon.cli.show.csv_rows import csv_line
-from andon.core.runs.reporting.advice import Advice
-from andon.core.runs.reporting.report import READINGS, DeviceReport, RunReport
 from andon.model.shapes import to_json
+from andon.runs.rules.reports.advice import Advice
+from andon.runs.rules.reports.report import READINGS, DeviceReport, RunReport
 
 SCHEMA = "andon.run_report/1"
 SPREAD = ("min", "mean", "p95", "max")

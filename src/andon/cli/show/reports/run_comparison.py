@@ -14,8 +14,9 @@ from andon.cli.show.reports.document import (
 )
 from andon.cli.show.reports.figures import HOUR, rate, seconds_words, size, three
 from andon.cli.show.text import UNKNOWN
-from andon.core.runs.baselines import LOGGED
-from andon.core.runs.reporting.compare import (
+from andon.model.shapes import to_json
+from andon.runs.rules.baselines import LOGGED
+from andon.runs.rules.reports.compare import (
     DURATION,
     ITEMS,
     STEPS,
@@ -24,8 +25,7 @@ from andon.core.runs.reporting.compare import (
     RunComparison,
     ScalingReport,
 )
-from andon.core.runs.spread import LEAST_RUNS, Order
-from andon.model.shapes import to_json
+from andon.runs.rules.spread import LEAST_RUNS, Order
 from andon.units import fixed
 
 SCHEMA = "andon.run_comparison/1"

@@ -28,13 +28,13 @@ from andon.cli.show.reports.figures import (
     when,
 )
 from andon.cli.show.text import UNKNOWN
-from andon.core.runs.energy import POWER
-from andon.core.runs.reporting.advice import Advice
-from andon.core.runs.reporting.report import READINGS, DeviceReport, RunReport
 from andon.model.device import reading_label
 from andon.model.naming import title
 from andon.model.run import OutOfMemory, RunState
 from andon.model.throttling import reason_of
+from andon.runs.rules.energy import POWER
+from andon.runs.rules.reports.advice import Advice
+from andon.runs.rules.reports.report import READINGS, DeviceReport, RunReport
 from andon.units import GIB, fixed, human_bytes, symbol_of, unit_of
 
 MOST_MARKS = 40

@@ -10,8 +10,6 @@ from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.core.history.sparkline import sparkline
-from andon.core.runs.progress import logged_progress
-from andon.core.runs.records.recent import Happening, RecentLines
 from andon.model.model_names import models_in_words, short_model
 from andon.model.run import (
     ItemState,
@@ -25,6 +23,8 @@ from andon.model.run import (
     RunSample,
     RunState,
 )
+from andon.runs.rules.progress import logged_progress
+from andon.runs.rules.recent import Happening, RecentLines
 from andon.units import fixed, human_bytes
 
 ITEM_STYLES = {ItemState.FAILED: "red", ItemState.RETRY: "yellow", ItemState.OK: "green"}

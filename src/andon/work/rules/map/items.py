@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, field
 
-from andon.core.runs.plain import plain_text
 from andon.errors import Invalid
+from andon.runs.rules.plain import plain_text
 
 MOST_ITEMS = 1_000_000
 

@@ -5,9 +5,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from andon.core.runs.oom import MemoryBeforeEnd, complaint, verdict
 from andon.model.probing.probe import TrialState
 from andon.model.run import RunState
+from andon.runs.rules.oom import MemoryBeforeEnd, complaint, verdict
 from andon.units import human_seconds
 
 

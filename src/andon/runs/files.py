@@ -8,12 +8,12 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from andon.core.runs.fold import RunFold
-from andon.core.runs.lines import SAMPLE, RecordLines
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.host.inspection.account_names import user_name
 from andon.host.private_files import NotRegular, open_regular
 from andon.model.run import MOST_LINE_BYTES, RunBegin, RunEnd, RunLine, RunSample
+from andon.runs.rules.fold import RunFold
+from andon.runs.rules.lines import SAMPLE, RecordLines
 
 CSV = ".csv"
 ENDS_BYTES = 128 * 1024

@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.runs.fold import keep_last
-from andon.core.runs.oom import MemoryBeforeEnd, memory_growth
-from andon.core.runs.sampled import sample_line
-from andon.core.runs.summary import RunTallies
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower
-from andon.engine.running.alert_lines import RunAlerts
 from andon.engine.sampling.bus import Subscription
 from andon.model.device import Snapshot
 from andon.model.job.progress import WorkProgress
@@ -33,6 +28,11 @@ from andon.model.run import (
     RunState,
 )
 from andon.model.run_wire import line_to_text
+from andon.runs.alert_lines import RunAlerts
+from andon.runs.rules.fold import keep_last
+from andon.runs.rules.oom import MemoryBeforeEnd, memory_growth
+from andon.runs.rules.sampled import sample_line
+from andon.runs.rules.summary import RunTallies
 
 if TYPE_CHECKING:
     from andon.core.conditions.rulebook import Rulebook

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.core.runs.baselines import LOGGED, MEASURES
-from andon.core.runs.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
 from andon.errors import Invalid
 from andon.model.run import RunRow
+from andon.runs.rules.baselines import LOGGED, MEASURES
+from andon.runs.rules.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
 
 ITEMS, STEPS, DURATION = "items_per_second", "steps_per_second", "duration_seconds"
 ORDER = (

@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from andon.core.runs.ranks import RUN_VARIABLE, RankPlace, rank_place
 from andon.host.kin import started_ticks
 from andon.host.server.state_folder import runs_folder as runs_folder
 from andon.host.system import boot_id
+from andon.runs.rules.ranks import RUN_VARIABLE, RankPlace, rank_place
 
 LETTERS = "bcdfghjkmnpqrstvwxz"  # without vowels, they spell nothing
 LONGEST_NAME = 200

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from andon.core.runs.reporting.report import DeviceReport, ReadingFigures, RunReport
 from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.model.naming import title
 from andon.model.run import RunState
 from andon.model.run_use import IdleSpells
 from andon.model.throttling import ThrottleKind, reason_of
+from andon.runs.rules.reports.report import DeviceReport, ReadingFigures, RunReport
 from andon.units import fixed, human_bytes, human_seconds, measured_seconds
 
 STARVED_PERCENT = 75.0  # below this on average, while it was at work

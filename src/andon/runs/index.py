@@ -8,15 +8,15 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.core.runs.fold import row_of
-from andon.core.runs.matching import RunQuery, called
-from andon.core.runs.records.retention import RetentionPolicy, StoredRecord, overdue
-from andon.engine.records.files import RecordRead, delete_record, read_ends, size_of
 from andon.errors import AndonError, Conflict, Gone, Invalid
-from andon.host.run_life import is_alive
 from andon.model.job.progress import WorkProgress
 from andon.model.run import RunKind, RunRow, RunState
 from andon.ports import RunIndex
+from andon.runs.files import RecordRead, delete_record, read_ends, size_of
+from andon.runs.life import is_alive
+from andon.runs.rules.fold import row_of
+from andon.runs.rules.matching import RunQuery, called
+from andon.runs.rules.retention import RetentionPolicy, StoredRecord, overdue
 
 SUFFIX = ".jsonl"
 LAST = ("last", "@")

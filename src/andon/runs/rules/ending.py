@@ -1,8 +1,8 @@
 """How a part of a program ended, from the error that left it."""
 
-from andon.core.runs.oom import complaint
-from andon.core.runs.plain import plain_text
 from andon.model.run import RunState
+from andon.runs.rules.oom import complaint
+from andon.runs.rules.plain import plain_text
 
 LONGEST_MESSAGE = 500
 

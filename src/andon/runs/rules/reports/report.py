@@ -5,9 +5,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from andon.core.runs.fold import RunFold
-from andon.core.runs.reporting.phases import Phases, phases_of
-from andon.core.runs.reporting.throughput import DeviceItems, items_by_device, steps_per_second
 from andon.model.run import (
     GitState,
     OutOfMemory,
@@ -20,6 +17,9 @@ from andon.model.run import (
 )
 from andon.model.run_use import IdleSpells, MemoryPlateau
 from andon.model.throttling import IDLE
+from andon.runs.rules.fold import RunFold
+from andon.runs.rules.reports.phases import Phases, phases_of
+from andon.runs.rules.reports.throughput import DeviceItems, items_by_device, steps_per_second
 
 JOULES_PER_KWH = 3.6e6
 MOST_ALERTS = 50

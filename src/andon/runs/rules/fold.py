@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.core.runs.energy import energy_source_of
-from andon.core.runs.summary import RunTallies
 from andon.model.run import (
     RunAlert,
     RunBegin,
@@ -24,6 +22,8 @@ from andon.model.run import (
     RunSample,
     RunState,
 )
+from andon.runs.rules.energy import energy_source_of
+from andon.runs.rules.summary import RunTallies
 
 if TYPE_CHECKING:
     from andon.model.job.progress import WorkProgress
@@ -194,7 +194,7 @@ def _progress(fold: RunFold) -> "WorkProgress | None":
     printed = None if fold.latest is None else fold.latest.progress
     if not fold.logged:
         return printed
-    from andon.core.runs.progress import logged_progress  # few runs log steps
+    from andon.runs.rules.progress import logged_progress  # few runs log steps
 
     return logged_progress(fold.logged) or printed
 

@@ -5,8 +5,13 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from andon.core.runs.matching import devices_words
-from andon.core.runs.spread import (
+from andon.errors import Conflict
+from andon.model.codec import AnyNumber, Id, Name, Text, Time, read
+from andon.model.run import RunRow, RunState
+from andon.model.shapes import to_json
+from andon.model.wire import Json
+from andon.runs.rules.matching import devices_words
+from andon.runs.rules.spread import (
     LEAST_RUNS,
     Order,
     SpreadOfRuns,
@@ -14,11 +19,6 @@ from andon.core.runs.spread import (
     order_of,
     spread_of,
 )
-from andon.errors import Conflict
-from andon.model.codec import AnyNumber, Id, Name, Text, Time, read
-from andon.model.run import RunRow, RunState
-from andon.model.shapes import to_json
-from andon.model.wire import Json
 
 LOGGED = "log."  # in front of the names of a program's own values
 PERCENT = 100.0

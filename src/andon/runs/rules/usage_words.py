@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from andon.core.runs.energy import POWER, energy_source_of
 from andon.model.naming import title
 from andon.model.run import RunBegin, RunEnd
+from andon.runs.rules.energy import POWER, energy_source_of
 from andon.units import fixed, human_bytes, human_joules, measured_seconds
 
 

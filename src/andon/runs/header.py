@@ -5,12 +5,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from andon.core.runs.sampled import run_devices
-from andon.engine.running.identity import LONGEST_NAME, new_id, parent_of, place_of
 from andon.host.kin import here, started_ticks, user_name
 from andon.host.system import boot_id
 from andon.model.device import Snapshot
 from andon.model.run import RunBegin, RunKind
+from andon.runs.identity import LONGEST_NAME, new_id, parent_of, place_of
+from andon.runs.rules.sampled import run_devices
 
 
 def new_run(

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 from typing import Self
 
-from andon.core.runs.lines import RecordLines
-from andon.core.runs.records.recent import RecentLines
-from andon.engine.records.files import ENDS_BYTES, PIECE_BYTES, open_record, read_ends
 from andon.errors import Unavailable
 from andon.model.run import RunBegin, RunLine
+from andon.runs.files import ENDS_BYTES, PIECE_BYTES, open_record, read_ends
+from andon.runs.rules.lines import RecordLines
+from andon.runs.rules.recent import RecentLines
 
 MOST_BACK_BYTES = 8 * 1024 * 1024
 """How far back rare lines are searched for."""

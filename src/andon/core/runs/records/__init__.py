@@ -1,1 +1,0 @@
-"""What is shown, exported and kept of records."""

@@ -1,1 +1,0 @@
-"""The parts that start a command, watch it and record it."""
