@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from statistics import median, quantiles
 from typing import Any
 
-from andon.core.alerting import EMPTY, AlertState, HeldDevices, Moment, Observation, current, step
+from andon.alerts.rules import EMPTY, AlertState, HeldDevices, Moment, Observation, current, step
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import (
     Device,

@@ -2,7 +2,7 @@
 
 from dev.metrics.alerting import DIFFERENCES
 
-from andon.core.alerting.episodes import FLAP_SECONDS, FORGET_SECONDS, MOST_FACTOR, SEEN_SECONDS
+from andon.alerts.rules.episodes import FLAP_SECONDS, FORGET_SECONDS, MOST_FACTOR, SEEN_SECONDS
 from andon.core.conditions.catalogue import DEFAULTS, RULES
 from andon.core.conditions.condition import Condition, Rung
 from andon.core.conditions.prometheus import no_query_reason

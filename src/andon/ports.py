@@ -11,12 +11,12 @@ from andon.model.topology.place import DevicePlace
 if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from pathlib import Path
 
-    from andon.core.alerting.past import Query
+    from andon.alerts.rules.outbox import Delivery, SavedAlerts
+    from andon.alerts.rules.past import Query
     from andon.core.executing.order import CreatedWork, WorkEnd, WorkOrder
     from andon.core.history.intervals import UsageInterval
     from andon.core.history.series import Bucket, NodeReadings
     from andon.core.history.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
-    from andon.core.notifying.outbox import Delivery, SavedAlerts
     from andon.core.settings.store_url import StoreUrl
     from andon.errors import AndonError
     from andon.model.alert import Alert, Event, Notice

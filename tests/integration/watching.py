@@ -13,13 +13,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from andon.core.alerting import Moment
+from andon.alerts import watcher as watching
+from andon.alerts.rules import Moment
+from andon.alerts.rules.messages import MessageContext
+from andon.alerts.rules.routes import Route
+from andon.alerts.watcher import Watcher
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.notifying.messages import MessageContext
-from andon.core.notifying.routes import Route
 from andon.core.settings.alerts import NotifierSettings
-from andon.engine.alerting import watcher as watching
-from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.bus import Bus
 from andon.model.alert import Alert, Notice
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State

@@ -7,8 +7,8 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core import alerting
-from andon.core.alerting import EMPTY, AlertState, HeldDevices, Moment, Observation
+from andon.alerts import rules as alerting
+from andon.alerts.rules import EMPTY, AlertState, HeldDevices, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Silence
 from andon.model.device import DeviceStatus, Limits, Process, Snapshot, State

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core.alerting import Moment, OwnTrouble
+from andon.alerts.rules import Moment, OwnTrouble
+from andon.alerts.rules.outbox import Delivery
+from andon.alerts.rules.routes import Route
+from andon.alerts.watcher import Watcher
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.notifying.outbox import Delivery
-from andon.core.notifying.routes import Route
-from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.bus import Bus
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice, NoticeKind
@@ -83,10 +83,8 @@ class Playing:
     ) -> None:
         self.steady, self.now = 1000.0, 0.0
         retry_soon(monkeypatch)
-        monkeypatch.setattr("andon.engine.alerting.watcher.TURN_SECONDS", 0.05)
-        monkeypatch.setattr(
-            "andon.engine.alerting.watcher.now", lambda: Moment(time.time(), self.steady)
-        )
+        monkeypatch.setattr("andon.alerts.watcher.TURN_SECONDS", 0.05)
+        monkeypatch.setattr("andon.alerts.watcher.now", lambda: Moment(time.time(), self.steady))
         self.bus, self.monkeypatch = Bus(), monkeypatch
         self.ledger = MemoryAlertStore()
         self._open = ledger or (lambda: self.ledger)

@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
+from andon.alerts import watcher
+from andon.alerts.rules import Moment
 from andon.cli.main import run
-from andon.core.alerting import Moment
-from andon.engine.alerting import watcher
 
 FILE = "STANDING_CLOCK"
 STEP_SECONDS = 25.0  # a longer time without a look would not count

@@ -22,10 +22,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from andon.alerts.rules.lamps import LampBoard
 from andon.cli.lamp_source import LampSource
 from andon.cli.show.cells import ASLEEP, LAMPS
 from andon.cli.terminal import Choices
-from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.lamp import Lamp
 from andon.tui.scene import Scene, with_snapshot

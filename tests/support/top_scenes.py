@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.core.alerting.lamps import board
-from andon.core.alerting.standing import standing
+from andon.alerts.rules.lamps import board
+from andon.alerts.rules.standing import standing
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow, WaitingRow

@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx
 
+from andon.alerts.watcher import Watcher
 from andon.core.access.policy import Rules
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.settings.resolution import Settings
-from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.bus import Bus, Subscription
 from andon.engine.sampling.placed_feed import PlacedFeed
 from andon.engine.sampling.sampler import Costs, Sampler

@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from andon.core import alerting
-from andon.core.alerting import EMPTY, AlertState, StepResult
-from andon.core.alerting.lamps import board
-from andon.core.alerting.validity import validate
+from andon.alerts import rules as alerting
+from andon.alerts.rules import EMPTY, AlertState, StepResult
+from andon.alerts.rules.lamps import board
+from andon.alerts.rules.validity import validate
 from andon.core.conditions.catalogue import BY_NAME, FIGURES, thresholds
 from andon.core.conditions.rulebook import Rulebook
 from andon.errors import AndonError

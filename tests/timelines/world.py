@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.core.alerting import HeldDevices, Moment, Observation, OwnTrouble, PreviousLease, Sharing
+from andon.alerts.rules import HeldDevices, Moment, Observation, OwnTrouble, PreviousLease, Sharing
 from andon.model.alert import Event, EventKind
 from andon.model.device import (
     Device,

@@ -13,10 +13,10 @@ from andon.errors import AndonError, Invalid
 from andon.host.system import node_name
 
 if TYPE_CHECKING:  # not every command needs alerts and leases
-    from andon.core.notifying.messages import MessageContext
-    from andon.core.sampling.self_checks import StoreStats
+    from andon.alerts.rules.messages import MessageContext
+    from andon.alerts.rules.self_checks import StoreStats
+    from andon.alerts.watcher import RoutedNotifier, Watcher
     from andon.core.settings.alerts import NotifierSettings
-    from andon.engine.alerting.watcher import RoutedNotifier, Watcher
     from andon.engine.sampling.sampler import Sampler
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.ports import AlertStore, Notifier
@@ -29,8 +29,8 @@ def open_alert_store(settings: Settings) -> "AlertStore":
 
 def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]":
     """All notifiers, each with its route. Invalid lists every mistake at once, and no secret."""
-    from andon.core.notifying.messages import MessageContext
-    from andon.core.notifying.routes import Route
+    from andon.alerts.rules.messages import MessageContext
+    from andon.alerts.rules.routes import Route
     from andon.core.settings.quiet_hours import parse_quiet
     from andon.host.clock import offset
     from andon.model.alert import Level
@@ -92,8 +92,8 @@ def open_watcher(
     leases: "LeaseTracker | None" = None,
 ) -> "Watcher":
     """Alerts from this sampler. A recording notifies no one."""
-    from andon.engine.alerting.watcher import Watcher
-    from andon.engine.sampling.self_monitor import SelfMonitor
+    from andon.alerts.self_monitor import SelfMonitor
+    from andon.alerts.watcher import Watcher
     from andon.host.clock import offset
 
     kept = separate_history(settings) if keep else replace(settings, history_store=MEMORY)

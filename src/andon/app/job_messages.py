@@ -3,8 +3,8 @@
 import time
 from collections.abc import Sequence
 
+from andon.alerts.rules.messages import JOB_RULE
 from andon.app.alerts import open_notifiers
-from andon.core.notifying.messages import JOB_RULE
 from andon.core.settings.resolution import Settings
 from andon.errors import AndonError
 from andon.host.system import node_name

@@ -157,7 +157,7 @@ class FromSampling:
     def page(self, since: float | None = None) -> AlertOverview:
         """One sample: what would fire if it lasted counts as firing."""
         from andon import app
-        from andon.core.alerting.standing import standing
+        from andon.alerts.rules.standing import standing
 
         settings = snapshot_source.settings_of(self._choices)
         snapshot = snapshot_source.take_snapshot(self._choices)
@@ -170,8 +170,8 @@ class FromSampling:
 
     def pages(self) -> Iterator[AlertOverview]:
         """Sample after sample through the same rules as a server, with their durations."""
-        from andon.core import alerting
-        from andon.engine.alerting.watcher import now
+        from andon.alerts import rules as alerting
+        from andon.alerts.watcher import now
 
         settings = snapshot_source.settings_of(self._choices)
         rulebook, state = _rulebook(settings), alerting.EMPTY

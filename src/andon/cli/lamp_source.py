@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from andon.alerts.rules.glance import lamps_now
+from andon.alerts.rules.lamps import DeviceLamp, lamps_of
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices
-from andon.core.alerting.glance import lamps_now
-from andon.core.alerting.lamps import DeviceLamp, lamps_of
 from andon.errors import AndonError
 from andon.model.device import Snapshot
 from andon.node.usual_server import may_be_running

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from andon.core.notifying.messages import MessageContext, without_secrets
+from andon.alerts.rules.messages import MessageContext, without_secrets
 from andon.core.processes.redaction import redact
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Invalid, Unavailable

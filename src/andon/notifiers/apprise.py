@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
-from andon.core.notifying.messages import MessageContext
+from andon.alerts.rules.messages import MessageContext
 from andon.core.processes.redaction import HIDDEN, redact
 from andon.core.settings.alerts import NotifierSettings, masked
 from andon.errors import Invalid, Unavailable

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from andon.core.notifying.messages import MessageContext, without_secrets
+from andon.alerts.rules.messages import MessageContext, without_secrets
 from andon.core.processes.redaction import redact
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Denied, Gone, Invalid, Unavailable

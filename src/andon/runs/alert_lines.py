@@ -11,7 +11,7 @@ from andon.model.device import Snapshot
 from andon.model.run import RunAlert
 
 if TYPE_CHECKING:  # hundreds of modules, which a run loads once its command has started
-    from andon.core.alerting import AlertState
+    from andon.alerts.rules import AlertState
     from andon.core.conditions.rulebook import Rulebook
 
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -39,7 +39,7 @@ class RunAlerts:
 
     def take(self, snapshot: Snapshot) -> list[RunAlert]:
         """Alerts that fire, become worse, or are resolved now."""
-        from andon.core import alerting
+        from andon.alerts import rules as alerting
 
         self._book = self._book or self._make_book()
         mine = tuple(s for s in snapshot.devices if s.device.uuid in self.uuids)

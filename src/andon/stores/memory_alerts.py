@@ -5,8 +5,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from andon.core.alerting.past import KEPT_SECONDS, Query, is_kept, matches, trimmed
-from andon.core.notifying.outbox import Delivery, SavedAlerts
+from andon.alerts.rules.outbox import Delivery, SavedAlerts
+from andon.alerts.rules.past import KEPT_SECONDS, Query, is_kept, matches, trimmed
 from andon.model.alert import Alert, Phase
 
 MOST_EPISODES = 2000

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from andon.core.alerting.past import (
+from andon.alerts.rules.outbox import Delivery, SavedAlerts
+from andon.alerts.rules.past import (
     KEPT_SECONDS,
     MOST_BYTES,
     MOST_EPISODES,
@@ -16,7 +17,6 @@ from andon.core.alerting.past import (
     is_kept,
     trimmed,
 )
-from andon.core.notifying.outbox import Delivery, SavedAlerts
 from andon.errors import Invalid
 from andon.model import alert_wire
 from andon.model.alert import Alert, Phase

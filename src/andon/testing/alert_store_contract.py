@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from andon.core.alerting.past import KEPT_SECONDS, Query
-from andon.core.notifying.outbox import Delivery
+from andon.alerts.rules.outbox import Delivery
+from andon.alerts.rules.past import KEPT_SECONDS, Query
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.ports import AlertStore
 from andon.testing.notices import AT, DISK, HOT, LOST, notice

@@ -16,7 +16,7 @@ from typing import ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.notifying.messages import MessageContext
+from andon.alerts.rules.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError
 from andon.model.alert import NoticeKind

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from andon.core.alerting import listing
+from andon.alerts.rules import listing
 from andon.tui.effects import Outcome
 from andon.tui.page import Frame
 from andon.tui.scene import ProcessEntry, place_of, process_entries

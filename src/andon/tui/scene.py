@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from andon.alerts.rules.lamps import LampBoard
 from andon.cli.show.entries import NamedDevice, lit_entries
 from andon.cli.show.process_rows import SORTS, HostUsage, ProcessFilter, ProcessRow, uses
 from andon.cli.show.tree import Branch, ParentLink, forest
-from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.reasons import Reason
 from andon.model.alert import Alert

@@ -43,7 +43,7 @@ from andon.web.transport.sign_in_socket import local_sign_in
 from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:
-    from andon.engine.alerting.watcher import Watcher
+    from andon.alerts.watcher import Watcher
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.engine.sharing.remote_leases import RemoteLeases
     from andon.exporter.spreads import ServerCounts

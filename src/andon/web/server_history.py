@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Protocol
 
+from andon.alerts.rules.self_checks import StoreStats
 from andon.core.access.roles import Sight
 from andon.core.history.series import HOST, HOST_METRICS, Bucket
-from andon.core.sampling.self_checks import StoreStats
 from andon.errors import Invalid, Unavailable
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.alerting.past import Query
+from andon.alerts.rules.past import Query
 from andon.model.alert import NoticeKind
 from andon.model.device import State
 from andon.ports import AlertStore

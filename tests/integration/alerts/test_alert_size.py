@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.core.alerting.past import Query
-from andon.core.notifying.outbox import Delivery
+from andon.alerts.rules.outbox import Delivery
+from andon.alerts.rules.past import Query
 from andon.model.alert import Alert, Notice, NoticeKind, Party, Phase
 from andon.model.alert_wire import alert_to_json
 from andon.stores.sqlite_alerts import SqliteAlertStore

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.alerting.past import Query
+from andon.alerts.rules.past import Query
 from andon.model.alert import Phase
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.conftest import REPOSITORY

@@ -11,7 +11,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.notifying.messages import MessageContext
+from andon.alerts.rules.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError
 from andon.model.alert import Alert, Level, NoticeKind, Phase

@@ -12,7 +12,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from andon.core.notifying.messages import MessageContext
+from andon.alerts.rules.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Invalid, Unavailable
 from andon.notifiers.apprise import AppriseNotifier

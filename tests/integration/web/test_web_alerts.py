@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 from msgspec.structs import replace
 
+from andon.alerts.rules.lamps import board
 from andon.core.access.audit_trail import audit_rows
 from andon.core.access.roles import BLIND
-from andon.core.alerting.lamps import board
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.holders import Holder

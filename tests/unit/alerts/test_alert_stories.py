@@ -2,11 +2,11 @@
 
 import re
 
+from andon.alerts.rules import listing
+from andon.alerts.rules.lamps import board
 from andon.cli.show.alerts import AlertOverview, render_alerts
 from andon.cli.show.render import render_status
 from andon.cli.show.why import answer, render_why
-from andon.core.alerting import listing
-from andon.core.alerting.lamps import board
 from andon.core.conditions.rulebook import Rulebook
 from tests.support.alert_stories import Story, stories
 from tests.support.rows import rows

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.alerting import listing
+from andon.alerts.rules import listing
 from andon.errors import Invalid
 from andon.model.alert import (
     Acknowledgement,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core import alerting
-from andon.core.alerting import (
+from andon.alerts import rules as alerting
+from andon.alerts.rules import (
     EMPTY,
     AlertState,
     HeldDevices,
@@ -19,7 +19,7 @@ from andon.core.alerting import (
     PreviousLease,
     Sharing,
 )
-from andon.core.alerting.validity import validate
+from andon.alerts.rules.validity import validate
 from andon.core.conditions.catalogue import BY_NAME, RULES, thresholds
 from andon.core.conditions.condition import SERVED, AlertFacts, inactive_reason, severity
 from andon.core.conditions.judgement import HOLDS, Judgement

@@ -1,7 +1,7 @@
 """Whom an Xid concerns: those who ran when it happened, also where they are gone by now."""
 
-from andon.core import alerting
-from andon.core.alerting import EMPTY, Moment, Observation
+from andon.alerts import rules as alerting
+from andon.alerts.rules import EMPTY, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.alert import Event, EventKind, Party
 from tests.support.snapshots import AT, farm, uuid

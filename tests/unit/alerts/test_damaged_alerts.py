@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core import alerting
-from andon.core.alerting import EMPTY, AlertState, Moment, Observation
-from andon.core.alerting.past import Query
+from andon.alerts import rules as alerting
+from andon.alerts.rules import EMPTY, AlertState, Moment, Observation
+from andon.alerts.rules.messages import message
+from andon.alerts.rules.outbox import Delivery
+from andon.alerts.rules.past import Query
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.notifying.messages import message
-from andon.core.notifying.outbox import Delivery
 from andon.errors import Invalid
 from andon.model.alert import Notice, NoticeKind, Party
 from andon.model.device import Snapshot, State

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from andon.core import alerting
-from andon.core.alerting import (
+from andon.alerts import rules as alerting
+from andon.alerts.rules import (
     EMPTY,
     AlertState,
     HeldDevices,
@@ -15,12 +15,12 @@ from andon.core.alerting import (
     PreviousLease,
     Sharing,
 )
-from andon.core.alerting.lamps import board
+from andon.alerts.rules.lamps import board
+from andon.alerts.rules.messages import message
+from andon.alerts.rules.routes import Route, concerns
+from andon.alerts.watcher import Watcher
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.notifying.messages import message
-from andon.core.notifying.routes import Route, concerns
 from andon.core.sharing.holders import BookView
-from andon.engine.alerting.watcher import Watcher
 from andon.model.alert import Alert, Notice, NoticeKind, Party
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.device import State as DeviceState

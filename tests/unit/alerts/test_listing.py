@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.alerting import listing
-from andon.core.alerting.listing import (
+from andon.alerts.rules import listing
+from andon.alerts.rules.listing import (
     Counts,
     Entry,
     counts,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from andon.core.notifying.messages import (
+from andon.alerts.rules.messages import (
     JOB_RULE,
     MessageContext,
     latest_per_alert,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from andon.core.notifying.outbox import Delivery
-from andon.engine.alerting.notifier_worker import NotifierWork, NotifierWorker
+from andon.alerts.rules.outbox import Delivery
+from andon.alerts.sender import NotifierWork, NotifierWorker
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
 from andon.testing.notices import DISK, HOT, LOST, notice
@@ -147,7 +147,7 @@ def test_one_that_never_answers_is_seen_to_be_stuck(
     teller.wake()
     wait_for(phone.entered.is_set)
     assert teller.health().ok
-    monkeypatch.setattr("andon.engine.alerting.notifier_worker.STUCK_SECONDS", 0.0)
+    monkeypatch.setattr("andon.alerts.sender.STUCK_SECONDS", 0.0)
     health = teller.health()
     assert not health.ok
     assert "has not responded" in (health.reason or "")

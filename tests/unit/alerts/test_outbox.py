@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.notifying.outbox import MOST_AGE_SECONDS, MOST_DELIVERIES, Outbox, validate
-from andon.core.notifying.routes import Route
+from andon.alerts.rules.outbox import MOST_AGE_SECONDS, MOST_DELIVERIES, Outbox, validate
+from andon.alerts.rules.routes import Route
 from andon.core.settings.quiet_hours import QuietHours
 from andon.model.alert import Level, Notice, NoticeKind
 from tests.support.route_parts import HOT, HOUR, MIDNIGHT, utc

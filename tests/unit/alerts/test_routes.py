@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.notifying.routes import Route, concerns, due
+from andon.alerts.rules.routes import Route, concerns, due
 from andon.core.settings.quiet_hours import QuietHours, parse_quiet
 from andon.model.alert import Level, Notice, NoticeKind
 from tests.support.route_parts import DAY, HOT, HOUR, MIDNIGHT, utc

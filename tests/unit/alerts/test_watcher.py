@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from andon.core.alerting import OwnTrouble
-from andon.core.alerting.listing import entries, firing_by_level
-from andon.core.alerting.past import Query
-from andon.core.notifying.outbox import Delivery, SavedAlerts
-from andon.core.notifying.routes import Route
+from andon.alerts.rules import OwnTrouble
+from andon.alerts.rules.listing import entries, firing_by_level
+from andon.alerts.rules.outbox import Delivery, SavedAlerts
+from andon.alerts.rules.past import Query
+from andon.alerts.rules.routes import Route
+from andon.alerts.watcher import Watcher
 from andon.core.settings.quiet_hours import QuietHours
-from andon.engine.alerting.watcher import Watcher
 from andon.errors import Gone, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import State
@@ -116,7 +116,7 @@ def test_what_could_not_be_told_before_a_restart_is_told_after_it(
 def test_a_notifier_that_hangs_delays_neither_another_nor_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("andon.engine.alerting.watcher.LEAVING_SECONDS", 0.2)
+    monkeypatch.setattr("andon.alerts.watcher.LEAVING_SECONDS", 0.2)
     stuck, phone = Heard("stuck"), Heard()
     stuck.free.clear()
     playing = Playing(monkeypatch, stuck, phone)
@@ -209,7 +209,7 @@ def test_deliveries_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.Mon
         opened.wait(60)
         return ledger
 
-    monkeypatch.setattr("andon.engine.alerting.watcher.OPENING_SECONDS", 0.0)
+    monkeypatch.setattr("andon.alerts.watcher.OPENING_SECONDS", 0.0)
     playing = Playing(monkeypatch, phone, ledger=late)
     playing.tick(State.OK)
     opened.set()
@@ -241,14 +241,14 @@ def test_what_was_kept_and_makes_no_sense_is_begun_anew(
 def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("andon.engine.alerting.watcher.COMMIT_SECONDS", 0.05)
+    monkeypatch.setattr("andon.alerts.watcher.COMMIT_SECONDS", 0.05)
     ledger, phone = Moody(), Heard()
     playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
     playing.tick(State.OK)
     ledger.free.clear()
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
-    monkeypatch.setattr("andon.engine.alerting.alert_writer.STUCK_SECONDS", 0.0)
+    monkeypatch.setattr("andon.alerts.writer.STUCK_SECONDS", 0.0)
     health = playing.watcher.health()
     assert health["state"] == "degraded"
     assert "has not responded" in health["reason"]
@@ -383,7 +383,7 @@ def test_a_silent_sampler_is_no_recovery_and_is_told(monkeypatch: pytest.MonkeyP
     playing = Playing(monkeypatch, phone)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
-    monkeypatch.setattr("andon.engine.alerting.watcher.TURN_SECONDS", 0.01)
+    monkeypatch.setattr("andon.alerts.watcher.TURN_SECONDS", 0.01)
     monkeypatch.setattr(Watcher, "_silent_seconds", 0.0)
 
     def later() -> bool:

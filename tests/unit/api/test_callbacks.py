@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 import andon
+from andon.alerts import rules as alerting
+from andon.alerts.rules import Moment
 from andon.api.callbacks.cord import AlertFilter, Cord, now
 from andon.api.callbacks.guard import Guard
 from andon.app import rulebook, with_thresholds
-from andon.core import alerting
-from andon.core.alerting import Moment
 from andon.core.settings.resolution import Settings
 from andon.engine.sampling.bus import Bus
 from andon.errors import Invalid

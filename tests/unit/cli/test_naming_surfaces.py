@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from andon.alerts.rules.render import AlertRenderer
+from andon.alerts.rules.routes import Route, concerns, resolved
 from andon.app import refuse_ambiguous_names
 from andon.cli import snapshot_source
 from andon.cli.main import run
-from andon.core.alerting.render import AlertRenderer
 from andon.core.conditions.rulebook import Override, Rulebook
-from andon.core.notifying.routes import Route, concerns, resolved
 from andon.core.settings.alerts import (
     NotifierSettings,
     OverrideSettings,

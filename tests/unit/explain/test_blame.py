@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core import alerting
-from andon.core.alerting.standing import board_now, standing
+from andon.alerts import rules as alerting
+from andon.alerts.rules.standing import board_now, standing
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.blame import blamed
 from andon.core.explain import explain

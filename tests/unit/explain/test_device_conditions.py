@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.core import alerting
-from andon.core.alerting import EMPTY, AlertState, Moment, Observation
+from andon.alerts import rules as alerting
+from andon.alerts.rules import EMPTY, AlertState, Moment, Observation
 from andon.core.conditions.clocks.narrow_link import Link
 from andon.core.conditions.open_files import openers_of
 from andon.core.conditions.rulebook import Rulebook

@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
+from andon.alerts import rules as alerting
+from andon.alerts.rules import Moment, Observation, current
+from andon.alerts.rules.lamps import board
 from andon.cli.commands.share.who import NOT_KNOWN, _lines, _unknown
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.show.render import no_device
-from andon.core import alerting
-from andon.core.alerting import Moment, Observation, current
-from andon.core.alerting.lamps import board
 from andon.core.conditions.node.container_without_gpu import remedy
 from andon.core.conditions.node.driver_versions_differ import difference
 from andon.core.conditions.node.drivers import cannot_be_read, has_none

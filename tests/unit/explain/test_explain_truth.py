@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
+from andon.alerts.rules.standing import board_now
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.core.alerting.standing import board_now
 from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.blame import listed_users

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from andon.core.alerting.standing import board_now
+from andon.alerts.rules.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.departures import EndedProcesses
 from andon.core.explain import explain, explain_node, worst_first

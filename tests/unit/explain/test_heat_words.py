@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from andon.core import alerting
-from andon.core.alerting import EMPTY, Moment, Observation
-from andon.core.alerting.listing import is_clearing
+from andon.alerts import rules as alerting
+from andon.alerts.rules import EMPTY, Moment, Observation
+from andon.alerts.rules.listing import is_clearing
 from andon.core.conditions.condition import AlertFacts
 from andon.core.conditions.heat.phrases import lower_limit
 from andon.core.conditions.heat.thermal import STEADY, sentence

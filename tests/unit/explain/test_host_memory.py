@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.core.alerting import EMPTY, Moment, Observation, current, step
+from andon.alerts.rules import EMPTY, Moment, Observation, current, step
 from andon.core.conditions.catalogue import DEFAULTS
 from andon.core.conditions.judgement import NEITHER, UNKNOWN
 from andon.core.conditions.node.host_memory_starves import judge

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core.alerting.lamps import LampBoard, board
+from andon.alerts.rules.lamps import LampBoard, board
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.condition import severity
 from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase

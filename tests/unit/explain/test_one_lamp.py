@@ -7,16 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
+from andon.alerts import rules as alerting
+from andon.alerts.rules.glance import lamps_now
+from andon.alerts.rules.lamps import LampBoard, board
+from andon.alerts.rules.listing import entries, is_clearing, shown_level, worst
+from andon.alerts.rules.standing import standing
 from andon.cli.show import cells
 from andon.cli.show.entries import lit_entries
 from andon.cli.show.render import render_status
 from andon.cli.show.stream import Stream
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.core import alerting
-from andon.core.alerting.glance import lamps_now
-from andon.core.alerting.lamps import LampBoard, board
-from andon.core.alerting.listing import entries, is_clearing, shown_level, worst
-from andon.core.alerting.standing import standing
 from andon.core.conditions.catalogue import BY_NAME, DEFAULTS, PRESENT, RULES_OF
 from andon.core.conditions.condition import severity
 from andon.core.conditions.rulebook import Rulebook

@@ -7,13 +7,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from andon.alerts import rules as alerting
+from andon.alerts.rules import Moment, Observation
 from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import cells
 from andon.cli.show.entries import entries, lit_entries
 from andon.cli.show.text import say
-from andon.core import alerting
-from andon.core.alerting import Moment, Observation
 from andon.core.conditions.catalogue import DEFAULTS, thresholds
 from andon.core.conditions.heat.limits import HeatThrottling, heat_limits, heat_throttling
 from andon.core.conditions.rulebook import Rulebook

@@ -1,6 +1,6 @@
 """What `andon why` says in situations that were told without knowing how it decides."""
 
-from andon.core.alerting.standing import board_now
+from andon.alerts.rules.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.phrasing import format_evidence
 from andon.core.evidence.reasons import Reason

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core import alerting
-from andon.core.alerting import EMPTY, Moment, Observation
+from andon.alerts import rules as alerting
+from andon.alerts.rules import EMPTY, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.sharing.broken_devices import reported_broken
 from andon.core.sharing.choice import hopeful, obstacle

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core import alerting
-from andon.core.alerting.past import Query
+from andon.alerts import rules as alerting
+from andon.alerts.rules.past import Query
 from andon.core.conditions.observation import Moment
 from andon.leases import book as book_module
 from andon.leases.book import Book

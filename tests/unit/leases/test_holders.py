@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.core.alerting import PreviousLease
+from andon.alerts.rules import PreviousLease
 from andon.core.sharing.holders import (
     BLANK,
     SETTLING_SECONDS,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import fields
 
+from andon.alerts.rules.lamps import LampBoard
 from andon.core.access.roles import BLIND
-from andon.core.alerting.lamps import LampBoard
 from andon.core.conditions.catalogue import CONDITIONS
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain.wire import Explained, explained_to_json

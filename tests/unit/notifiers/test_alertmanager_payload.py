@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core.notifying.messages import MessageContext
+from andon.alerts.rules.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Invalid
 from andon.model.alert import NoticeKind

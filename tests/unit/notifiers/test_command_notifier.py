@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.notifying.messages import MessageContext
+from andon.alerts.rules.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Unavailable
 from andon.notifiers.command import CommandNotifier, stop_group

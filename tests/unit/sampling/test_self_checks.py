@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.core.sampling.self_checks import SelfStats, StoreStats, troubles
+from andon.alerts.rules.self_checks import SelfStats, StoreStats, troubles
+from andon.alerts.self_monitor import SelfMonitor
 from andon.engine.sampling.sampler import Costs
-from andon.engine.sampling.self_monitor import SelfMonitor
 from andon.errors import Invalid
 from andon.host.clock import offset
 
@@ -48,7 +48,7 @@ def test_several_of_the_sampler_are_one() -> None:
 
 def test_the_pulse_compares_now_with_minutes_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     now, costs = [0.0], [Costs()]
-    monkeypatch.setattr("andon.engine.sampling.self_monitor.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("andon.alerts.self_monitor.time.monotonic", lambda: now[0])
     pulse = SelfMonitor(lambda: costs[0], StoreStats)
     assert pulse() == ()
     now[0], costs[0] = 60.0, Costs(snapshots=30, missed=30)

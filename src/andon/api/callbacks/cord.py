@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Self
 
+from andon.alerts import rules as alerting
+from andon.alerts.rules import EMPTY, Moment, Observation, StepResult
 from andon.api import watch as library
 from andon.app import rulebook, with_thresholds
-from andon.core import alerting
-from andon.core.alerting import EMPTY, Moment, Observation, StepResult
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.rulebook import Rulebook
 from andon.engine.failure_log import FailureLog

@@ -1,6 +1,6 @@
 """The kept AndonSystem: compares metrics with plain thresholds, without durations.
 
-Alerting with durations, reminders and notifications is `core/alerting`; this is for programs that
+Alerting with durations, reminders and notifications is `alerts/rules`; this is for programs that
 check now and then.
 """
 

@@ -67,7 +67,7 @@ def lit_entries(
     """The same with their thresholds and lamps: the given ones, or by what holds now."""
     rulebook = rulebook or Rulebook()
     if lit is None:
-        from andon.core.alerting.glance import lamps_now  # a server may have said
+        from andon.alerts.rules.glance import lamps_now  # a server may have said
 
         lit = lamps_now(snapshot, rulebook)
     lamps = {lamp.uuid: lamp for lamp in lit}

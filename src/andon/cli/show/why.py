@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from andon.alerts.rules.glance import lamps_now
 from andon.cli.show import cells
 from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, model_name
 from andon.cli.show.render import fault_lines, header, none_there, paragraph
 from andon.cli.show.text import Text, display_width, join, say
-from andon.core.alerting.glance import lamps_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.state.phrases import HEALTHY
 from andon.core.evidence.departures import NOTHING_KNOWN, EndedProcesses

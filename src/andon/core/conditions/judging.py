@@ -52,7 +52,7 @@ class OnState(Struct, frozen=True):
 
 
 class OnEvents(Struct, frozen=True):
-    """Judged by what devices report on their own; `core/alerting/events` takes it in."""
+    """Judged by what devices report on their own; `alerts/rules/events` takes it in."""
 
 
 class OnNode(Struct, frozen=True):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from andon.alerts import rules as alerting
+from andon.alerts.rules.lamps import LampBoard, board
 from andon.cli.snapshot_source import chosen_uuids, only, settings_of
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices
-from andon.core import alerting
-from andon.core.alerting.lamps import LampBoard, board
 from andon.core.conditions.observation import Moment
 from andon.errors import AndonError
 from andon.host.clock import boot_seconds

@@ -4,10 +4,10 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from andon.alerts.rules import listing
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import node_row
 from andon.cli.show.text import Text, join, say
-from andon.core.alerting import listing
 from andon.model.naming import range_of
 from andon.model.verdict import VerdictKind
 from andon.tui.keys import KeyBinding, bindings_for, key_name

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from andon.alerts.rules import listing
 from andon.cli.commands.share.leases import lease_columns
 from andon.cli.show.alerts import about, lamp, names_of
 from andon.cli.show.jobs.listing import render_job, render_jobs
@@ -12,7 +13,6 @@ from andon.cli.show.runs.listing import render_runs
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.show.waiting import queue_line
-from andon.core.alerting import listing
 from andon.model.alert import Phase
 from andon.tui.page import Frame, Hit, Page, scrolled, selected
 from andon.tui.state import TopView

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.lamps import DeviceLamp, LampBoard
+from andon.alerts.rules.listing import counts, entries, is_soon, listed
 from andon.core.access.roles import Sight
-from andon.core.alerting.lamps import DeviceLamp, LampBoard
-from andon.core.alerting.listing import counts, entries, is_soon, listed
 from andon.core.conditions.catalogue import CONDITIONS, RULES
 from andon.core.conditions.condition import (
     READINGS,

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
-from andon.core.alerting.lamps import board
-from andon.core.alerting.standing import board_now
+from andon.alerts.rules.lamps import board
+from andon.alerts.rules.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.core.explain import explain, explain_absence

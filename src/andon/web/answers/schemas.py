@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from andon.core.alerting.lamps import DeviceLamp
+from andon.alerts.rules.lamps import DeviceLamp
 from andon.core.conditions.condition import Rung
 from andon.core.history.intervals import UsageInterval
 from andon.core.sharing.holders import Holder

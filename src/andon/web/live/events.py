@@ -36,7 +36,7 @@ from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:
-    from andon.engine.alerting.watcher import Watcher
+    from andon.alerts.watcher import Watcher
     from andon.engine.sharing.remote_leases import RemoteLeases
 
 UPDATE_SECONDS = 5.0

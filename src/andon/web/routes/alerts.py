@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec.structs import replace
 
+from andon.alerts.rules import lamps, listing
+from andon.alerts.rules.messages import NO_NOTIFIER
+from andon.alerts.rules.past import Query as Wanted
+from andon.alerts.rules.past import matches
 from andon.core.access.roles import Action, Role, check_silence, refusal_for, signature
-from andon.core.alerting import lamps, listing
-from andon.core.alerting.past import Query as Wanted
-from andon.core.alerting.past import matches
 from andon.core.conditions.catalogue import condition_named
-from andon.core.notifying.messages import NO_NOTIFIER
 from andon.core.sharing.holders import holders
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
@@ -38,7 +38,7 @@ from andon.web.answers.texts import dumped
 from andon.web.transport.auth import add_notes, caller_of, sight_in
 
 if TYPE_CHECKING:
-    from andon.engine.alerting.watcher import Watcher
+    from andon.alerts.watcher import Watcher
     from andon.engine.sharing.lease_tracker import LeaseTracker
     from andon.engine.sharing.remote_leases import RemoteLeases
 

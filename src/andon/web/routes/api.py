@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec import Struct, field
 
+from andon.alerts.watcher import Watcher
 from andon.core.access.roles import BLIND, Sight
 from andon.core.evidence.departures import Usage, departures
 from andon.core.history.series import HOST, HOST_METRICS
 from andon.core.sampling.told import INTERVAL_HEADER
-from andon.engine.alerting.watcher import Watcher
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Gone
 from andon.host.processes import exited

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from andon.core.notifying.messages import MessageContext
+from andon.alerts.rules.messages import MessageContext
 from andon.core.settings.alerts import NotifierSettings
 from andon.model.alert import Alert, Notice
 

@@ -2,9 +2,9 @@
 
 import time
 
+from andon.alerts.rules.messages import NO_NOTIFIER, trial_notice
 from andon.cli import snapshot_source
 from andon.cli.terminal import Choices
-from andon.core.notifying.messages import NO_NOTIFIER, trial_notice
 from andon.errors import AndonError, Gone
 from andon.host.system import node_name
 from andon.model.wire import Json

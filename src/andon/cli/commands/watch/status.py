@@ -62,11 +62,11 @@ def status(
 
 def _load() -> None:
     """Import what the table needs while the driver is opened, which takes as long."""
+    import andon.alerts.rules.glance
     import andon.app.thresholds
     import andon.cli.availability_source
     import andon.cli.lamp_source
     import andon.cli.show.render
-    import andon.core.alerting.glance
     import andon.core.conditions.triggers
     import andon.core.sharing.verdict
     import andon.leases.places  # noqa: F401

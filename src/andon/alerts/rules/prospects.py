@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from andon.core.alerting.episodes import clear_seconds, is_calm, level_now
-from andon.core.alerting.state import Episode
+from andon.alerts.rules.episodes import clear_seconds, is_calm, level_now
+from andon.alerts.rules.state import Episode
 from andon.core.conditions.condition import Condition, severity
 from andon.core.conditions.stated import for_seconds
 from andon.model.alert import Level, Phase

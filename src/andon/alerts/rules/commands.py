@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from andon.core.alerting.listing import order
-from andon.core.alerting.notify_policy import silenced_until
-from andon.core.alerting.prospects import with_prospects
-from andon.core.alerting.render import AlertRenderer
-from andon.core.alerting.state import NEVER, AlertState, Episode, StepResult
+from andon.alerts.rules.listing import order
+from andon.alerts.rules.notify_policy import silenced_until
+from andon.alerts.rules.prospects import with_prospects
+from andon.alerts.rules.render import AlertRenderer
+from andon.alerts.rules.state import NEVER, AlertState, Episode, StepResult
 from andon.core.conditions.catalogue import BY_NAME, DEFAULTS
 from andon.core.conditions.observation import Moment
 from andon.errors import Conflict, Gone, Invalid

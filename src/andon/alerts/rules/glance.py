@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.core.alerting.lamps import DeviceLamp, lamps_of
+from andon.alerts.rules.lamps import DeviceLamp, lamps_of
 from andon.core.conditions.lookup import BY_NAME, may_light
 from andon.core.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Level, Phase
@@ -25,7 +25,7 @@ def lamps_now(snapshot: Snapshot, rulebook: Rulebook) -> tuple[DeviceLamp, ...]:
     if not snapshot.devices:
         return ()
     if snapshot.events or snapshot.faults:  # rare, and judged by more than readings of one device
-        from andon.core.alerting.standing import board_now
+        from andon.alerts.rules.standing import board_now
 
         return board_now(snapshot, rulebook).devices
     return lamps_of(snapshot, list(_alerts(snapshot, rulebook)))
@@ -70,8 +70,8 @@ def _alert(
     snapshot: Snapshot,
 ) -> Alert:
     """The alert of a finding, as the first step of the state machine begins it."""
-    from andon.core.alerting.episodes import begin
-    from andon.core.alerting.render import AlertRenderer
+    from andon.alerts.rules.episodes import begin
+    from andon.alerts.rules.render import AlertRenderer
     from andon.core.conditions.observation import Moment
 
     uuid, moment = status.device.uuid, Moment(snapshot.at, 0.0)

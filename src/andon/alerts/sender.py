@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.notifying.outbox import Delivery
+from andon.alerts.rules.outbox import Delivery
 from andon.engine.failure_log import FailureLog
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.core.notifying.outbox import Delivery, SavedAlerts
+from andon.alerts.rules.outbox import Delivery, SavedAlerts
 from andon.engine.failure_log import FailureLog
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from andon.core.alerting.episodes import (
+from andon.alerts.rules.episodes import (
     FLAP_SECONDS,
     MOST_FACTOR,
     SEEN_SECONDS,
@@ -13,8 +13,8 @@ from andon.core.alerting.episodes import (
     is_settled,
     with_worst,
 )
-from andon.core.alerting.evaluate import Evaluation
-from andon.core.alerting.notify_policy import (
+from andon.alerts.rules.evaluate import Evaluation
+from andon.alerts.rules.notify_policy import (
     due,
     inhibitor,
     mark_notified,
@@ -23,8 +23,8 @@ from andon.core.alerting.notify_policy import (
     silenced_until,
     uncovered,
 )
-from andon.core.alerting.render import AlertRenderer, holder_in
-from andon.core.alerting.state import (
+from andon.alerts.rules.render import AlertRenderer, holder_in
+from andon.alerts.rules.state import (
     NEVER,
     AlertState,
     Episode,

@@ -1,6 +1,6 @@
 """Invariants of the alert state; tests check them after every step."""
 
-from andon.core.alerting.state import AlertState, Episode
+from andon.alerts.rules.state import AlertState, Episode
 from andon.core.conditions.catalogue import BY_NAME
 from andon.model.alert import Level, Phase
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from andon.core.alerting.commands import (
+    from andon.alerts.rules.commands import (
         acknowledge,
         current,
         raised,
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
         unacknowledge,
         unsilence,
     )
-    from andon.core.alerting.persistence import dump, restore
-    from andon.core.alerting.state import EMPTY, AlertState, StepResult
-    from andon.core.alerting.state_machine import step
+    from andon.alerts.rules.persistence import dump, restore
+    from andon.alerts.rules.state import EMPTY, AlertState, StepResult
+    from andon.alerts.rules.state_machine import step
     from andon.core.conditions.observation import (
         HeldDevices,
         Moment,
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     )
 
 _PARTS = {
-    "andon.core.alerting.commands": "acknowledge current raised silence unacknowledge unsilence",
-    "andon.core.alerting.persistence": "dump restore",
-    "andon.core.alerting.state": "EMPTY AlertState StepResult",
-    "andon.core.alerting.state_machine": "step",
+    "andon.alerts.rules.commands": "acknowledge current raised silence unacknowledge unsilence",
+    "andon.alerts.rules.persistence": "dump restore",
+    "andon.alerts.rules.state": "EMPTY AlertState StepResult",
+    "andon.alerts.rules.state_machine": "step",
     "andon.core.conditions.observation": (
         "HeldDevices Moment Observation OwnTrouble PreviousLease Sharing"
     ),

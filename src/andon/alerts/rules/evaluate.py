@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from andon.core.alerting.events import judge_events
-from andon.core.alerting.lease_findings import lease_findings
-from andon.core.alerting.state import AlertState, Episode
+from andon.alerts.rules.events import judge_events
+from andon.alerts.rules.lease_findings import lease_findings
+from andon.alerts.rules.state import AlertState, Episode
 from andon.core.conditions.catalogue import BY_NAME, RULES
 from andon.core.conditions.device_view import DeviceView
 from andon.core.conditions.judgement import ENDED, HOLDS, NEITHER, UNKNOWN, Judgement

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from andon.core.alerting.state import Episode
+from andon.alerts.rules.state import Episode
 from andon.core.conditions.condition import NOTHING, AlertFacts, Condition, Recovery
 from andon.core.conditions.judgement import Judgement
 from andon.core.conditions.judging import OnReading

@@ -8,20 +8,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.core import alerting
-from andon.core.alerting import AlertState, Moment, Observation, OwnTrouble, StepResult
-from andon.core.alerting.listing import entries, firing_by_level
-from andon.core.alerting.past import Query
+from andon.alerts import rules as alerting
+from andon.alerts.rules import AlertState, Moment, Observation, OwnTrouble, StepResult
+from andon.alerts.rules.listing import entries, firing_by_level
+from andon.alerts.rules.messages import trial_notice
+from andon.alerts.rules.outbox import Acceptance, Delivery, Outbox, SavedAlerts
+from andon.alerts.rules.past import Query
+from andon.alerts.rules.routes import Route, resolved
+from andon.alerts.sender import GATHER_SECONDS, NotifierWork, NotifierWorker
+from andon.alerts.writer import AlertWriter
 from andon.core.conditions.condition import READINGS, SERVED, Precondition
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.notifying.messages import trial_notice
-from andon.core.notifying.outbox import Acceptance, Delivery, Outbox, SavedAlerts
-from andon.core.notifying.routes import Route, resolved
 from andon.core.settings.quiet_hours import Offset
 from andon.core.sharing.broken_devices import reported_broken
 from andon.core.sharing.holders import BLANK, BookView
-from andon.engine.alerting.alert_writer import AlertWriter
-from andon.engine.alerting.notifier_worker import GATHER_SECONDS, NotifierWork, NotifierWorker
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower
 from andon.engine.listeners import Listeners

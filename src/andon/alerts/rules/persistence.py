@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from andon.core.alerting.state import AlertState, Episode, LastEnd, Location
+from andon.alerts.rules.state import AlertState, Episode, LastEnd, Location
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.observation import Moment
 from andon.errors import Invalid

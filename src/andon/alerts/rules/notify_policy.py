@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from andon.core.alerting.episodes import is_calm
-from andon.core.alerting.state import NEVER, Episode, Location
+from andon.alerts.rules.episodes import is_calm
+from andon.alerts.rules.state import NEVER, Episode, Location
 from andon.core.conditions.catalogue import BY_NAME, RULES
 from andon.core.conditions.observation import Moment
 from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from andon.core.alerting.state import NEVER, Episode, Times
+from andon.alerts.rules.state import NEVER, Episode, Times
 from andon.core.conditions.condition import Condition, Rung, severity
 from andon.core.conditions.judgement import (
     BETWEEN,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.core.notifying.routes import Route, due, when_quiet_ends
+from andon.alerts.rules.routes import Route, due, when_quiet_ends
 from andon.core.settings.quiet_hours import Offset
 from andon.model.alert import Alert, Notice, NoticeKind
 

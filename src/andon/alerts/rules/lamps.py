@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from andon.core.alerting.listing import (
+from andon.alerts.rules.listing import (
     covered,
     handled_words,
     is_handled,

@@ -1,10 +1,10 @@
 """The conditions that hold now, judged from one sample: used when no server watches."""
 
-from andon.core.alerting.commands import current
-from andon.core.alerting.glance import as_firing
-from andon.core.alerting.lamps import LampBoard, board
-from andon.core.alerting.state import EMPTY, AlertState
-from andon.core.alerting.state_machine import step
+from andon.alerts.rules.commands import current
+from andon.alerts.rules.glance import as_firing
+from andon.alerts.rules.lamps import LampBoard, board
+from andon.alerts.rules.state import EMPTY, AlertState
+from andon.alerts.rules.state_machine import step
 from andon.core.conditions.lookup import BY_NAME
 from andon.core.conditions.observation import (
     NOT_SHARED,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from andon.core.alerting.state import Episode
+from andon.alerts.rules.state import Episode
 from andon.core.conditions.catalogue import RULES
 from andon.core.conditions.judgement import ENDED, UNKNOWN, Judgement
 from andon.core.conditions.judging import OnLease, OnSharing, SharedDevice, Statuses

@@ -1,1 +1,0 @@
-"""Who is notified of what and when, and the text of messages."""
