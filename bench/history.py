@@ -15,12 +15,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.core.history.intervals import OpenIntervals, UsageInterval
-from andon.core.history.series import NodeReadings, tick_of
-from andon.core.history.tiers import Retention
 from andon.core.simulation import behaviour
-from andon.core.simulation.seeding import specimens
-from andon.engine.sampling.maintainer import Maintainer
+from andon.history.maintainer import Maintainer
+from andon.history.rules.intervals import OpenIntervals, UsageInterval
+from andon.history.rules.seeding import specimens
+from andon.history.rules.series import NodeReadings, tick_of
+from andon.history.rules.tiers import Retention
 from andon.model.device import DeviceStatus, Host, Snapshot, State
 from andon.stores.sqlite import SqliteStore
 from bench import prometheus

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.core.history.series import Key, NodeReadings, scale_of
+from andon.history.rules.series import Key, NodeReadings, scale_of
 
 BLOCK_SECONDS = 7200  # the smallest block that Prometheus writes
 TOOL = "promtool"

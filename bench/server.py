@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from andon.core.simulation.seeding import specimens, tick
+from andon.history.rules.seeding import specimens, tick
 from andon.host.machine_id import node_key
 from andon.host.server.node_folder import HISTORY
 from andon.host.server.state_folder import NODES

@@ -27,8 +27,9 @@ from typing import Any
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
-from andon.core.history.tiers import Retention
-from andon.core.simulation import behaviour, seeding
+from andon.core.simulation import behaviour
+from andon.history.rules import seeding
+from andon.history.rules.tiers import Retention
 from andon.host.machine_id import node_key
 from andon.host.server.node_folder import HISTORY
 from andon.host.server.state_folder import NODES

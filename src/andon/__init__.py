@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from andon.api.recorded import recorded
     from andon.api.run import RecordedRun, run
     from andon.api.watch import snapshot, watch
-    from andon.core.history.sparkline import sparkline
     from andon.engine.sampling.bus import Subscription
+    from andon.history.rules.sparkline import sparkline
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
     from andon.model.probing.probe import ProbeResult, Trial
@@ -95,7 +95,7 @@ _WHERE = {
     "run": "andon.api.run",
     "select_gpus_for_task": "andon.api.compat.selection",
     "snapshot": "andon.api.watch",
-    "sparkline": "andon.core.history.sparkline",
+    "sparkline": "andon.history.rules.sparkline",
     "wait_for_gpu_availability": "andon.api.compat.selection",
     "watch": "andon.api.watch",
 }

@@ -14,11 +14,11 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.alerts.rules.outbox import Delivery, SavedAlerts
     from andon.alerts.rules.past import Query
     from andon.core.executing.order import CreatedWork, WorkEnd, WorkOrder
-    from andon.core.history.intervals import UsageInterval
-    from andon.core.history.series import Bucket, NodeReadings
-    from andon.core.history.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
     from andon.core.settings.store_url import StoreUrl
     from andon.errors import AndonError
+    from andon.history.rules.intervals import UsageInterval
+    from andon.history.rules.series import Bucket, NodeReadings
+    from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
     from andon.model.alert import Alert, Event, Notice
     from andon.model.run import RunRow
     from andon.runs.rules.baselines import RunBaseline

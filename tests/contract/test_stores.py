@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from andon.core.history.codec import point
-from andon.core.history.series import buckets
 from andon.errors import Gone
+from andon.history.rules.codec import point
+from andon.history.rules.series import buckets
 from andon.ports import Store
 from andon.registry import STORES
 from andon.stores.memory import MemoryStore

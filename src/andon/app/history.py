@@ -13,10 +13,10 @@ if TYPE_CHECKING:  # not every command reads history
     from collections.abc import Mapping
     from pathlib import Path
 
-    from andon.core.history.tiers import Retention
     from andon.engine.sampling.bus import Subscription
-    from andon.engine.sampling.maintainer import Maintainer
-    from andon.engine.sampling.recorder import Recorder
+    from andon.history.maintainer import Maintainer
+    from andon.history.rules.tiers import Retention
+    from andon.history.writer import Recorder
     from andon.ports import Store, StoreKind
 
 NOTHING = "andon serve records history; andon seed generates sample history"
@@ -68,7 +68,7 @@ def open_past(settings: Settings) -> "Store":
 
 def retention_of(settings: Settings) -> "Retention":
     """How long each tier is kept, and how much space it may take."""
-    from andon.core.history.tiers import DAY_SECONDS, Retention
+    from andon.history.rules.tiers import DAY_SECONDS, Retention
 
     return Retention(
         raw_seconds=settings.history_raw_days * DAY_SECONDS,
@@ -80,14 +80,14 @@ def retention_of(settings: Settings) -> "Retention":
 
 def maintainer_of(settings: Settings, store: "Store") -> "Maintainer":
     """Keeps the store within the limits of the settings."""
-    from andon.engine.sampling.maintainer import Maintainer
+    from andon.history.maintainer import Maintainer
 
     return Maintainer(store, retention_of(settings))
 
 
 def open_recorder(settings: Settings, subscription: "Subscription") -> "Recorder":
     """Writes each snapshot to the store."""
-    from andon.engine.sampling.recorder import Recorder
+    from andon.history.writer import Recorder
 
     kept = separate_history(settings)
     return Recorder(

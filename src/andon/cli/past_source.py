@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from andon.cli.terminal import Choices
-    from andon.core.history.intervals import UsageInterval
-    from andon.core.history.series import Bucket
+    from andon.history.rules.intervals import UsageInterval
+    from andon.history.rules.series import Bucket
     from andon.model.device import Device
 
 

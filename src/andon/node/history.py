@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 from msgspec import Meta, Struct
 
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import Bucket
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import Bucket
 from andon.model import wire
 from andon.model.codec import Name, Whole, Wrong, read
 from andon.model.device import Device

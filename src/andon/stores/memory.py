@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from andon.core.history.blocks import Block, packed, rolled_up, rows_between
-from andon.core.history.codec import SeriesRow, grouped
-from andon.core.history.intervals import UsageInterval, joined
-from andon.core.history.series import Bucket, Key, NodeReadings, buckets, scale_of
-from andon.core.history.tiers import (
+from andon.core.settings.store_url import StoreUrl
+from andon.errors import Gone
+from andon.history.rules.blocks import Block, packed, rolled_up, rows_between
+from andon.history.rules.codec import SeriesRow, grouped
+from andon.history.rules.intervals import UsageInterval, joined
+from andon.history.rules.series import Bucket, Key, NodeReadings, buckets, scale_of
+from andon.history.rules.tiers import (
     WINDOW_MS,
     DueRoll,
     Extent,
@@ -23,8 +25,6 @@ from andon.core.history.tiers import (
     widened,
     window,
 )
-from andon.core.settings.store_url import StoreUrl
-from andon.errors import Gone
 from andon.model.device import Device
 from andon.ports import AlertStore
 

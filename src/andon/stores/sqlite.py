@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from andon.core.history.blocks import rows_between
-from andon.core.history.codec import SeriesRow, grouped
-from andon.core.history.intervals import JOIN_SECONDS, UsageInterval, joined
-from andon.core.history.series import Bucket, NodeReadings, buckets, scale_of
-from andon.core.history.tiers import (
+from andon.core.settings.store_url import StoreUrl, file_of
+from andon.history.rules.blocks import rows_between
+from andon.history.rules.codec import SeriesRow, grouped
+from andon.history.rules.intervals import JOIN_SECONDS, UsageInterval, joined
+from andon.history.rules.series import Bucket, NodeReadings, buckets, scale_of
+from andon.history.rules.tiers import (
     WINDOW_MS,
     DueRoll,
     Extent,
@@ -20,7 +21,6 @@ from andon.core.history.tiers import (
     Tier,
     window,
 )
-from andon.core.settings.store_url import StoreUrl, file_of
 from andon.host.folders import expanded
 from andon.model.device import Device
 from andon.ports import AlertStore

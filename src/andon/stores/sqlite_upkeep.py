@@ -2,8 +2,8 @@
 
 import sqlite3
 
-from andon.core.history.blocks import packed, rolled_up
-from andon.core.history.tiers import (
+from andon.history.rules.blocks import packed, rolled_up
+from andon.history.rules.tiers import (
     WINDOW_MS,
     DueRoll,
     Maintenance,

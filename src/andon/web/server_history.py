@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from andon.alerts.rules.self_checks import StoreStats
 from andon.core.access.roles import Sight
-from andon.core.history.series import HOST, HOST_METRICS, Bucket
 from andon.errors import Invalid, Unavailable
+from andon.history.rules.series import HOST, HOST_METRICS, Bucket
 from andon.model import wire
 from andon.model.device import SAMPLE_VALUES
 from andon.model.shapes import to_json
@@ -13,7 +13,7 @@ from andon.ports import Store
 from andon.web.answers.sights import uses_seen_by
 
 if TYPE_CHECKING:
-    from andon.engine.sampling.recorder import Recorder
+    from andon.history.writer import Recorder
 
 METRICS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
 """The readings with a minimum, mean and maximum."""

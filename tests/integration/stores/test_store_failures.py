@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from andon.engine.sampling.bus import Bus
-from andon.engine.sampling.recorder import Recorder
 from andon.errors import Conflict, Denied, Unavailable
+from andon.history.writer import Recorder
 from andon.stores.sqlite import SqliteStore
 from tests.support.disks import disk, fill, mount
 from tests.support.history_parts import AT, GPU, snapshot, tick, upkeep

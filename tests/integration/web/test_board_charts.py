@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from andon.cli.commands.watch.history import history
-from andon.core.history.series import NodeReadings, tick_of
 from andon.core.settings.store_url import parse_store_url
-from andon.core.simulation.seeding import specimens
+from andon.history.rules.seeding import specimens
+from andon.history.rules.series import NodeReadings, tick_of
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.model.throttling import HW_SLOWDOWN
 from tests.integration.board import opened, tiles, uuids, violations

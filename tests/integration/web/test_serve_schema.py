@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance
 
 from andon.app import open_store
 from andon.core.settings.resolution import Settings
-from andon.engine.sampling.recorder import Recorder
+from andon.history.writer import Recorder
 from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.web.server_history import Recorded

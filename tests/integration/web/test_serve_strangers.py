@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from andon.core.access.quotas import Quotas, places_for
-from andon.core.history.tiers import Retention
-from andon.core.simulation import behaviour, seeding
+from andon.core.simulation import behaviour
+from andon.history.rules import seeding
+from andon.history.rules.tiers import Retention
 from andon.stores.sqlite import SqliteStore
 from tests.conftest import need
 from tests.integration.parts import wait_until

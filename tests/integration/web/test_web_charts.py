@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import NodeReadings, throttle_mask
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import NodeReadings, throttle_mask
 from andon.model.device import State
 from andon.ports import Store
 from andon.stores.memory import MemoryStore

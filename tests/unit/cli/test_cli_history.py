@@ -25,8 +25,8 @@ from andon.cli.show.history import (
     usage_to_json,
 )
 from andon.cli.show.text import display_width
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.tiers import Maintenance
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.tiers import Maintenance
 from andon.model.device import Device
 from andon.stores.memory import MemoryStore
 from andon.stores.sqlite import SqliteStore
@@ -261,7 +261,7 @@ def test_a_history_is_seeded_where_it_is_said(
 ) -> None:
     file = tmp_path / "a b.db"
     few = ["seed", "--days", "1", "--devices", "1", "--store", f"sqlite:{tmp_path}/a%20b.db"]
-    monkeypatch.setattr("andon.core.simulation.seeding.blocks", lambda *_: ())
+    monkeypatch.setattr("andon.history.rules.seeding.blocks", lambda *_: ())
     assert run(few) == 0
     assert f"{file}: 1 simulated device, 1 day, {human_bytes(files_of(file))}," in (
         capsys.readouterr().out

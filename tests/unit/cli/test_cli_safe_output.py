@@ -15,8 +15,8 @@ from andon.cli.show import csv_rows
 from andon.cli.show.history import usage_to_csv as past_to_csv
 from andon.cli.show.process_rows import uses, uses_to_csv
 from andon.cli.terminal import Choices, Terminal
-from andon.core.history.intervals import UsageInterval
 from andon.errors import AndonError, Unavailable
+from andon.history.rules.intervals import UsageInterval
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
 from tests.support.rows import rows

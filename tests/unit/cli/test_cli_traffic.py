@@ -13,7 +13,7 @@ from andon.cli.show.live import LiveTable
 from andon.cli.show.render import render_status
 from andon.cli.show.stream import Stream
 from andon.cli.show.why import answer, render_why
-from andon.core.history.series import Bucket
+from andon.history.rules.series import Bucket
 from andon.model.device import Host, Snapshot, State
 from andon.units import human_rate
 from tests.support.snapshots import AT, HOST, FakeSampler, h200

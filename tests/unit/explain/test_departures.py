@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.evidence.departures import NOTHING_KNOWN, departures
-from andon.core.history.intervals import UsageInterval
 from andon.errors import Unavailable
+from andon.history.rules.intervals import UsageInterval
 from andon.host.processes import ProcessTable, exited
 from andon.model.device import Process, Snapshot
 from tests.support.snapshots import AT, h200, work

@@ -9,7 +9,7 @@ from andon.alerts.rules.standing import board_now
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.departures import EndedProcesses
 from andon.core.explain import explain, explain_node, worst_first
-from andon.core.history.intervals import UsageInterval
+from andon.history.rules.intervals import UsageInterval
 from andon.model.device import (
     Host,
     Process,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec.structs import replace
 
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import NodeReadings
 from andon.engine.sampling.bus import Bus
-from andon.engine.sampling.recorder import Recorder
 from andon.errors import Unavailable
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import NodeReadings
+from andon.history.writer import Recorder
 from andon.model.device import Device, Process
 from andon.ports import Store
 from andon.stores.memory import MemoryStore

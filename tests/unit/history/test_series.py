@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.history.backlog import MOST_TICKS, Backlog, validate
-from andon.core.history.codec import SeriesRow, point
-from andon.core.history.intervals import JOIN_SECONDS, OpenIntervals, UsageInterval, joined
-from andon.core.history.series import (
+from andon.history.rules.backlog import MOST_TICKS, Backlog, validate
+from andon.history.rules.codec import SeriesRow, point
+from andon.history.rules.intervals import JOIN_SECONDS, OpenIntervals, UsageInterval, joined
+from andon.history.rules.series import (
     HOST,
     Bucket,
     NodeReadings,
@@ -19,8 +19,8 @@ from andon.core.history.series import (
     throttle_reasons,
     tick_of,
 )
-from andon.core.history.throttle_shares import shares
-from andon.core.history.tiers import (
+from andon.history.rules.throttle_shares import shares
+from andon.history.rules.tiers import (
     DAY_SECONDS,
     WINDOW_MS,
     DueRoll,

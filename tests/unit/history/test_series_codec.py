@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.history.codec import (
+from andon.core.simulation import behaviour
+from andon.core.simulation.scenarios import plan
+from andon.errors import Invalid
+from andon.history.rules.codec import (
     VALUE_LIMIT,
     SeriesRow,
     header_of,
@@ -19,10 +22,7 @@ from andon.core.history.codec import (
     unpack,
     unpack_points,
 )
-from andon.core.history.series import NodeReadings, tick_of
-from andon.core.simulation import behaviour
-from andon.core.simulation.scenarios import plan
-from andon.errors import Invalid
+from andon.history.rules.series import NodeReadings, tick_of
 from andon.model.device import DeviceStatus, Snapshot, State
 
 VALUES = st.integers(-VALUE_LIMIT + 1, VALUE_LIMIT - 1) | st.integers(-200, 200)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.history.sparkline import BLOCKS, sparkline
+from andon.history.rules.sparkline import BLOCKS, sparkline
 
 NAN = float("nan")
 INFINITY = float("inf")

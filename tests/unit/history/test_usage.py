@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import Bucket
-from andon.core.history.usage import Days, Reservation, add_runs, by_day, by_user, summed
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import Bucket
+from andon.history.rules.usage import Days, Reservation, add_runs, by_day, by_user, summed
 
 
 def use(user: str | None, first: float, last: float, pid: int = 1) -> UsageInterval:

@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from andon.core.history.series import throttle_mask, throttle_reasons
+from andon.history.rules.series import throttle_mask, throttle_reasons
 from andon.model.device import SAMPLE_VALUES, reading_label
 from andon.model.throttling import (
     NVIDIA_REASONS,

@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import HOST, NodeReadings
-from andon.core.history.tiers import DAY_SECONDS
 from andon.errors import Invalid, Unavailable
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import HOST, NodeReadings
+from andon.history.rules.tiers import DAY_SECONDS
 from andon.host import file_systems
 from andon.stores import sqlite_file
 from andon.stores.sqlite import SqliteStore

@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.cli.terminal import Choices
-from andon.core.history.series import tick_of
 from andon.core.processes.environment import shown_environment
+from andon.history.rules.series import tick_of
 from andon.host.environment import parse_environment
 from andon.host.server.state_folder import HISTORY, node_path
 from andon.model.device import Process, Snapshot

@@ -8,9 +8,9 @@ from msgspec import Struct
 from andon.cli.show.csv_rows import csv_line
 from andon.cli.show.table import TableColumn, TableRow, choose, draw, sizes_of
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import HOST, Bucket, summary
-from andon.core.history.sparkline import sparkline
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import HOST, Bucket, summary
+from andon.history.rules.sparkline import sparkline
 from andon.model.device import Device, reading_label
 from andon.model.naming import recorded_label
 from andon.model.throttling import reason_of

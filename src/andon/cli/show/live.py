@@ -9,7 +9,7 @@ from andon.cli.show.render import fault_lines, flow, header, mean_line, node_row
 from andon.cli.show.table import TableColumn, draw
 from andon.cli.show.text import Text, say
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.history.sparkline import sparkline
+from andon.history.rules.sparkline import sparkline
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 

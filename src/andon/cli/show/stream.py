@@ -14,7 +14,7 @@ from andon.cli.show.render import fault_lines, state_message
 from andon.cli.show.table import TableColumn, TableRow, choose, heading, line, sizes_of
 from andon.cli.show.text import MEDIUM, WIDE, Text, say
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.history.sparkline import sparkline
+from andon.history.rules.sparkline import sparkline
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 

@@ -10,7 +10,7 @@ from andon.errors import AndonError
 from andon.model.device import DeviceStatus, Process, Snapshot
 
 if TYPE_CHECKING:  # of the history, which most commands do not read
-    from andon.core.history.intervals import UsageInterval
+    from andon.history.rules.intervals import UsageInterval
 
 KEPT_SECONDS = 86_400.0
 MOST = 100  # processes of one device: the latest

@@ -16,10 +16,10 @@ from msgspec import Struct, field
 from andon.alerts.watcher import Watcher
 from andon.core.access.roles import BLIND, Sight
 from andon.core.evidence.departures import Usage, departures
-from andon.core.history.series import HOST, HOST_METRICS
 from andon.core.sampling.told import INTERVAL_HEADER
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Gone
+from andon.history.rules.series import HOST, HOST_METRICS
 from andon.host.processes import exited
 from andon.model import wire
 from andon.model.device import Snapshot

@@ -9,10 +9,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from andon.core.access.roles import Sight
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import Bucket
-from andon.core.history.throttle_shares import throttle_shares
 from andon.errors import Invalid, Unavailable
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import Bucket
+from andon.history.rules.throttle_shares import throttle_shares
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.shapes import names_of, plain, to_json

@@ -10,8 +10,8 @@ from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal, report
-from andon.core.history.tiers import Maintenance
 from andon.errors import AndonError, Unavailable
+from andon.history.rules.tiers import Maintenance
 from andon.units import human_bytes
 
 if TYPE_CHECKING:

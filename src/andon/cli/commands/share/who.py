@@ -31,7 +31,7 @@ from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal
 from andon.core.conditions.node.drivers import has_none
 from andon.core.evidence.blame import last_used
-from andon.core.history.usage import UNKNOWN_USER, UserUsage
+from andon.history.rules.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, unread_words

@@ -8,8 +8,8 @@ from msgspec import Struct, field
 
 from andon.cli.past_source import find_past
 from andon.cli.terminal import Choices
-from andon.core.history.usage import Days, Reservation, add_runs, by_day
 from andon.errors import AndonError
+from andon.history.rules.usage import Days, Reservation, add_runs, by_day
 
 if TYPE_CHECKING:
     from andon.cli.past_source import Past

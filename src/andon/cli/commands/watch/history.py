@@ -17,9 +17,9 @@ from andon.cli.show import history as history_text
 from andon.cli.show import history_parquet
 from andon.cli.show.history import HistoryLine, Shares, throttle_lines
 from andon.cli.terminal import Terminal, notice
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import HOST, HOST_METRICS, METRICS, summary
 from andon.errors import Gone
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import HOST, HOST_METRICS, METRICS, summary
 from andon.model import wire
 from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
@@ -197,7 +197,7 @@ def _lines(
 
 
 def _throttled(past: Past, uuid: str, since: float, until: float, points: int) -> Shares:
-    from andon.core.history.throttle_shares import throttle_shares
+    from andon.history.rules.throttle_shares import throttle_shares
     from andon.node.history import RemoteHistory
 
     if isinstance(past, RemoteHistory):

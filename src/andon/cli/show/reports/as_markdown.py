@@ -13,7 +13,7 @@ from andon.cli.show.reports.document import (
     Sentences,
 )
 from andon.cli.show.text import harmless
-from andon.core.history.sparkline import sparkline
+from andon.history.rules.sparkline import sparkline
 
 SPARKS = 60
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~])")

@@ -14,7 +14,7 @@ from andon.cli.show.reports.document import (
 )
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, display_width, say
-from andon.core.history.sparkline import sparkline
+from andon.history.rules.sparkline import sparkline
 
 MOST_SPARKS = 60
 

@@ -18,7 +18,7 @@ from andon.cli.show.reports.document import (
 )
 from andon.cli.show.reports.figures import HOUR, percent, seconds_words, three, when
 from andon.cli.show.text import UNKNOWN
-from andon.core.history.usage import Days, UserUsage, summed
+from andon.history.rules.usage import Days, UserUsage, summed
 from andon.runs.rules.reports.report import JOULES_PER_KWH, NO_PRICES, Prices
 from andon.units import fixed
 

@@ -9,7 +9,7 @@ from andon.cli.show.runs.cells import clock, length, number, size
 from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.core.history.sparkline import sparkline
+from andon.history.rules.sparkline import sparkline
 from andon.model.model_names import models_in_words, short_model
 from andon.model.run import (
     ItemState,

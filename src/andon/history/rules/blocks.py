@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from andon.core.history.codec import (
+from andon.errors import Invalid
+from andon.history.rules.codec import (
     SeriesRow,
     grouped,
     header_of,
@@ -12,8 +13,7 @@ from andon.core.history.codec import (
     unpack,
     unpack_points,
 )
-from andon.core.history.tiers import STEP_MS, WINDOW_MS, Extents, Tier, rolled, segments, window
-from andon.errors import Invalid
+from andon.history.rules.tiers import STEP_MS, WINDOW_MS, Extents, Tier, rolled, segments, window
 
 Block = tuple[int, bytes]
 """The start of its window, and its bytes."""

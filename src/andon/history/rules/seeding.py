@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.history.codec import SeriesRow, pack_points, pack_rows, point, shifted
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import Key, NodeReadings, tick_of
-from andon.core.history.tiers import (
+from andon.core.simulation import behaviour
+from andon.core.simulation.behaviour import Specimen
+from andon.core.simulation.scenarios import plan
+from andon.history.rules.codec import SeriesRow, pack_points, pack_rows, point, shifted
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import Key, NodeReadings, tick_of
+from andon.history.rules.tiers import (
     DAY_SECONDS,
     WINDOW_MS,
     Retention,
@@ -18,9 +21,6 @@ from andon.core.history.tiers import (
     rolled,
     window,
 )
-from andon.core.simulation import behaviour
-from andon.core.simulation.behaviour import Specimen
-from andon.core.simulation.scenarios import plan
 from andon.model.device import DeviceStatus, Snapshot, State
 
 COUNTERS = ("energy_joules",)

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from andon.core.history.backlog import SIZE_SECONDS, UPKEEP_SECONDS, Backlog, RecorderHealth
-from andon.core.history.intervals import OpenIntervals
-from andon.core.history.series import facts_of, tick_of
-from andon.core.history.tiers import Retention
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower, SnapshotDelivery
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.engine.sampling.bus import Subscription
-from andon.engine.sampling.maintainer import Maintainer
 from andon.errors import AndonError, Unavailable
+from andon.history.maintainer import Maintainer
+from andon.history.rules.backlog import SIZE_SECONDS, UPKEEP_SECONDS, Backlog, RecorderHealth
+from andon.history.rules.intervals import OpenIntervals
+from andon.history.rules.series import facts_of, tick_of
+from andon.history.rules.tiers import Retention
 from andon.model.device import Snapshot
 from andon.ports import Store
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.core.history.intervals import UsageInterval
-from andon.core.history.series import NodeReadings
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import NodeReadings
 from andon.model.device import Device
 
 MOST_TICKS = 600  # ten minutes at one sample a second: about 6 MB with eight devices

@@ -1,6 +1,6 @@
 """Maintains any store: packs, rolls up, deletes and compacts what the plan says is due."""
 
-from andon.core.history.tiers import Maintenance, Retention, plan
+from andon.history.rules.tiers import Maintenance, Retention, plan
 from andon.ports import Store
 
 MOST_PACKED = 6  # windows per step, so that no one waits long for the store

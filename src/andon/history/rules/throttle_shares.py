@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from andon.core.history.series import Bucket, throttled_series
+from andon.history.rules.series import Bucket, throttled_series
 from andon.model.throttling import IDLE, OTHER, REASONS
 
 NAMES = (*(reason.name for reason in REASONS if reason is not IDLE), OTHER)

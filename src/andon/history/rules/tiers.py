@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.core.history.codec import SeriesRow, merged
+from andon.history.rules.codec import SeriesRow, merged
 
 DAY_SECONDS = 86_400.0
 LEAST_RAW_SECONDS = 3 * 3600.0  # a size limit never shortens it below this

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from msgspec import Struct
 
-from andon.core.history.codec import VALUE_LIMIT, SeriesRow
+from andon.history.rules.codec import VALUE_LIMIT, SeriesRow
 from andon.model.codec import Number, Time, Whole
 from andon.model.device import SAMPLE_VALUES, Device, Host, Sample, Snapshot
 from andon.model.throttling import IDLE, OTHER, OTHER_BIT, REASONS

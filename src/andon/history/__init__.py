@@ -1,0 +1,1 @@
+"""History: how readings are written, kept and packed, and who used what."""
