@@ -23,10 +23,10 @@ from tests.standin import StandIn, build
 from tests.standin import hung as hangs
 
 from andon.app import load_settings, open_sampler
-from andon.core.sharing.requests import RequestOptions
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, LeaseTerms
-from andon.leases.book import Book
+from andon.leases.availability import Availability
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.rules.requests import RequestOptions
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.units import GIB
 from bench.history import Target

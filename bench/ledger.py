@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import median
 
 from andon.engine.sampling.bus import Bus
-from andon.engine.sharing.lease_tracker import LeaseTracker
 from andon.host.kin import myself, ticks_now
-from andon.leases import places
-from andon.leases.book import Book
+from andon.leases.book import places
+from andon.leases.book.lease_book import Book
+from andon.leases.tracker import LeaseTracker
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
 from andon.model.work import Lease, LeaseKind, Share
 

@@ -20,7 +20,7 @@ from types import ModuleType
 import pytest
 from hypothesis import settings
 
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from tests.standin import StandIn
 from tests.standin import build as build_it
 from tests.standin.build import LIBRARY

@@ -14,7 +14,7 @@ PROCESSES = {
     "dispatcher": "andon.app.dispatcher",
     "function": "andon.work.functions.child",
     "gpu-load": "andon.cli.commands.setup.selftest_load",
-    "holder": "andon.leases.holder",
+    "holder": "andon.leases.book.holder",
     "reader": "andon.reader",
     "run-indexer": "andon.app.run_indexing",
     "user-reader": "andon.web.users.reader",

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from andon.core.access.roles import ANONYMOUS
-from andon.core.sharing.rights import LeaseRequester
-from andon.engine.sharing.availability import Availability, AvailabilityView
-from andon.engine.sharing.lease_listing import listing, read_listing
 from andon.host.kin import here
-from andon.leases.book import Book
+from andon.leases.availability import Availability, AvailabilityView
+from andon.leases.book.lease_book import Book
+from andon.leases.listing import listing, read_listing
+from andon.leases.rules.rights import LeaseRequester
 from andon.model.device import Snapshot
 from andon.web.answers.lease_payloads import shown_to, text
 from tests.fuzz.chance import NUMBERS, Chance, nested, rounds

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from andon.app import load_settings, open_sampler
-from andon.core.sharing.requests import RequestOptions
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import AndonError
-from andon.leases.book import Book
+from andon.leases.availability import Availability
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.rules.requests import RequestOptions
 
 REPOSITORY = Path(__file__).parents[2]
 

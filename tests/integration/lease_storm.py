@@ -22,12 +22,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from andon.core.sharing.requests import RequestOptions
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import TimedOut
-from andon.leases import files, mutex
-from andon.leases.book import Book
+from andon.leases.availability import Availability
+from andon.leases.book import files, mutex
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.rules.requests import RequestOptions
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.units import GIB
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from tests.integration.conftest import Outcome, andon
 from tests.support.waiting import wait_for
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from tests.integration.serving import Answer, Served, serving
 from tests.support.homes import own_folders
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from andon.host.machine_id import node_key
-from andon.leases import places
+from andon.leases.book import places
 
 
 def own_folders(folder: Path) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from andon.core.sharing.capacity import DeviceCapacity, Surroundings, capacities
+from andon.leases.rules.capacity import DeviceCapacity, Surroundings, capacities
 from andon.model.device import Device, DeviceStatus, Process, Sample, State
 from andon.model.work import (
     BookEntry,

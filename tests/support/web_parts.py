@@ -19,12 +19,12 @@ from andon.engine.sampling.bus import Bus, Subscription
 from andon.engine.sampling.placed_feed import PlacedFeed
 from andon.engine.sampling.sampler import Costs, Sampler
 from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.lease_tracker import LeaseTracker
-from andon.engine.sharing.remote_leases import RemoteLeases
 from andon.host.kin import started_ticks
-from andon.leases.book import Book
-from andon.leases.places import VARIABLE
+from andon.leases.availability import Availability
+from andon.leases.book.lease_book import Book
+from andon.leases.book.places import VARIABLE
+from andon.leases.network import RemoteLeases
+from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
 from andon.stores.memory_alerts import MemoryAlertStore

@@ -20,13 +20,13 @@ from andon.alerts.writer import AlertWriter
 from andon.core.conditions.condition import READINGS, SERVED, Precondition
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.settings.quiet_hours import Offset
-from andon.core.sharing.broken_devices import reported_broken
-from andon.core.sharing.holders import BLANK, BookView
 from andon.engine.failure_log import FailureLog
 from andon.engine.follower import Follower
 from andon.engine.listeners import Listeners
 from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Gone
+from andon.leases.rules.broken_devices import reported_broken
+from andon.leases.rules.occupants import BLANK, BookView
 from andon.model.alert import Alert, Notice, Phase, Silence
 from andon.model.device import SAMPLER, Fault, Snapshot
 from andon.model.shapes import to_json

@@ -21,17 +21,17 @@ from andon.api.leased import ENVIRONMENT, leased
 from andon.app import open_availability
 from andon.core.processes.redaction import redact
 from andon.core.sampling.masks import visibility
-from andon.core.sharing.choice import rank
-from andon.core.sharing.launching import LEASE_VARIABLE, environment
-from andon.core.sharing.requests import DEFAULT_LEASE_SECONDS, LeaseOptions, checked
-from andon.engine.sharing import releaser
-from andon.engine.sharing.availability import Availability, Candidates
-from andon.engine.sharing.granter import Grant, Granter, LeaseTerms, Progress
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.kin import here, myself, started_ticks
-from andon.leases.book import Book
-from andon.leases.hold import LeaseHold
-from andon.leases.holder import HolderProcess
+from andon.leases import releaser
+from andon.leases.availability import Availability, Candidates
+from andon.leases.book.hold import LeaseHold
+from andon.leases.book.holder import HolderProcess
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Grant, Granter, LeaseTerms, Progress
+from andon.leases.rules.choice import rank
+from andon.leases.rules.environment import LEASE_VARIABLE, environment
+from andon.leases.rules.requests import DEFAULT_LEASE_SECONDS, LeaseOptions, checked
 from andon.model.device import Device, Snapshot
 from andon.model.verdict import VerdictKind
 from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work

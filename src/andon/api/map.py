@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from andon.api import watch as library
 from andon.api.lease import candidates, lease
 from andon.app.map import MapRecord, told
-from andon.core.sharing.requests import Names, RequestOptions, Size
 from andon.errors import AndonError, Conflict, Invalid
+from andon.leases.rules.requests import Names, RequestOptions, Size
 from andon.model.run import ItemState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.plain import plain_text

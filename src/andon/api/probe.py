@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from andon.api import watch as library
 from andon.api.lease import lease
-from andon.core.sharing.launching import LEASE_VARIABLE
-from andon.core.sharing.requests import Names, Size
 from andon.errors import AndonError, Conflict, Denied, Invalid, TimedOut, Unavailable
+from andon.leases.rules.environment import LEASE_VARIABLE
+from andon.leases.rules.requests import Names, Size
 from andon.model.device import Snapshot
 from andon.model.probing.probe import ProbeResult, Trial, TrialState
 from andon.runs.rules.sampled import run_devices

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # not every command needs alerts and leases
     from andon.alerts.watcher import RoutedNotifier, Watcher
     from andon.core.settings.alerts import NotifierSettings
     from andon.engine.sampling.sampler import Sampler
-    from andon.engine.sharing.lease_tracker import LeaseTracker
+    from andon.leases.tracker import LeaseTracker
     from andon.ports import AlertStore, Notifier
 
 

@@ -21,9 +21,9 @@ from andon.core.executing.order import HOST_MEMORY_WORDS, UNLEASED, ContainerOpt
 from andon.errors import AndonError, Gone
 from andon.host.kin import container_lives
 from andon.jobs.container_files import write_container
-from andon.leases.book import Book
-from andon.leases.hold import name_container_in
-from andon.leases.places import LEASES
+from andon.leases.book.hold import name_container_in
+from andon.leases.book.lease_book import Book
+from andon.leases.book.places import LEASES
 from andon.model.device import Device
 from andon.work.contained import ContainedCommand, follow_container
 from andon.work.container_notes import noted

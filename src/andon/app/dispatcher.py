@@ -18,7 +18,6 @@ from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.core.sampling.masks import VARIABLES
 from andon.core.settings.resolution import Settings
-from andon.core.sharing.launching import LEASE_VARIABLE
 from andon.errors import AndonError
 from andon.host.kin import here, myself
 from andon.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
@@ -27,6 +26,7 @@ from andon.jobs.rules.views import MOST_REASONS
 from andon.jobs.scan import Scanner
 from andon.jobs.starting import lock_dispatcher
 from andon.jobs.taking import DeviceTaker
+from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.model.job import Holdup
 from andon.model.job import wire as job_wire
 from andon.runs.rules.ranks import RUN_VARIABLE

@@ -12,9 +12,9 @@ from andon.model.naming import mistake_in
 
 if TYPE_CHECKING:  # not every command shares devices
     from andon.engine.sampling.sampler import Sampler
-    from andon.engine.sharing.availability import Availability
-    from andon.engine.sharing.lease_tracker import LeaseTracker
-    from andon.engine.sharing.usage_meter import UsageMeter
+    from andon.leases.availability import Availability
+    from andon.leases.tracker import LeaseTracker
+    from andon.leases.usage_meter import UsageMeter
     from andon.model.device import DeviceStatus, Snapshot
 
 
@@ -32,9 +32,9 @@ def open_availability(
     What devices reported earlier is asked of this node's server, unless `broken` knows it.
     `ask_places` makes the next sample say how devices are linked.
     """
-    from andon.core.sharing.capacity import Weights
-    from andon.engine.sharing.availability import Availability
-    from andon.engine.sharing.turn_memory import TurnMemory
+    from andon.leases.availability import Availability
+    from andon.leases.rules.capacity import Weights
+    from andon.leases.turn_memory import TurnMemory
     from andon.node.broken_devices import BrokenDevicesQuery
 
     found = Availability(
@@ -55,7 +55,7 @@ def open_availability(
 
 def open_lease_tracker(settings: Settings, sampler: "Sampler") -> "LeaseTracker | None":
     """Follows the lease book for this sampler; None for a recording, which has no leases."""
-    from andon.engine.sharing.lease_tracker import POLL_SECONDS, LeaseTracker
+    from andon.leases.tracker import POLL_SECONDS, LeaseTracker
 
     if settings.replay or sys.platform == "win32":
         return None
@@ -67,7 +67,7 @@ def open_lease_tracker(settings: Settings, sampler: "Sampler") -> "LeaseTracker 
 
 def open_usage_meter(sampler: "Sampler", leases: "LeaseTracker") -> "UsageMeter":
     """Counts GPU hours per user, where this server may."""
-    from andon.engine.sharing.usage_meter import COUNT_SECONDS, UsageMeter
+    from andon.leases.usage_meter import COUNT_SECONDS, UsageMeter
 
     return UsageMeter(sampler.subscribe(COUNT_SECONDS, size=2), leases.page)
 

@@ -10,7 +10,7 @@ from andon.app.runs import remember
 from andon.app.thresholds import rulebook
 from andon.core.processes.redaction import redact
 from andon.core.settings.resolution import Settings
-from andon.core.sharing.placement import chosen_by
+from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Snapshot
 from andon.model.run import RunKind
 from andon.runs.facts import find_facts

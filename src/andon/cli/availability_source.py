@@ -23,7 +23,7 @@ from andon.units import human_bytes
 if TYPE_CHECKING:
     from andon.cli.show.offer import Offer, OfferRow
     from andon.core.sampling.told import ServerSnapshot
-    from andon.engine.sharing.availability import Availability, Candidates
+    from andon.leases.availability import Availability, Candidates
     from andon.model.lease_list import LeaseList
     from andon.model.work import DeviceRequest
 
@@ -32,15 +32,15 @@ def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ..
     """Whether each device of a snapshot is available for a request of one whole device."""
     if choices.url is not None:
         return server_leases(choices).devices
-    from andon.leases.places import is_empty
+    from andon.leases.book.places import is_empty
 
     # No server reports on simulated devices.
     broken = dict if snapshot.simulated or not may_be_running() else None
     if broken is not None and is_empty(os.environ):
         return _by_readings(snapshot)
     from andon.app import open_availability
-    from andon.engine.sharing.availability import BookContents
-    from andon.leases.book import Book
+    from andon.leases.availability import BookContents
+    from andon.leases.book.lease_book import Book
 
     availability = open_availability(
         settings_of(choices), lambda: snapshot, simulated=True, broken=broken
@@ -54,8 +54,8 @@ def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ..
 def _by_readings(snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
     """Where nothing is leased, queued or cordoned, and no server knows more."""
     from andon.core.sampling.masks import doubt_about
-    from andon.core.sharing.capacity import Surroundings, capacities
-    from andon.core.sharing.verdict import all_masked, verdicts
+    from andon.leases.rules.capacity import Surroundings, capacities
+    from andon.leases.rules.verdict import all_masked, verdicts
 
     found = capacities(snapshot.devices, Surroundings())
     doubt = doubt_about(snapshot.devices, os.environ)
@@ -95,7 +95,7 @@ def availability_in(
 def _told(told: "ServerSnapshot | None") -> tuple[DeviceVerdict, ...]:
     if told is None or told.verdicts is None:
         return ()
-    from andon.leases.places import has_changed
+    from andon.leases.book.places import has_changed
 
     return () if has_changed(os.environ, told.listed_at) else told.verdicts
 
@@ -177,7 +177,7 @@ def _broken(told: Iterable[DeviceVerdict]) -> Callable[[], Mapping[str, str]]:
 def candidates_here(choices: Choices, request: "DeviceRequest") -> "Candidates":
     """What a request would get on this node now."""
     from andon.cli.device_request import availability_of
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
 
     with sampling_ahead(choices) as sampler:
         return availability_of(choices, sampler).offer(Book(make=False), request)
@@ -185,7 +185,7 @@ def candidates_here(choices: Choices, request: "DeviceRequest") -> "Candidates":
 
 def offer_here(choices: Choices, request: "DeviceRequest") -> "Offer":
     from andon.cli.show.offer import Offer, OfferRow
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
 
     with availability_now(choices, request.most > 1, commands=False) as availability:
         found = availability.offer(Book(make=False), request)
@@ -209,8 +209,8 @@ def offer_there(choices: Choices, request: "DeviceRequest") -> "Offer":
     """The same from a server: its verdict on each device, narrowed to what was asked."""
     from andon.cli.show.offer import Offer, OfferRow
     from andon.cli.snapshot_source import server_of
-    from andon.core.sharing.eligibility import need_of, no_gpu, obstacles_of
-    from andon.core.sharing.verdict import verdict
+    from andon.leases.rules.eligibility import need_of, no_gpu, obstacles_of
+    from andon.leases.rules.verdict import verdict
 
     if request.shared or request.labels or request.prefer or request.even_if_used:
         hint = "a server answers --gpus, --memory, --model, --devices and --exclude"
@@ -264,7 +264,7 @@ def _free_bytes(status: DeviceStatus) -> int | None:
 
 
 def _asked(request: "DeviceRequest") -> str:
-    from andon.core.sharing.eligibility import count_words
+    from andon.leases.rules.eligibility import count_words
 
     size = request.memory_bytes
     return count_words(request) + ("" if size is None else f" with {human_bytes(size)}")

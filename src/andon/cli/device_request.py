@@ -12,7 +12,8 @@ from andon.cli.commands.completing import complete_lease
 from andon.cli.options import DEVICE_OPTION, device_words, duration, lasting
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
-from andon.core.sharing.requests import (
+from andon.errors import Invalid, Unavailable
+from andon.leases.rules.requests import (
     Count,
     LeaseOptions,
     Names,
@@ -22,12 +23,11 @@ from andon.core.sharing.requests import (
     Size,
     rows,
 )
-from andon.errors import Invalid, Unavailable
 from andon.model.job.device_request import DeviceRequest
 
 if TYPE_CHECKING:
     from andon.engine.sampling.sampler import Sampler
-    from andon.engine.sharing.availability import Availability
+    from andon.leases.availability import Availability
 
 F = TypeVar("F", bound=Callable[..., Any])
 

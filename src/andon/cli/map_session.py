@@ -23,8 +23,8 @@ from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.core.executing.order import ContainerOptions
 from andon.core.processes.redaction import redact
-from andon.engine.sharing.granter import LeaseTerms
 from andon.errors import Conflict, Gone, Invalid, Unavailable
+from andon.leases.granter import LeaseTerms
 from andon.model.run import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery

@@ -112,11 +112,11 @@ def _leased(snapshot: Snapshot) -> Snapshot:
     there = any(status.processes for status in snapshot.devices)
     if not there or "replay" in snapshot.versions or sys.platform == "win32":
         return snapshot
-    from andon.leases import places
+    from andon.leases.book import places
 
     if not places.may_hold_leases(os.environ):
         return snapshot
-    from andon.engine.sharing.lease_tracker import with_leases
+    from andon.leases.tracker import with_leases
 
     return with_leases(snapshot)
 

@@ -17,20 +17,20 @@ from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.core.processes.redaction import redact
 from andon.core.settings.inherited import simulation_variables
-from andon.core.sharing.launching import environment
-from andon.core.sharing.placement import chosen_by
 from andon.engine.sampling.sampler import Sampler
-from andon.engine.sharing.availability import AvailabilityView
-from andon.engine.sharing.granter import Grant
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
 from andon.host.memory.oom_kills import host_kills
-from andon.leases.book import Book
-from andon.leases.hold import LeaseHold, name_container_in
-from andon.leases.holders import LockTable, strangers
-from andon.leases.places import LEASES
-from andon.leases.rejoin import Presence
-from andon.leases.release_notes import read_note
+from andon.leases.availability import AvailabilityView
+from andon.leases.book.hold import LeaseHold, name_container_in
+from andon.leases.book.lease_book import Book
+from andon.leases.book.lock_holders import LockTable, strangers
+from andon.leases.book.places import LEASES
+from andon.leases.book.rejoin import Presence
+from andon.leases.book.release_notes import read_note
+from andon.leases.granter import Grant
+from andon.leases.rules.environment import environment
+from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Device, Snapshot
 from andon.model.naming import title
 from andon.model.release_note import ReleaseNote

@@ -16,8 +16,8 @@ from andon.jobs.acts import signal_process
 from andon.jobs.container_files import container_lives
 from andon.jobs.folder import JobsFolder
 from andon.jobs.launching import Supervisor, adopting_task
-from andon.leases.book import Book
-from andon.leases.hold import LeaseHold
+from andon.leases.book.hold import LeaseHold
+from andon.leases.book.lease_book import Book
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts
 from andon.work.adoption import hold_again
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError
 from andon.jobs.folder import VERDICT, JobsFolder, write_whole
 from andon.jobs.launching import JobPlacement
@@ -22,6 +21,7 @@ from andon.jobs.record import (
     tail_of,
 )
 from andon.jobs.rules.states import is_running
+from andon.leases.granter import Grant
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
 from andon.model.job import wire as job_wire
 from andon.model.work import Owner

@@ -11,7 +11,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from andon.engine.failure_log import FailureLog
-from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError
 from andon.host.clock import boot_seconds
 from andon.host.kin import here
@@ -26,7 +25,8 @@ from andon.jobs.rules.states import JobStatus, has_work
 from andon.jobs.rules.waiting import insufficient, waited_seconds
 from andon.jobs.scan import Scanner
 from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
-from andon.leases.hold import LeaseHold
+from andon.leases.book.hold import LeaseHold
+from andon.leases.granter import Grant
 from andon.model.job import JobFacts, JobNote, JobSpec, JobState, NotifyWhen
 from andon.runs.record import SampleSource
 

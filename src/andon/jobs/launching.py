@@ -13,13 +13,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.sharing.launching import environment as device_environment
 from andon.host.interpreter import code_command, module_environment, process_command
 from andon.host.kin import myself, started_ticks
 from andon.host.system import node_name
 from andon.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.jobs.log_out import scope_prefix
-from andon.leases.hold import LeaseHold
+from andon.leases.book.hold import LeaseHold
+from andon.leases.rules.environment import environment as device_environment
 from andon.model.device import Device
 from andon.model.job import AttemptFacts, JobSpec
 from andon.model.job import wire as job_wire

@@ -10,8 +10,8 @@ from andon.jobs.starting import start_dispatcher as start_dispatcher
 from andon.model.job.spec import JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick
-    from andon.core.sharing.eligibility import Labels
     from andon.jobs.rules.states import JobStatus
+    from andon.leases.rules.eligibility import Labels
     from andon.model.device import Snapshot
     from andon.model.job import JobView
     from andon.model.job.progress import WorkProgress
@@ -121,7 +121,7 @@ def possible_here(
         return list(specs)
     from msgspec.structs import replace
 
-    from andon.core.sharing.eligibility import settled
+    from andon.leases.rules.eligibility import settled
 
     snapshot = sample()
     if not snapshot.devices:
@@ -145,13 +145,13 @@ def same_as(spec: JobSpec) -> JobSpec | None:
 
 def refuse_too_many(folder: JobsFolder, more: int) -> None:
     """Denied where root's policy lets no more of this user's jobs wait."""
-    from andon.host.policy_file import PATH, limits_for, read_policy
+    from andon.leases.policy_file import PATH, limits_for, read_policy
 
     if not PATH.exists():
         return  # `submit` must be quick
     import os
 
-    from andon.core.sharing.policy import check_queued
+    from andon.leases.rules.policy import check_queued
     from andon.model.job import JobState
 
     policy = read_policy()

@@ -13,10 +13,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.core.processes.redaction import redact
-from andon.core.sharing.placement import chosen_by
-from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError
 from andon.host.folders import make_private
+from andon.leases.granter import Grant
+from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Snapshot
 from andon.model.job import AttemptEnd, AttemptFacts, AttemptVerdict, EndReason, JobSpec
 from andon.model.naming import device_labels

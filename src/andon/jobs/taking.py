@@ -12,34 +12,34 @@ from msgspec.structs import replace
 
 from andon.core.processes.redaction import redact
 from andon.core.sampling.masks import visibility
-from andon.core.sharing.capacity import DeviceCapacity
-from andon.core.sharing.choice import can_come, rank
-from andon.core.sharing.eligibility import need_of, no_gpu, obstacles_of, preferred
-from andon.core.sharing.group_value import Rank
-from andon.core.sharing.obstacles import ObstacleKind
-from andon.core.sharing.queueing import (
-    Place,
-    TurnTimes,
-    in_front_of_newcomer,
-    in_order,
-    reserved,
-)
 from andon.engine.sampling.sampler import Sampler
-from andon.engine.sharing.availability import (
-    Availability,
-    AvailabilityView,
-    BookContents,
-    Candidates,
-)
-from andon.engine.sharing.granter import Grant, GrantAttempt, Granter, LeaseTerms, Progress
-from andon.engine.sharing.refusal import device_lines, hint_of, is_hopeless, refusal
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.kin import myself
 from andon.jobs.launching import Supervisor
 from andon.jobs.rules.dispatch import BlockedJob, DispatchPlan, QueuedJob, leaving, plan
 from andon.jobs.rules.states import left_devices
 from andon.jobs.rules.waiting import lasts_seconds, request_of, who_has
-from andon.leases.book import Book
+from andon.leases.availability import (
+    Availability,
+    AvailabilityView,
+    BookContents,
+    Candidates,
+)
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Grant, GrantAttempt, Granter, LeaseTerms, Progress
+from andon.leases.refusal import device_lines, hint_of, is_hopeless, refusal
+from andon.leases.rules.capacity import DeviceCapacity
+from andon.leases.rules.choice import can_come, rank
+from andon.leases.rules.eligibility import need_of, no_gpu, obstacles_of, preferred
+from andon.leases.rules.group import Rank
+from andon.leases.rules.obstacles import ObstacleKind
+from andon.leases.rules.queue import (
+    Place,
+    TurnTimes,
+    in_front_of_newcomer,
+    in_order,
+    reserved,
+)
 from andon.model.device import Device
 from andon.model.job import JobFacts, JobSpec
 from andon.model.naming import device_labels

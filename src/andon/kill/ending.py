@@ -10,10 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from andon.core.sharing.holders import lease_name
-from andon.core.sharing.holdings import BY_ITSELF, bond
-from andon.core.sharing.rights import barred
-from andon.engine.sharing.releaser import asker
 from andon.errors import AndonError, Denied, Gone
 from andon.host.ending.family import ancestry, parents, read_facts, short_name
 from andon.host.ending.handles import ProcessHandle
@@ -28,6 +24,10 @@ from andon.kill.rules.plan import (
     is_same_start,
     refusal,
 )
+from andon.leases.releaser import asker
+from andon.leases.rules.membership import BY_ITSELF, bond
+from andon.leases.rules.occupants import lease_name
+from andon.leases.rules.rights import barred
 from andon.model.device import FaultCode, Process, Snapshot, State
 from andon.model.naming import device_labels
 from andon.model.work import Claim, Kin, LeaseState
@@ -232,7 +232,7 @@ def _is_use(process: Process, started: float) -> bool:
 
 def _claims() -> tuple[Claim, ...]:
     """The leases that are held; none where the book cannot be read."""
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
 
     try:
         entries = Book(make=False).entries()
@@ -262,8 +262,8 @@ def _running_jobs() -> "tuple[tuple[str, AttemptClaim], ...]":
 def end_whole(whole: LargerTarget) -> str:
     """Cancel the job or release the lease; returns a sentence that says what was done."""
     if whole.kind == "lease":
-        from andon.engine.sharing import releaser
-        from andon.leases.book import Book
+        from andon.leases import releaser
+        from andon.leases.book.lease_book import Book
 
         return f"released lease {releaser.release(Book(make=False), whole.id).id}"
     return _cancel(whole.id)

@@ -1,1 +1,1 @@
-"""The lease book: claims on devices as kernel locks on small files, without a daemon."""
+"""The parts that grant, track, list and end leases."""

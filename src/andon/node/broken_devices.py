@@ -42,7 +42,7 @@ class BrokenDevicesQuery:
 
 def _read(body: bytes) -> Mapping[str, str] | None:
     """Reads the answer; None if it is not that of a server of this version."""
-    from andon.core.sharing.broken_devices import reported_broken
+    from andon.leases.rules.broken_devices import reported_broken
     from andon.model import wire
     from andon.model.alert_wire import alerts_from_json
 

@@ -44,9 +44,9 @@ from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
-    from andon.engine.sharing.lease_tracker import LeaseTracker
-    from andon.engine.sharing.remote_leases import RemoteLeases
     from andon.exporter.spreads import ServerCounts
+    from andon.leases.network import RemoteLeases
+    from andon.leases.tracker import LeaseTracker
     from andon.model.lease_list import LeaseList
     from andon.web.jobs.shown import ServerJobs
     from andon.web.routes.api import AppState
@@ -208,7 +208,7 @@ def _remote_leases(
     """It uses the sampler's snapshots: this process calls no driver."""
     if leases is None:
         return None  # a recording, or a system without locks
-    from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.leases.network import RemoteLeases
 
     availability = open_availability(
         settings,

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from andon.core.executing.order import CreatedWork
 from andon.errors import Conflict, Gone, Invalid
 from andon.host.kin import myself
-from andon.leases.book import Book
-from andon.leases.hold import LeaseHold
+from andon.leases.book.hold import LeaseHold
+from andon.leases.book.lease_book import Book
 from andon.model.work import BookEntry, Lease, Owner
 from andon.ports import Executor
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from andon.errors import AndonError
 from andon.host.kin import started_ticks
 from andon.host.topology.affinity import on_cpus
-from andon.leases.hold import Hold
+from andon.leases.book.hold import Hold
 from andon.model.work import Work
 from andon.work.programs import NOT_EXECUTABLE, NOT_FOUND, CannotStart
 from andon.work.tap import Tap

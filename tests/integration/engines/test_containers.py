@@ -18,7 +18,7 @@ from andon.engines.containers import DockerExecutor
 from andon.host.kin import group_members
 from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.queue import Queue
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from andon.model.job import JobState
 from andon.ports import Executor
 from andon.testing.executor_contract import ExecutorContract
@@ -243,7 +243,7 @@ from andon.core.executing.order import ContainerOptions, Submitter, WorkOrder
 from andon.errors import AndonError
 from andon.engines.containers import DockerExecutor
 from andon.host.kin import myself, ticks_now
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from andon.model.work import Lease, LeaseKind, Share
 uid, uuid, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 os.setgroups([]); os.setgid(uid); os.setuid(uid)

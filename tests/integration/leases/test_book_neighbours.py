@@ -63,7 +63,7 @@ X
 
 FORGE_BOOK = """
 import os
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from andon.model.work import Cordon, Need, Owner, Ticket
 os.environ["ANDON_LEASE_DIR"] = "/tmp/andon"
 book = Book()
@@ -98,7 +98,7 @@ user 1000 "$PYTHON" -P -m andon.cli free --simulate 8
 
 
 def test_the_book_of_another_user_is_left_out_once_root_has_set_one_up() -> None:
-    code = "from andon.leases import places as p; print(p.books({}))"
+    code = "from andon.leases.book import places as p; print(p.books({}))"
     said = on_a_machine(
         """
 user 65534 mkdir /tmp/andon
@@ -190,7 +190,7 @@ LEAVE = """
 import os, subprocess
 from msgspec.structs import replace
 from andon.host.kin import myself, started_ticks
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from andon.model.work import Lease, LeaseKind, Share, Work
 work = subprocess.Popen(["sleep", "60"], process_group=0)
 kept = Lease("kept", (Share("SIM-9", 9),), myself(), LeaseKind.COMMAND, 1.0, 1,
@@ -241,7 +241,7 @@ ls /tmp/precious/leases
 FORGE_WORK = """
 import sys
 from andon.host.kin import myself
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from andon.model.work import Lease, LeaseKind, Share, Work
 shares = tuple(Share(f"GPU-{n}", n) for n in range(8))
 made = Lease("evil", shares, myself(), LeaseKind.COMMAND, 1.0, 1, work=Work(9, 9, int(sys.argv[1])))
@@ -285,7 +285,7 @@ test "$before" = "$after" && echo unchanged
 IDLE = """
 import json, sys, time
 from andon.host.kin import myself
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from andon.model.work import Need, Ticket
 book, every = Book(), [device["uuid"] for device in json.load(sys.stdin)["devices"]]
 need = Need(frozenset(every), 8, 8, balanced=False)

@@ -167,8 +167,8 @@ def in_sleep(seconds: int, *arguments: str) -> "subprocess.CompletedProcess[str]
 
 KEPT = """
 import json, sys
-from andon.core.sharing.lease_ends import LeaseEnd
-from andon.leases.hold import Countdown, Hold, clocks
+from andon.leases.rules.ends import LeaseEnd
+from andon.leases.book.hold import Countdown, Hold, clocks
 import os
 hold = Hold("x", -1, -1)
 end = LeaseEnd(*json.loads(sys.argv[1]))

@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from andon.host.kin import myself, started_ticks
-from andon.leases import places
-from andon.leases.book import Book
+from andon.leases.book import places
+from andon.leases.book.lease_book import Book
 from andon.model.work import Work
 from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon, is_alive
@@ -190,7 +190,7 @@ def test_a_book_that_is_full_or_read_only_refuses_at_once_and_leaves_nothing(
     script = (
         'mount -t tmpfs -o "$2" tmpfs "$1" && export ANDON_LEASE_DIR="$1/andon" && '
         'if [ "$3" = yes ]; then mount -o remount,rw "$1"; fi; '
-        '"$4" -c "from andon.leases.book import Book; Book()" && '
+        '"$4" -c "from andon.leases.book.lease_book import Book; Book()" && '
         'if [ "$3" = yes ]; then mount -o remount,ro "$1"; '
         'else dd if=/dev/zero of="$1/full" bs=1k 2>/dev/null; fi; '
         '"$4" -m andon.cli run --simulate 1 -- true; code=$?; '

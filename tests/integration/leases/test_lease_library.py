@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from andon.host.kin import user_name
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import entries, held, kill, line
 from tests.support.waiting import wait_for
@@ -317,7 +317,7 @@ def test_a_program_with_many_open_files_has_a_holder_that_stays() -> None:
 def test_a_holder_that_was_killed_meanwhile_leaves_no_lease() -> None:
     said = output("""
         import signal; from andon.errors import AndonError
-        from andon.leases.holder import HolderProcess
+        from andon.leases.book.holder import HolderProcess
         give = HolderProcess.give
         def give_late(keeper, held):
             os.kill(keeper.pid, signal.SIGKILL)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.sharing import releaser
-from andon.engine.sharing.overdue import overdue
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, myself, started_ticks
-from andon.leases.book import Book
+from andon.leases import releaser
+from andon.leases.book.lease_book import Book
+from andon.leases.overdue import overdue
 from andon.model import wire, work_wire
 from andon.model.work import Claim, Lease, LeaseKind, LeaseState
 from tests.integration.conftest import andon, is_alive

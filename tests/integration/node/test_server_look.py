@@ -109,7 +109,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Iterator[No
 
 
 def _reads_the_book(node: Node) -> bool:
-    return "andon.leases.book" in node.run("status").modules
+    return "andon.leases.book.lease_book" in node.run("status").modules
 
 
 SHOWN = (
@@ -131,7 +131,12 @@ def test_the_lines_are_those_of_a_reading_and_no_reader_starts(
 
 def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node) -> None:
     told = node.run("status")
-    others = ("andon.leases.book", "andon.engine", "andon.core.sharing", "andon.alerts.rules")
+    others = (
+        "andon.leases.book.lease_book",
+        "andon.engine",
+        "andon.leases.rules",
+        "andon.alerts.rules",
+    )
     assert [name for name in told.modules if name.startswith(others)] == []
     assert not told.by_http
     assert not node.run("free").by_http

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from andon.units import GIB
 from tests.integration.board import (
     opened,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import socketio
 
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, end_of, line, running, soon

@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.host.kin import myself
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from andon.model import work_wire
 from tests.conftest import REPOSITORY, need
 from tests.integration.leasing import soon
@@ -257,9 +257,9 @@ def asleep() -> Iterator[int]:
 
 LENDING = """
 import sys, time
-from andon.core.sharing.requests import RequestOptions
-from andon.engine.sharing.remote_leases import RemoteLeases
-from andon.engine.sharing.availability import Availability
+from andon.leases.rules.requests import RequestOptions
+from andon.leases.network import RemoteLeases
+from andon.leases.availability import Availability
 from andon.model.device import Snapshot
 from tests.support.sharing_parts import gpu
 

@@ -15,9 +15,9 @@ from andon.core.access.audit_trail import audit_rows
 from andon.core.access.roles import BLIND
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.sharing.holders import Holder
-from andon.core.sharing.verdict import verdicts
 from andon.errors import Unavailable
+from andon.leases.rules.occupants import Holder
+from andon.leases.rules.verdict import verdicts
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from andon.model.device import Snapshot
 from andon.web.answers.shapes import ANSWERS
 from tests.support.described import check

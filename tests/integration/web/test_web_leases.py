@@ -15,16 +15,16 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.access.roles import ANONYMOUS
-from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
-from andon.core.sharing.rights import LeaseRequester
-from andon.core.sharing.verdict import verdicts
-from andon.engine.sharing import releaser
-from andon.engine.sharing import remote_leases as lender_module
 from andon.errors import Conflict, Unavailable
 from andon.host.kin import myself, user_name
-from andon.leases import files
-from andon.leases.book import Book
-from andon.leases.holder import HolderProcess
+from andon.leases import network as lender_module
+from andon.leases import releaser
+from andon.leases.book import files
+from andon.leases.book.holder import HolderProcess
+from andon.leases.book.lease_book import Book
+from andon.leases.rules.rights import LeaseRequester
+from andon.leases.rules.rows import cordon_rows, lease_rows, waiting_rows
+from andon.leases.rules.verdict import verdicts
 from andon.model.device import Process, Snapshot
 from andon.model.lease_list import BookRow, LeaseList
 from andon.model.work import Cordon, LeaseKind, LeaseState, PidScope

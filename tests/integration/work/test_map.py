@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from tests.integration.conftest import andon
 from tests.integration.leasing import end_of, held, records, running
 from tests.standin import StandIn

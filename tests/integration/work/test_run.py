@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from andon.cli.main import run as cli
 from andon.host.kin import user_name
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import (
     ENVIRONMENT,

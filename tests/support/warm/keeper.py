@@ -32,7 +32,7 @@ from tests.support.warm.request import HEADER, MOST_DESCRIPTORS, Start, at_start
 
 PRELOADED = (
     "andon.cli", "andon.app", "andon.backends", "andon.core", "andon.engine", "andon.executors",
-    "andon.host", "andon.leases", "andon.notifiers", "andon.stores",
+    "andon.host", "andon.leases.book", "andon.notifiers", "andon.stores",
 )  # fmt: skip
 # They take as long again as the rest.
 PRELOADED_FOR = {

@@ -24,13 +24,13 @@ from andon.cli.show.history import (
 )
 from andon.cli.show.render import Mask, render_status
 from andon.core.settings.resolution import resolve
-from andon.core.sharing.choice import obstacle
-from andon.core.sharing.obstacles import ObstacleKind
-from andon.core.sharing.verdict import need_of_any
 from andon.errors import Gone
 from andon.history.rules import seeding
 from andon.history.rules.series import Bucket
 from andon.host.system import node_name
+from andon.leases.rules.choice import obstacle
+from andon.leases.rules.obstacles import ObstacleKind
+from andon.leases.rules.verdict import need_of_any
 from andon.model.alert import Notice
 from andon.model.device import Device, Process
 from andon.model.lease_list import LeaseList

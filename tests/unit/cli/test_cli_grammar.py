@@ -11,8 +11,8 @@ import andon
 from andon.cli.catalogue import ALIASES, COMMANDS
 from andon.cli.main import LazyGroup, cli, named, run
 from andon.cli.options import DEVICE_OPTION
-from andon.core.sharing.requests import RequestOptions
 from andon.errors import Invalid
+from andon.leases.rules.requests import RequestOptions
 from tests.support.rows import rows
 
 READING = ("status", "watch", "ps", "who", "free", "devices", "history", "why", "alerts", "leases")

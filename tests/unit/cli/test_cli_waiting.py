@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from andon.cli.main import run
 from andon.cli.show.waiting import queue_line, waiting_text
-from andon.engine.sharing.availability import Availability, BookContents
-from andon.engine.sharing.granter import Granter, LeaseTerms, Progress
-from andon.leases.book import Book
+from andon.leases.availability import Availability, BookContents
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms, Progress
 from andon.model.device import Process, ProcessKind, Snapshot
 from andon.model.lease_list import WaitingRow
 from andon.units import GIB

@@ -20,11 +20,11 @@ from andon.core.settings.alerts import (
     read_overrides,
 )
 from andon.core.settings.resolution import Settings
-from andon.core.sharing.eligibility import obstacles_of
 from andon.doctor.rules.selftest.load import Load, judge_load
 from andon.doctor.rules.selftest.trials import histories_of
 from andon.errors import AndonError, Gone, Invalid
-from andon.leases.book import Book
+from andon.leases.book.lease_book import Book
+from andon.leases.rules.eligibility import obstacles_of
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import DeviceStatus
 from andon.model.naming import device_labels

@@ -19,11 +19,11 @@ from andon.cli.commands.suggestions import OPTIONS_MEANT
 from andon.cli.main import cli, named, run
 from andon.cli.past_source import find_past, open_past
 from andon.cli.terminal import Choices
-from andon.engine.sharing import releaser
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import Conflict, Gone, Unavailable
-from andon.leases.book import Book
+from andon.leases import releaser
+from andon.leases.availability import Availability
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
 from andon.model.device import Snapshot
 from andon.model.job import JobState
 from andon.node.history import RemoteHistory

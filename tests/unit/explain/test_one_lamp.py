@@ -20,8 +20,8 @@ from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.core.conditions.catalogue import BY_NAME, DEFAULTS, PRESENT, RULES_OF
 from andon.core.conditions.condition import severity
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.sharing.capacity import Surroundings, capacities
-from andon.core.sharing.verdict import verdicts
+from andon.leases.rules.capacity import Surroundings, capacities
+from andon.leases.rules.verdict import verdicts
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import DeviceStatus, Limits, Process, Snapshot, State
 from andon.model.lamp import Lamp

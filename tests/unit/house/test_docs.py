@@ -11,8 +11,8 @@ import andon
 from andon.cli.catalogue import COMMANDS
 from andon.core.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
 from andon.core.settings.resolution import describe
-from andon.core.sharing.requests import LeaseOptions, rows
 from andon.core.simulation.scenarios import SCENARIOS, ScriptedFault, parse_faults
+from andon.leases.rules.requests import LeaseOptions, rows
 from andon.model.device import DeviceStatus, Host, Limits, Process, Sample, Setup
 from andon.model.shapes import shape_of
 from andon.web.answers.shapes import KNOWN, SNAPSHOT_SHAPE

@@ -13,7 +13,7 @@ from andon.cli.commands.setup.setup import TMPFILES
 from andon.cli.commands.watch.open import URL
 from andon.errors import Denied, Invalid
 from andon.host.server.node_folder import HISTORY
-from andon.leases.places import COMMON_BOOK, SYSTEM_BOOK
+from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 

@@ -49,8 +49,8 @@ def test_help_imports_only_click() -> None:
 
 FOR_OTHER_COMMANDS = {
     "andon.core.executing.order", "andon.core.processes.attribution", "andon.core.settings",
-    "andon.core.sharing.policy", "andon.engine.sampling", "andon.engine.sharing", "andon.host.kin",
-    "andon.leases", "andon.model.device", "andon.model.vendors", "andon.model.work", "shutil",
+    "andon.leases.rules.policy", "andon.engine.sampling", "andon.leases", "andon.host.kin",
+    "andon.leases.book", "andon.model.device", "andon.model.vendors", "andon.model.work", "shutil",
 }  # fmt: skip
 """What `submit` and `jobs` need only in rare cases, such as where no dispatcher runs."""
 
@@ -119,7 +119,7 @@ def test_psutil_is_a_dependency_for_other_systems_alone() -> None:
 def test_the_servers_routes_come_without_the_book_whose_locks_not_every_system_has() -> None:
     found = modules("import andon.web.app, andon.web.routes.api, andon.web.live.events")
     assert "andon.web.routes.leases" in found
-    assert not {name for name in found if name.startswith("andon.leases")}
+    assert not {name for name in found if name.startswith("andon.leases.book")}
 
 
 # How much each command loads: numbers that only go down.

@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.sharing.capacity import DeviceCapacity
-from andon.core.sharing.choice import rank
 from andon.jobs.rules.dispatch import (
     DispatchPlan,
     PlanError,
@@ -21,6 +19,8 @@ from andon.jobs.rules.dispatch import (
     validate,
 )
 from andon.jobs.rules.expected import DeviceBusy, Learned, expected_starts
+from andon.leases.rules.capacity import DeviceCapacity
+from andon.leases.rules.choice import rank
 from andon.model.job import JobFacts, JobSpec
 from andon.model.work import DeviceRequest
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from andon.cli.commands.jobs.submit import is_job_file, submit
 from andon.cli.commands.share import container_options
 from andon.cli.main import cli
-from andon.core.sharing import requests
-from andon.core.sharing.requests import RequestOptions
 from andon.errors import Invalid, Unavailable
 from andon.jobs.file_reading import read_job_file
 from andon.jobs.queue import Queue
@@ -22,6 +20,8 @@ from andon.jobs.rules import file as job_file
 from andon.jobs.rules.file import jobs_in
 from andon.jobs.rules.file_keys import KEYS, REQUEST_KEYS, FileJob
 from andon.jobs.rules.file_lines import json_lines, shown_path, toml_lines
+from andon.leases.rules import requests
+from andon.leases.rules.requests import RequestOptions
 from andon.model.job import Checkpoint, NotifyWhen
 from andon.units import GIB
 from tests.conftest import REPOSITORY

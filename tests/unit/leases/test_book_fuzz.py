@@ -17,14 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from andon.core.sharing.holders import BLANK, page_of
-from andon.core.sharing.queueing import in_order
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.lease_listing import listing, read_listing
-from andon.engine.sharing.releaser import asker
 from andon.host.kin import here, myself
-from andon.leases import places
-from andon.leases.book import Book
+from andon.leases.availability import Availability
+from andon.leases.book import places
+from andon.leases.book.lease_book import Book
+from andon.leases.listing import listing, read_listing
+from andon.leases.releaser import asker
+from andon.leases.rules.occupants import BLANK, page_of
+from andon.leases.rules.queue import in_order
 from andon.model import wire, work_wire
 from andon.model.device import Process, Snapshot
 from andon.model.lease_list import list_to_json

@@ -13,17 +13,17 @@ import pytest
 
 from andon.cli.commands.share.leases import lease_columns
 from andon.cli.show.table import TableRow, draw
-from andon.core.sharing.holders import BLANK, page_of
-from andon.core.sharing.holdings import judge
-from andon.core.sharing.lease_rows import lease_row
-from andon.core.sharing.rights import LeaseRequester
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, LeaseTerms
-from andon.engine.sharing.lease_listing import remarks
 from andon.errors import AndonError, Conflict, Denied, Invalid
 from andon.host.kin import here, myself, started_ticks
-from andon.leases import files, locks, places
-from andon.leases.book import Book
+from andon.leases.availability import Availability
+from andon.leases.book import files, locks, places
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.listing import remarks
+from andon.leases.rules.membership import judge
+from andon.leases.rules.occupants import BLANK, page_of
+from andon.leases.rules.rights import LeaseRequester
+from andon.leases.rules.rows import lease_row
 from andon.model import wire, work_wire
 from andon.model.device import Snapshot
 from andon.model.work import BookEntry, Cordon, Work
@@ -299,8 +299,8 @@ def test_a_ticket_out_of_bounds_is_no_ticket(
 def test_one_that_could_be_served_and_takes_nothing_holds_nobody_up_for_long(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.core.sharing.queueing.TAKING_SECONDS", 0.1, raising=False)
-    monkeypatch.setattr("andon.engine.sharing.granter.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("andon.leases.rules.queue.TAKING_SECONDS", 0.1, raising=False)
+    monkeypatch.setattr("andon.leases.granter.LOOK_SECONDS", 0.05)
     awake = time.time() + 10.0
     for number in range(12):
         path = put("tickets", f"evil-{number}.ticket", ticket_text(since=0.0), locked=True)

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from andon.alerts import rules as alerting
 from andon.alerts.rules import EMPTY, Moment, Observation
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.sharing.broken_devices import reported_broken
-from andon.core.sharing.choice import hopeful, obstacle
-from andon.core.sharing.obstacles import HEALTH, ObstacleKind
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import Conflict
-from andon.leases.book import Book
+from andon.leases.availability import Availability
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.rules.broken_devices import reported_broken
+from andon.leases.rules.choice import hopeful, obstacle
+from andon.leases.rules.obstacles import HEALTH, ObstacleKind
 from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from andon.engine.sharing.availability import Availability, BookContents
-from andon.engine.sharing.granter import Granter, LeaseTerms, Progress
-from andon.engine.sharing.refusal import device_lines
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, TimedOut, Unavailable
 from andon.host.kin import myself
-from andon.leases.book import Book
-from andon.leases.mutex import mutex
+from andon.leases.availability import Availability, BookContents
+from andon.leases.book.lease_book import Book
+from andon.leases.book.mutex import mutex
+from andon.leases.granter import Granter, LeaseTerms, Progress
+from andon.leases.refusal import device_lines
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.units import GIB
 from tests.support.sharing_parts import gpu, lease, request
@@ -72,7 +72,7 @@ def test_budgets_share_a_device_until_it_is_full(book: Book) -> None:
 def test_a_stranger_that_came_between_the_looks_is_noticed(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.engine.sharing.granter.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("andon.leases.granter.LOOK_SECONDS", 0.05)
     clean = [gpu(0), gpu(1)]
     taken = [gpu(0, processes=[Process(4711, user="bob")]), gpu(1)]
     looks = iter([clean, taken, taken, taken, taken, taken])
@@ -88,7 +88,7 @@ def test_a_stranger_that_came_between_the_looks_is_noticed(
 def test_one_that_has_to_come_back_gets_the_same_place_again(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.engine.sharing.granter.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("andon.leases.granter.LOOK_SECONDS", 0.01)
     clean, taken = [gpu(0)], [gpu(0, processes=[Process(4711, memory_bytes=GIB)])]
     places: list[float] = []
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.alerts.rules import PreviousLease
-from andon.core.sharing.holders import (
+from andon.leases.rules.occupants import (
     BLANK,
     SETTLING_SECONDS,
     BookView,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from andon.core.sharing.holdings import (
+from andon.leases.rules.membership import (
     BY_FAMILY,
     BY_ITSELF,
     BY_USER,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from andon.core.sharing.larger import larger_request
 from andon.errors import Unavailable
+from andon.leases.rules.larger import larger_request
 from andon.model.device import DeviceStatus, Process
 from andon.units import GIB, MIB, apart_bytes
 from tests.support.rows import rows

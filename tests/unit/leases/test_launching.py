@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from andon.core.sampling.masks import visibility
-from andon.core.sharing.launching import NO_DEVICE, environment
+from andon.leases.rules.environment import NO_DEVICE, environment
 from andon.model.device import Device
 
 

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.sharing.holdings import (
+from andon.errors import Unavailable
+from andon.leases.book.hold import append_container, name_container_in
+from andon.leases.book.lease_book import Book
+from andon.leases.book.rejoin import lease_of, shorten
+from andon.leases.rules.membership import (
     BY_ITSELF,
     BY_WORD,
     believed_in_containers,
@@ -13,11 +17,7 @@ from andon.core.sharing.holdings import (
     judge,
     occupancy,
 )
-from andon.core.sharing.rights import LeaseRequester, barred
-from andon.errors import Unavailable
-from andon.leases.book import Book
-from andon.leases.hold import append_container, name_container_in
-from andon.leases.rejoin import lease_of, shorten
+from andon.leases.rules.rights import LeaseRequester, barred
 from andon.model import wire, work_wire
 from andon.model.device import Process
 from andon.model.work import Claim, LeaseState, PidScope, Work

@@ -5,10 +5,10 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from andon.core.sharing.lease_ends import begun, followed, left_seconds, showing, to_show
-from andon.leases import holder
-from andon.leases.book import Book
-from andon.leases.hold import Countdown, LeaseHold
+from andon.leases.book import holder
+from andon.leases.book.hold import Countdown, LeaseHold
+from andon.leases.book.lease_book import Book
+from andon.leases.rules.ends import begun, followed, left_seconds, showing, to_show
 from tests.support.sharing_parts import lease
 
 HOUR, DAY = 3_600.0, 86_400.0
@@ -134,7 +134,7 @@ def test_a_lease_without_an_end_has_none(book: Book, clocks: Clocks) -> None:
 def test_a_lease_that_is_lost_and_written_again_keeps_its_duration(
     book: Book, clocks: Clocks
 ) -> None:
-    from andon.leases.rejoin import lease_of, rejoin
+    from andon.leases.book.rejoin import lease_of, rejoin
 
     held = held_for(book, clocks, 30)
     (book.path / "leases" / held.hold.name).unlink()

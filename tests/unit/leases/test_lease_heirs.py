@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.errors import Gone
-from andon.leases.holders import open_holder
+from andon.leases.book.lock_holders import open_holder
 from tests.support.sharing_parts import lease, owner
 
 NO_SUCH_PID = 2**22 + 1  # above the kernel's largest

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.sharing.rights import (
+from andon.errors import Conflict, Denied, Invalid
+from andon.leases.rules.rights import (
     AHEAD_MICROSECONDS,
     LeaseRequester,
     barred,
     check_fence,
     next_fence,
 )
-from andon.errors import Conflict, Denied, Invalid
 from andon.model.work import LeaseKind, LeaseState, PidScope, Work
 from tests.support.sharing_parts import claim, lease, owner
 

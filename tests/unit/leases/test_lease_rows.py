@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.access.roles import ANONYMOUS, Identity, Role
-from andon.core.sharing.lease_rows import cordon_rows, lease_rows, waiting_rows
-from andon.core.sharing.rights import LeaseRequester
 from andon.errors import Invalid
+from andon.leases.rules.rights import LeaseRequester
+from andon.leases.rules.rows import cordon_rows, lease_rows, waiting_rows
 from andon.model.device import Process
 from andon.model.lease_list import (
     BookRow,

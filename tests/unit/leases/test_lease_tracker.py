@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.sharing.holders import BookView
 from andon.engine.sampling.bus import Bus
-from andon.engine.sharing import lease_tracker as following
-from andon.engine.sharing.lease_tracker import LeaseTracker, with_leases
 from andon.host import file_systems
 from andon.host.kin import read_kin
-from andon.leases import files, places
-from andon.leases.book import Book
+from andon.leases import tracker as following
+from andon.leases.book import files, places
+from andon.leases.book.lease_book import Book
+from andon.leases.rules.occupants import BookView
+from andon.leases.tracker import LeaseTracker, with_leases
 from andon.model.device import DeviceStatus, Process, Snapshot
 from tests.support.homes import no_other_book
 from tests.support.sharing_parts import gpu, lease, ticket

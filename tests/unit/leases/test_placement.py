@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.sharing.capacity import Weights
-from andon.core.sharing.placement import score
-from andon.core.sharing.verdict import available_by_readings
+from andon.leases.rules.capacity import Weights
+from andon.leases.rules.suitability import score
+from andon.leases.rules.verdict import available_by_readings
 from andon.model.device import Device, DeviceStatus, Sample, State
 from andon.units import GIB
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.sharing.choice import can_come, choose, obstacle, pick, rank
-from andon.core.sharing.eligibility import need_of, obstacles_of, preferred
-from andon.core.sharing.obstacles import ObstacleKind
 from andon.errors import Gone, Unavailable
+from andon.leases.rules.choice import can_come, choose, obstacle, pick, rank
+from andon.leases.rules.eligibility import need_of, obstacles_of, preferred
+from andon.leases.rules.obstacles import ObstacleKind
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
 from andon.model.naming import devices_named
 from andon.model.work import Claim, Cordon, LeaseState, PlacementOrder

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.sharing.policy import (
+from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
+from andon.host.kin import user_name
+from andon.leases import policy_file, releaser
+from andon.leases.availability import Availability
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.policy_file import read_policy
+from andon.leases.rules.policy import (
     NO_POLICY,
     Policy,
     UserLimits,
@@ -16,14 +23,6 @@ from andon.core.sharing.policy import (
     over_limit,
     policy_from,
 )
-from andon.engine.sharing import releaser
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, LeaseTerms
-from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
-from andon.host import policy_file
-from andon.host.kin import user_name
-from andon.host.policy_file import read_policy
-from andon.leases.book import Book
 from andon.model.device import Snapshot
 from andon.units import parse_seconds
 from tests.support.sharing_parts import gpu, request

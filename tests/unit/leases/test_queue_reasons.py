@@ -1,6 +1,6 @@
 """Why each place in the queue waits, in words that say nothing of programs."""
 
-from andon.core.sharing.queue_reasons import queue_reasons
+from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from tests.support.rows import rows

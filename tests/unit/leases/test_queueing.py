@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.sharing.capacity import DeviceCapacity
-from andon.core.sharing.choice import lacks_memory, pick
-from andon.core.sharing.queueing import (
+from andon.leases.rules.capacity import DeviceCapacity
+from andon.leases.rules.choice import lacks_memory, pick
+from andon.leases.rules.queue import (
     ASLEEP_SECONDS,
     MEMORY_SECONDS,
     TAKING_SECONDS,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.sharing.reaper import Reaper
+from andon.leases.reaper import Reaper
 
 WAITS = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 

@@ -11,7 +11,8 @@ from msgspec.structs import fields
 import andon
 from andon.cli.commands.share.run import run
 from andon.cli.device_request import request_from
-from andon.core.sharing.requests import (
+from andon.errors import AndonError, Invalid
+from andon.leases.rules.requests import (
     LeaseOptions,
     RequestOptions,
     options_from_rest,
@@ -19,7 +20,6 @@ from andon.core.sharing.requests import (
     parse_memory,
     rows,
 )
-from andon.errors import AndonError, Invalid
 from andon.model.work import DeviceRequest, PlacementOrder
 from andon.units import GIB, parse_bytes
 from andon.web.answers.lease_requests import LeaseBody

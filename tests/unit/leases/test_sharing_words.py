@@ -14,11 +14,11 @@ from andon.cli.commands.share.who import (
     _shows_use,
     _user,
 )
-from andon.core.sharing.choice import Candidate, DeviceChoice
-from andon.core.sharing.obstacles import Obstacle, ObstacleKind
-from andon.engine.sharing.availability import Candidates
-from andon.engine.sharing.refusal import hint_of
 from andon.history.rules.usage import UNKNOWN_USER, UserUsage
+from andon.leases.availability import Candidates
+from andon.leases.refusal import hint_of
+from andon.leases.rules.choice import Candidate, DeviceChoice
+from andon.leases.rules.obstacles import Obstacle, ObstacleKind
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.work import LeaseKind, LeaseState, Need, Share

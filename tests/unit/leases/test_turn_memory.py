@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.sharing.queueing import MEMORY_SECONDS
-from andon.engine.sharing.turn_memory import NAME, TurnMemory
 from andon.host.clock import boot_seconds
 from andon.host.kin import here
+from andon.leases.rules.queue import MEMORY_SECONDS
+from andon.leases.turn_memory import NAME, TurnMemory
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.sharing.holders import BookView
-from andon.core.sharing.lease_rows import usage_rows, waiting_rows
-from andon.core.sharing.queueing import (
+from andon.engine.sampling.bus import Bus
+from andon.errors import Invalid
+from andon.leases.book import usage_file
+from andon.leases.book.lease_book import Book
+from andon.leases.book.usage_file import claim_writing, read_usage, write_usage
+from andon.leases.rules.occupants import BookView
+from andon.leases.rules.queue import (
     MOST_OF_DISPATCHER,
     Waiting,
     giving_way,
@@ -21,7 +25,8 @@ from andon.core.sharing.queueing import (
     in_order,
     reserved,
 )
-from andon.core.sharing.usage import (
+from andon.leases.rules.rows import usage_rows, waiting_rows
+from andon.leases.rules.usage import (
     HALF_LIFE_SECONDS,
     LONGEST_DELAY_SECONDS,
     NO_USAGE,
@@ -30,12 +35,7 @@ from andon.core.sharing.usage import (
     usage_from_json,
     usage_to_json,
 )
-from andon.engine.sampling.bus import Bus
-from andon.engine.sharing.usage_meter import UsageMeter
-from andon.errors import Invalid
-from andon.leases import usage_file
-from andon.leases.book import Book
-from andon.leases.usage_file import claim_writing, read_usage, write_usage
+from andon.leases.usage_meter import UsageMeter
 from andon.model.device import Snapshot
 from andon.model.work import Ticket
 from andon.model.work_wire import ticket_from_json, ticket_to_json
@@ -277,7 +277,7 @@ def test_a_server_writes_what_it_counted_into_the_book(
         looked.append(0.0)
         return 3600.0 * len(looked)
 
-    monkeypatch.setattr("andon.engine.sharing.usage_meter.boot_seconds", boot_seconds)
+    monkeypatch.setattr("andon.leases.usage_meter.boot_seconds", boot_seconds)
     held = claim(lease(0))
     bus = Bus()
     meter = UsageMeter(bus.subscribe(0.1, watching=False, size=4), lambda: BookView(claims=(held,)))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from andon.core.sharing.policy import policy_from
 from andon.doctor.inspection import user_namespace
-from andon.host.policy_file import limits_for
-from andon.leases import contents, places
-from andon.leases.files import BookFile
+from andon.leases.book import contents, places
+from andon.leases.book.files import BookFile
+from andon.leases.policy_file import limits_for
+from andon.leases.rules.policy import policy_from
 from andon.model import wire, work_wire
 from tests.support.sharing_parts import ticket
 

@@ -21,14 +21,14 @@ from andon.cli.commands.share import free
 from andon.cli.main import run
 from andon.cli.terminal import Choices
 from andon.core.settings.resolution import Settings
-from andon.core.sharing.choice import available, obstacle
-from andon.core.sharing.obstacles import Obstacle, ObstacleKind
-from andon.core.sharing.verdict import need_of_any, verdict, verdicts
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Granter, LeaseTerms
 from andon.errors import Conflict
-from andon.leases import places
-from andon.leases.book import Book
+from andon.leases.availability import Availability
+from andon.leases.book import places
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.rules.choice import available, obstacle
+from andon.leases.rules.obstacles import Obstacle, ObstacleKind
+from andon.leases.rules.verdict import need_of_any, verdict, verdicts
 from andon.model.codec import read
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lease_list import list_from_json

@@ -14,7 +14,7 @@ from andon.core.access.roles import BLIND
 from andon.core.conditions.catalogue import CONDITIONS
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.explain.wire import Explained, explained_to_json
-from andon.core.sharing.holders import Holder
+from andon.leases.rules.occupants import Holder
 from andon.model import wire, wire_in
 from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import alerts_to_json

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.sampling import masks
-from andon.core.sharing import launching
 from andon.doctor.inspection import cards, machine
 from andon.doctor.rules import driver
 from andon.doctor.rules.facts import MachineFacts, PciCard
 from andon.host import presence
+from andon.leases.rules import environment
 from andon.model import vendors
 from andon.model.device import Device
 from andon.model.vendors import MASKED, VENDORS, MaskEntry, MaskVariable, VendorRow, vendor_of
@@ -87,7 +87,7 @@ def test_a_new_row_is_detected_diagnosed_and_leased(
     monkeypatch.setattr(presence, "VENDORS", rows)
     monkeypatch.setattr(driver, "VENDORS", rows)
     monkeypatch.setattr(cards, "_BY_PCI_ID", {row.pci_id: row for row in rows})
-    monkeypatch.setattr(launching, "MASKED", (*MASKED, NEW))
+    monkeypatch.setattr(environment, "MASKED", (*MASKED, NEW))
     monkeypatch.setattr(masks, "vendor_of", lambda name: NEW)
 
     assert presence.signs(tmp_path) == ("habana",)
@@ -96,6 +96,6 @@ def test_a_new_row_is_detected_diagnosed_and_leased(
     found = [finding.words for finding in driver.judge(MachineFacts(cards=(bound,)))]
     assert "habanalabs drives 0000:19:00.0" in found
     devices = [Device(f"h{n}", n, "habana", "Gaudi", pci=f"0000:2{n}:00.0") for n in range(2)]
-    variables = launching.environment(devices[1:], devices)
+    variables = environment.environment(devices[1:], devices)
     assert variables == {"HABANA_VISIBLE_DEVICES": "1"}
     assert list(masks.visibility(devices, variables).visible) == ["h1"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.leases import files
-from andon.leases.hold import Hold
-from andon.leases.release_notes import left_note, read_note
+from andon.leases.book import files
+from andon.leases.book.hold import Hold
+from andon.leases.book.release_notes import left_note, read_note
 from andon.model.programs import short_command
 from andon.model.release_note import (
     MOST_NOTE,

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import LeaseTerms
 from andon.errors import Conflict
-from andon.leases.book import Book
+from andon.leases.availability import Availability
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import LeaseTerms
 from andon.model.work import DeviceRequest
 from andon.work.map import places
 from andon.work.map.places import LeasedPlaces

@@ -4,10 +4,10 @@ import logging
 import time
 
 from andon.api import lease as leasing
-from andon.core.sharing.requests import checked
-from andon.engine.sharing.availability import Candidates
-from andon.engine.sharing.refusal import is_hopeless, refusal
 from andon.errors import AndonError, Invalid
+from andon.leases.availability import Candidates
+from andon.leases.refusal import is_hopeless, refusal
+from andon.leases.rules.requests import checked
 from andon.model.work import DeviceRequest
 from andon.units import MIB
 

@@ -8,7 +8,7 @@ from andon.cli.show import cells
 from andon.cli.show.entries import short_model
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
-from andon.engine.sharing.refusal import clock
+from andon.leases.refusal import clock
 from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
 from andon.model.wire import Json

@@ -12,10 +12,10 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.sharing.capacity import DeviceCapacity
-from andon.core.sharing.choice import can_come, hopeful, obstacle, pick
-from andon.core.sharing.group_value import Rank
-from andon.core.sharing.obstacles import ObstacleKind
+from andon.leases.rules.capacity import DeviceCapacity
+from andon.leases.rules.choice import can_come, hopeful, obstacle, pick
+from andon.leases.rules.group import Rank
+from andon.leases.rules.obstacles import ObstacleKind
 from andon.model.work import Need
 
 MOST_STARTS = 64

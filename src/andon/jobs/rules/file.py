@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from andon.core.sharing.requests import RequestOptions
 from andon.errors import Invalid
 from andon.jobs.rules.file_keys import KEYS, REQUEST_KEYS, FileJob, flag_of, words_of
 from andon.jobs.rules.file_lines import KeyPath, Lines, line_of, shown_path
+from andon.leases.rules.requests import RequestOptions
 from andon.model.work import DeviceRequest
 
 MOST_FILE_JOBS = 10_000

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from andon.core.sharing.requests import RequestOptions, rows
 from andon.errors import Invalid
 from andon.jobs.rules.naming import parse_array
+from andon.leases.rules.requests import RequestOptions, rows
 from andon.model.job.spec import (
     CHECKPOINT_SECONDS,
     GRACE_SECONDS,

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from andon.core.sharing.eligibility import Labels
-from andon.core.sharing.larger import larger_request
 from andon.errors import Unavailable
 from andon.jobs.rules.states import ran_out_of_memory
+from andon.leases.rules.eligibility import Labels
+from andon.leases.rules.larger import larger_request
 from andon.model.device import DeviceStatus
 from andon.model.job import JobFacts, JobSpec
 from andon.model.work import DeviceRequest

@@ -11,7 +11,7 @@ from andon.tui.sources.snapshots import ServerSnapshots
 
 if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
-    from andon.engine.sharing.availability import Availability
+    from andon.leases.availability import Availability
     from andon.model.lease_list import LeaseList
 
 SHOWN_SECONDS = 3.0  # while they are what is looked at
@@ -45,9 +45,9 @@ class LeaseReader:
 
     def _here(self, snapshot: Snapshot) -> "LeaseList":
         from andon.app import open_availability
-        from andon.engine.sharing.lease_listing import listing, read_listing
-        from andon.engine.sharing.releaser import asker
-        from andon.leases.book import Book
+        from andon.leases.book.lease_book import Book
+        from andon.leases.listing import listing, read_listing
+        from andon.leases.releaser import asker
 
         if self._availability is None:
             broken = dict if snapshot.simulated else None
@@ -60,7 +60,7 @@ class LeaseReader:
 
 def _traces(snapshot: Snapshot) -> Traces:
     """What changes with almost every grant and release: processes, and the books' folders."""
-    from andon.leases import places
+    from andon.leases.book import places
 
     pids = frozenset((s.device.uuid, p.pid) for s in snapshot.devices for p in s.processes)
     stamps = []

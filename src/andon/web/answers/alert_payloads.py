@@ -18,7 +18,7 @@ from andon.core.conditions.condition import (
 )
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.stated import stated
-from andon.core.sharing.holders import Holder
+from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Phase
 from andon.model.device import Device, DeviceStatus
 from andon.model.lamp import Lamp

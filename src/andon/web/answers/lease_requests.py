@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from andon.core.sharing.requests import (
+from andon.leases.rules.requests import (
     LONGEST_REMOTE_SECONDS,
     MOST_GPUS,
     SHORTEST_REMOTE_SECONDS,

@@ -11,7 +11,7 @@ from andon.core.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.core.explain import explain, explain_absence
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.core.settings.resolution import Settings
-from andon.core.sharing.placement import score
+from andon.leases.rules.suitability import score
 from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, Process, Snapshot, State

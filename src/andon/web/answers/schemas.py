@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from andon.alerts.rules.lamps import DeviceLamp
 from andon.core.conditions.condition import Rung
-from andon.core.sharing.holders import Holder
 from andon.history.rules.intervals import UsageInterval
+from andon.leases.rules.occupants import Holder
 from andon.model.alert import Level
 from andon.model.lamp import Lamp
 from andon.model.lease_list import LeaseRow

@@ -5,9 +5,9 @@ from typing import Literal
 from andon.core.conditions.condition import Rung
 from andon.core.evidence.reasons import Reason
 from andon.core.explain.wire import REASON_SHAPE, WHY, Explained
-from andon.core.sharing.holders import Holder
 from andon.estimate.rules.wire import ESTIMATE
 from andon.history.rules.intervals import UsageInterval
+from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import ALERTS, AlertList
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot

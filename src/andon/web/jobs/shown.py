@@ -8,8 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.core.access.roles import Identity, Sight, sight_of
-from andon.core.sharing.queue_reasons import queue_reasons
 from andon.errors import AndonError, Denied, Gone
+from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.job import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.web.answers.job_schemas import (

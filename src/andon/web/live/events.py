@@ -37,7 +37,7 @@ from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
-    from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.leases.network import RemoteLeases
 
 UPDATE_SECONDS = 5.0
 MOST_ALERTS = 512  # waiting to be sent; /api/alerts has them all

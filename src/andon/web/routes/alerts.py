@@ -14,9 +14,9 @@ from andon.alerts.rules.past import Query as Wanted
 from andon.alerts.rules.past import matches
 from andon.core.access.roles import Action, Role, check_silence, refusal_for, signature
 from andon.core.conditions.catalogue import condition_named
-from andon.core.sharing.holders import holders
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
+from andon.leases.rules.occupants import holders
 from andon.model import wire
 from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
@@ -39,8 +39,8 @@ from andon.web.transport.auth import add_notes, caller_of, sight_in
 
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
-    from andon.engine.sharing.lease_tracker import LeaseTracker
-    from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.leases.network import RemoteLeases
+    from andon.leases.tracker import LeaseTracker
 
 MOST = 1000
 FURTHEST = 32_503_680_000.0

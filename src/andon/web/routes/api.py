@@ -43,8 +43,8 @@ from andon.web.transport.auth import sight_in
 from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:  # locks are not on every system
-    from andon.engine.sharing.lease_tracker import LeaseTracker
-    from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.leases.network import RemoteLeases
+    from andon.leases.tracker import LeaseTracker
     from andon.web.jobs.shown import ServerJobs
     from andon.web.runs.shown import ServerRuns
 

@@ -14,7 +14,7 @@ from andon.web.answers.estimates import EstimateRequest, requested
 from andon.web.blocking_pool import BlockingPool
 
 if TYPE_CHECKING:  # locks are not on every system
-    from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.leases.network import RemoteLeases
 
 
 def estimate_routes(

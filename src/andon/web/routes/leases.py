@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.core.access.roles import Identity, Role, signature
-from andon.core.sharing.requests import options_from_rest
 from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Denied, Unavailable
+from andon.leases.rules.requests import options_from_rest
 from andon.model import wire
 from andon.model.lease_list import row_to_json
 from andon.model.naming import FORMS, device_named
@@ -25,8 +25,8 @@ from andon.web.blocking_pool import BlockingPool
 from andon.web.transport.auth import add_notes, caller_of
 
 if TYPE_CHECKING:  # locks are not on every system
-    from andon.engine.sharing.remote_leases import RemoteLeases
-    from andon.leases.holder import Account
+    from andon.leases.book.holder import Account
+    from andon.leases.network import RemoteLeases
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
 Device = Annotated[str, Path(max_length=200, description=FORMS)]
@@ -145,7 +145,7 @@ def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":
         )
     import pwd
 
-    from andon.leases.holder import Account
+    from andon.leases.book.holder import Account
 
     try:
         found = pwd.getpwuid(who.uid)

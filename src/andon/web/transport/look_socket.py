@@ -20,7 +20,7 @@ from andon.web.transport.local_socket import PAUSE_SECONDS, LocalSocket
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
     from andon.core.access.roles import Sight
-    from andon.engine.sharing.remote_leases import RemoteLeases
+    from andon.leases.network import RemoteLeases
     from andon.model.device import Snapshot
 
 

@@ -10,14 +10,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.core.executing.order import UNLEASED
-from andon.core.sharing.launching import NO_DEVICE, environment
-from andon.engine.sharing.availability import Availability
-from andon.engine.sharing.granter import Grant, Granter, LeaseTerms, Progress
 from andon.errors import Conflict
-from andon.leases.book import Book
-from andon.leases.hold import LeaseHold
-from andon.leases.rejoin import Presence, shorten
-from andon.leases.release_notes import read_note
+from andon.leases.availability import Availability
+from andon.leases.book.hold import LeaseHold
+from andon.leases.book.lease_book import Book
+from andon.leases.book.rejoin import Presence, shorten
+from andon.leases.book.release_notes import read_note
+from andon.leases.granter import Grant, Granter, LeaseTerms, Progress
+from andon.leases.rules.environment import NO_DEVICE, environment
 from andon.model.device import Device, Snapshot
 from andon.model.run import RunDevice
 from andon.model.work import DeviceRequest

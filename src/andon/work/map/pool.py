@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import Protocol
 
-from andon.engine.sharing.granter import NoLongerWanted
 from andon.errors import AndonError
+from andon.leases.granter import NoLongerWanted
 from andon.model.run import ItemState
 from andon.work.map.calls import CallEnd, Caller
 from andon.work.map.places import WorkPlace, WorkPlaces

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.leases.hold import Hold
+from andon.leases.book.hold import Hold
 from andon.work.launcher import CommandEnd, Launcher
 from andon.work.probe.output import OutputTail
 from andon.work.rules.probe.judging import StopReason, TrialEnd

@@ -40,7 +40,7 @@ def why_job(choices: Choices, word: str, as_json: bool) -> int:
 
 
 def _lines(view: "JobView", ahead: "list[JobView]", others: "tuple[WaitingRow, ...]") -> list[Text]:
-    from andon.engine.sharing.refusal import clock
+    from andon.leases.refusal import clock
 
     place = "" if view.position is None else f", no. {view.position} of your jobs"
     mark = "SIMULATED " if view.simulated else ""
@@ -81,9 +81,9 @@ def _others(view: "JobView") -> "tuple[WaitingRow, ...]":
     """Everyone in the queue now, this user's jobs included; empty if it cannot be read."""
     import time
 
-    from andon.core.sharing.lease_rows import waiting_rows
-    from andon.core.sharing.queueing import in_order
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
+    from andon.leases.rules.queue import in_order
+    from andon.leases.rules.rows import waiting_rows
 
     if view.state is not JobState.WAITING:
         return ()

@@ -10,8 +10,8 @@ from msgspec import Struct
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices
-from andon.core.sharing.queue_reasons import queue_reasons
 from andon.errors import AndonError
+from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.model.shapes import to_json
 from andon.units import human_seconds
@@ -30,8 +30,8 @@ class QueueRow(Struct, frozen=True):
 def machine_queue(choices: Choices) -> tuple[LeaseList, str | None]:
     """What the lease book says, and why it says nothing where it cannot be read."""
     from andon.cli.commands.share.leases import read_leases
-    from andon.engine.sharing.lease_listing import listing
-    from andon.engine.sharing.releaser import asker
+    from andon.leases.listing import listing
+    from andon.leases.releaser import asker
 
     try:
         return listing(read_leases(choices), asker()), None

@@ -295,7 +295,7 @@ def _no_gpu(choices: Choices) -> str | None:
 
     if signs(Path("/")):
         return None
-    from andon.core.sharing.eligibility import no_gpu
+    from andon.leases.rules.eligibility import no_gpu
 
     found = sampled(choices)
     return None if found.devices else no_gpu(found.faults).reason

@@ -134,8 +134,8 @@ def _probe(
         from andon.cli.commands.probing.session import Probing
         from andon.cli.show.waiting import WaitingLine
         from andon.cli.work_session import attached
-        from andon.engine.sharing.granter import Granter, LeaseTerms
-        from andon.leases.book import Book
+        from andon.leases.book.lease_book import Book
+        from andon.leases.granter import Granter, LeaseTerms
 
         availability = availability_of(choices, sampler)
         probing = Probing(choices, command, sampler, span, limits, *result)

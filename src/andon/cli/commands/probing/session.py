@@ -12,11 +12,11 @@ from andon.cli.show.text import without_commands
 from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.cli.work_session import AttachedLease, LeaseCheck, command_name
 from andon.core.processes.redaction import redact
-from andon.core.sharing.launching import environment
 from andon.engine.sampling.sampler import Sampler
-from andon.engine.sharing.granter import Grant
 from andon.errors import AndonError, Invalid, TimedOut
-from andon.leases.hold import LeaseHold
+from andon.leases.book.hold import LeaseHold
+from andon.leases.granter import Grant
+from andon.leases.rules.environment import environment
 from andon.model.device import Device, Snapshot
 from andon.model.naming import title
 from andon.model.probing.probe import Trial, TrialState

@@ -16,7 +16,7 @@ from andon.cli.show.entries import unreal
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal
-from andon.core.sharing.eligibility import no_gpu
+from andon.leases.rules.eligibility import no_gpu
 from andon.model import wire
 
 SCHEMA = "andon.cost/1"

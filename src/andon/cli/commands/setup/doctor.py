@@ -107,12 +107,12 @@ def gather(choices: Choices) -> "MachineFacts":
 
 def policy_of() -> "PolicyFacts":
     """Root's limits per user, and the use that a server has counted."""
-    from andon.core.sharing.lease_rows import usage_rows
     from andon.doctor.rules.facts import PolicyFacts
     from andon.host.kin import user_name
-    from andon.host.policy_file import PATH, limits_for, policy_state
-    from andon.leases.places import book_path
-    from andon.leases.usage_file import read_usage
+    from andon.leases.book.places import book_path
+    from andon.leases.book.usage_file import read_usage
+    from andon.leases.policy_file import PATH, limits_for, policy_state
+    from andon.leases.rules.rows import usage_rows
 
     policy, wrong = policy_state()
     used = usage_rows(read_usage(book_path(os.environ)), user_name)
@@ -144,7 +144,7 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
     from andon import app
     from andon.doctor.inspection.access import read_books
     from andon.doctor.rules.facts import Installation
-    from andon.leases.places import book_path
+    from andon.leases.book.places import book_path
 
     terminal, path = Terminal.of(choices), app.config_path(choices.config)
     return Installation(
@@ -190,7 +190,7 @@ def security_of(own: "Installation", stored: "Mapping[str, Path]") -> "Security"
 
 def book_places() -> list[Path]:
     """Where a lease book may be, the one in use first: a grant reads all that exist."""
-    from andon.leases.places import COMMON_BOOK, SYSTEM_BOOK, book_path
+    from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK, book_path
 
     return list(dict.fromkeys((book_path(os.environ), SYSTEM_BOOK, COMMON_BOOK)))
 

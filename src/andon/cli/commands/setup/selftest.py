@@ -114,13 +114,13 @@ def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[
     from andon.doctor.rules.selftest.load import FREE_BYTES
 
     if sys.platform == "win32":  # no locks, so no leases
-        from andon.core.sharing.verdict import available_by_readings
+        from andon.leases.rules.verdict import available_by_readings
 
         found = available_by_readings(latest.devices, FREE_BYTES, SCHEDULABLE_IDLE_PERCENT)
         return {one.uuid for one in found}
     from andon.cli.device_request import availability_of
-    from andon.core.sharing.requests import checked
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
+    from andon.leases.rules.requests import checked
     from andon.model.verdict import VerdictKind
     from andon.model.work import DeviceRequest
 

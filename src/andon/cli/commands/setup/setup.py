@@ -31,7 +31,7 @@ def setup() -> int:
     """
     if os.getuid() != 0:
         raise Denied("only root can create the machine's lease book", hint="sudo andon setup")
-    from andon.leases import places
+    from andon.leases.book import places
 
     terminal = Terminal.of(chosen())
     places.prepare(places.SYSTEM_BOOK)
@@ -54,8 +54,8 @@ def setup() -> int:
 def _swept(path: Path) -> list[str]:
     """What was removed from a book, and what is still held in one that is no longer used."""
     from andon.host.kin import user_name
-    from andon.leases import places
-    from andon.leases.sweeping import clear
+    from andon.leases.book import places
+    from andon.leases.book.sweeping import clear
 
     try:
         done, owner = clear(path), path.stat().st_uid

@@ -26,7 +26,7 @@ def adopt(lease_id: str) -> int:
     code. Ctrl-C, andon release and the lease's end stop the container.
     """
     from andon.app.engines import open_engine
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
     from andon.model.run import RunState
     from andon.work.adoption import adopt as take_over
 

@@ -15,7 +15,7 @@ from andon.model.device import Snapshot
 from andon.model.naming import titles
 
 if TYPE_CHECKING:
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
 
 
 @click.command()
@@ -28,7 +28,7 @@ def cordon(devices: list[str], reason: str) -> int:
     Only root and the owner of the lease book may do this. A reboot, which empties /run, ends it.
     """
     from andon.host.kin import user_name
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
     from andon.model.work import Cordon
 
     snapshot, book = take_snapshot(chosen()), Book()
@@ -50,7 +50,7 @@ def cordoned_words(title: str, holder: str | None) -> str:
 @shared
 def uncordon(devices: list[str]) -> int:
     """Return a GPU to service."""
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
 
     book = Book(make=False)
     for uuid, title in _named(take_snapshot(chosen()), devices).items():
@@ -67,8 +67,8 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> dict[str, str]:
 
 def _users(book: "Book", snapshot: Snapshot) -> dict[str, str]:
     """The users who hold a lease on a device, by its UUID."""
-    from andon.core.sharing.holdings import judge
     from andon.host.kin import here
+    from andon.leases.rules.membership import judge
 
     claims = judge(book.entries(), snapshot.devices, {}, here())
     return {s.uuid: claim.user for claim in claims if claim.lease for s in claim.lease.shares}

@@ -74,11 +74,11 @@ def wait(**asked: Any) -> int:
 
     To wait and reserve in one step, use andon run or andon lease.
     """
-    from andon.core.sharing.choice import lacks_memory
-    from andon.core.sharing.queueing import Place, TurnTimes
-    from andon.engine.sharing.granter import Progress
-    from andon.engine.sharing.refusal import chosen_title, is_hopeless, refusal
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
+    from andon.leases.granter import Progress
+    from andon.leases.refusal import chosen_title, is_hopeless, refusal
+    from andon.leases.rules.choice import lacks_memory
+    from andon.leases.rules.queue import Place, TurnTimes
 
     choices, request = chosen(), request_from(asked)
     seconds, began, line = wait_seconds(asked), time.monotonic(), WaitingLine(chosen())
@@ -119,7 +119,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
     reserved.
     """
     from andon.cli.work_session import attached
-    from andon.core.sharing.launching import environment
+    from andon.leases.rules.environment import environment
 
     choices, request = chosen(), request_from(asked)
     name = lease_id or os.environ.get("ANDON_LEASE")
@@ -132,7 +132,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
         _refuse_nothing(request)
         candidates = candidates_here(choices, request)
         if not candidates.choice.chosen:
-            from andon.engine.sharing.refusal import refusal
+            from andon.leases.refusal import refusal
 
             raise refusal(candidates, request, None)
         devices = [capacity.status.device for capacity in candidates.choice.chosen]

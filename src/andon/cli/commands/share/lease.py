@@ -114,8 +114,8 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
             if bind:
                 sampler.ask_places()
             from andon.cli.work_session import Running
-            from andon.engine.sharing.granter import Granter, LeaseTerms
-            from andon.leases.book import Book
+            from andon.leases.book.lease_book import Book
+            from andon.leases.granter import Granter, LeaseTerms
 
             running = Running(
                 choices,
@@ -170,8 +170,8 @@ def _lease_here(choices: Choices) -> str:
 
 
 def _extend_here(name: str, seconds: float) -> tuple[str, float]:
-    from andon.engine.sharing import releaser
-    from andon.leases.book import Book
+    from andon.leases import releaser
+    from andon.leases.book.lease_book import Book
 
     held = releaser.extend(Book(make=False), name, seconds)
     return held.id, held.until or 0.0
@@ -198,7 +198,7 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
 
 
 def _words(grant: Any, has_command: bool) -> str:
-    from andon.engine.sharing.refusal import chosen_title, clock
+    from andon.leases.refusal import chosen_title, clock
 
     held = grant.held.lease
     until = "" if held.until is None else f" until {clock(held.until, held.since)}"

@@ -26,8 +26,8 @@ from andon.model.work import LONGEST_ID, LeaseState
 from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
-    from andon.engine.sharing.lease_listing import LeaseListing
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
+    from andon.leases.listing import LeaseListing
     from andon.model.work import Lease
     from andon.node.remote import Server
 
@@ -110,8 +110,8 @@ def _released(choices: Choices, name: str, note: str) -> int:
 
 
 def _release_here(name: str, note: str) -> str:
-    from andon.engine.sharing import releaser
-    from andon.leases.book import Book
+    from andon.leases import releaser
+    from andon.leases.book.lease_book import Book
 
     book = Book(make=False)
     try:
@@ -128,8 +128,8 @@ def _release_here(name: str, note: str) -> str:
 
 def _orphaned(book: "Book", name: str) -> "AndonError | None":
     """Why a lease cannot be released whose holder has exited while its job runs."""
-    from andon.core.sharing.rights import barred
-    from andon.engine.sharing.releaser import asker
+    from andon.leases.releaser import asker
+    from andon.leases.rules.rights import barred
     from andon.model.work import Claim
 
     for one in book.entries():
@@ -169,7 +169,7 @@ def gpus_of(lease: "Lease") -> str:
 
 
 def mine_now() -> "list[Lease]":
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
 
     return _mine(Book(make=False))
 
@@ -246,10 +246,10 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
         if mine:
             raise Invalid("--mine and --url cannot be combined", hint="a server has its own users")
         return there(connected(choices, choices.url)), ()
-    from andon.engine.sharing.lease_listing import listing
-    from andon.engine.sharing.overdue import overdue
-    from andon.engine.sharing.releaser import asker
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
+    from andon.leases.listing import listing
+    from andon.leases.overdue import overdue
+    from andon.leases.releaser import asker
 
     seen = read_leases(choices)
     for _, text in overdue(Book(make=False), seen.claims, time.time()):
@@ -268,8 +268,8 @@ def _own(found: LeaseList) -> LeaseList:
 
 
 def read_leases(choices: Choices) -> "LeaseListing":
-    from andon.engine.sharing.lease_listing import read_listing
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
+    from andon.leases.listing import read_listing
 
     with availability_now(choices) as availability:
         return read_listing(availability, availability.view(), Book(make=False))

@@ -167,9 +167,9 @@ def _granted(
     retries: int,
     choices: Choices,
 ) -> int:
-    from andon.core.sharing.larger import larger_request
-    from andon.engine.sharing.granter import Granter, LeaseTerms
-    from andon.leases.book import Book
+    from andon.leases.book.lease_book import Book
+    from andon.leases.granter import Granter, LeaseTerms
+    from andon.leases.rules.larger import larger_request
     from andon.model.run import RunState
 
     before: tuple[int, Verdict] | None = None
@@ -218,7 +218,7 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") 
 
 def _without_device(command: Sequence[str], inside: "ContainedCommand | None") -> int:
     """Run it with an empty mask and no lease: nothing to wait for, nothing to record."""
-    from andon.core.sharing.launching import NO_DEVICE
+    from andon.leases.rules.environment import NO_DEVICE
     from andon.work.launcher import Launcher
 
     if inside is not None:

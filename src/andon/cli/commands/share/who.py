@@ -173,8 +173,8 @@ def _unknown(snapshot: Snapshot) -> str:
 def _now(choices: Choices) -> tuple[Snapshot, LeaseList]:
     if choices.url is not None:
         return take_snapshot(choices), server_leases(choices)
-    from andon.engine.sharing.lease_listing import listing
-    from andon.engine.sharing.releaser import asker
+    from andon.leases.listing import listing
+    from andon.leases.releaser import asker
 
     seen = read_leases(choices)
     return seen.snapshot, listing(seen, asker())

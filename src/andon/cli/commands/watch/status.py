@@ -68,8 +68,8 @@ def _load() -> None:
     import andon.cli.lamp_source
     import andon.cli.show.render
     import andon.core.conditions.triggers
-    import andon.core.sharing.verdict
-    import andon.leases.places  # noqa: F401
+    import andon.leases.book.places  # noqa: F401
+    import andon.leases.rules.verdict
 
 
 def _visible(snapshot: Snapshot) -> Snapshot:

@@ -1,1 +1,0 @@
-"""The parts that grant, track, list and end leases."""

@@ -1,0 +1,245 @@
+"""Which devices are available now: one snapshot matched with one reading of the lease book."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from andon.core.sampling.masks import doubt_about
+from andon.errors import Invalid, Unavailable
+from andon.host.clock import boot_seconds
+from andon.host.kin import here, read_kin
+from andon.leases.book.lease_book import Book
+from andon.leases.rules.capacity import DeviceCapacity, Surroundings, Weights, capacities
+from andon.leases.rules.choice import DeviceChoice, choose, rank
+from andon.leases.rules.eligibility import Labels, need_of, no_gpu, obstacles_of, preferred
+from andon.leases.rules.membership import judge
+from andon.leases.rules.queue import (
+    Place,
+    Reserved,
+    TurnTimes,
+    Waiting,
+    by_user,
+    in_front_of,
+    in_front_of_newcomer,
+    in_order,
+    remembered,
+    reserved,
+)
+from andon.leases.rules.requests import checked
+from andon.leases.rules.suitability import MAX_UTILIZATION_PERCENT
+from andon.leases.rules.usage import NO_USAGE, RecentUsage
+from andon.leases.rules.verdict import all_masked, need_of_any, verdicts, verdicts_for
+from andon.leases.turn_memory import TurnMemory
+from andon.model.device import Snapshot
+from andon.model.verdict import DeviceVerdict
+from andon.model.work import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
+
+
+class AvailabilityView(Struct, frozen=True):
+    """The devices at one instant, and how their processes are related."""
+
+    snapshot: Snapshot
+    kin: Mapping[int, Kin]
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+
+class BookContents(Struct, frozen=True):
+    """The contents of the book at one instant."""
+
+    entries: tuple[BookEntry, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    cordons: tuple[Cordon, ...] = ()
+    usage: RecentUsage = NO_USAGE
+    passing: frozenset[str] = frozenset()  # tickets of our own that the request may pass
+
+    @classmethod
+    def of(cls, book: Book) -> "BookContents":
+        waiting = tuple(book.waiting())
+        usage = book.usage() if waiting else NO_USAGE
+        return cls(tuple(book.entries()), waiting, book.cordons(), usage)
+
+
+class Candidates(Struct, frozen=True):
+    """What a request would get now, or why not."""
+
+    snapshot: Snapshot
+    need: Need
+    choice: DeviceChoice
+    claims: tuple[Claim, ...]
+    ahead: tuple[Ticket, ...] = ()
+    capacities: tuple[DeviceCapacity, ...] = ()
+    turns: Mapping[Place, float] = field(default_factory=dict)  # for a waiter's next poll
+    late: frozenset[Place] = frozenset()  # tickets ahead that no longer reserve anything
+    limit: str | None = None  # why root's policy keeps this user from taking any now
+
+    @property
+    def verdicts(self) -> tuple[DeviceVerdict, ...]:
+        """Whether each device is available for this request."""
+        return verdicts_for(self.choice.candidates, self.snapshot.devices)
+
+    @property
+    def missing(self) -> int:
+        free = sum(c.obstacle is None for c in self.choice.candidates)
+        return max(0, self.need.least - free)
+
+
+def _nothing() -> None:
+    """Where samples come from elsewhere."""
+
+
+def _nobodys(lease: Lease) -> bool:
+    return False
+
+
+class Availability(Struct, frozen=True):
+    """Reads devices and book, and asks the pure modules."""
+
+    sample: Callable[[], Snapshot]
+    labels: Labels = field(default_factory=dict)
+    weights: Weights = Weights()
+    mine: frozenset[int] = frozenset()
+    simulated: bool = False  # whether simulated devices may be claimed
+    is_own: Callable[[Lease], bool] = _nobodys
+    broken: Callable[[], Mapping[str, str]] = dict  # devices that reported that they are broken
+    memory: TurnMemory | None = None  # for requests that do not wait
+    max_utilization_percent: float = MAX_UTILIZATION_PERCENT  # a busier device is in use
+    ask_places: Callable[[], None] = _nothing  # makes the next sample say how devices are linked
+
+    def prepare(self, request: DeviceRequest) -> None:
+        """Before devices are read for a request: links matter only for several devices."""
+        if request.most > 1 and self.weights.links > 0:
+            self.ask_places()
+
+    def view(self) -> AvailabilityView:
+        """A fresh snapshot; every reader has a deadline, so this returns even if a driver hangs."""
+        return self.view_of(self.sample())
+
+    def view_of(self, snapshot: Snapshot) -> AvailabilityView:
+        """The same from a snapshot that was taken elsewhere."""
+        real = [s for s in snapshot.devices if s.device.vendor != "sim"]
+        pids = {process.pid for status in real for process in status.processes}
+        return AvailabilityView(snapshot, read_kin(pids, containers=True), self.broken())
+
+    def check(self, snapshot: Snapshot, request: DeviceRequest) -> None:
+        """Refuse at once what makes no sense, or would claim devices that do not exist."""
+        if checked(request).least < 1:
+            raise Invalid("a lease needs at least one device", hint="request 1 GPU or more")
+        if "replay" in snapshot.versions:
+            raise Unavailable("the devices of a recorded file cannot be leased")
+        if snapshot.simulated and not self.simulated:
+            raise Unavailable(
+                "simulated devices are leased only with --simulate",
+                hint="add --simulate to the command, or simulated=True in Python",
+            )
+        self._refuse_doubt(snapshot)
+
+    def offer(
+        self, book: Book, request: DeviceRequest, turns: TurnTimes | None = None
+    ) -> Candidates:
+        """What a request would get now if it were made, without reserving it."""
+        self.prepare(request)
+        view = self.view()
+        self._refuse_doubt(view.snapshot)
+        return self.candidates(view, BookContents.of(book), request, None, time.time(), turns)
+
+    def verdicts(
+        self,
+        snapshot: Snapshot,
+        capacities: Sequence[DeviceCapacity],
+        pages: BookContents,
+        at: float,
+    ) -> tuple[DeviceVerdict, ...]:
+        """Whether each device is available for a request of one whole device."""
+        line, need = in_order(pages.waiting, at, pages.usage), need_of_any(capacities)
+        ahead = in_front_of_newcomer(line, os.getuid(), 0)
+        kept = self._reserved_at_once(ahead, capacities, need, pages, at).kept
+        if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
+            kept = all_masked(capacities, doubt)
+        return verdicts(capacities, kept)
+
+    def _refuse_doubt(self, snapshot: Snapshot) -> None:
+        if (doubt := doubt_about(snapshot.devices, os.environ)) is not None:
+            raise Unavailable(doubt, hint="name them by UUID in CUDA_VISIBLE_DEVICES")
+
+    def claims(self, view: AvailabilityView, pages: BookContents) -> tuple[Claim, ...]:
+        return judge(pages.entries, view.snapshot.devices, view.kin, here())
+
+    def capacities(self, view: AvailabilityView, pages: BookContents) -> tuple[DeviceCapacity, ...]:
+        claims = self.claims(view, pages)
+        own = (c.lease.id for c in claims if c.lease is not None and self.is_own(c.lease))
+        around = Surroundings(
+            claims=claims,
+            cordons=pages.cordons,
+            kin=view.kin,
+            here=here(),
+            mine=self.mine,
+            own=frozenset(own),
+            broken=view.broken,
+            max_utilization_percent=self.max_utilization_percent,
+        )
+        return capacities(view.snapshot.devices, around, self.weights)
+
+    def candidates(
+        self,
+        view: AvailabilityView,
+        pages: BookContents,
+        request: DeviceRequest,
+        ticket: Ticket | None,
+        at: float,
+        turns: TurnTimes | None = None,
+    ) -> Candidates:
+        """What the request would get now; without a ticket it comes last.
+
+        A waiter passes in what it saw before: tickets ahead must take what they could have. For a
+        request that does not wait, `memory` holds what this user's earlier requests saw.
+        """
+        statuses = view.snapshot.devices
+        if not statuses:
+            raise no_gpu(view.snapshot.faults)
+        found = obstacles_of(statuses, request, self.labels)
+        need = need_of(statuses, request, found)
+        spaces = self.capacities(view, pages)
+        line = in_order(pages.waiting, at, pages.usage)
+        if ticket is None:
+            before = in_front_of_newcomer(line, os.getuid(), request.priority)
+        else:
+            before = in_front_of(line, ticket, at, pages.usage)
+        ahead = tuple(one for one in before if one.id not in pages.passing)
+        if turns is None:
+            kept = self._reserved_at_once(ahead, spaces, need, pages, at)
+        else:
+            kept = reserved(ahead, spaces, need, turns)
+        order = rank(preferred(statuses, request, self.labels), request.layout)
+        choice = choose(spaces, need, found, kept.kept, order, self.weights.links)
+        claims = tuple({id(t.claim): t.claim for r in spaces for t in r.tenants}.values())
+        return Candidates(view.snapshot, need, choice, claims, ahead, spaces, kept.since, kept.late)
+
+    def _reserved_at_once(
+        self,
+        ahead: Sequence[Ticket],
+        spaces: Sequence[DeviceCapacity],
+        need: Need,
+        pages: BookContents,
+        at: float,
+    ) -> Reserved:
+        """For a request that does not wait: the file is touched only where someone is in front."""
+        if self.memory is None or not ahead:
+            return reserved(ahead, spaces, need)
+        now, before = boot_seconds(), self.memory.read()
+        users = remembered(before, _newest_leases(pages, at), now)
+        kept = reserved(ahead, spaces, need, TurnTimes(now, users=users))
+        if (after := users | by_user(kept.since)) != before:
+            self.memory.write(after)
+        return kept
+
+
+def _newest_leases(pages: BookContents, at: float) -> dict[int, float]:
+    """uid -> how many seconds ago its newest lease began."""
+    newest: dict[int, float] = {}
+    for entry in pages.entries:
+        if entry.locked and entry.lease is not None:
+            age = at - entry.lease.since
+            newest[entry.uid] = min(age, newest.get(entry.uid, age))
+    return newest

@@ -1,0 +1,1 @@
+"""The lease book: claims on devices as kernel locks on small files, without a daemon."""

@@ -1,0 +1,141 @@
+"""The content of the book's files, as far as it can be trusted.
+
+A file's owner and times come from the kernel; its content comes from its owner.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from andon.errors import Invalid
+from andon.host.inspection.user_namespace import is_unknown
+from andon.host.kin import container_members, group_members, user_name
+from andon.leases.book.files import BookFile
+from andon.leases.rules.membership import believed, believed_in_containers
+from andon.model import wire, work_wire
+from andon.model.work import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, PidScope, Ticket
+
+T = TypeVar("T")
+NOT_HERE = -2  # no uid here is below 0
+COARSE_SECONDS = 1.0  # a file's time comes from a coarse clock, and may lag behind
+
+
+def lease_in(found: BookFile) -> Lease | None:
+    """The first line is the lease, later ones are its job; an incomplete line is ignored."""
+    if found.text is None:
+        return None
+    first, *more = found.text.split("\n")
+    lease = _read(first, work_wire.lease_from_json)
+    if lease is None or not _is_name_of(found, lease.id):
+        return None
+    for line in more[:-1]:
+        with suppress(Invalid):
+            lease = work_wire.with_work(lease, wire.loads(line, any_text=True))
+    return replace(lease, owner=_owned(lease.owner, found.uid), since=_since(lease, found))
+
+
+def _since(lease: Lease, found: BookFile) -> float:
+    """What the lease says, limited by the kernel's times of its file."""
+    since = max(lease.since, found.born or 0.0)
+    return since if since <= found.changed + COARSE_SECONDS else max(0.0, found.changed)
+
+
+def dated(lease: Lease | None, found: BookFile) -> Lease | None:
+    """Returns the lease with its current end, which is the file's modification time."""
+    if lease is None or lease.until is None:
+        return lease
+    return replace(lease, until=min(max(0.0, found.modified), FURTHEST))
+
+
+def ticket_in(found: BookFile) -> Ticket | None:
+    ticket = _read(found.text, work_wire.ticket_from_json)
+    if ticket is None or not _is_name_of(found, ticket.id):
+        return None
+    # Only the kernel's time counts; what the ticket says could be any.
+    moved = found.changed - found.modified > COARSE_SECONDS
+    asked = max(0.0, found.modified) if moved else None
+    owner = _owned(ticket.owner, found.uid)
+    if is_unknown(found.uid):  # users whom this namespace cannot tell apart do not count as one
+        owner = replace(owner, uid=NOT_HERE - ticket.owner.uid)
+    return replace(ticket, owner=owner, since=found.changed, asked=asked)
+
+
+def cordon_in(found: BookFile, owner: int) -> Cordon | None:
+    """Only root and the book's owner may cordon a device, and only in their own name."""
+    cordon = _read(found.text, work_wire.cordon_from_json)
+    if cordon is None or found.uid not in (0, owner) or found.name != cordon_name(cordon.uuid):
+        return None
+    return replace(cordon, by=user_name(found.uid), at=max(0.0, found.changed))
+
+
+def entries_of(files: Iterable[tuple[BookFile, Lease | None]], here: PidScope) -> list[BookEntry]:
+    """The leases with what is left of their jobs, from one scan of all processes."""
+    read = list(files)
+    groups = {group for found, lease in read if (group := _loose_group(found, lease, here))}
+    members = group_members(groups)
+    named = {c for found, lease in read for c in _loose_containers(found, lease, here)}
+    contained = container_members(named)
+    return [_entry(found, lease, members, contained, here) for found, lease in read]
+
+
+def cordon_name(uuid: str) -> str:
+    """A device's uuid as a file name; it may contain anything, so nothing in it is trusted."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_@") else "+" for c in uuid[:120])
+    return f"c{plain}"
+
+
+def _loose_group(found: BookFile, lease: Lease | None, here: PidScope) -> int | None:
+    """The process group that may still be alive although its lease is no longer held."""
+    if found.locked or lease is None or lease.work is None:
+        return None
+    owner = lease.owner
+    return lease.work.group if (owner.boot, owner.pid_namespace) == _place(here) else None
+
+
+def _loose_containers(found: BookFile, lease: Lease | None, here: PidScope) -> tuple[str, ...]:
+    """The containers that may still run although their lease is no longer held."""
+    if found.locked or lease is None or lease.owner.boot != here.boot:
+        return ()
+    return lease.containers
+
+
+def _place(here: PidScope) -> tuple[str | None, str | None]:
+    return here.boot, here.pid_namespace
+
+
+def _entry(
+    found: BookFile,
+    lease: Lease | None,
+    members: Mapping[int, tuple[Kin, ...]],
+    contained: Mapping[str, tuple[Kin, ...]],
+    here: PidScope,
+) -> BookEntry:
+    group = _loose_group(found, lease, here)
+    left: tuple[int, ...] = ()
+    if lease is not None and group is not None:
+        left = believed(lease.work, found.uid, members.get(group, ()))
+    if lease is not None and _loose_containers(found, lease, here):
+        inside = believed_in_containers(lease, found.uid, contained)
+        left = tuple(dict.fromkeys((*left, *inside)))
+    return BookEntry(found.name, found.uid, user_name(found.uid), found.locked, lease, left)
+
+
+def _is_name_of(found: BookFile, name: str) -> bool:
+    """Whether a file's name matches its content: lookups go by name."""
+    return found.name.startswith(f"{name}-")
+
+
+def _owned(owner: Owner, uid: int) -> Owner:
+    """The owner comes from the file system, not from the file."""
+    return replace(owner, uid=uid, user=user_name(uid))
+
+
+def _read(text: str | None, read: Callable[[wire.Json], T]) -> T | None:
+    if text is None:
+        return None
+    try:
+        return read(wire.loads(text, any_text=True))
+    except Invalid:
+        return None

@@ -1,0 +1,206 @@
+"""The process `holder FD`: holds a lease for a program, and calls no driver.
+
+It is started before the lease is granted and gets the lock's descriptors through a socket. It
+releases the lease when the program and everything it forked have exited, at the lease's end, or on
+SIGTERM, which `andon release` sends; it then passes on to the program who did that, and why. If the
+lease's file is removed, it writes it into the book again.
+"""
+
+import json
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from andon.errors import AndonError
+from andon.host.interpreter import module_environment, process_command
+from andon.leases.book.hold import Countdown, Hold, LeaseHold
+from andon.leases.book.places import VARIABLE
+from andon.leases.rules.ends import LeaseEnd
+from andon.model.release_note import ReleaseNote, release_from_json, release_to_json
+
+CHECK_SECONDS = 5.0  # how late a changed end or a removed file is noticed
+_MESSAGE_BYTES = 16_384  # a path of maximum length, and some numbers
+_TAKEN = b"."
+_AT_ONCE = getattr(socket, "MSG_DONTWAIT", 0)
+
+
+class Account(NamedTuple):
+    """A user of this machine for whom a lease is held."""
+
+    uid: int
+    gid: int
+    name: str
+
+
+class HolderProcess:
+    """The program's side: its holder process."""
+
+    def __init__(self, detached: bool = False, account: Account | None = None) -> None:
+        """Starts the process. For another user it runs as that user, who can then end it; only root
+        can do that."""
+        ours, theirs = socket.socketpair()
+        arguments = process_command("holder", str(theirs.fileno()))
+        self._socket, self._detached, self._given = ours, detached, False
+        try:
+            self._process = subprocess.Popen(
+                arguments,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # so that Ctrl-C does not reach it
+                cwd="/",
+                env=module_environment() if account is None else _plain_environment(),
+                user=None if account is None else account.uid,
+                group=None if account is None else account.gid,
+                extra_groups=None if account is None else (),
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+
+    @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def lives(self) -> bool:
+        """Whether it still holds what it was given."""
+        return self._given and self._process.poll() is None
+
+    def give(self, held: LeaseHold) -> None:
+        """Pass it the lock; both processes hold it from now on."""
+        hold, end = held.hold, held.countdown and held.countdown.end
+        order = {
+            "name": hold.name,
+            "place": hold.place,
+            "end": end and [end.shown, end.deadline, end.length_seconds],
+            "detached": self._detached,
+        }
+        socket.send_fds(self._socket, [json.dumps(order).encode()], list(hold.descriptors))
+        self._given = True
+
+    def has_taken(self, seconds: float) -> bool:
+        """Whether a detached holder has the lock by now: then no one else needs it."""
+        self._socket.settimeout(seconds)
+        try:
+            return self._socket.recv(1) == _TAKEN
+        except OSError:
+            return False
+
+    def note(self) -> ReleaseNote | None:
+        """Returns who asked the process to release the lease; None if nobody did. Never waits."""
+        try:
+            return release_from_json(json.loads(self._socket.recv(_MESSAGE_BYTES, _AT_ONCE)))
+        except (OSError, ValueError, AndonError):
+            return None
+
+    def recall(self) -> None:
+        """Make it release what it holds at once."""
+        self._process.terminate()
+
+    def disconnect(self) -> None:
+        """Notify it that the lease ends; it then releases it, unless it is detached."""
+        self._socket.close()
+
+    def dismiss(self, seconds: float = 1.0) -> None:
+        """Disconnect from it, and wait a little for its end."""
+        self.disconnect()
+        if not (self._detached and self._given):
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+
+
+def _plain_environment() -> dict[str, str]:
+    """Returns what the process needs of the server's environment, and nothing else: its user can
+    read it."""
+    known = module_environment()
+    return {name: known[name] for name in ("PATH", "PYTHONPATH", VARIABLE) if name in known}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Receive, hold, release."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    asked = _asked()
+    channel = socket.socket(fileno=int(arguments[0]))
+    message, descriptors, _, _ = socket.recv_fds(channel, _MESSAGE_BYTES, 2)
+    if len(descriptors) != 2:
+        return 0  # nothing was granted
+    order = json.loads(message)
+    hold = Hold(order["name"], descriptors[0], descriptors[1], place=order["place"])
+    countdown = Countdown(hold, LeaseEnd(*order["end"])) if order["end"] else None
+    if order["detached"]:
+        with suppress(OSError):  # the sender may have exited
+            channel.send(_TAKEN)
+    ended_by = _keep(hold, countdown, [asked] if order["detached"] else [asked, channel])
+    if asked in ended_by and not order["detached"]:
+        _pass_on_note(hold, channel)
+    hold.release()
+    return 0
+
+
+def _asked() -> socket.socket:
+    """A socket that is readable once SIGTERM has arrived."""
+    ours, kernels = socket.socketpair()
+    kernels.setblocking(False)
+    signal.set_wakeup_fd(kernels.detach(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    return ours
+
+
+def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
+    """Sends the note to the program before the lease is gone: the process that left the note then
+    removes it."""
+    from andon.leases.book.release_notes import read_note  # slow to import, and not always needed
+
+    note = read_note(hold)
+    with suppress(OSError):
+        if note is not None:
+            channel.send(json.dumps(release_to_json(note)).encode())
+
+
+def _keep(
+    hold: Hold, countdown: Countdown | None, waited: Sequence[socket.socket]
+) -> Sequence[socket.socket]:
+    """Holds the lease until it ends. The sockets are readable only then; returns those that are."""
+    while hold.is_in_book or _ended(waited) or _is_written_again(hold):
+        left = CHECK_SECONDS if countdown is None else countdown.left_seconds()
+        found = _ended(waited, max(0.0, min(left, CHECK_SECONDS)))
+        if left <= 0 or found:
+            return found
+    return ()
+
+
+def _ended(waited: Sequence[socket.socket], seconds: float = 0.0) -> Sequence[socket.socket]:
+    watched = select.poll()  # `select` takes no descriptor over 1023, as the program may have
+    known = {one.fileno(): one for one in waited}
+    for one in waited:
+        watched.register(one, select.POLLIN)
+    return [known[descriptor] for descriptor, _ in watched.poll(seconds * 1000)]
+
+
+def _is_written_again(hold: Hold) -> bool:
+    """Whether the lease is in the book again; a holder that no one can find is useless."""
+    from andon.leases.book.rejoin import lease_of, rejoin  # rarely needed, and slow to import
+
+    try:
+        rejoin(hold, lease_of(hold))
+    except (AndonError, OSError):
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

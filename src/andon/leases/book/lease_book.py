@@ -1,0 +1,385 @@
+"""The lease book: reads its leases, tickets and cordons, and adds and removes them."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host.inspection.user_namespace import is_root
+from andon.host.kin import here, user_name
+from andon.leases.book import contents, files, places, tickets
+from andon.leases.book.files import BookFile
+from andon.leases.book.hold import Hold, LeaseHold
+from andon.leases.book.lock_holders import LockTable, strangers
+from andon.leases.book.mutex import TIMEOUT_SECONDS, mutex, named_holders
+from andon.leases.book.places import CORDONS, LEASES, TICKETS
+from andon.leases.book.tickets import TICKET_SUFFIX, TicketHold
+from andon.leases.book.usage_file import read_usage
+from andon.leases.rules.queue import Waiting
+from andon.leases.rules.usage import RecentUsage
+from andon.model import wire, work_wire
+from andon.model.naming import may_mean_lease
+from andon.model.work import BookEntry, Cordon, Lease, PidScope, Ticket
+
+T = TypeVar("T")
+LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look alike
+ID_LETTERS = 5
+MOST_REMEMBERED = 4096
+LEASE_SUFFIX = ".lease"
+SUFFIXES = {LEASES: LEASE_SUFFIX, TICKETS: TICKET_SUFFIX, CORDONS: ""}
+
+Key = tuple[Path, str, str, int, int]
+"""Book, part, name, inode and owner of a file: together they identify it."""
+Counts = dict[tuple[Path, int], int]
+"""How many files a user has in a book."""
+Stamp = tuple[int, float]
+"""Size and ctime of a file, which no one can set: while they stay, so does its content."""
+
+
+class IgnoredFiles(Struct, frozen=True):
+    """Files of the book that are ignored: whose they are, and why."""
+
+    folder: Path
+    user: str
+    count: int
+    why: str
+
+    def __str__(self) -> str:
+        many = "s" * (self.count != 1)
+        return f"{self.folder}: {self.count} file{many} of {self.user} ignored: {self.why}"
+
+
+class Book:
+    """Every book of this machine that counts; new leases go into one of them."""
+
+    def __init__(self, env: Mapping[str, str] | None = None, make: bool = True) -> None:
+        env = os.environ if env is None else env
+        self.path = places.book_path(env)
+        if make:
+            places.prepare(self.path)
+        self.unread: dict[Path, str] = {}  # other books that cannot be read, and why
+        self._lends = make
+        self.paths = tuple(p for p in places.books(env) if self._is_there(p))
+        self._seen: dict[Key, tuple[Stamp, Any]] = {}
+        self._counted: dict[str, int] = {}  # the files of a part when it was last listed
+        self._ignored: dict[tuple[str, str], tuple[IgnoredFiles, ...]] = {}
+
+    def locked(self, timeout_seconds: float = TIMEOUT_SECONDS) -> AbstractContextManager[None]:
+        """Holds the lock of the book: one grant at a time. No driver is called and nothing sleeps
+        inside."""
+        there = [path for path in self.paths if path == self.path or places.is_folder(path)]
+        return mutex(there, timeout_seconds)
+
+    # Reading.
+
+    def entries(self) -> list[BookEntry]:
+        """Every lease file, not judged yet."""
+        place, table = here(), LockTable()
+        read: list[tuple[BookFile, Lease | None]] = []
+        bad: Counts = {}
+        for path, _, found in self._files(LEASES, self._known):
+            lease = contents.dated(self._parsed(path, LEASES, found, contents.lease_in), found)
+            if lease is None and not found.locked:
+                bad[path, found.uid] = bad.get((path, found.uid), 0) + 1
+            read.append((_really_locked(path, found, lease, place, table), lease))
+        self._ignore(LEASES, "not valid leases", bad)
+        return contents.entries_of(read, place)
+
+    def waiting(self) -> list[Waiting]:
+        """The tickets whose owners are alive. Only root and the owner of the book for new leases
+        may raise their priority."""
+        out: list[Waiting] = []
+        bad: Counts = {}
+        pushing = {self._owner(self.path)} | ({0} if is_root(0) else set())
+        for path, folder, found in self._files(TICKETS, self._known):
+            ticket = self._parsed(path, TICKETS, found, contents.ticket_in)
+            last_awake = tickets.last_awake(folder, found) if found.locked else None
+            if ticket is None:
+                bad[path, found.uid] = bad.get((path, found.uid), 0) + 1
+            elif last_awake is not None:
+                if ticket.priority > 0 and (path != self.path or found.uid not in pushing):
+                    ticket = replace(ticket, priority=0)
+                out.append(Waiting(ticket, last_awake))
+        self._ignore(TICKETS, "not valid tickets", bad)
+        return out
+
+    def usage(self) -> RecentUsage:
+        """What each user has used lately, as root's or the book owner's server counted it."""
+        return read_usage(self.path)
+
+    def cordons(self) -> tuple[Cordon, ...]:
+        return tuple(
+            cordon
+            for path, _, found in self._files(CORDONS)
+            if (cordon := contents.cordon_in(found, self._owner(path))) is not None
+        )
+
+    def left_out(self) -> tuple[IgnoredFiles, ...]:
+        """What was ignored when leases and tickets were last read."""
+        return tuple(one for found in self._ignored.values() for one in found)
+
+    def names(self) -> frozenset[str]:
+        """The names of the lease files, locked or not: cheap enough for many calls a second."""
+        return self._listed(LEASES)
+
+    def ticket_ids(self) -> frozenset[str]:
+        """The tickets in the queue, dead or alive; equally cheap."""
+        return tickets.ids(self._listed(TICKETS))
+
+    def _listed(self, part: str) -> frozenset[str]:
+        found: set[str] = set()
+        for path in self.paths:
+            with suppress(OSError):
+                found.update(os.listdir(path / part))  # noqa: PTH208 - names alone
+        self._counted[part] = len(found)
+        return frozenset(found)
+
+    # Writing; with the book locked.
+
+    def write_lease(self, lease: Lease, uid: int | None = None) -> LeaseHold:
+        """Writes a lease, which belongs to its file's owner; root may give it to another user."""
+        name = f"{lease.id}-{os.urandom(8).hex()}{LEASE_SUFFIX}"
+        text = wire.dumps(work_wire.lease_to_json(lease)) + "\n"
+        with self._making(LEASES) as folder:
+            made = files.make(folder, name, text, lease.until, uid)
+            return LeaseHold(lease, Hold(name, made, folder, place=self._place(LEASES, name)))
+
+    def write_ticket(self, ticket: Ticket) -> TicketHold:
+        name = f"{ticket.id}-{os.urandom(8).hex()}{TICKET_SUFFIX}"
+        text = wire.dumps(work_wire.ticket_to_json(ticket)) + "\n"
+        with self._making(TICKETS) as folder:
+            descriptor, awake = tickets.make(folder, name, text)
+            place = self._place(TICKETS, name)
+            return TicketHold(name, descriptor, folder, place=place, awake=awake)
+
+    def move_to_end(self, moved: Iterable[Ticket]) -> None:
+        """Moves this user's tickets to the end of the queue, in this order: the kernel's time of a
+        ticket's file is its place."""
+        with self._folder(self.path, TICKETS) as folder:
+            for ticket in moved:
+                tickets.move_to_end(folder, ticket.id, os.getuid())
+
+    def new_id(self, names: frozenset[str]) -> str:
+        """A short name that none of the book's leases has."""
+        used = {name.partition("-")[0] for name in names}
+        while True:
+            made = "".join(LETTERS[byte % len(LETTERS)] for byte in os.urandom(ID_LETTERS))
+            if made not in used:
+                return made
+
+    def sweep(self, dead: Iterable[BookEntry]) -> None:
+        """Remove dead files, as far as this user may."""
+        uid = os.getuid()
+        names = {entry.file for entry in dead}
+        for path in self.paths:
+            with self._folder(path, LEASES) as folder:
+                for found in files.scan(folder, LEASE_SUFFIX):
+                    if found.name in names and not found.locked and uid in (0, found.uid):
+                        files.remove(folder, found.name)
+                files.remove_drafts(folder, uid)
+            with self._folder(path, TICKETS) as folder:
+                tickets.sweep(folder, uid)
+                files.remove_drafts(folder, uid)
+
+    def cordon(self, cordon: Cordon) -> None:
+        """Only the book's owner and root may: the directory's mode ensures it."""
+        with self._folder(self.path, CORDONS) as folder, self._translated(CORDONS, folder):
+            text = wire.dumps(work_wire.cordon_to_json(cordon)) + "\n"
+            os.close(files.make(folder, contents.cordon_name(cordon.uuid), text))
+
+    def uncordon(self, uuid: str) -> bool:
+        """Whether it was cordoned."""
+        found = False
+        for path in self.paths:
+            with self._folder(path, CORDONS) as folder:
+                try:
+                    os.unlink(contents.cordon_name(uuid), dir_fd=folder)
+                    found = True
+                except FileNotFoundError:
+                    continue
+                except OSError as exc:
+                    raise self._denied(path) from exc
+        return found
+
+    def find(self, name: str, uid: int | None = None) -> tuple[Path, BookFile, Lease]:
+        """The lease with this id or prefix, in any book; Gone for none.
+
+        Anyone may write any id into a file: of two with the same id, this user's counts.
+        """
+        matching = [
+            (path, found, lease)
+            for path, _, found in self._files(LEASES)
+            if may_mean_lease(name, found.name)
+            and (lease := contents.dated(contents.lease_in(found), found)) is not None
+        ]
+        exact = [m for m in matching if m[2].id == name and m[1].locked]
+        own = [m for m in exact if m[1].uid == uid]
+        alive = own or exact or [m for m in matching if m[1].locked]
+        if not name or not alive:
+            raise Gone(f"there is no lease {name[:40]!r}", hint="andon leases lists them")
+        if len(alive) > 1:
+            whose = tuple(f"{user_name(m[1].uid)}: {m[1].name}" for m in alive[:5])
+            raise Invalid(
+                f"{len(alive)} leases begin with {name[:40]!r}",
+                hint="give more of the id",
+                mistakes=whose,
+            )
+        return alive[0]
+
+    # Helpers.
+
+    def _is_there(self, path: Path) -> bool:
+        """Whether a book can be read; the one for new leases reports errors itself."""
+        if path == self.path:
+            return os.path.lexists(path) and not places.is_unused(path)
+        try:
+            for part in places.MODES:
+                os.close(files.open_folder(path, part))
+        except AndonError as exc:
+            if places.is_folder(path):
+                self._pass_over(path, exc)
+            return False
+        return True
+
+    def _pass_over(self, path: Path, error: AndonError) -> None:
+        """Leaves out a book that cannot be read. The machine's own book must be readable for a
+        process that takes devices: it is never treated as empty."""
+        self.unread[path] = error.reason
+        if self._lends and path == places.SYSTEM_BOOK:
+            raise Unavailable(
+                f"no device is leased while the machine's book cannot be read: {error.reason}",
+                hint=f"sudo chmod 755 {path}",
+            ) from error
+
+    def _files(
+        self, part: str, known: Callable[[Path, str], files.Known] | None = None
+    ) -> Iterator[tuple[Path, int, BookFile]]:
+        """The files of a part, in every book; a book that fails does not affect the others."""
+        beyond: Counts = {}
+        for path in self.paths:
+            many: dict[int, int] = {}
+            seen = files.unknown if known is None else known(path, part)
+            try:
+                with self._folder(path, part) as folder:
+                    for found in files.scan(folder, SUFFIXES[part], seen, many):
+                        yield path, folder, found
+            except AndonError as exc:
+                if path == self.path:
+                    raise
+                self._pass_over(path, exc)
+            beyond.update({(path, uid): count for uid, count in many.items()})
+        self._ignore(part, "too many from one user", beyond)
+
+    def _ignore(self, part: str, why: str, counted: Counts) -> None:
+        if not counted:
+            self._ignored.pop((part, why), None)
+            return
+        self._ignored[part, why] = tuple(
+            IgnoredFiles(path / part, user_name(uid), count, why)
+            for (path, uid), count in counted.items()
+        )
+
+    def _known(self, path: Path, part: str) -> files.Known:
+        def known(name: str, facts: os.stat_result) -> bool:
+            kept = self._seen.get((path, part, name, facts.st_ino, facts.st_uid))
+            return kept is not None and kept[0] == (facts.st_size, facts.st_ctime)
+
+        return known
+
+    def _parsed(self, path: Path, part: str, found: BookFile, read: Callable[[BookFile], T]) -> T:
+        """The parsed content of a file, cached while the file does not change."""
+        key = (path, part, found.name, found.inode, found.uid)
+        known, stamp = self._seen.get(key), (found.size, found.changed)
+        if known is None or known[0] != stamp or found.text is not None:
+            if len(self._seen) >= MOST_REMEMBERED:
+                self._seen.clear()
+            self._seen[key] = known = (stamp, read(found))
+        kept: T = known[1]
+        return kept
+
+    def _owner(self, path: Path) -> int:
+        """The uid of a book's owner; -1 if the book no longer exists."""
+        try:
+            return path.stat().st_uid
+        except OSError:
+            return -1
+
+    @contextmanager
+    def _folder(self, path: Path, part: str) -> Iterator[int]:
+        folder = files.open_folder(path, part)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _place(self, part: str, name: str) -> str:
+        return str(self.path / part / name)
+
+    @contextmanager
+    def _making(self, part: str) -> Iterator[int]:
+        """The directory for a new file, with the shared lock of every holder; it stays open."""
+        folder = files.open_folder(self.path, part)
+        try:
+            with self._translated(part, folder):
+                fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                self._refuse_many(part, folder)
+                yield folder
+        except BaseException:
+            os.close(folder)
+            raise
+
+    def _refuse_many(self, part: str, folder: int) -> None:
+        """Files beyond the maximum are not read, so another lease would hold nothing. What was
+        listed a moment ago is counted again only where it was near the limit."""
+        if self._counted.get(part, files.MOST_OF_ONE_USER) < files.MOST_OF_ONE_USER // 2:
+            return
+        count = files.count_of(folder, SUFFIXES[part], os.getuid())
+        if count >= files.MOST_OF_ONE_USER:
+            raise Conflict(
+                f"you have {count} files in {self.path / part}; no more are read",
+                hint="release some, or have root remove unlocked ones: sudo andon setup",
+            )
+
+    @contextmanager
+    def _translated(self, part: str, folder: int) -> Iterator[None]:
+        try:
+            yield
+        except PermissionError as exc:
+            raise self._denied(self.path) from exc
+        except BlockingIOError as exc:
+            who, _ = named_holders(folder)
+            raise Conflict(
+                f"another process holds an exclusive lock on {self.path / part}: {who}",
+                hint="andon never does that; its user or root can stop it",
+            ) from exc
+        except OSError as exc:
+            full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise Unavailable(
+                f"the lease book {self.path} cannot be written: {exc.strerror}",
+                hint="its file system is full" if full else f"choose another: {places.VARIABLE}",
+            ) from exc
+
+    def _denied(self, path: Path) -> AndonError:
+        return Denied(
+            f"only root and the owner of the lease book {path} "
+            f"({user_name(path.stat().st_uid)}) may do that",
+            hint="use sudo",
+        )
+
+
+def _really_locked(
+    path: Path, found: BookFile, lease: Lease | None, place: PidScope, table: LockTable
+) -> BookFile:
+    """Treat it as unlocked if only other users' processes lock a dead holder's file."""
+    if not found.locked or lease is None:
+        return found
+    if strangers(path, found.name, lease, found.uid, place, table):
+        return replace(found, locked=False)
+    return found

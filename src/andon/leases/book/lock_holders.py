@@ -1,0 +1,157 @@
+"""Who holds a lock in the book, according to the kernel and not to the file."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from andon.errors import AndonError, Conflict, Gone
+from andon.host.ending.handles import ProcessHandle
+from andon.host.kin import started_ticks, uid_of, user_name
+from andon.kernel_files import read
+from andon.leases.book.locks import FileKey, key_of, parse_locks, read_locks
+from andon.leases.book.places import LEASES
+from andon.leases.rules.lockers import Locker, are_strangers
+from andon.model.work import Lease, Owner, PidScope
+
+MOST_DESCRIPTORS = 65_536
+MOST_HEIRS = 8
+_FDINFO_BYTES = 4096
+
+
+class LockTable:
+    """The kernel's list of locks, read once and only if needed."""
+
+    def __init__(self) -> None:
+        self._found: Mapping[FileKey, list[int]] | None = None
+
+    def lockers(self, facts: os.stat_result) -> list[Locker]:
+        """Who took a file's exclusive lock; empty where the kernel does not show it."""
+        if self._found is None:
+            self._found = parse_locks(read_locks() or "")
+        return [Locker(pid, uid_of(pid)) for pid in self._found.get(key_of(facts), ())]
+
+
+def strangers(
+    book: Path, name: str, lease: Lease, uid: int, here: PidScope, table: LockTable
+) -> tuple[Locker, ...]:
+    """Other users' processes that keep a lease's file locked although its holder has exited.
+
+    Empty where the lock counts. The kernel's list is read only if the named holder is not alive.
+    """
+    owner = lease.owner
+    if owner.boot != here.boot or owner.pid_namespace != here.pid_namespace:
+        return ()
+    if _may_live(owner, uid):
+        return ()
+    try:
+        found = table.lockers((book / LEASES / name).lstat())
+    except OSError:
+        return ()
+    return tuple(found) if are_strangers(lease, uid, found) else ()
+
+
+def _may_live(owner: Owner, uid: int) -> bool:
+    """Whether the named holder is alive; called for every lease in every reading, so it is cheap.
+
+    Any process of the file's user with that pid will do: no other user can fake one.
+    """
+    try:
+        whose = os.stat(f"/proc/{owner.pid}").st_uid  # noqa: PTH116 - a tenth of the cost
+    except OSError:
+        return False
+    return whose == uid or started_ticks(owner.pid) == owner.started_ticks
+
+
+def open_holder(lease: Lease, file: Path, uid: int) -> ProcessHandle:
+    """The process that is proved to hold a lease; else an error.
+
+    A file may name any process. It is trusted only if that process started when the file says,
+    belongs to the file's owner, and holds the lock of this same file. A later process with the
+    same pid cannot be meant: the descriptor is opened first.
+    """
+    owner = lease.owner
+    try:
+        facts, handle = file.lstat(), ProcessHandle.open(owner.pid, owner.started_ticks)
+    except (OSError, Gone) as exc:
+        raise Gone(
+            f"the holder of lease {lease.id} (pid {owner.pid}) has exited",
+            hint=f"its devices become available when its job ends{_heirs(file, uid)}",
+        ) from exc
+    try:
+        if (doubt := _doubt(lease, owner, file.name, facts, uid)) is not None:
+            raise doubt
+    except BaseException:
+        handle.close()
+        raise
+    return handle
+
+
+def _heirs(file: Path, uid: int) -> str:
+    """The processes of the lease's user that have inherited its lock, for a hint."""
+    with suppress(OSError):
+        facts = file.lstat()
+        pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+        found = [pid for pid in pids if uid_of(pid) == uid and _holds(pid, file.name, facts)]
+        if found:
+            return f"; to stop it: kill {' '.join(map(str, found[:MOST_HEIRS]))}"
+    return ""
+
+
+def described(locker: Locker) -> str:
+    owner = "" if locker.uid is None else f" ({user_name(locker.uid)})"
+    return f"pid {locker.pid}{owner}"
+
+
+def _doubt(
+    lease: Lease, owner: Owner, name: str, facts: os.stat_result, uid: int
+) -> AndonError | None:
+    """Why the process that a file names is not accepted as its holder; None where it is proved."""
+    found = uid_of(owner.pid)
+    if found != uid:
+        whose = "another user" if found is None else user_name(found)
+        return Conflict(
+            f"lease {lease.id} of {user_name(uid)} names pid {owner.pid}, a process of {whose}",
+            hint="nothing was stopped; root or its owner can remove its file",
+        )
+    held = _holds(owner.pid, name, facts)
+    if held is None:
+        took = [locker.pid for locker in LockTable().lockers(facts)]
+        held = True if owner.pid in took else None
+    if held:
+        return None
+    known = "does not hold it" if held is False else "cannot be verified to hold it"
+    return Conflict(
+        f"lease {lease.id} names pid {owner.pid}, which {known}",
+        hint="release it where it was started, or as root",
+    )
+
+
+def _holds(pid: int, name: str, facts: os.stat_result) -> bool | None:
+    """Whether a process has the file open with its exclusive lock; None where that is hidden."""
+    folder = f"/proc/{pid}"
+    try:
+        numbers = os.listdir(f"{folder}/fd")  # noqa: PTH208 - names alone
+        for number in numbers[:MOST_DESCRIPTORS]:
+            if _is_locked_file(folder, number, name, facts):
+                return True
+    except OSError:
+        return None
+    return False
+
+
+def _is_locked_file(folder: str, number: str, name: str, facts: os.stat_result) -> bool:
+    """The name is compared first: stat of an unknown file may hang, reading a link never does."""
+    with suppress(FileNotFoundError):
+        target = os.readlink(f"{folder}/fd/{number}").removesuffix(" (deleted)")  # noqa: PTH115
+        if target.rpartition("/")[2] != name:
+            return False
+        locked = b"FLOCK" in _locks_of(read(f"{folder}/fdinfo/{number}", _FDINFO_BYTES) or b"")
+        same = os.path.samestat(os.stat(f"{folder}/fd/{number}"), facts)  # noqa: PTH116
+        return locked and same
+    return False
+
+
+def _locks_of(content: bytes) -> bytes:
+    lines = [line for line in content.splitlines() if line.startswith(b"lock:")]
+    return b"\n".join(line for line in lines if b" WRITE " in line)

@@ -1,0 +1,335 @@
+"""Leases for network callers: they outlive the server and end in time."""
+
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.core.processes.redaction import redact
+from andon.engine.failure_log import FailureLog
+from andon.engine.listeners import Listeners
+from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host.kin import myself, user_name
+from andon.leases import releaser
+from andon.leases.availability import Availability, BookContents
+from andon.leases.book import places
+from andon.leases.book.holder import Account, HolderProcess
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Grant, Granter, LeaseTerms, Progress
+from andon.leases.listing import LeaseListing, book_row, listing, read_listing
+from andon.leases.overdue import overdue
+from andon.leases.reaper import Reaper
+from andon.leases.refusal import refusal
+from andon.leases.rules.environment import environment
+from andon.leases.rules.requests import LONGEST_WAIT_SECONDS
+from andon.leases.rules.rights import check_fence
+from andon.leases.rules.rows import lease_row
+from andon.model.device import Snapshot
+from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.work import Claim, Cordon, DeviceRequest, Lease, LeaseKind, LeaseState, Owner
+
+log = logging.getLogger("andon.remote_leases")
+
+MOST_LENT = 64  # each has its own process
+HANDOVER_SECONDS = 10.0
+_TAKE = "andon lease --gpus 1 --for 2h"
+RELEASE_SECONDS = 5.0  # a caller waits no longer; the holder has been asked anyway
+
+Listener = Callable[[LeaseList], None]
+
+
+class RemoteLease(Struct, frozen=True):
+    """A lease as its caller gets it."""
+
+    row: LeaseRow
+    environment: Mapping[str, str]
+
+
+class RemoteLeases:
+    """Grants, renews and ends leases; every call may block, but not for long.
+
+    `latest` returns the last snapshot; a grant reads the devices itself through the availability.
+    """
+
+    def __init__(
+        self,
+        availability: Availability,
+        latest: Callable[[], Snapshot],
+        env: Mapping[str, str] | None = None,
+        longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
+        follows: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """`follows` returns why the book cannot be read, or None."""
+        self._availability, self._latest = availability, latest
+        self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
+        self._env = os.environ if env is None else env
+        self._lock, self._notifying = threading.Lock(), threading.Lock()
+        self._book: Book | None = None
+        self._listed: tuple[Snapshot, LeaseList] | None = None
+        self._listeners: Listeners[[LeaseList]] = Listeners(
+            FailureLog("andon.remote_leases", "a listener failed; the others continue")
+        )
+        self._notified: object = None
+        self._overdue: frozenset[str] = frozenset()
+        self._reaper = Reaper(self.changed)
+
+    # Reading.
+
+    def listed(self) -> LeaseList:
+        """Every lease; read once per snapshot for all callers."""
+        snapshot = self._latest()
+        silent = self._follows()
+        if silent is not None:  # a file system that hangs would block the caller
+            return LeaseList(snapshot.at, note=silent)
+        with self._lock:
+            if self._listed is None or self._listed[0] is not snapshot:
+                self._listed = snapshot, self._read(snapshot)
+            return self._listed[1]
+
+    def changed(self) -> None:
+        """The book may have changed: if it has, notify the listeners with the whole list."""
+        with self._lock:
+            self._listed = None
+        with suppress(AndonError), self._notifying:  # one at a time: the newest comes last
+            if self._listeners:
+                self._notify(self.listed())
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call this on changes, from whichever thread made them; returns how to stop it."""
+        return self._listeners.add(listener)
+
+    def close(self) -> None:
+        """Keep the leases: a later server finds them in the book."""
+        self._reaper.close()
+
+    # Changing.
+
+    def lend(
+        self,
+        request: DeviceRequest,
+        seconds: float,
+        wait_seconds: float = 0.0,
+        command: str = "",
+        waiting: Callable[[], None] = lambda: None,
+        account: Account | None = None,
+        whom: str = "",
+    ) -> RemoteLease:
+        """A lease, as soon as one is available; what `waiting` raises ends the wait.
+
+        A user's lease is theirs in the book, which only root's server can arrange.
+        """
+
+        def still_waiting(progress: Progress) -> None:
+            waiting()
+
+        book = self._made()
+        timeout = min(wait_seconds, self._longest_wait_seconds)
+        _refuse_for_others(account)
+        self._refuse_many(book, os.getuid() if account is None else account.uid)
+        self._refuse_hopeless(book, request, timeout)
+        keeper = self._keeper(account)
+        try:
+            holder, purpose = _holder(keeper, account), redact(tuple(command.split(" ")))
+            uid = None if account is None else account.uid
+            terms = LeaseTerms(LeaseKind.NETWORK, purpose, seconds, holder, whom=whom, uid=uid)
+            grant = Granter(book, self._availability).grant(request, terms, timeout, still_waiting)
+            self._hand_over(grant, keeper, waiting)
+        finally:
+            keeper.dismiss()
+        self.changed()
+        return RemoteLease(self._row(grant.held.lease), _environment(grant))
+
+    def renew(
+        self, name: str, seconds: float, fence: int | None, for_uid: int | None = None
+    ) -> LeaseRow:
+        """Move the end of a lease to `seconds` from now; for a user, only of their own."""
+        lease = releaser.extend(
+            self._current(), name, seconds, lambda found: _check(found, name, fence), for_uid
+        )
+        self.changed()
+        return self._row(lease)
+
+    def release(
+        self,
+        name: str,
+        fence: int | None,
+        note: str = "",
+        by: str | None = None,
+        for_uid: int | None = None,
+    ) -> Lease:
+        """End a lease; its holder reads the note, and by whom. For a user, only their own."""
+        lease = releaser.release(
+            self._current(),
+            name,
+            lambda found: _check(found, name, fence),
+            RELEASE_SECONDS,
+            insist=False,
+            note=note,
+            by=by,
+            for_uid=for_uid,
+        )
+        self.changed()
+        return lease
+
+    def cordon(self, uuid: str, reason: str, by: str = "") -> None:
+        """Take a device out of service."""
+        self._made().cordon(Cordon(uuid, time.time(), by or user_name(os.getuid()), reason))
+        self.changed()
+
+    def uncordon(self, uuid: str) -> None:
+        """Return it to service."""
+        if not self._current().uncordon(uuid):
+            raise Gone("this device is not cordoned", hint="GET /api/leases lists what is")
+        self.changed()
+
+    # Helpers.
+
+    def _notify(self, found: LeaseList) -> None:
+        known, self._notified = self._notified, _gist(found)
+        if known != self._notified:
+            self._listeners.notify(found)
+
+    def _read(self, snapshot: Snapshot) -> LeaseList:
+        """Fails soft: a book that cannot be read is reported in the list."""
+        row = None
+        try:
+            book = self._current()
+            row = book_row(book)
+            seen = read_listing(self._availability, self._availability.view_of(snapshot), book)
+            self._warn_of_overdue(book, seen)
+        except (AndonError, OSError) as error:
+            reason = error.reason if isinstance(error, AndonError) else str(error)
+            return LeaseList(snapshot.at, book=row, note=reason)
+        return listing(seen, releaser.asker())
+
+    def _current(self) -> Book:
+        """The same object while the same books exist, because it caches what it has read."""
+        places.refuse_bad_place(places.book_path(self._env))  # never touch one that may hang
+        found = Book(self._env, make=False)
+        if self._book is None or self._book.paths != found.paths:
+            self._book = found
+        return self._book
+
+    def _made(self) -> Book:
+        """The book, created if missing; a bad path is not the caller's mistake."""
+        try:
+            return Book(self._env)
+        except Invalid as error:
+            raise Unavailable(error.reason, hint=error.hint) from error
+
+    def _warn_of_overdue(self, book: Book, seen: LeaseListing) -> None:
+        """Once for each lease."""
+        found = dict(overdue(book, seen.claims, time.time()))
+        for name in found.keys() - self._overdue:
+            log.warning("%s", found[name])
+        self._overdue = frozenset(found)
+
+    def _row(self, lease: Lease) -> LeaseRow:
+        """Its row in the list; one that is not in it yet uses nothing."""
+        uid = lease.owner.uid
+        with suppress(AndonError):
+            for row in self.listed().leases:
+                if (row.id, row.fence, row.uid) == (lease.id, lease.fence, uid):
+                    return row
+        claim = Claim(lease, LeaseState.HELD, uid, lease.owner.user)
+        return lease_row(claim, 0, None, releaser.asker())
+
+    def _keeper(self, account: Account | None) -> HolderProcess:
+        try:
+            keeper = HolderProcess(detached=True, account=account)
+        except (OSError, subprocess.SubprocessError) as exc:
+            reason = exc.strerror if isinstance(exc, OSError) else str(exc)
+            raise Unavailable(
+                f"a holder for the lease cannot be started: {reason}",
+                hint="check whether memory or processes have run out"
+                if account is None
+                else f"{account.name} may not run this andon; in a terminal: {_TAKE}",
+            ) from exc
+        self._reaper.watch(keeper.process)
+        return keeper
+
+    def _hand_over(self, grant: Grant, keeper: HolderProcess, waiting: Callable[[], None]) -> None:
+        """From now on only the holder has the lock, or no one has."""
+        try:
+            keeper.give(grant.held)
+            if not keeper.has_taken(HANDOVER_SECONDS):
+                raise Unavailable("the lease's holder could not be started", hint="try again")
+            waiting()  # the caller may have left meanwhile
+        except BaseException:
+            grant.held.release()
+            keeper.recall()
+            raise
+        grant.held.hold.close()
+
+    def _refuse_many(self, book: Book, uid: int) -> None:
+        lent = [
+            entry
+            for entry in book.entries()
+            if entry.locked and entry.uid == uid and _is_network(entry.lease)
+        ]
+        if len(lent) >= MOST_LENT:
+            raise Conflict(
+                f"there are already {len(lent)} network leases",
+                hint="release some: andon leases",
+            )
+
+    def _refuse_hopeless(self, book: Book, request: DeviceRequest, wait_seconds: float) -> None:
+        """Before a holder is started: what can never be met, or not now for a caller that does not
+        wait."""
+        seen = self._availability.view()
+        self._availability.check(seen.snapshot, request)
+        try:
+            candidates = self._availability.candidates(
+                seen, BookContents.of(book), request, None, time.time()
+            )
+        except Unavailable as error:
+            if not seen.snapshot.devices:
+                raise
+            # The caller asked for too much; nothing is wrong here.
+            raise Conflict(error.reason, error.hint, error.mistakes) from error
+        if not candidates.choice.chosen and wait_seconds <= 0:
+            raise refusal(candidates, request, None)
+
+
+def _gist(found: LeaseList) -> object:
+    """The part of a list whose change is worth a notification; usage always changes."""
+    rows = [(row.id, row.user, row.fence, row.state, row.until) for row in found.leases]
+    return rows, found.waiting, found.cordons, found.note
+
+
+def _check(lease: Lease, name: str, fence: int | None) -> None:
+    """A program must send the whole id: a prefix could match another lease a moment later."""
+    if lease.id != name:
+        raise Gone(f"there is no lease {name[:40]!r}", hint="GET /api/leases lists them")
+    check_fence(lease, fence)
+
+
+def _is_network(lease: Lease | None) -> bool:
+    return lease is not None and lease.kind is LeaseKind.NETWORK
+
+
+def _holder(keeper: HolderProcess, account: Account | None) -> Owner:
+    """It leads its own session: other processes in the server's are not part of the lease."""
+    owner = replace(myself(keeper.pid), session=keeper.pid)
+    return owner if account is None else replace(owner, uid=account.uid, user=account.name)
+
+
+def _refuse_for_others(account: Account | None) -> None:
+    if account is None or os.getuid() in (0, account.uid):
+        return
+    raise Denied(
+        f"this server runs as {user_name(os.getuid())} and cannot take a lease for {account.name}",
+        hint=f"in a terminal: {_TAKE}",
+    )
+
+
+def _environment(grant: Grant) -> Mapping[str, str]:
+    chosen = [capacity.status.device for capacity in grant.candidates.choice.chosen]
+    everyone = [status.device for status in grant.candidates.snapshot.devices]
+    return environment(chosen, everyone, grant.held.lease.id)

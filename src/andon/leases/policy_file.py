@@ -1,0 +1,78 @@
+"""Reads root's policy; a file that others could have written is an error and is not ignored."""
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from andon.errors import AndonError, Invalid, Unavailable
+from andon.host.inspection.account_names import user_name
+from andon.host.inspection.user_namespace import is_unknown, machine_uid
+from andon.host.private_files import read_regular
+from andon.leases.rules.policy_path import POLICY_PATH
+
+if TYPE_CHECKING:
+    from andon.leases.rules.policy import Policy, UserLimits
+
+PATH = Path(POLICY_PATH)
+ROOT = 0
+LARGEST_BYTES = 1 << 20
+
+
+def read_policy() -> "Policy":
+    """The limits in force; Unavailable where they cannot be known, so that nothing is granted."""
+    from andon.leases.rules.policy import NO_POLICY, policy_from
+
+    path = PATH
+    try:
+        content = _content(path)
+    except FileNotFoundError:
+        return NO_POLICY
+    except OSError as exc:
+        raise Unavailable(
+            f"the limits in {path} cannot be read: {exc.strerror}",
+            hint=f"sudo chown root: {path} && sudo chmod 644 {path}",
+        ) from exc
+    try:
+        return policy_from(content.decode(), str(path))
+    except UnicodeDecodeError as exc:
+        raise Unavailable(f"{path} is not UTF-8 text", hint=f"root can correct {path}") from exc
+    except Invalid as wrong:
+        raise Unavailable(
+            f"no device is granted while root's policy has a mistake: {wrong.reason}",
+            hint=wrong.hint,
+            mistakes=wrong.mistakes if len(wrong.mistakes) > 1 else (),
+        ) from wrong
+
+
+def policy_state() -> "tuple[Policy, AndonError | None]":
+    """The limits in force, or why there are none to go by; for doctor."""
+    from andon.leases.rules.policy import NO_POLICY
+
+    try:
+        return read_policy(), None
+    except AndonError as error:
+        return NO_POLICY, error
+
+
+def _content(path: Path) -> bytes:
+    found = path.lstat()
+    for one, facts in ((path.parent, path.parent.stat()), (path, found)):
+        if not _is_roots(facts):
+            raise Unavailable(
+                f"{one} can be changed by users other than root, so no device is granted",
+                hint=f"sudo chown root: {one} && sudo chmod go-w {one}",
+            )
+    return read_regular(path, LARGEST_BYTES)
+
+
+def limits_for(policy: "Policy", uid: int) -> "tuple[str, UserLimits]":
+    """The name and the limits of a user, by the machine's number and not by a namespace's."""
+    machines = machine_uid(uid)
+    user = user_name(machines)
+    return user, policy.limits_of(user, machines)
+
+
+def _is_roots(facts: os.stat_result) -> bool:
+    owner = facts.st_uid == ROOT or is_unknown(facts.st_uid)
+    return owner and not stat.S_IMODE(facts.st_mode) & 0o022

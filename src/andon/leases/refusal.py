@@ -1,0 +1,118 @@
+"""Why nothing was granted, with a reason for every device."""
+
+import time
+
+from andon.errors import Conflict, TimedOut
+from andon.leases.availability import Candidates
+from andon.leases.rules.choice import Candidate, lacks_memory
+from andon.leases.rules.eligibility import count_words
+from andon.leases.rules.obstacles import HEALTH, Obstacle, ObstacleKind
+from andon.model.naming import device_labels, title, titles
+from andon.model.work import DeviceRequest
+from andon.units import human_bytes, human_seconds
+
+DAY_SECONDS = 86_400.0
+HELD = frozenset(
+    {
+        ObstacleKind.LEASED,
+        ObstacleKind.ORPHANED,
+        ObstacleKind.UNREADABLE,
+        ObstacleKind.RESERVED,
+        ObstacleKind.FULL,
+    }
+)
+USED = frozenset(
+    {
+        ObstacleKind.UNLEASED_PROCESS,
+        ObstacleKind.BUSY,
+        ObstacleKind.UNATTRIBUTED_MEMORY,
+    }
+)
+SIMULATED_WORK = frozenset({ObstacleKind.UNLEASED_PROCESS, ObstacleKind.BUSY})
+
+
+def refusal(
+    candidates: Candidates,
+    request: DeviceRequest,
+    waited_seconds: float | None,
+    note: str | None = None,
+    note_hint: str = "",
+) -> Conflict:
+    """The error of a request that was not met, at once or after a wait.
+
+    `note` says what else was in the way, `note_hint` what to do about it.
+    """
+    free = sum(c.obstacle is None for c in candidates.choice.candidates)
+    asked = count_words(request)
+    if request.memory_bytes is not None:
+        asked += f" with {human_bytes(request.memory_bytes)}"
+    summary = candidates.limit or candidates.choice.reason or f"{asked} requested, {free} available"
+    lines = tuple(device_lines(candidates))
+    hint = note_hint or hint_of(candidates)
+    if waited_seconds is None:
+        return Conflict(note or summary, hint=hint, mistakes=lines)
+    reason = f"{summary} after waiting {human_seconds(waited_seconds)}"
+    return TimedOut(f"{reason}: {note}" if note else reason, hint=hint, mistakes=lines)
+
+
+def hint_of(candidates: Candidates) -> str:
+    """What helps against what is in the way: a lease, a process, or a device in trouble."""
+    if is_hopeless(candidates):
+        return "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
+    if candidates.limit is not None:
+        return "release one of yours: andon leases"
+    if lacks_memory(candidates.capacities, candidates.need):
+        return "no GPU here has that much even when nothing runs on it: use a smaller --memory"
+    if candidates.choice.reason is not None:
+        return "--unbalanced allows different free memory"
+    kinds = {c.obstacle.kind for c in candidates.choice.candidates if c.obstacle is not None}
+    if kinds & HELD:
+        return "see who holds them: andon leases"
+    if kinds & USED:
+        return "see who uses them: andon ps; --even-if-used takes them anyway"
+    return "andon why says what is wrong with them" if kinds & HEALTH else ""
+
+
+def is_hopeless(candidates: Candidates) -> bool:
+    """Whether only simulated work is in the way: it never ends, so waiting is useless."""
+    barred = (c.obstacle.kind for c in candidates.choice.candidates if c.obstacle is not None)
+    lasting = sum(bar in SIMULATED_WORK for bar in barred)
+    left = len(candidates.need.eligible) - lasting
+    return candidates.snapshot.simulated and left < candidates.need.least
+
+
+def device_lines(candidates: Candidates) -> list[str]:
+    """`GPU 2: held by lease k7qm2 (alice), until about 14:20`, for every device that was asked
+    for."""
+    names = titles(candidates.snapshot.devices)
+    return [
+        f"{names[c.uuid]}: {candidate_words(c, candidates.snapshot.at)}"
+        for c in candidates.choice.candidates
+        if c.obstacle is None or c.obstacle.kind is not ObstacleKind.NOT_REQUESTED
+    ]
+
+
+def chosen_title(candidates: Candidates) -> str:
+    """`GPU 0, 6:1`: the chosen devices."""
+    labels = device_labels(candidates.snapshot.devices)
+    return title(", ".join(labels[capacity.uuid] for capacity in candidates.choice.chosen))
+
+
+def candidate_words(candidate: Candidate, at: float) -> str:
+    if candidate.obstacle is not None:
+        return obstacle_words(candidate.obstacle, at)
+    if candidate.free_bytes is None:
+        return "available"
+    return f"available, {human_bytes(candidate.free_bytes)} free"
+
+
+def obstacle_words(obstacle: Obstacle, at: float) -> str:
+    return obstacle.words + (
+        "" if obstacle.until is None else f", until about {clock(obstacle.until, at)}"
+    )
+
+
+def clock(moment: float, at: float) -> str:
+    """The time of day, with the date where it is more than a day away."""
+    form = "%H:%M" if abs(moment - at) < DAY_SECONDS else "%a %d %b %H:%M"
+    return time.strftime(form, time.localtime(moment))

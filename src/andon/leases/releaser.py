@@ -1,0 +1,166 @@
+"""Ends and extends leases, the same way for the command line and for the server."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from andon.errors import Conflict, Denied, Gone
+from andon.host.ending.handles import is_stopped
+from andon.host.kin import here, user_name
+from andon.leases.book.lease_book import Book
+from andon.leases.book.lock_holders import LockTable, described, open_holder, strangers
+from andon.leases.book.places import LEASES
+from andon.leases.book.release_notes import left_note
+from andon.leases.policy_file import limits_for, read_policy
+from andon.leases.rules.lockers import Locker
+from andon.leases.rules.policy import check_extension
+from andon.leases.rules.rights import LeaseRequester, barred
+from andon.model.release_note import release_note
+from andon.model.work import Claim, Lease, LeaseState
+
+RELEASE_SECONDS = 12.0
+POLL_SECONDS = 0.05
+
+Check = Callable[[Lease], None]
+
+
+def asker() -> LeaseRequester:
+    """This process, which may end its user's leases."""
+    return LeaseRequester(os.getuid(), here())
+
+
+def no_check(lease: Lease) -> None:
+    """On the local machine the uid is proof enough."""
+
+
+def release(
+    book: Book,
+    name: str,
+    check: Check = no_check,
+    timeout_seconds: float = RELEASE_SECONDS,
+    insist: bool = True,
+    note: str = "",
+    by: str | None = None,
+    for_uid: int | None = None,
+) -> Lease:
+    """Ask a lease's holder to end it, and wait until it has left the book.
+
+    With `insist` the holder is asked a second time, and then kills what is still running. It reads
+    who asked (`by`, else this process's user) and the note. A server does it for a user: both must
+    be allowed to.
+    """
+    folder, claim, lease = _find(book, name, check, for_uid)
+    if left := strangers(folder.parent, claim.file, lease, claim.uid, here(), LockTable()):
+        return _remove(book, folder, claim, left)
+    said = release_note(by or user_name(os.getuid()), note)
+    with left_note(folder, claim.file, said):
+        for _ in range(2 if insist else 1):
+            ask(lease, folder / claim.file, claim.uid)
+            if _is_released(book, claim.file, timeout_seconds):
+                return lease
+    raise _still_held(lease, insist)
+
+
+def extend(
+    book: Book, name: str, seconds: float, check: Check = no_check, for_uid: int | None = None
+) -> Lease:
+    """Move the end of a lease to `seconds` from now; returns the new lease."""
+    folder, claim, lease = _find(book, name, check, for_uid)
+    if lease.until is None:
+        raise Conflict(
+            f"lease {lease.id} has no end time to change", hint="it ends with its command"
+        )
+    refuse_extension(lease, claim.uid, seconds)
+    until = time.time() + seconds
+    try:
+        os.utime(folder / claim.file, (until, until), follow_symlinks=False)
+    except FileNotFoundError as exc:
+        raise Gone(f"lease {lease.id} has ended", hint="request a new one") from exc
+    except PermissionError as exc:
+        raise Denied(
+            f"not allowed to change lease {lease.id}", hint=f"ask {claim.user}, or root"
+        ) from exc
+    if not _is_held(book, claim.file):
+        raise Gone(f"lease {lease.id} has ended", hint="request a new one")
+    return replace(lease, until=until)
+
+
+def refuse_extension(lease: Lease, uid: int, seconds: float) -> None:
+    """Denied where root's policy allows its user no lease that long, counted from its start."""
+    policy = read_policy()
+    user, limits = limits_for(policy, uid)
+    held_seconds = max(0.0, time.time() - lease.since)
+    check_extension(policy, limits, user, held_seconds, seconds)
+
+
+def ask(lease: Lease, file: Path, uid: int) -> None:
+    """Signal the process that is proved to hold a lease; a stopped one is resumed."""
+    pid = lease.owner.pid
+    with open_holder(lease, file, uid) as holder:
+        try:
+            holder.send(signal.SIGTERM)
+        except Gone as exc:
+            raise Gone(f"the holder of lease {lease.id} (pid {pid}) has just exited") from exc
+        except Denied as exc:
+            raise Denied(exc.reason, hint=f"ask {user_name(uid)}, or root") from exc
+
+
+def _still_held(lease: Lease, insisted: bool) -> Conflict:
+    """Why a lease is still held after its verified holder was asked to end it."""
+    pid = lease.owner.pid
+    if is_stopped(pid):
+        return Conflict(
+            f"lease {lease.id} is still held: its holder (pid {pid}) is stopped",
+            hint=f"resume it, and it ends: kill -CONT {pid}",
+        )
+    if insisted:
+        return Conflict(
+            f"lease {lease.id} is still held by pid {pid} after two requests to stop",
+            hint=f"see what it waits for: ps -o pid,stat,wchan,args -p {pid}",
+        )
+    return Conflict(
+        f"lease {lease.id} was asked to end, but its command is still running",
+        hint="release it again to kill the command",
+    )
+
+
+def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> Lease:
+    """Remove a lease without a holder whose file another user keeps locked: that lock is void."""
+    lease, who = claim.lease, ", ".join(described(locker) for locker in left)
+    if lease is None or any(e.left for e in book.entries() if e.file == claim.file):
+        raise barred(replace(claim, state=LeaseState.ORPHANED), asker()) or Gone("it has ended")
+    try:
+        (folder / claim.file).unlink(missing_ok=True)
+    except OSError as exc:
+        raise Denied(
+            f"lease {lease.id} has ended; its file is locked by {who} and cannot be removed",
+            hint=f"its owner ({claim.user}) or root can remove {folder / claim.file}",
+        ) from exc
+    return lease
+
+
+def _find(book: Book, name: str, check: Check, for_uid: int | None) -> tuple[Path, Claim, Lease]:
+    path, found, lease = book.find(name, os.getuid() if for_uid is None else for_uid)
+    claim = Claim(lease, LeaseState.HELD, found.uid, user_name(found.uid), found.name)
+    for one in (asker(),) if for_uid is None else (LeaseRequester(for_uid, here()), asker()):
+        if (bar := barred(claim, one)) is not None:
+            raise bar
+    check(lease)
+    return path / LEASES, claim, lease
+
+
+def _is_released(book: Book, file: str, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while _is_held(book, file):
+        if time.monotonic() >= end:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def _is_held(book: Book, file: str) -> bool:
+    return any(entry.locked and entry.file == file for entry in book.entries())

@@ -1,0 +1,217 @@
+"""Which devices can satisfy a request at all: not masked, excluded, too small or unnamed."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from andon.core.sampling.masks import leading_number
+from andon.errors import Gone, Unavailable
+from andon.leases.rules.obstacles import Obstacle, ObstacleKind
+from andon.model.device import DeviceStatus, Fault
+from andon.model.naming import device_named, devices_named, is_cuda_number, titles
+from andon.model.work import DeviceRequest, Need
+from andon.units import apart_bytes
+
+BALANCE = 0.8  # the smallest free memory of a group, as a share of the largest
+
+Labels = Mapping[str, Sequence[str]]
+"""A label -> the names of the devices that have it."""
+
+
+def obstacles_of(
+    statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
+) -> dict[str, Obstacle | None]:
+    """Why each device can never satisfy the request; None where it can."""
+    filters = _filters(statuses, request, labels)
+    excluded = {uuid for name in request.exclude for uuid in devices_named(name, statuses)}
+    divided = {status.device.parent for status in statuses}
+    return {
+        status.device.uuid: _obstacle(status, request, filters, excluded, divided)
+        for status in statuses
+    }
+
+
+def need_of(
+    statuses: Sequence[DeviceStatus], request: DeviceRequest, found: Mapping[str, Obstacle | None]
+) -> Need:
+    """The request against these devices; Unavailable where it can never be satisfied."""
+    eligible = frozenset(uuid for uuid, bar in found.items() if bar is None)
+    if len(eligible) < request.least:
+        raise _impossible(statuses, request, found, len(eligible))
+    if request.every:
+        whole = len(eligible)
+        request = replace(request, least=whole, most=whole, balanced=False)
+    totals = [s.device.memory_total_bytes for s in statuses if s.device.uuid in eligible]
+    if request.balanced and not can_balance(totals, request.least):
+        raise Unavailable(
+            f"{count_words(request)} requested, but no such group has similar memory sizes",
+            hint="--unbalanced allows devices of different sizes, --model selects one kind",
+        )
+    return Need(
+        eligible,
+        request.least,
+        request.most,
+        request.memory_bytes,
+        request.shared,
+        request.balanced,
+        request.even_if_used,
+    )
+
+
+def settled(
+    request: DeviceRequest, statuses: Sequence[DeviceStatus], labels: Labels
+) -> DeviceRequest:
+    """For another process, which may have other masks: CUDA's numbers as UUIDs. Raises what
+    `need_of` does where the request can never be met."""
+
+    def names(given: Sequence[str]) -> tuple[str, ...]:
+        return tuple(
+            device_named(one, statuses).device.uuid if is_cuda_number(one) else one for one in given
+        )
+
+    if request.least > 0:
+        need_of(statuses, request, obstacles_of(statuses, request, labels))
+    return replace(
+        request,
+        devices=names(request.devices),
+        exclude=names(request.exclude),
+        prefer=names(request.prefer),
+    )
+
+
+def can_balance(totals: Sequence[int | None], count: int) -> bool:
+    """Whether that many devices have similar sizes when empty; True where a size is unknown."""
+    known = sorted((total for total in totals if total is not None), reverse=True)
+    if count < 2 or len(known) < len(totals):
+        return True
+    groups = zip(known, known[count - 1 :], strict=False)
+    return any(smallest >= BALANCE * largest for largest, smallest in groups)
+
+
+def empty_bytes(status: DeviceStatus) -> int | None:
+    """What a device has without any work on it; the driver's own memory is not available."""
+    total = status.device.memory_total_bytes
+    kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
+    return None if total is None else total - kept
+
+
+def preferred(statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels) -> set[str]:
+    """The devices to choose first: by label, model or name."""
+    return {uuid for term in request.prefer for uuid in _meant(term, statuses, labels)}
+
+
+def _meant(term: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[str]:
+    if term in labels:
+        return _labelled(term, statuses, labels)
+    if leading_number(term) is None and (models := _of_model(term, statuses)):
+        return models
+    return devices_named(term, statuses)
+
+
+def _filters(
+    statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
+) -> list[tuple[str, set[str]]]:
+    """Each filter and the devices that pass it; a device must pass them all."""
+    out = []
+    if request.devices:
+        uuids = {uuid for name in request.devices for uuid in devices_named(name, statuses)}
+        out.append((f"not among the devices {', '.join(request.devices)}", uuids))
+    if request.models:
+        uuids = {uuid for name in request.models for uuid in _model(name, statuses)}
+        out.append((f"not of model {' or '.join(request.models)}", uuids))
+    if request.labels:
+        uuids = {uuid for name in request.labels for uuid in _labelled(name, statuses, labels)}
+        out.append((f"not labelled {' or '.join(request.labels)}", uuids))
+    return out
+
+
+def _of_model(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
+    text = name.lower()
+    return {s.device.uuid for s in statuses if text in s.device.name.lower()}
+
+
+def _model(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
+    found = _of_model(name, statuses)
+    if not found:
+        known = ", ".join(dict.fromkeys(status.device.name for status in statuses)) or "none"
+        raise Gone(f"no device here is of model {name[:80]!r}", hint=f"the models here: {known}")
+    return found
+
+
+def _labelled(name: str, statuses: Sequence[DeviceStatus], labels: Labels) -> set[str]:
+    if name not in labels:
+        known = ", ".join(sorted(labels)) or "none"
+        hint = f"the labels here: {known}; set them with share.labels"
+        raise Gone(f"no device has the label {name[:80]!r}", hint=hint)
+    return {uuid for device in labels[name] for uuid in devices_named(device, statuses)}
+
+
+def _obstacle(
+    status: DeviceStatus,
+    request: DeviceRequest,
+    filters: Sequence[tuple[str, set[str]]],
+    excluded: set[str],
+    divided: set[str | None],
+) -> Obstacle | None:
+    uuid = status.device.uuid
+    if not status.visible:
+        return Obstacle(ObstacleKind.MASKED, "hidden from this process by a mask")
+    if uuid in divided:
+        return Obstacle(ObstacleKind.PARTITIONED, "divided into instances: request one of those")
+    if uuid in excluded:
+        return Obstacle(ObstacleKind.NOT_REQUESTED, "excluded")
+    for words, uuids in filters:
+        if uuid not in uuids:
+            return Obstacle(ObstacleKind.NOT_REQUESTED, words)
+    asked, most = request.memory_bytes, empty_bytes(status)
+    if asked is not None and most is not None and most < asked:
+        has, wanted = apart_bytes(most, asked)
+        return Obstacle(ObstacleKind.TOO_SMALL, f"has {has}, {wanted} requested")
+    return None
+
+
+def _impossible(
+    statuses: Sequence[DeviceStatus],
+    request: DeviceRequest,
+    found: Mapping[str, Obstacle | None],
+    eligible: int,
+) -> Unavailable:
+    asked = count_words(request)
+    if not statuses:
+        return no_gpu(())
+    visible = [s for s in statuses if s.visible and s.device.uuid in found]
+    names = titles(statuses)
+    mistakes = tuple(
+        f"{names[uuid]}: {bar.words}" for uuid, bar in found.items() if bar is not None
+    )
+    if len(visible) < request.least:
+        why = f"{asked} requested, only {len(visible)} visible"
+    elif eligible == 0:
+        why = "no GPU here can satisfy this"
+    else:
+        why = f"{asked} requested, only {eligible} can satisfy this"
+    return Unavailable(why, hint="andon devices lists the GPUs here", mistakes=mistakes)
+
+
+def no_gpu(faults: Sequence[Fault]) -> Unavailable:
+    """That there is no GPU, with the driver's own fault where there is one."""
+    if not faults:
+        return Unavailable(
+            "no GPU found here",
+            hint="andon doctor says why; to try without one: --simulate 4",
+        )
+    reasons = "; ".join(f"{fault.source}: {fault.reason}" for fault in faults)
+    hints = [fault.hint for fault in faults if fault.hint]
+    return Unavailable(
+        f"no GPU can be read on this node: {reasons}",
+        hint=hints[0] if hints else "andon doctor says more",
+    )
+
+
+def count_words(request: DeviceRequest) -> str:
+    """`2 GPUs`, `2 to 4 GPUs`, `all GPUs`."""
+    if request.every:
+        return "all GPUs"
+    if request.least == request.most:
+        return f"{request.least} GPU{'' if request.least == 1 else 's'}"
+    return f"{request.least} to {request.most} GPUs"

@@ -1,0 +1,190 @@
+"""Limits per user that root sets for a machine: how many GPUs, for how long, how many queued."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from andon.errors import Denied, Invalid
+from andon.leases.rules.policy_path import POLICY_PATH as POLICY_PATH
+from andon.units import human_seconds, parse_seconds
+
+UNLIMITED = "unlimited"
+MOST = 1_000_000  # of anything that is counted
+MOST_USERS = 10_000
+USERS = "users"
+
+
+class UserLimits(Struct, frozen=True):
+    """What one user may have; None is no limit."""
+
+    max_gpus_per_user: int | None = None
+    max_time: float | None = None  # seconds
+    max_queued: int | None = None
+
+    @property
+    def words(self) -> str:
+        """`at most 4 GPUs, 12 h 0 min a lease, 20 waiting`; empty without any limit."""
+        said = []
+        if self.max_gpus_per_user is not None:
+            said.append(gpus(self.max_gpus_per_user))
+        if self.max_time is not None:
+            said.append(f"{human_seconds(self.max_time)} a lease")
+        if self.max_queued is not None:
+            said.append(f"{self.max_queued} waiting")
+        return f"at most {', '.join(said)}" if said else ""
+
+
+NO_LIMITS = UserLimits()
+NAMES = UserLimits.__struct_fields__
+
+
+class Policy(Struct, frozen=True):
+    """Everyone's limits, and the names that a user's own section sets."""
+
+    path: str = POLICY_PATH
+    everyone: UserLimits = NO_LIMITS
+    users: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+
+    def limits_of(self, user: str, uid: int) -> UserLimits:
+        """A section is found by the user's name or number; what it does not name is everyone's."""
+        own = self.users.get(user) or self.users.get(str(uid)) or {}
+        values = {name: getattr(self.everyone, name) for name in NAMES}
+        return UserLimits(**{**values, **own})
+
+
+NO_POLICY = Policy()
+
+
+def policy_from(text: str, path: str = POLICY_PATH) -> Policy:
+    """The policy in a file; Invalid with every mistake, each with its line where it is known."""
+    import tomllib  # only where there is a file
+
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as exc:
+        line = re.search(r"at line (\d+)", str(exc))
+        at = f":{line[1]}" if line else ""
+        raise _invalid(path, [f"{path}{at}: not valid TOML: {exc}"]) from exc
+    mistakes: list[str] = []
+    users = document.pop(USERS, {})
+    everyone = _values(document, "", path, text, mistakes)
+    own: dict[str, Mapping[str, float | None]] = {}
+    if not isinstance(users, dict) or len(users) > MOST_USERS:
+        mistakes.append(f"{path}: {USERS} is not a table of users: write [users.alice]")
+        users = {}
+    for name, section in users.items():
+        if isinstance(section, dict):
+            own[name] = _values(section, f"{USERS}.{name}", path, text, mistakes)
+        else:
+            mistakes.append(f"{path}: {USERS}.{name} is not a section: write [users.{name}]")
+    if mistakes:
+        raise _invalid(path, mistakes)
+    return Policy(path, UserLimits(**everyone), own)  # type: ignore[arg-type] # checked one by one
+
+
+def check_terms(
+    policy: Policy, limits: UserLimits, user: str, least: int, seconds: float | None
+) -> None:
+    """Refuse what these limits never allow."""
+    most, longest = limits.max_gpus_per_user, limits.max_time
+    if most is not None and least > most:
+        raise _denied(policy, user, f"{gpus(most)} at a time", f"{gpus(least)} requested")
+    if longest is not None and seconds is not None and seconds > longest:
+        hint = f"use --for {_typed(longest)} or less, or ask root to change {policy.path}"
+        lasting = f"leases of at most {human_seconds(longest)}"
+        raise _denied(policy, user, lasting, f"{human_seconds(seconds)} requested", hint)
+
+
+def _typed(seconds: float) -> str:
+    """A duration as an option takes it: `12h`, and whole seconds where that would be rounded."""
+    short = human_seconds(seconds).replace(" ", "")
+    return short if parse_seconds(short) == seconds else f"{int(seconds)}s"
+
+
+def check_queued(
+    policy: Policy, limits: UserLimits, user: str, waiting: int, more: int = 1
+) -> None:
+    """Refuse to let more of a user's requests or jobs wait than allowed."""
+    if limits.max_queued is not None and waiting + more > limits.max_queued:
+        asked = f"{waiting} wait already" + (f", {more} more requested" if more > 1 else "")
+        raise _denied(policy, user, f"{limits.max_queued} waiting at a time", asked)
+
+
+def check_extension(
+    policy: Policy, limits: UserLimits, user: str, held_seconds: float, more_seconds: float
+) -> None:
+    """Refuse to extend a lease beyond the longest time, counted from its beginning."""
+    longest = limits.max_time
+    if longest is not None and held_seconds + more_seconds > longest:
+        held = f"it would last {human_seconds(held_seconds + more_seconds)}"
+        raise _denied(policy, user, f"leases of at most {human_seconds(longest)}", held)
+
+
+def over_limit(policy: Policy, limits: UserLimits, held: int, least: int) -> str | None:
+    """Why a user has to wait for the end of their own leases; None where they have not."""
+    most = limits.max_gpus_per_user
+    if most is None or held + least <= most:
+        return None
+    return f"you hold {gpus(held)}, and {policy.path} allows you {gpus(most)} at a time"
+
+
+def gpus(count: int) -> str:
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _denied(policy: Policy, user: str, allowed: str, asked: str, hint: str = "") -> Denied:
+    return Denied(
+        f"{policy.path} allows {user} {allowed}; {asked}",
+        hint=hint or f"root can change {policy.path}",
+        cause="policy",
+    )
+
+
+def _values(
+    section: Mapping[str, Any], place: str, path: str, text: str, mistakes: list[str]
+) -> dict[str, float | None]:
+    out: dict[str, float | None] = {}
+    for name, raw in section.items():
+        where = f"{path}{_line_of(place, name, text)}"
+        full = f"{place}.{name}" if place else name
+        if name not in NAMES:
+            mistakes.append(f"{where}: there is no limit {full[:80]!r}; use {', '.join(NAMES)}")
+            continue
+        try:
+            out[name] = _value(name, raw)
+        except ValueError as wrong:
+            mistakes.append(f"{where}: {full}: {wrong}")
+    return out
+
+
+def _value(name: str, raw: object) -> float | None:
+    if raw == UNLIMITED:
+        return None
+    if name == "max_time":
+        if not isinstance(raw, str):
+            raise ValueError(f'not a duration with a unit: write "12h" or "{UNLIMITED}"')
+        seconds = parse_seconds(raw)
+        if seconds <= 0:
+            raise ValueError("must be longer than 0")
+        return seconds
+    if type(raw) is not int or not 0 <= raw <= MOST:
+        raise ValueError(f'not a whole number from 0 to {MOST:,}, nor "{UNLIMITED}"')
+    return raw
+
+
+def _line_of(place: str, name: str, text: str) -> str:
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[\s*([\w.\"'-]+)\s*\]", line):
+            section = header[1].replace('"', "").replace("'", "")
+            continue
+        key = re.match(r"\s*[\"']?([\w.-]+)[\"']?\s*=", line)
+        if key and (section, key[1]) == (place, name):
+            return f":{number}"
+    return ""
+
+
+def _invalid(path: str, mistakes: list[str]) -> Invalid:
+    return Invalid(mistakes[0], hint=f"root can correct {path}", mistakes=tuple(mistakes))

@@ -1,0 +1,100 @@
+"""Whether each device is available: one verdict, from the obstacles that a grant meets."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from andon.leases.rules.capacity import EVEN, DeviceCapacity, Surroundings, Weights
+from andon.leases.rules.capacity import capacities as capacities_of
+from andon.leases.rules.choice import Candidate, available, obstacle
+from andon.leases.rules.eligibility import obstacles_of
+from andon.leases.rules.obstacles import Obstacle, ObstacleKind
+from andon.leases.rules.suitability import MAX_UTILIZATION_PERCENT
+from andon.model.device import Device, DeviceStatus
+from andon.model.naming import device_labels
+from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.model.work import DeviceRequest, Need
+from andon.units import plain
+
+NAME_CHARACTERS, REASON_CHARACTERS = 200, 400
+
+ANY = DeviceRequest()
+"""One whole device, whichever: what the verdict of a device without a request is about."""
+
+_KINDS = {
+    ObstacleKind.LEASED: VerdictKind.HELD,
+    ObstacleKind.ORPHANED: VerdictKind.HELD,
+    ObstacleKind.UNREADABLE: VerdictKind.HELD,
+    ObstacleKind.UNLEASED_PROCESS: VerdictKind.IN_USE,
+    ObstacleKind.BUSY: VerdictKind.IN_USE,
+    ObstacleKind.FULL: VerdictKind.IN_USE,
+}
+"""Every other obstacle withholds the device."""
+
+
+def need_of_any(capacities: Sequence[DeviceCapacity]) -> Need:
+    """The need of `ANY` among these devices, even where none is eligible."""
+    found = obstacles_of([capacity.status for capacity in capacities], ANY, {})
+    return Need(frozenset(uuid for uuid, why in found.items() if why is None))
+
+
+def all_masked(capacities: Sequence[DeviceCapacity], doubt: str) -> dict[str, Obstacle]:
+    """None may be used, because it is not certain which of them this process may use."""
+    return dict.fromkeys((one.uuid for one in capacities), Obstacle(ObstacleKind.MASKED, doubt))
+
+
+def verdicts(
+    capacities: Sequence[DeviceCapacity], taken: Mapping[str, Obstacle]
+) -> tuple[DeviceVerdict, ...]:
+    """The verdict on each device for a request of one whole device; `taken` is reserved."""
+    statuses = [capacity.status for capacity in capacities]
+    labels, never = device_labels(statuses), obstacles_of(statuses, ANY, {})
+    need = need_of_any(capacities)
+    return tuple(
+        verdict(
+            one.status.device,
+            labels[one.uuid],
+            never[one.uuid] or obstacle(one, need) or taken.get(one.uuid),
+        )
+        for one in capacities
+    )
+
+
+def verdicts_for(
+    candidates: Iterable[Candidate], statuses: Sequence[DeviceStatus]
+) -> tuple[DeviceVerdict, ...]:
+    """The verdict on each device for a given request."""
+    devices, labels = {s.device.uuid: s.device for s in statuses}, device_labels(statuses)
+    return tuple(verdict(devices[c.uuid], labels[c.uuid], c.obstacle) for c in candidates)
+
+
+def available_by_readings(
+    statuses: Sequence[DeviceStatus],
+    memory_bytes: int | None = None,
+    max_utilization: float = MAX_UTILIZATION_PERCENT,
+    weights: Weights = EVEN,
+) -> list[DeviceCapacity]:
+    """What the readings alone allow, best first: for a system on which no lease can exist."""
+    around = Surroundings(max_utilization_percent=max_utilization)
+    found = capacities_of(statuses, around, weights)
+    request = DeviceRequest(memory_bytes=memory_bytes)
+    never = obstacles_of(statuses, request, {})
+    eligible = frozenset(uuid for uuid, why in never.items() if why is None)
+    return available(found, Need(eligible, memory_bytes=memory_bytes))
+
+
+def verdict(device: Device, label: str, found: Obstacle | None) -> DeviceVerdict:
+    if found is None:
+        return DeviceVerdict(device.uuid, device.index, label, VerdictKind.FREE)
+    kind = _KINDS.get(found.kind, VerdictKind.WITHHELD)
+    if found.kind is ObstacleKind.FULL and found.lease is not None:
+        kind = VerdictKind.HELD  # the rest of it is too small
+    return DeviceVerdict(
+        device.uuid,
+        device.index,
+        label,
+        kind,
+        None if found.by is None else plain(found.by, NAME_CHARACTERS),
+        None if found.lease is None else plain(found.lease, NAME_CHARACTERS),
+        found.until,
+        str(found.kind),
+        plain(found.words, REASON_CHARACTERS),
+    )
