@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from andon.engine.sampling.bus import Bus
 from andon.host.kin import myself, ticks_now
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
 from andon.model.work import Lease, LeaseKind, Share
+from andon.sampling.bus import Bus
 
 DEVICES, PROCESSES, TURNS = 8, 40, 2000
 MOST_MICROSECONDS = 100.0

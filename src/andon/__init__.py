@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from andon.api.recorded import recorded
     from andon.api.run import RecordedRun, run
     from andon.api.watch import snapshot, watch
-    from andon.engine.sampling.bus import Subscription
     from andon.history.rules.sparkline import sparkline
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
     from andon.model.probing.probe import ProbeResult, Trial
+    from andon.sampling.bus import Subscription
     from andon.testing.mock import MockGpuBackend
 
 _WHERE = {
@@ -80,7 +80,7 @@ _WHERE = {
     "RecordedRun": "andon.api.run",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
-    "Subscription": "andon.engine.sampling.bus",
+    "Subscription": "andon.sampling.bus",
     "ThermalThrottling": "andon.api.compat.alerts",
     "Trial": "andon.model.probing.probe",
     "check_gpu_availability": "andon.api.compat.selection",

@@ -8,9 +8,9 @@ from msgspec.structs import fields
 
 import andon
 from andon import app
-from andon.engine.sampling.sampler import Sampler
 from andon.model import wire, wire_in
 from andon.model.device import SAMPLE_VALUES, Sample, Snapshot, State
+from andon.sampling.sampler import Sampler
 from tests.device.scenes import Scene
 
 FAST = (

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 import andon
-from andon.engine.sampling.bus import Subscription
 from andon.model.device import Snapshot
+from andon.sampling.bus import Subscription
 from tests.device.scenes import Scene, SkippedError
 from tests.device.xid import ASKED_BY
 

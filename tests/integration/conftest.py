@@ -12,8 +12,8 @@ import pytest
 from msgspec import Struct
 
 from andon.app import load_settings, open_sampler
-from andon.engine.sampling.sampler import Sampler
 from andon.model.device import Snapshot, State
+from andon.sampling.sampler import Sampler
 from tests.conftest import need
 from tests.integration.contained import work_folder
 from tests.integration.parts import Docker, docker_engine, need_root

@@ -13,11 +13,11 @@ from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.routes import Route
 from andon.alerts.watcher import Watcher
 from andon.core.conditions.rulebook import Rulebook
-from andon.engine.sampling.bus import Bus
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.ports import AlertStore, Notifier
+from andon.sampling.bus import Bus
 from andon.stores.memory_alerts import MemoryAlertStore
 from tests.support.waiting import retry_soon, wait_for
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from andon.cli.commands.setup.cost import Cost, CostReport
 from andon.cli.show.process_rows import HostUsage
-from andon.engine.sampling.sampler import Costs
 from andon.host.procfs import ProcessParent
 from andon.model.device import (
     Device,
@@ -25,6 +24,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
+from andon.sampling.sampler import Costs
 from andon.units import GIB, MIB
 
 AT = 1_763_170_867.0  # 2025-11-15 01:41:07 UTC

@@ -15,10 +15,6 @@ from andon.alerts.watcher import Watcher
 from andon.core.access.policy import Rules
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.settings.resolution import Settings
-from andon.engine.sampling.bus import Bus, Subscription
-from andon.engine.sampling.placed_feed import PlacedFeed
-from andon.engine.sampling.sampler import Costs, Sampler
-from andon.engine.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.host.kin import started_ticks
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
@@ -27,6 +23,10 @@ from andon.leases.network import RemoteLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
+from andon.sampling.bus import Bus, Subscription
+from andon.sampling.placed_feed import PlacedFeed
+from andon.sampling.sampler import Costs, Sampler
+from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
 from andon.stores.memory_alerts import MemoryAlertStore
 from andon.web.answers.health import HealthPart
 from andon.web.app import build

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from andon.alerts.rules import OwnTrouble
 from andon.alerts.rules.self_checks import WINDOW_SECONDS, SelfStats, StoreStats, troubles
-from andon.engine.sampling.sampler import Costs
+from andon.sampling.sampler import Costs
 
 LEAST_SECONDS = 5.0  # called at every sample, measured less often
 

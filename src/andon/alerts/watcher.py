@@ -21,9 +21,7 @@ from andon.core.conditions.condition import READINGS, SERVED, Precondition
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.settings.quiet_hours import Offset
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower
 from andon.engine.listeners import Listeners
-from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Gone
 from andon.leases.rules.broken_devices import reported_broken
 from andon.leases.rules.occupants import BLANK, BookView
@@ -31,6 +29,8 @@ from andon.model.alert import Alert, Notice, Phase, Silence
 from andon.model.device import SAMPLER, Fault, Snapshot
 from andon.model.shapes import to_json
 from andon.ports import AlertStore, Notifier
+from andon.sampling.bus import Subscription
+from andon.sampling.follower import Follower
 from andon.units import human_seconds
 
 log = logging.getLogger("andon.watcher")

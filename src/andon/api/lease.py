@@ -20,7 +20,6 @@ from andon.api import watch as library
 from andon.api.leased import ENVIRONMENT, leased
 from andon.app import open_availability
 from andon.core.processes.redaction import redact
-from andon.core.sampling.masks import visibility
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.kin import here, myself, started_ticks
 from andon.leases import releaser
@@ -35,6 +34,7 @@ from andon.leases.rules.requests import DEFAULT_LEASE_SECONDS, LeaseOptions, che
 from andon.model.device import Device, Snapshot
 from andon.model.verdict import VerdictKind
 from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work
+from andon.sampling.rules.masks import visibility
 from andon.units import check_seconds, parse_seconds
 
 log = logging.getLogger("andon")

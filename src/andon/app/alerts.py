@@ -17,9 +17,9 @@ if TYPE_CHECKING:  # not every command needs alerts and leases
     from andon.alerts.rules.self_checks import StoreStats
     from andon.alerts.watcher import RoutedNotifier, Watcher
     from andon.core.settings.alerts import NotifierSettings
-    from andon.engine.sampling.sampler import Sampler
     from andon.leases.tracker import LeaseTracker
     from andon.ports import AlertStore, Notifier
+    from andon.sampling.sampler import Sampler
 
 
 def open_alert_store(settings: Settings) -> "AlertStore":

@@ -13,11 +13,11 @@ if TYPE_CHECKING:  # not every command reads history
     from collections.abc import Mapping
     from pathlib import Path
 
-    from andon.engine.sampling.bus import Subscription
     from andon.history.maintainer import Maintainer
     from andon.history.rules.tiers import Retention
     from andon.history.writer import Recorder
     from andon.ports import Store, StoreKind
+    from andon.sampling.bus import Subscription
 
 NOTHING = "andon serve records history; andon seed generates sample history"
 

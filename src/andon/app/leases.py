@@ -11,11 +11,11 @@ from andon.errors import Invalid
 from andon.model.naming import mistake_in
 
 if TYPE_CHECKING:  # not every command shares devices
-    from andon.engine.sampling.sampler import Sampler
     from andon.leases.availability import Availability
     from andon.leases.tracker import LeaseTracker
     from andon.leases.usage_meter import UsageMeter
     from andon.model.device import DeviceStatus, Snapshot
+    from andon.sampling.sampler import Sampler
 
 
 def open_availability(

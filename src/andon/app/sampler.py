@@ -8,17 +8,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.core.sampling.masks import VARIABLES, Visibility, visibility
 from andon.core.settings.resolution import Settings
-from andon.engine.sampling.readers import BackendChoice, encoded
-from andon.engine.sampling.sampler import NodeIdentity, Sampler
-from andon.engine.sampling.spawning import decide_ahead
 from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device, DriverVersions, Snapshot
 from andon.registry import BACKENDS, is_known, unknown
+from andon.sampling.readers import BackendChoice, encoded
+from andon.sampling.rules.masks import VARIABLES, Visibility, visibility
+from andon.sampling.sampler import NodeIdentity, Sampler
+from andon.sampling.spawning import decide_ahead
 
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
@@ -86,7 +86,7 @@ def _choices(name: str, settings: Settings) -> tuple[BackendChoice, ...]:
 def _replay(settings: Settings) -> Sampler:
     """The recorded node instead of this one: its values and name, and none of our masks."""
     from andon.backends.replay import RecordedHost
-    from andon.core.sampling.readings import checked_host
+    from andon.sampling.rules.readings import checked_host
 
     played: dict[str, object] = {
         "path": str(expanded(settings.replay).absolute()),

@@ -22,10 +22,10 @@ from andon.units import human_bytes
 
 if TYPE_CHECKING:
     from andon.cli.show.offer import Offer, OfferRow
-    from andon.core.sampling.told import ServerSnapshot
     from andon.leases.availability import Availability, Candidates
     from andon.model.lease_list import LeaseList
     from andon.model.work import DeviceRequest
+    from andon.sampling.rules.told import ServerSnapshot
 
 
 def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
@@ -53,9 +53,9 @@ def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ..
 
 def _by_readings(snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
     """Where nothing is leased, queued or cordoned, and no server knows more."""
-    from andon.core.sampling.masks import doubt_about
     from andon.leases.rules.capacity import Surroundings, capacities
     from andon.leases.rules.verdict import all_masked, verdicts
+    from andon.sampling.rules.masks import doubt_about
 
     found = capacities(snapshot.devices, Surroundings())
     doubt = doubt_about(snapshot.devices, os.environ)
@@ -164,7 +164,7 @@ def availability_now(
         if told is None:
             yield fresh
             return
-        from andon.core.sampling.told import remembering
+        from andon.sampling.rules.told import remembering
 
         yield replace(fresh, sample=lambda: remembering(fresh.sample(), told.snapshot))
 

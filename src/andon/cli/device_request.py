@@ -26,8 +26,8 @@ from andon.leases.rules.requests import (
 from andon.model.job.device_request import DeviceRequest
 
 if TYPE_CHECKING:
-    from andon.engine.sampling.sampler import Sampler
     from andon.leases.availability import Availability
+    from andon.sampling.sampler import Sampler
 
 F = TypeVar("F", bound=Callable[..., Any])
 

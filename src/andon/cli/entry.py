@@ -53,7 +53,7 @@ def _start_reader(args: Sequence[str]) -> None:
 
     if _may_be_told(args):
         return
-    from andon.engine.sampling.spawning import start_ahead
+    from andon.sampling.spawning import start_ahead
 
     start_ahead(fork=not LASTING_COMMANDS.intersection(args))
     if any(word.partition("=")[0] in _DECIDING for word in args):

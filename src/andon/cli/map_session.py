@@ -51,7 +51,7 @@ from andon.work.rules.map.template import CommandTemplate, template_of
 from andon.work.variables import defaults, free_port
 
 if TYPE_CHECKING:
-    from andon.engine.sampling.sampler import Sampler
+    from andon.sampling.sampler import Sampler
     from andon.work.contained import ContainedCommand
     from andon.work.map.calls import CallEnd
     from andon.work.rules.map.plan import MapUnit

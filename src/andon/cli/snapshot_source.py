@@ -21,9 +21,9 @@ from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.cli.show.render import Mask
-    from andon.core.sampling.told import ServerSnapshot
-    from andon.engine.sampling.sampler import Sampler
     from andon.node.remote import Remote, Server
+    from andon.sampling.rules.told import ServerSnapshot
+    from andon.sampling.sampler import Sampler
 
 
 BETWEEN_SECONDS = 0.1  # activity over less says nothing
@@ -94,7 +94,7 @@ def told_or_read(
         fresh = take_snapshot(choices, expensive_fields, meanwhile)
     if told is None:
         return fresh, None
-    from andon.core.sampling.told import remembering
+    from andon.sampling.rules.told import remembering
 
     return remembering(fresh, told.snapshot), None
 
@@ -156,7 +156,7 @@ def mask_of(snapshot: Snapshot, left_out: int = 0, url: str | None = None) -> "M
 
     if url is not None:
         return Mask(left_out=left_out)
-    from andon.core.sampling.masks import visibility
+    from andon.sampling.rules.masks import visibility
 
     found = visibility([status.device for status in snapshot.devices], os.environ)
     return Mask(found.source, found.note, left_out, found.container)

@@ -7,7 +7,7 @@ from andon.cli.terminal import Choices, notice
 if TYPE_CHECKING:
     from andon.core.conditions.rulebook import Rulebook
     from andon.core.settings.resolution import Resolved, Settings
-    from andon.engine.sampling.sampler import Sampler
+    from andon.sampling.sampler import Sampler
 
 
 def settings_of(choices: Choices) -> "Settings":

@@ -5,7 +5,6 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from andon.engine.sampling.sampler import Costs
 from andon.exporter.catalogue import (
     COSTS,
     DEVICE,
@@ -20,6 +19,7 @@ from andon.exporter.spreads import ExportedDevice, SelfReadings, ServerCounts, S
 from andon.exporter.texts import checked_prefix, labels, number
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels
+from andon.sampling.sampler import Costs
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

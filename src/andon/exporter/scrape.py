@@ -2,10 +2,10 @@
 
 import time
 
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Unavailable
 from andon.exporter.exposition import Exposition
 from andon.exporter.spreads import ServerCounts, Service
+from andon.sampling.snapshot_feed import SnapshotFeed
 
 FIRST_SECONDS = 5.0  # how long a scrape waits for the first snapshot
 

@@ -5,11 +5,11 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from andon.engine.sampling.sampler import Costs
 from andon.exporter.texts import label, labels
 from andon.model.device import Device, DeviceStatus, Process, ProcessKind, Sample, Snapshot, State
 from andon.model.throttling import NVIDIA_REASONS
 from andon.model.vendors import vendor_of
+from andon.sampling.sampler import Costs
 from andon.version import __version__
 
 MOST_USERS = 16

@@ -8,9 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower, SnapshotDelivery
 from andon.engine.retrying import Retrying, RetryTexts
-from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Unavailable
 from andon.history.maintainer import Maintainer
 from andon.history.rules.backlog import SIZE_SECONDS, UPKEEP_SECONDS, Backlog, RecorderHealth
@@ -19,6 +17,8 @@ from andon.history.rules.series import facts_of, tick_of
 from andon.history.rules.tiers import Retention
 from andon.model.device import Snapshot
 from andon.ports import Store
+from andon.sampling.bus import Subscription
+from andon.sampling.follower import Follower, SnapshotDelivery
 
 log = logging.getLogger("andon.recorder")
 

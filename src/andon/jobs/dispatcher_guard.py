@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower, SnapshotDelivery
-from andon.engine.sampling.bus import Subscription
 from andon.jobs.folder import JobsFolder
 from andon.jobs.rules.states import JobStatus, has_work
 from andon.jobs.starting import is_dispatched, start_dispatcher
+from andon.sampling.bus import Subscription
+from andon.sampling.follower import Follower, SnapshotDelivery
 
 CHECK_SECONDS = 5.0
 CLOSE_SECONDS = 1.0

@@ -111,7 +111,7 @@ def _masks(variables: Mapping[str, str]) -> dict[str, str]:
     """Those of a lease that this process runs on say nothing about later."""
     if "ANDON_LEASE" in variables or not any(map(_MASK.search, variables)):
         return {}
-    from andon.core.sampling.masks import VARIABLES
+    from andon.sampling.rules.masks import VARIABLES
 
     return {name: variables[name] for name in VARIABLES if name in variables}
 

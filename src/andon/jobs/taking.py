@@ -11,8 +11,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.core.processes.redaction import redact
-from andon.core.sampling.masks import visibility
-from andon.engine.sampling.sampler import Sampler
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.kin import myself
 from andon.jobs.launching import Supervisor
@@ -44,6 +42,8 @@ from andon.model.device import Device
 from andon.model.job import JobFacts, JobSpec
 from andon.model.naming import device_labels
 from andon.model.work import DeviceRequest, Need, Ticket
+from andon.sampling.rules.masks import visibility
+from andon.sampling.sampler import Sampler
 
 MOST_TICKETS = 4
 TAKEN = frozenset((ObstacleKind.LEASED, ObstacleKind.ORPHANED, ObstacleKind.UNLEASED_PROCESS))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from andon.core.sampling.masks import doubt_about
 from andon.errors import Invalid, Unavailable
 from andon.host.clock import boot_seconds
 from andon.host.kin import here, read_kin
@@ -35,6 +34,7 @@ from andon.leases.turn_memory import TurnMemory
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
 from andon.model.work import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
+from andon.sampling.rules.masks import doubt_about
 
 
 class AvailabilityView(Struct, frozen=True):

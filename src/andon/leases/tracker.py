@@ -16,10 +16,8 @@ from msgspec.structs import replace
 
 from andon.core.retrying import BackOff
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower, SnapshotDelivery
 from andon.engine.listeners import Listeners
 from andon.engine.retrying import Retrying, RetryTexts
-from andon.engine.sampling.bus import Subscription
 from andon.errors import AndonError, Unavailable
 from andon.host import file_systems
 from andon.host.kin import here, read_kin
@@ -30,6 +28,8 @@ from andon.leases.rules.occupants import BLANK, BookView, Marker, page_of, wante
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.lease_list import BookRow
 from andon.model.work import BookEntry, Kin
+from andon.sampling.bus import Subscription
+from andon.sampling.follower import Follower, SnapshotDelivery
 from andon.units import human_seconds
 
 log = logging.getLogger("andon.lease_tracker")

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower, SnapshotDelivery
-from andon.engine.sampling.bus import Subscription
 from andon.host.clock import boot_seconds
 from andon.leases.book import places
 from andon.leases.book.usage_file import claim_writing, read_usage, write_usage
 from andon.leases.rules.occupants import BookView
 from andon.leases.rules.usage import RecentUsage, counted
 from andon.model.device import Snapshot
+from andon.sampling.bus import Subscription
+from andon.sampling.follower import Follower, SnapshotDelivery
 
 COUNT_SECONDS = 30.0
 CLOSE_SECONDS = 1.0

@@ -1,7 +1,7 @@
 """Reads the JSON that `wire` writes.
 
 Unknown fields are ignored, so that a newer sender can be read; a wrong type, range or length is
-rejected with its place. Impossible values are checked by `core/sampling/readings`.
+rejected with its place. Impossible values are checked by `sampling/rules/readings`.
 """
 
 from collections.abc import Iterable

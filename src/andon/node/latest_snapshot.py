@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.core.sampling.told import INTERVAL_HEADER, ServerSnapshot, parse_interval
 from andon.errors import AndonError
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
+from andon.sampling.rules.told import INTERVAL_HEADER, ServerSnapshot, parse_interval
 
 if TYPE_CHECKING:
     from andon.host.processes import ProcessTable
@@ -43,7 +43,7 @@ def latest_snapshot(
 def as_seen_here(snapshot: Snapshot, root: Path, commands: bool = True) -> Snapshot:
     """Returns the snapshot with this process's masks, and the command lines that /proc shows to
     this user."""
-    from andon.core.sampling.masks import visibility
+    from andon.sampling.rules.masks import visibility
 
     seen = visibility([status.device for status in snapshot.devices], os.environ).visible
     devices = tuple(
@@ -109,8 +109,8 @@ def _is_same(one: Process, other: Process) -> bool:
 
 def _read(body: bytes) -> Snapshot | None:
     """Reads the answer; None from a server of another version."""
-    from andon.core.sampling.readings import checked_snapshot
     from andon.model import wire, wire_in
+    from andon.sampling.rules.readings import checked_snapshot
 
     try:
         return checked_snapshot(wire_in.snapshot_from_json(wire.loads(body)))

@@ -11,13 +11,13 @@ from pathlib import Path
 import msgspec
 
 from andon.core.access.look import SCHEMA, is_trusted, look_names
-from andon.core.sampling.told import ServerSnapshot
 from andon.errors import AndonError
 from andon.host.server.listeners import SYSTEM_UIDS
 from andon.host.server.state_folder import SERVER_FILE, is_own, node_path
 from andon.model.lamp import DeviceLamp
 from andon.model.verdict import DeviceVerdict
 from andon.node.usual_server import usual_port
+from andon.sampling.rules.told import ServerSnapshot
 
 TIMEOUT_SECONDS = 1.0
 MOST_BYTES = 64 << 20

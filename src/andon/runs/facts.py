@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from andon.engine.sampling.spawning import wait_for
 from andon.model.run import GitState, RunFacts
+from andon.sampling.spawning import wait_for
 
 PACKAGES = ("torch", "jax", "transformers", "vllm")
 SECONDS = 1.0

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from andon.engine.sampling.spawning import wait_for
 from andon.host.interpreter import script_command
 from andon.host.server.state_folder import runs_folder
+from andon.sampling.spawning import wait_for
 from andon.standalone import STANDALONE
 
 try:

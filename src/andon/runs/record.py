@@ -11,8 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower
-from andon.engine.sampling.bus import Subscription
 from andon.model.device import Snapshot
 from andon.model.job.progress import WorkProgress
 from andon.model.request import Ring, RunAccount
@@ -33,6 +31,8 @@ from andon.runs.rules.fold import keep_last
 from andon.runs.rules.oom import MemoryBeforeEnd, memory_growth
 from andon.runs.rules.sampled import sample_line
 from andon.runs.rules.summary import RunTallies
+from andon.sampling.bus import Subscription
+from andon.sampling.follower import Follower
 
 if TYPE_CHECKING:
     from andon.core.conditions.rulebook import Rulebook

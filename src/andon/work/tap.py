@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 
-from andon.engine.sampling.spawning import wait_for
 from andon.host.interpreter import script_command
+from andon.sampling.spawning import wait_for
 from andon.standalone import STANDALONE
 from andon.standalone.tee import HEAD_BYTES, SHOWN_BYTES
 

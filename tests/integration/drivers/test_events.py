@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from andon.app import load_settings, open_sampler
-from andon.engine.sampling.bus import Subscription
-from andon.engine.sampling.sampler import Sampler
 from andon.model.alert import Event
 from andon.model.device import State
+from andon.sampling.bus import Subscription
+from andon.sampling.sampler import Sampler
 from tests.integration.conftest import is_alive, states, until
 from tests.standin import StandIn, StandInProcess, lost
 from tests.support.waiting import wait_for

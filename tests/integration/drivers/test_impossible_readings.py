@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from andon.engine.sampling.sampler import Sampler
 from andon.model.device import State
+from andon.sampling.sampler import Sampler
 from tests.integration.conftest import andon
 from tests.standin import StandIn, StandInProcess
 

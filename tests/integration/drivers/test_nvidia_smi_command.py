@@ -9,12 +9,12 @@ import pytest
 
 from andon.backends.nvidia_smi import NvidiaSmi
 from andon.backends.nvidia_smi.backend import CARD
-from andon.core.sampling.masks import Visibility
-from andon.engine.sampling.readers import BackendChoice
-from andon.engine.sampling.sampler import NodeIdentity, Sampler
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.system import System
 from andon.model.device import Device, Reading, State
+from andon.sampling.readers import BackendChoice
+from andon.sampling.rules.masks import Visibility
+from andon.sampling.sampler import NodeIdentity, Sampler
 from tests.integration.conftest import is_alive
 from tests.support.nvidia_smi import H200, MIG, MIG_LIST, Fake, check, gpu, log
 from tests.support.waiting import wait_for

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from andon.app import load_settings, open_sampler
-from andon.engine.sampling.sampler import Sampler
 from andon.model.device import State
+from andon.sampling.sampler import Sampler
 from tests.constructed import Machine, amd, intel
 from tests.integration.conftest import PCI, andon, until
 from tests.standin import StandIn, init_fails

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from andon.app import load_settings, open_sampler
-from andon.engine.sampling.sampler import Sampler
 from andon.host.kernel_log import KernelLog
 from andon.model.device import NAMES_MISSING, State
+from andon.sampling.sampler import Sampler
 from tests.conftest import need
 from tests.integration.conftest import andon, states, until
 from tests.standin import StandIn, StandInProcess

@@ -126,7 +126,7 @@ def test_the_lines_are_those_of_a_reading_and_no_reader_starts(
     assert told.text == read.text
     assert (told.processes, read.processes) == (0, 1)
     assert not [name for name in told.modules if name.startswith("andon.backends")]
-    assert "andon.engine.sampling.readers" not in told.modules
+    assert "andon.sampling.readers" not in told.modules
 
 
 def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node) -> None:

@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 from andon.app import load_settings, open_sampler
-from andon.engine.sampling import spawning
-from andon.engine.sampling.spawning import Spawned, start_ahead
+from andon.sampling import spawning
+from andon.sampling.spawning import Spawned, start_ahead
 from tests.integration.conftest import andon
 from tests.standin import StandIn
 
@@ -63,7 +63,7 @@ def test_where_none_can_be_started_ahead_nothing_is_said(monkeypatch: pytest.Mon
 FORKED = """
 import os, sys
 from pathlib import Path
-from andon.engine.sampling import spawning
+from andon.sampling import spawning
 kept = os.open(os.devnull, os.O_RDONLY)
 spawning.start_ahead(fork=True)
 [reader] = spawning._ahead

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.sampling.bus import Bus
 from andon.errors import Conflict, Denied, Unavailable
 from andon.history.writer import Recorder
+from andon.sampling.bus import Bus
 from andon.stores.sqlite import SqliteStore
 from tests.support.disks import disk, fill, mount
 from tests.support.history_parts import AT, GPU, snapshot, tick, upkeep

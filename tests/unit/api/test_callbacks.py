@@ -12,10 +12,10 @@ from andon.api.callbacks.cord import AlertFilter, Cord, now
 from andon.api.callbacks.guard import Guard
 from andon.app import rulebook, with_thresholds
 from andon.core.settings.resolution import Settings
-from andon.engine.sampling.bus import Bus
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
+from andon.sampling.bus import Bus
 from andon.testing.mock import MockGpuBackend
 from tests.support.waiting import wait_for
 

@@ -14,10 +14,6 @@ from msgspec.structs import replace
 from andon.backends.replay import RecordedHost, Replay
 from andon.backends.replay.backend import CARD, HINT, MARK, NOT_RECORDED
 from andon.backends.replay.recording import Recording
-from andon.core.sampling.masks import Visibility
-from andon.core.sampling.readings import checked_host
-from andon.engine.sampling.readers import BackendChoice
-from andon.engine.sampling.sampler import NodeIdentity, Sampler
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.host.system import System
 from andon.model import wire
@@ -33,6 +29,10 @@ from andon.model.device import (
     Snapshot,
     State,
 )
+from andon.sampling.readers import BackendChoice
+from andon.sampling.rules.masks import Visibility
+from andon.sampling.rules.readings import checked_host
+from andon.sampling.sampler import NodeIdentity, Sampler
 
 T0 = 1_700_000_000.0
 NOW = 2_000_000_000.0

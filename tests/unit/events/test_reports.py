@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.core.events.reports import SAME_SECONDS, Reports, on_device, with_parties
-from andon.core.sampling.roster import RAN_SECONDS, Roster
 from andon.model.alert import Event, EventKind, Party
 from andon.model.device import Card, Device, Process, Reading, State
+from andon.sampling.rules.roster import RAN_SECONDS, Roster
 
 BOARD = Device("GPU-a", 0, "nvidia", "H200", "0000:1b:00.0")
 PART = Device("MIG-a", 0, "nvidia", "1g", "0000:1b:00.0", parent="GPU-a")

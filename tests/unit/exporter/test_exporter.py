@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.engine.sampling.sampler import Costs
 from andon.errors import Invalid
 from andon.exporter import Exposition, Service
 from andon.exporter.catalogue import ALL, MetricKind
 from andon.exporter.spreads import MOST_USERS, ServerCounts
 from andon.model.device import Disk, Network, Snapshot
+from andon.sampling.sampler import Costs
 from andon.testing.mock import MockGpuBackend
 from tests.support.exposition import Family, parse
 from tests.support.snapshots import (

@@ -5,7 +5,6 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from andon.engine.sampling.sampler import Costs
 from andon.exporter import Exposition
 from andon.model.device import (
     SAMPLE_VALUES,
@@ -23,6 +22,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
+from andon.sampling.sampler import Costs
 from tests.support.exposition import parse
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 import pytest
 from msgspec.structs import replace
 
-from andon.engine.sampling.bus import Bus
 from andon.errors import Unavailable
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import NodeReadings
 from andon.history.writer import Recorder
 from andon.model.device import Device, Process
 from andon.ports import Store
+from andon.sampling.bus import Bus
 from andon.stores.memory import MemoryStore
 from tests.support.history_parts import AT, GPU, snapshot
 from tests.support.waiting import retry_soon, wait_for

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from andon.api import lease as leasing
-from andon.engine.sampling.spawning import Spawned
 from andon.errors import Unavailable
 from andon.runs.line_pipe import LinePipe
+from andon.sampling.spawning import Spawned
 
 
 def open_descriptors() -> set[Path]:

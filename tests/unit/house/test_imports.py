@@ -49,7 +49,7 @@ def test_help_imports_only_click() -> None:
 
 FOR_OTHER_COMMANDS = {
     "andon.core.executing.order", "andon.core.processes.attribution", "andon.core.settings",
-    "andon.leases.rules.policy", "andon.engine.sampling", "andon.leases", "andon.host.kin",
+    "andon.leases.rules.policy", "andon.sampling", "andon.leases", "andon.host.kin",
     "andon.leases.book", "andon.model.device", "andon.model.vendors", "andon.model.work", "shutil",
 }  # fmt: skip
 """What `submit` and `jobs` need only in rare cases, such as where no dispatcher runs."""

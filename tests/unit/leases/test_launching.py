@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from andon.core.sampling.masks import visibility
 from andon.leases.rules.environment import NO_DEVICE, environment
 from andon.model.device import Device
+from andon.sampling.rules.masks import visibility
 
 
 def device(vendor: str, uuid: str, index: int, pci: str) -> Device:

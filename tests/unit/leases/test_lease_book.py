@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from andon.engine.sampling.bus import Bus
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host import file_systems
 from andon.leases.book import places
@@ -22,6 +21,7 @@ from andon.leases.book.lease_book import Book
 from andon.leases.book.mutex import mutex
 from andon.leases.usage_meter import UsageMeter
 from andon.model.work import Cordon, Work
+from andon.sampling.bus import Bus
 from tests.support.homes import no_other_book
 from tests.support.sharing_parts import lease, ticket
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from andon.engine.sampling.bus import Bus
 from andon.host import file_systems
 from andon.host.kin import read_kin
 from andon.leases import tracker as following
@@ -18,6 +17,7 @@ from andon.leases.book.lease_book import Book
 from andon.leases.rules.occupants import BookView
 from andon.leases.tracker import LeaseTracker, with_leases
 from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.sampling.bus import Bus
 from tests.support.homes import no_other_book
 from tests.support.sharing_parts import gpu, lease, ticket
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.engine.sampling.bus import Bus
 from andon.errors import Invalid
 from andon.leases.book import usage_file
 from andon.leases.book.lease_book import Book
@@ -39,6 +38,7 @@ from andon.leases.usage_meter import UsageMeter
 from andon.model.device import Snapshot
 from andon.model.work import Ticket
 from andon.model.work_wire import ticket_from_json, ticket_to_json
+from andon.sampling.bus import Bus
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, owner, ticket
 from tests.support.waiting import wait_for
 

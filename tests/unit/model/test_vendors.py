@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.core.sampling import masks
 from andon.doctor.inspection import cards, machine
 from andon.doctor.rules import driver
 from andon.doctor.rules.facts import MachineFacts, PciCard
@@ -16,12 +15,13 @@ from andon.model import vendors
 from andon.model.device import Device
 from andon.model.vendors import MASKED, VENDORS, MaskEntry, MaskVariable, VendorRow, vendor_of
 from andon.registry import BACKENDS, load
+from andon.sampling.rules import masks
 from tests.support.sources import sources
 
 OWN = (
     "model/vendors.py",
     "backends/",  # a vendor's own code
-    "core/sampling/masks.py",  # the rules of CUDA's and ROCm's runtimes
+    "sampling/rules/masks.py",  # the rules of CUDA's and ROCm's runtimes
     "cli/commands/setup/selftest_load.py",  # a load for CUDA
     "core/events/kernel_log.py",  # the grammar of each driver's messages
 )

@@ -13,12 +13,6 @@ from msgspec.structs import replace
 from andon.cli import snapshot_source
 from andon.cli.snapshot_source import recent_snapshot, told_snapshot
 from andon.cli.terminal import Choices
-from andon.core.sampling.told import (
-    INTERVAL_HEADER,
-    ServerSnapshot,
-    parse_interval,
-    remembering,
-)
 from andon.host.system import boot_id, node_name
 from andon.model import wire
 from andon.model.device import (
@@ -31,6 +25,12 @@ from andon.model.device import (
     State,
 )
 from andon.node import calls, server_file
+from andon.sampling.rules.told import (
+    INTERVAL_HEADER,
+    ServerSnapshot,
+    parse_interval,
+    remembering,
+)
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.rows import rows

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.sampling import cadence
-from andon.engine.sampling.bus import MOST_EVENTS, Bus
 from andon.model.alert import Event, EventKind
 from andon.model.device import Snapshot
+from andon.sampling.bus import MOST_EVENTS, Bus
+from andon.sampling.rules import cadence
 
 
 def at(time: float) -> Snapshot:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from andon.core.sampling.detours import both_failed, used_instead
 from andon.model.device import Fault, FaultCode
+from andon.sampling.rules.detours import both_failed, used_instead
 
 MISSING = Fault(
     "nvidia", "the library was not found", "no NVIDIA driver is installed", FaultCode.NO_DRIVER

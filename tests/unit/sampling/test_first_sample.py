@@ -5,15 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from andon.core.sampling.masks import visibility
-from andon.engine.sampling import sampler as module
-from andon.engine.sampling.sampler import (
+from andon.model.device import Host
+from andon.sampling import sampler as module
+from andon.sampling.rules.masks import visibility
+from andon.sampling.sampler import (
     FIRST_SAMPLE_CPU_SECONDS,
     FIRST_SAMPLE_SECONDS,
     NodeIdentity,
     Sampler,
 )
-from andon.model.device import Host
 
 
 class Clock:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower, SnapshotDelivery
-from andon.engine.sampling.bus import Bus, Subscription
 from andon.model.device import Snapshot
+from andon.sampling.bus import Bus, Subscription
+from andon.sampling.follower import Follower, SnapshotDelivery
 from tests.support.clocks import Clock
 from tests.support.snapshots import ticks
 

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from andon.core.sampling import idleness
 from andon.doctor.rules.selftest.load import choose
 from andon.model.band import Band, band
+from andon.sampling.rules import idleness
 from tests.support.snapshots import farm, h200
 from tests.support.sources import sources
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.sampling.masks import Visibility, in_pci_order, leading_number, visibility
 from andon.model.device import Device
+from andon.sampling.rules.masks import Visibility, in_pci_order, leading_number, visibility
 from tests.support.rows import rows
 
 UUIDS = (

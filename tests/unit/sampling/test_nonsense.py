@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from andon.core.sampling.masks import Visibility, visibility
-from andon.engine.sampling import readers
-from andon.engine.sampling.readers import BackendChoice, Messages, ReaderProcess, Vendor
-from andon.engine.sampling.sampler import NodeIdentity, Sampler
-from andon.engine.sampling.spawning import Spawned
 from andon.model import wire
 from andon.model.device import Card, Device, Host, Reading, Sample, State
+from andon.sampling import readers
+from andon.sampling.readers import BackendChoice, Messages, ReaderProcess, Vendor
+from andon.sampling.rules.masks import Visibility, visibility
+from andon.sampling.sampler import NodeIdentity, Sampler
+from andon.sampling.spawning import Spawned
 
 CARDS = [Card("a", 0, "0000:01:00.0"), Card("b", 1, "0000:02:00.0")]
 GOOD = Device("GPU-a", 0, "nvidia", "H200", "0000:01:00.0")

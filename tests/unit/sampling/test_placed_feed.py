@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 
 from andon.core.settings.resolution import Settings
-from andon.engine.sampling.bus import Bus
-from andon.engine.sampling.placed_feed import OVERTAKEN_SECONDS, PlacedFeed
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.model.device import Snapshot
+from andon.sampling.bus import Bus
+from andon.sampling.placed_feed import OVERTAKEN_SECONDS, PlacedFeed
+from andon.sampling.snapshot_feed import SnapshotFeed
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.sampling import reader_backoff
-from andon.core.sampling.reader_backoff import Attempts, ReaderLife, ReaderPhase
+from andon.sampling.rules import reader_backoff
+from andon.sampling.rules.reader_backoff import Attempts, ReaderLife, ReaderPhase
 
 
 def test_a_first_crash_is_answered_at_once() -> None:

@@ -8,17 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.sampling.readings import (
-    BOUNDS,
-    LIMIT_BOUNDS,
-    checked_device,
-    checked_host,
-    checked_processes,
-    checked_snapshot,
-    without,
-    wrong_values,
-)
-from andon.core.sampling.roster import Roster
 from andon.model import wire_in
 from andon.model.device import (
     SAMPLE_VALUES,
@@ -34,6 +23,17 @@ from andon.model.device import (
     Snapshot,
     State,
 )
+from andon.sampling.rules.readings import (
+    BOUNDS,
+    LIMIT_BOUNDS,
+    checked_device,
+    checked_host,
+    checked_processes,
+    checked_snapshot,
+    without,
+    wrong_values,
+)
+from andon.sampling.rules.roster import Roster
 from andon.units import GIB, symbol_of, unit_of
 from tests.support.rows import rows
 

@@ -1,7 +1,7 @@
 """What state a device is in, from what was said and when."""
 
-from andon.core.sampling.roster import Roster, order
 from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
+from andon.sampling.rules.roster import Roster, order
 
 CARDS = [Card("0000:01:00.0", 0, "0000:01:00.0"), Card("0000:02:00.0", 1, "0000:02:00.0")]
 DEVICES = [

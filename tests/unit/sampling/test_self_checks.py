@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.self_checks import SelfStats, StoreStats, troubles
 from andon.alerts.self_monitor import SelfMonitor
-from andon.engine.sampling.sampler import Costs
 from andon.errors import Invalid
 from andon.host.clock import offset
+from andon.sampling.sampler import Costs
 
 BEGIN = SelfStats(at=0.0)
 GOOD = SelfStats(at=300.0, snapshots=300, cpu_seconds=3.0, store=StoreStats(None, "", 0, 10, 100))

@@ -3,13 +3,13 @@
 import pytest
 
 from andon.core.settings.resolution import Settings
-from andon.engine.sampling.bus import Bus
-from andon.engine.sampling.sampler import Costs
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Unavailable
 from andon.exporter import Exposition
 from andon.exporter.scrape import scraped
 from andon.model.device import Snapshot
+from andon.sampling.bus import Bus
+from andon.sampling.sampler import Costs
+from andon.sampling.snapshot_feed import SnapshotFeed
 from tests.support.exposition import parse
 from tests.support.snapshots import farm, ticks
 

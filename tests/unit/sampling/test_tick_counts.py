@@ -14,17 +14,17 @@ import pytest
 
 from andon.backends.nvidia import Nvidia
 from andon.core.settings.resolution import Settings
-from andon.engine.sampling import readers
-from andon.engine.sampling.bus import Bus
-from andon.engine.sampling.readers import BackendChoice, Vendor
-from andon.engine.sampling.sampler import Costs
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.host import driver_versions
 from andon.host.processes import ProcessTable
 from andon.host.system import System
 from andon.model import wire
 from andon.model.request import ReaderRequest
 from andon.reader import CardWorker, LineBuffer
+from andon.sampling import readers
+from andon.sampling.bus import Bus
+from andon.sampling.readers import BackendChoice, Vendor
+from andon.sampling.sampler import Costs
+from andon.sampling.snapshot_feed import SnapshotFeed
 from tests.standin import StandIn, StandInProcess
 from tests.support.counting import opened_files, python_calls
 from tests.support.full_snapshot import FULL

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 import pytest
 from msgspec.structs import replace
 
-from andon.engine.sampling.bus import Subscription
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.model.probing.probe import TrialState
 from andon.model.request import Ring, RunAccount
 from andon.runs.rules.sampled import run_devices
+from andon.sampling.bus import Subscription
 from andon.units import GIB
 from andon.work.probe import shelf, trial_readings
 from andon.work.probe.prober import Prober

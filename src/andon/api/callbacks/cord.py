@@ -19,12 +19,12 @@ from andon.app import rulebook, with_thresholds
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.conditions.rulebook import Rulebook
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower
 from andon.engine.listeners import Listeners
-from andon.engine.sampling.bus import Subscription
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
+from andon.sampling.bus import Subscription
+from andon.sampling.follower import Follower
 
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 

@@ -27,10 +27,10 @@ from andon.api.compat.alerts import (
 from andon.api.compat.metrics import GpuMetrics
 from andon.api.run import RecordedRun
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower
 from andon.errors import Invalid
 from andon.model.device import Snapshot
 from andon.model.run import RunKind
+from andon.sampling.follower import Follower
 from andon.units import measured_seconds
 
 log = logging.getLogger("andon")

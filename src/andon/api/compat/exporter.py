@@ -8,13 +8,13 @@ from typing import Protocol, Self
 
 from andon.api import watch as library
 from andon.api.compat.monitor import GPUMonitor
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Conflict, Invalid
 from andon.exporter.exposition import Exposition
 from andon.exporter.scrape import scraped
 from andon.exporter.server import MetricsServer
 from andon.exporter.spreads import Service
 from andon.model.device import Snapshot
+from andon.sampling.snapshot_feed import SnapshotFeed
 
 
 class HasSnapshots(Protocol):

@@ -13,12 +13,12 @@ from msgspec import Struct
 from andon.api import watch as library
 from andon.api.compat.metrics import GpuMetrics
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower
 from andon.leases.rules.suitability import score
 from andon.leases.rules.verdict import available_by_readings
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.runs.rules.tallies import RunSummary, Summary
+from andon.sampling.follower import Follower
 from andon.units import MIB
 
 

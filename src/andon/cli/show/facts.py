@@ -11,11 +11,11 @@ from andon.cli.show.entries import (
 )
 from andon.cli.show.render import UNMASKED, Mask, fault_lines, flow, paragraph
 from andon.cli.show.text import Text, say
-from andon.core.sampling.masks import NOT_A_MASK
 from andon.model import wire
 from andon.model.device import DeviceStatus, MemoryKind, Snapshot, State
 from andon.model.naming import device_labels, title
 from andon.model.vendors import vendor_of
+from andon.sampling.rules.masks import NOT_A_MASK
 from andon.units import fixed
 
 SCHEMA = "andon.devices/1"

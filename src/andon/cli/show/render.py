@@ -19,12 +19,12 @@ from andon.cli.show.text import MEDIUM, WIDE, Text, join, say
 from andon.core.conditions.node.drivers import has_none
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.blame import listed_users
-from andon.core.sampling.masks import NOT_A_MASK
-from andon.core.sampling.means import mean_utilization
 from andon.model.device import DeviceStatus, Host, Snapshot, State, reading_label
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict
+from andon.sampling.rules.masks import NOT_A_MASK
+from andon.sampling.rules.means import mean_utilization
 from andon.units import fixed, human_rate, human_seconds
 
 K = TypeVar("K")

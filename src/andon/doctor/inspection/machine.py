@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from andon.core.sampling.masks import VARIABLES
 from andon.doctor.inspection import access as access
 from andon.doctor.inspection.containers import read_containers
 from andon.doctor.rules.facts import Clock, Kernel, MachineFacts, PciCard
@@ -23,6 +22,7 @@ from andon.host.kernel_log import KernelLog
 from andon.host.own_container import read_mounts
 from andon.jobs.log_out import read_log_out
 from andon.model.vendors import VENDORS
+from andon.sampling.rules.masks import VARIABLES
 
 _MODULES = tuple(name for vendor in VENDORS for name in vendor.modules)
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from andon.core.sampling.masks import NOT_A_MASK, visibility
 from andon.doctor.rules.facts import MachineFacts
 from andon.doctor.rules.findings import Check, Finding, failure, hinted, ok, warning
 from andon.model.device import DeviceStatus, Fault, State
 from andon.model.naming import titles
 from andon.model.vendors import VENDORS, VendorRow, vendor_of, vendor_of_backend
+from andon.sampling.rules.masks import NOT_A_MASK, visibility
 
 SLOW_SECONDS = 2.0
 _SIMULATE = "andon status --simulate 4 # to try andon without a GPU"

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from andon.core.sampling.masks import leading_number
 from andon.errors import Gone, Unavailable
 from andon.leases.rules.obstacles import Obstacle, ObstacleKind
 from andon.model.device import DeviceStatus, Fault
 from andon.model.naming import device_named, devices_named, is_cuda_number, titles
 from andon.model.work import DeviceRequest, Need
+from andon.sampling.rules.masks import leading_number
 from andon.units import apart_bytes
 
 BALANCE = 0.8  # the smallest free memory of a group, as a share of the largest

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from andon.core.sampling.masks import in_pci_order
 from andon.model.device import Device
 from andon.model.vendors import MASKED, NVIDIA, MaskEntry, MaskVariable, VendorRow
+from andon.sampling.rules.masks import in_pci_order
 
 LEASE_VARIABLE = "ANDON_LEASE"
 NO_DEVICE = {mask.name: mask.hides_all for vendor in MASKED for mask in vendor.masks}

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from andon.core.conditions.node.drivers import is_absent
-from andon.engine.sampling.sampler import Costs
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.model import wire
 from andon.model.device import Fault, FaultCode, Snapshot, State
 from andon.model.shapes import to_json
+from andon.sampling.sampler import Costs
+from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.version import __version__
 from andon.web.answers.payloads import why_not
 from andon.web.answers.schemas import BackendHealth, Health, ReaderHealth, SamplerHealth

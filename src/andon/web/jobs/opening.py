@@ -11,12 +11,12 @@ from andon.host.folders import home_folder
 from andon.jobs.queue import Queue, possible_here, refuse_too_many, same_as, submit, wake
 
 if TYPE_CHECKING:
-    from andon.engine.sampling.sampler import Sampler
     from andon.jobs.dispatcher_guard import DispatcherGuard
     from andon.leases.rules.eligibility import Labels
     from andon.model.device import Snapshot
     from andon.model.job import JobFacts
     from andon.model.lease_list import LeaseList
+    from andon.sampling.sampler import Sampler
     from andon.web.jobs.shown import ServerJobs
     from andon.web.users.files import SharedFiles
 

@@ -13,14 +13,14 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 from andon.core.access.lockout import Lockout
 from andon.core.access.policy import LIVE, ShownKey
 from andon.core.access.roles import ANONYMOUS, Sight, sight_of
-from andon.core.sampling import cadence
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError
 from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
+from andon.sampling.rules import cadence
+from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import alert_payloads, lease_payloads, payloads
 from andon.web.answers.texts import SnapshotTexts
 from andon.web.bindings.live_server import LiveServer

@@ -14,7 +14,6 @@ from andon.alerts.rules.past import Query as Wanted
 from andon.alerts.rules.past import matches
 from andon.core.access.roles import Action, Role, check_silence, refusal_for, signature
 from andon.core.conditions.catalogue import condition_named
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.leases.rules.occupants import holders
 from andon.model import wire
@@ -22,6 +21,7 @@ from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
+from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers.alert_payloads import (
     board_to_json,
     entries_to_json,

@@ -16,14 +16,14 @@ from msgspec import Struct, field
 from andon.alerts.watcher import Watcher
 from andon.core.access.roles import BLIND, Sight
 from andon.core.evidence.departures import Usage, departures
-from andon.core.sampling.told import INTERVAL_HEADER
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import AndonError, Gone
 from andon.history.rules.series import HOST, HOST_METRICS
 from andon.host.processes import exited
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.naming import FORMS, device_named
+from andon.sampling.rules.told import INTERVAL_HEADER
+from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import payloads
 from andon.web.answers.description import PROBLEMS
 from andon.web.answers.health import HealthPart, health

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.estimate.rules.estimating import estimate
 from andon.estimate.rules.fits import GpuRoom, rooms_of
 from andon.estimate.rules.gpu_sizes import rooms_on
 from andon.estimate.rules.wire import estimate_to_json
 from andon.model.wire import dumps
+from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers.estimates import EstimateRequest, requested
 from andon.web.blocking_pool import BlockingPool
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.core.access.roles import Identity, Role, signature
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.errors import Denied, Unavailable
 from andon.leases.rules.requests import options_from_rest
 from andon.model import wire
@@ -14,6 +13,7 @@ from andon.model.lease_list import row_to_json
 from andon.model.naming import FORMS, device_named
 from andon.model.release_note import MOST_NOTE
 from andon.model.work import DeviceRequest
+from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import lease_payloads
 from andon.web.answers.lease_requests import (
     CordonRequest,

@@ -10,9 +10,9 @@ from andon.alerts.rules.lamps import lamps_of
 from andon.core.access.look import SCHEMA, look_name
 from andon.core.access.roles import identity_of, sight_of
 from andon.engine.failure_log import FailureLog
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.host.kin import account_name
 from andon.model.lamp import DeviceLamp
+from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers.alert_payloads import seen_by
 from andon.web.answers.texts import SnapshotTexts
 from andon.web.transport.local_socket import PAUSE_SECONDS, LocalSocket

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import Struct
 
 from andon.engine.failure_log import FailureLog
-from andon.engine.follower import Follower
 from andon.model.device import Snapshot
 from andon.model.naming import title
 from andon.model.request import RunAccount
@@ -17,6 +16,7 @@ from andon.runs.record import SampleSource
 from andon.runs.rules.oom import MemoryBeforeEnd
 from andon.runs.rules.sampled import sample_line
 from andon.runs.rules.summary import RunTallies
+from andon.sampling.follower import Follower
 from andon.units import MIB, human_bytes, human_seconds
 
 SAMPLE_SECONDS = 0.25  # a peak between two samples is not seen

@@ -111,7 +111,7 @@ def sampled(
         found[-1] = app.with_driver_versions(found[-1], settings_of(choices))
     if told is None:
         return found
-    from andon.core.sampling.told import remembering
+    from andon.sampling.rules.told import remembering
 
     return [remembering(one, told.snapshot) for one in found]
 

@@ -12,7 +12,6 @@ from andon.cli.show.text import without_commands
 from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.cli.work_session import AttachedLease, LeaseCheck, command_name
 from andon.core.processes.redaction import redact
-from andon.engine.sampling.sampler import Sampler
 from andon.errors import AndonError, Invalid, TimedOut
 from andon.leases.book.hold import LeaseHold
 from andon.leases.granter import Grant
@@ -25,6 +24,7 @@ from andon.model.run import RunDevice
 from andon.model.work import Lease
 from andon.runs.identity import LONGEST_NAME
 from andon.runs.rules.sampled import run_devices
+from andon.sampling.sampler import Sampler
 from andon.units import human_bytes
 from andon.work.cpu_binding import bound_to
 from andon.work.probe.command_trials import CommandTrials, TrialLimits

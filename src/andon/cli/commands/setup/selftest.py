@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from andon.doctor.rules.findings import Finding
     from andon.doctor.rules.selftest.load import Load
     from andon.doctor.rules.selftest.trials import Sampling
-    from andon.engine.sampling.sampler import Costs, Sampler
     from andon.model.device import Snapshot
+    from andon.sampling.sampler import Costs, Sampler
 
 SCHEMA = "andon.selftest/1"
 LOADED_SECONDS = 8.0  # the load itself ends after ten

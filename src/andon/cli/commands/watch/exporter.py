@@ -15,9 +15,9 @@ from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
     from andon.core.settings.resolution import Settings
-    from andon.engine.sampling.sampler import Sampler
     from andon.exporter.exposition import Exposition
     from andon.exporter.server import MetricsServer
+    from andon.sampling.sampler import Sampler
 
 SWITCH_SECONDS = 0.0005  # a scrape during a sample must not wait for all of it
 
@@ -101,9 +101,9 @@ def _serve(
     wait_for_the_end: Callable[[], object],
 ) -> None:
     """Open the port first: if it is taken, no device is read."""
-    from andon.engine.sampling.snapshot_feed import SnapshotFeed
     from andon.exporter.scrape import scraped
     from andon.exporter.server import MetricsServer
+    from andon.sampling.snapshot_feed import SnapshotFeed
 
     held: list[SnapshotFeed] = []
     server = MetricsServer(

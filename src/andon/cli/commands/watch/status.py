@@ -15,7 +15,7 @@ from andon.model import wire
 from andon.model.device import Snapshot, State
 
 if TYPE_CHECKING:
-    from andon.core.sampling.told import ServerSnapshot
+    from andon.sampling.rules.told import ServerSnapshot
 
 NO_DEVICE = 3
 HINT = "Next: andon watch (live), andon ps (processes), andon --help"

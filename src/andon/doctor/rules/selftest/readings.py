@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from andon.core.sampling.readings import IMPOSSIBLE, MEMORY_MISSING, SHARES_MISSING
 from andon.doctor.rules.findings import Finding, failure, ok, unknown
 from andon.doctor.rules.selftest.trials import DOCTOR, REPORT, SHOWN, History, SelftestTrial, many
 from andon.model.device import MemoryKind, Sample
+from andon.sampling.rules.readings import IMPOSSIBLE, MEMORY_MISSING, SHARES_MISSING
 
 HOTTEST_CELSIUS = 120
 POWER_FACTOR = 1.5  # short peaks exceed the limit

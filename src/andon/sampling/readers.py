@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from andon.core.sampling import reader_backoff
-from andon.core.sampling.detours import both_failed, used_instead
-from andon.core.sampling.reader_backoff import Attempts, ReaderLife, ReaderPhase
-from andon.core.sampling.roster import Roster
-from andon.engine.sampling.spawning import take, wait_for
 from andon.errors import AndonError, Unavailable
 from andon.host.starvation import starved_seconds
 from andon.model import wire, wire_in
 from andon.model.codec import read
 from andon.model.device import Card, Device, Fault, FaultCode, Reading
 from andon.model.request import ReaderRequest, Ring, RunAccount
+from andon.sampling.rules import reader_backoff
+from andon.sampling.rules.detours import both_failed, used_instead
+from andon.sampling.rules.reader_backoff import Attempts, ReaderLife, ReaderPhase
+from andon.sampling.rules.roster import Roster
+from andon.sampling.spawning import take, wait_for
 from andon.units import human_seconds
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
-from andon.core.sampling import cadence
 from andon.model.device import Snapshot
+from andon.sampling.rules import cadence
 
 if TYPE_CHECKING:
     from andon.model.alert import Event

@@ -82,7 +82,7 @@ def _unnamed(device: Device, others: Sequence[DeviceStatus]) -> DeviceStatus | N
 
 
 def _remembered(now: DeviceStatus, before: DeviceStatus) -> DeviceStatus:
-    from andon.core.sampling.roster import users_of  # rarely needed
+    from andon.sampling.rules.roster import users_of  # rarely needed
 
     known = replace(before, device=replace(before.device, index=now.device.index))
     if before.state is now.state:

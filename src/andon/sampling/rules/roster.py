@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.core.sampling.readings import checked_device, checked_processes, without, wrong_values
 from andon.model.device import Card, Device, DeviceStatus, Process, Reading, Sample, State
+from andon.sampling.rules.readings import checked_device, checked_processes, without, wrong_values
 from andon.units import human_seconds
 
 RAN_SECONDS = 60.0  # how long the processes of a lost device are remembered

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Self
 
 from andon.engine.failure_log import FailureLog
-from andon.engine.sampling.bus import Subscription
 from andon.model.device import Snapshot
+from andon.sampling.bus import Subscription
 
 
 class SnapshotDelivery(StrEnum):

@@ -3,9 +3,9 @@
 import threading
 import time
 
-from andon.engine.sampling.sampler import Sampler
-from andon.engine.sampling.snapshot_feed import SnapshotFeed
 from andon.model.device import Snapshot
+from andon.sampling.sampler import Sampler
+from andon.sampling.snapshot_feed import SnapshotFeed
 
 OVERTAKEN_SECONDS = 5.0  # what the feed gets this long after the first has places too
 

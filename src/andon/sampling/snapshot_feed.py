@@ -8,10 +8,10 @@ from collections.abc import Callable
 from andon.core.settings.resolution import Settings
 from andon.engine.failure_log import FailureLog
 from andon.engine.listeners import Listeners
-from andon.engine.sampling.bus import Subscription
-from andon.engine.sampling.sampler import Costs
 from andon.errors import Unavailable
 from andon.model.device import Snapshot
+from andon.sampling.bus import Subscription
+from andon.sampling.sampler import Costs
 
 PAST_SECONDS = 120.0
 PAST_SNAPSHOTS = 240

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.sampling.masks import Visibility
-from andon.core.sampling.roster import numbered, order, stale
 from andon.engine.failure_log import FailureLog
-from andon.engine.sampling.bus import Bus, Subscription
-from andon.engine.sampling.readers import (
+from andon.errors import Invalid
+from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snapshot
+from andon.model.request import Ring, RunAccount
+from andon.ports import EventSource, HostSource
+from andon.sampling.bus import Bus, Subscription
+from andon.sampling.readers import (
     LONGEST_REASON,
     REPORT_HINT,
     BackendChoice,
@@ -22,10 +24,8 @@ from andon.engine.sampling.readers import (
     ReaderProcess,
     Vendor,
 )
-from andon.errors import Invalid
-from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snapshot
-from andon.model.request import Ring, RunAccount
-from andon.ports import EventSource, HostSource
+from andon.sampling.rules.masks import Visibility
+from andon.sampling.rules.roster import numbered, order, stale
 
 if TYPE_CHECKING:
     from andon.core.events.reports import Reports

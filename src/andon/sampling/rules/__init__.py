@@ -1,0 +1,1 @@
+"""Which devices there are, their state, how often they are read, and which readings are valid."""
