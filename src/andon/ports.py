@@ -14,7 +14,6 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.alerts.rules.outbox import Delivery, SavedAlerts
     from andon.alerts.rules.past import Query
     from andon.core.executing.order import CreatedWork, WorkEnd, WorkOrder
-    from andon.core.settings.store_url import StoreUrl
     from andon.errors import AndonError
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket, NodeReadings
@@ -23,6 +22,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.model.run import RunRow
     from andon.runs.rules.baselines import RunBaseline
     from andon.runs.rules.matching import RunQuery
+    from andon.settings.store_url import StoreUrl
 
 
 class Backend(Protocol):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.core.settings.alerts import NotifierSettings
-from andon.core.settings.notifier_kinds import KINDS, addressed
 from andon.ports import Notifier
 from andon.registry import NOTIFIERS, load
+from andon.settings.alerts import NotifierSettings
+from andon.settings.notifier_kinds import KINDS, addressed
 from andon.testing.notifier_contract import SECRET, NotifierContract, NotifierService
 from tests.integration.parts import free_port
 from tests.support.listening import Listening, listening

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from andon.app import load_settings
-from andon.core.settings.resolution import describe, resolve
 from andon.errors import AndonError
+from andon.settings.resolution import describe, resolve
 from tests.fuzz.chance import Chance, rounds
 from tests.support.homes import own_folders
 

@@ -19,11 +19,11 @@ from andon.alerts.rules.messages import MessageContext
 from andon.alerts.rules.routes import Route
 from andon.alerts.watcher import Watcher
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.settings.alerts import NotifierSettings
 from andon.model.alert import Alert, Notice
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.notifiers.command import CommandNotifier
 from andon.sampling.bus import Bus
+from andon.settings.alerts import NotifierSettings
 from andon.stores.sqlite_alerts import SqliteAlertStore
 
 HASTE = 2000.0  # seconds of the watcher's clock in one of ours

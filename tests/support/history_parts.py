@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import cast
 
-from andon.core.settings.store_url import StoreUrl, parse_store_url
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
 from andon.ports import StoreKind
 from andon.registry import STORES, load
+from andon.settings.store_url import StoreUrl, parse_store_url
 from andon.testing.history import AT as AT
 from andon.testing.history import GPU as GPU
 from andon.testing.history import status as status

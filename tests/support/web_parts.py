@@ -14,7 +14,6 @@ import httpx
 from andon.alerts.watcher import Watcher
 from andon.core.access.policy import Rules
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.settings.resolution import Settings
 from andon.host.kin import started_ticks
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
@@ -27,6 +26,7 @@ from andon.sampling.bus import Bus, Subscription
 from andon.sampling.placed_feed import PlacedFeed
 from andon.sampling.sampler import Costs, Sampler
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
+from andon.settings.resolution import Settings
 from andon.stores.memory_alerts import MemoryAlertStore
 from andon.web.answers.health import HealthPart
 from andon.web.app import build

@@ -19,7 +19,6 @@ from andon.alerts.sender import GATHER_SECONDS, NotifierWork, NotifierWorker
 from andon.alerts.writer import AlertWriter
 from andon.core.conditions.condition import READINGS, SERVED, Precondition
 from andon.core.conditions.rulebook import Rulebook
-from andon.core.settings.quiet_hours import Offset
 from andon.engine.failure_log import FailureLog
 from andon.engine.listeners import Listeners
 from andon.errors import AndonError, Gone
@@ -31,6 +30,7 @@ from andon.model.shapes import to_json
 from andon.ports import AlertStore, Notifier
 from andon.sampling.bus import Subscription
 from andon.sampling.follower import Follower
+from andon.settings.quiet_hours import Offset
 from andon.units import human_seconds
 
 log = logging.getLogger("andon.watcher")

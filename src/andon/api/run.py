@@ -26,7 +26,6 @@ from andon.api import watch as library
 from andon.app import rulebook
 from andon.app.runs import remember
 from andon.core.processes.redaction import redact
-from andon.core.settings.resolution import Settings
 from andon.errors import Invalid
 from andon.model.codec import NAME
 from andon.model.device import Snapshot
@@ -51,6 +50,7 @@ from andon.runs.rules.plain import plain_numbers, plain_table, plain_text
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.runs.rules.sampled import run_candidates
 from andon.runs.rules.usage_words import end_words
+from andon.settings.resolution import Settings
 
 log = logging.getLogger("andon")
 

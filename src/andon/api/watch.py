@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 
 from andon.app import load_settings, open_sampler
-from andon.core.settings.resolution import Settings
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
 from andon.sampling.bus import Subscription
 from andon.sampling.sampler import Costs, Sampler
+from andon.settings.resolution import Settings
 
 log = logging.getLogger("andon")
 LINGER_SECONDS = 30.0  # an open driver session keeps a laptop's GPU awake, so it is closed

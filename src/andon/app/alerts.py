@@ -7,19 +7,19 @@ from msgspec.structs import replace
 
 from andon.app.history import separate_history, store_kind, store_url
 from andon.app.thresholds import rulebook
-from andon.core.settings.resolution import Settings
-from andon.core.settings.store_url import MEMORY
 from andon.errors import AndonError, Invalid
 from andon.host.system import node_name
+from andon.settings.resolution import Settings
+from andon.settings.store_url import MEMORY
 
 if TYPE_CHECKING:  # not every command needs alerts and leases
     from andon.alerts.rules.messages import MessageContext
     from andon.alerts.rules.self_checks import StoreStats
     from andon.alerts.watcher import RoutedNotifier, Watcher
-    from andon.core.settings.alerts import NotifierSettings
     from andon.leases.tracker import LeaseTracker
     from andon.ports import AlertStore, Notifier
     from andon.sampling.sampler import Sampler
+    from andon.settings.alerts import NotifierSettings
 
 
 def open_alert_store(settings: Settings) -> "AlertStore":
@@ -31,9 +31,9 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
     """All notifiers, each with its route. Invalid lists every mistake at once, and no secret."""
     from andon.alerts.rules.messages import MessageContext
     from andon.alerts.rules.routes import Route
-    from andon.core.settings.quiet_hours import parse_quiet
     from andon.host.clock import offset
     from andon.model.alert import Level
+    from andon.settings.quiet_hours import parse_quiet
 
     found: list[RoutedNotifier] = []
     mistakes: list[str] = []

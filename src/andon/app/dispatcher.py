@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from andon.app.leases import open_availability
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.core.settings.resolution import Settings
 from andon.errors import AndonError
 from andon.host.kin import here, myself
 from andon.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
@@ -30,6 +29,7 @@ from andon.model.job import Holdup
 from andon.model.job import wire as job_wire
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.sampling.rules.masks import VARIABLES
+from andon.settings.resolution import Settings
 
 LOCK_TRIES, LOCK_SECONDS = 10, 0.05
 """A process that checks whether a dispatcher runs holds the lock for a moment."""

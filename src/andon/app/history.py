@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from andon.core.settings.resolution import Settings
-from andon.core.settings.store_url import MEMORY, StoreUrl, parse_store_url, url_of_file
 from andon.errors import Gone, Invalid, Unavailable
 from andon.host.server.node_folder import HISTORY, node_folder
+from andon.settings.resolution import Settings
+from andon.settings.store_url import MEMORY, StoreUrl, parse_store_url, url_of_file
 
 if TYPE_CHECKING:  # not every command reads history
     from collections.abc import Mapping

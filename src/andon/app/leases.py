@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.core.settings.resolution import Settings
 from andon.errors import Invalid
 from andon.model.naming import mistake_in
+from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # not every command shares devices
     from andon.leases.availability import Availability

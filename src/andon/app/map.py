@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from andon.app.runs import remember
 from andon.app.thresholds import rulebook
 from andon.core.processes.redaction import redact
-from andon.core.settings.resolution import Settings
 from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Snapshot
 from andon.model.run import RunKind
@@ -19,6 +18,7 @@ from andon.runs.identity import record_path, runs_folder
 from andon.runs.line_pipe import LinePipe
 from andon.runs.record import RunRecorder, SampleSource
 from andon.runs.rules.ranks import RUN_VARIABLE
+from andon.settings.resolution import Settings
 from andon.work.map.places import WorkPlace
 
 WITHOUT_DEVICE = "it works without a device"

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from andon.app.alerts import open_notifiers
 from andon.app.settings import config_path, read_config, users_file
-from andon.core.settings.alerts import NotifierSettings, read_notifiers
-from andon.core.settings.notifier_lines import free_name, notifier_lines, with_lines
-from andon.core.settings.resolution import Settings, resolve
 from andon.errors import Conflict, Denied, Invalid
 from andon.host.folders import make_private
 from andon.host.private_files import PRIVATE_FILE, replace_file
+from andon.settings.alerts import NotifierSettings, read_notifiers
+from andon.settings.notifier_lines import free_name, notifier_lines, with_lines
+from andon.settings.resolution import Settings, resolve
 
 SYSTEM_FILE = Path("/etc/andon/andon.toml")
 

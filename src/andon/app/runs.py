@@ -12,11 +12,11 @@ from andon.host.server.state_folder import runs_folder as runs_folder
 if TYPE_CHECKING:  # whoever makes a run needs none of it
     from collections.abc import Callable, Mapping
 
-    from andon.core.settings.resolution import Settings
     from andon.model.job.progress import WorkProgress
     from andon.ports import RunIndex
     from andon.runs.index import RunFinder
     from andon.runs.rules.retention import RetentionPolicy
+    from andon.settings.resolution import Settings
 
 INDEX = "runs.db"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.core.settings.resolution import Settings
 from andon.host.folders import expanded
 from andon.host.kernel_log import KernelLog
 from andon.host.presence import has_nvidia_smi, unreadable, vendors
@@ -19,6 +18,7 @@ from andon.sampling.readers import BackendChoice, encoded
 from andon.sampling.rules.masks import VARIABLES, Visibility, visibility
 from andon.sampling.sampler import NodeIdentity, Sampler
 from andon.sampling.spawning import decide_ahead
+from andon.settings.resolution import Settings
 
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 

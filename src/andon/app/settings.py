@@ -6,10 +6,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.core.settings.resolution import Resolved, Settings, resolve
 from andon.errors import Invalid
 from andon.host.folders import expanded, home_folder
 from andon.host.private_files import is_regular, read_regular
+from andon.settings.resolution import Resolved, Settings, resolve
 
 LONGEST_CONFIG_BYTES = 1 << 20
 LONGEST_SHOWN = 200  # characters of a path in a message
@@ -70,7 +70,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
     """Like `load_settings`, with notifiers and store; reports every mistake at once."""
     from andon.app.alerts import open_notifiers
     from andon.app.history import store_kind
-    from andon.core.settings.alerts import addresses
+    from andon.settings.alerts import addresses
 
     try:
         resolved = load_settings(flags, config, strict=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.core.settings.resolution import Settings
+from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # with its catalogue of conditions, which not every command needs
     from andon.core.conditions.rulebook import Rulebook
@@ -31,8 +31,8 @@ def with_thresholds(settings: Settings, given: Mapping[str, object]) -> Settings
     """The settings with some thresholds of a caller's own; Invalid names every mistake."""
     if not given:
         return settings
-    from andon.core.settings.figures import flags_of
-    from andon.core.settings.resolution import resolve
+    from andon.settings.figures import flags_of
+    from andon.settings.resolution import resolve
 
     own = resolve(None, {}, flags_of(given)).settings.alerts_figures
     figures = {**dict(settings.alerts_figures), **dict(own)}

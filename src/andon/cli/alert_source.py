@@ -22,8 +22,8 @@ from andon.node.usual_server import usual_url
 
 if TYPE_CHECKING:
     from andon.core.conditions.rulebook import Rulebook
-    from andon.core.settings.resolution import Settings
     from andon.model.device import Snapshot
+    from andon.settings.resolution import Settings
 
 T = TypeVar("T")
 

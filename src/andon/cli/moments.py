@@ -4,8 +4,8 @@ import time
 
 import click
 
-from andon.core.moments import parse_moment
 from andon.host.clock import offset
+from andon.settings.moments import parse_moment
 
 
 def moment(text: str) -> float:

@@ -134,7 +134,7 @@ def _set_thresholds(
     """Remember them as settings; the catalogue is imported only if there are any."""
     if not given:
         return
-    from andon.core.settings.figures import flags_of
+    from andon.settings.figures import flags_of
 
     pairs = [text.partition("=") for text in given]
     if wrong := [name for name, sign, value in pairs if not (sign and value)]:

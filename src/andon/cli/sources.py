@@ -6,8 +6,8 @@ from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
     from andon.core.conditions.rulebook import Rulebook
-    from andon.core.settings.resolution import Resolved, Settings
     from andon.sampling.sampler import Sampler
+    from andon.settings.resolution import Resolved, Settings
 
 
 def settings_of(choices: Choices) -> "Settings":

@@ -16,7 +16,6 @@ from andon.cli.run_csv import CsvCopy
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.core.processes.redaction import redact
-from andon.core.settings.inherited import simulation_variables
 from andon.errors import Conflict, Gone
 from andon.host.kin import here, user_name
 from andon.host.memory.oom_kills import host_kills
@@ -44,6 +43,7 @@ from andon.runs.rules.oom import Verdict, memory_numbers, verdict
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.runs.rules.usage_words import end_words
 from andon.sampling.sampler import Sampler
+from andon.settings.inherited import simulation_variables
 from andon.units import MIB, human_seconds
 from andon.work.contained import ContainedCommand, follow_container
 from andon.work.cpu_binding import bound_line, bound_to

@@ -3,8 +3,8 @@
 import re
 from functools import lru_cache
 
-from andon.core.settings.kinds import WORD
 from andon.errors import Invalid
+from andon.settings.kinds import WORD
 
 # Surrogates cannot be encoded, and for some readers a NUL ends the text.
 _HARMFUL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.core.executing.order import ContainerOptions
-from andon.core.moments import parse_moment
 from andon.errors import Invalid
 from andon.host.clock import offset
 from andon.host.folders import expanded
@@ -19,6 +18,7 @@ from andon.jobs.rules.naming import meant, parse_array
 from andon.jobs.submitting import here_spec
 from andon.model.job import JobFacts
 from andon.model.job.spec import ArrayPlace, JobSpec
+from andon.settings.moments import parse_moment
 from andon.work.rules.options_wire import options_to_json
 
 Known = Callable[[], Mapping[int, JobFacts]]

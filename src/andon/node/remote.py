@@ -10,7 +10,6 @@ from urllib.parse import urlencode, urlsplit
 
 from andon.core.access.policy import is_loopback
 from andon.core.retrying import BackOff
-from andon.core.settings.usual_port import USUAL_PORT
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.folders import expanded
@@ -30,6 +29,7 @@ from andon.node.calls import (
     call,
 )
 from andon.sampling.rules.readings import checked_snapshot
+from andon.settings.usual_port import USUAL_PORT
 from andon.version import __version__
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=32 << 20)

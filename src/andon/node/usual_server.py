@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from andon.core.settings.usual_port import PORT_VARIABLE, USUAL_PORT
 from andon.errors import Invalid
 from andon.host.server.listeners import listeners
 from andon.host.server.state_folder import SERVER_FILE, node_path
+from andon.settings.usual_port import PORT_VARIABLE, USUAL_PORT
 
 _HIGHEST_PORT = 65535
 _HOST = "127.0.0.1"

@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 from andon.alerts.rules.messages import MessageContext, without_secrets
 from andon.core.processes.redaction import redact
-from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.alert import Alert, Notice, NoticeKind
+from andon.settings.alerts import NotifierSettings
 
 REFRESH_SECONDS = 60.0
 EXPIRES_SECONDS = 4 * REFRESH_SECONDS

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 
 from andon.alerts.rules.messages import MessageContext
 from andon.core.processes.redaction import HIDDEN, redact
-from andon.core.settings.alerts import NotifierSettings, masked
 from andon.errors import Invalid, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind
+from andon.settings.alerts import NotifierSettings, masked
 
 SHORTEST_SECRET = 4
 KINDS = {None: "SUCCESS", Level.INFO: "INFO", Level.WARNING: "WARNING", Level.CRITICAL: "FAILURE"}

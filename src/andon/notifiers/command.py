@@ -14,10 +14,10 @@ from typing import IO
 
 from andon.alerts.rules.messages import MessageContext, without_secrets
 from andon.core.processes.redaction import redact
-from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model import alert_wire
 from andon.model.alert import Alert, Notice
+from andon.settings.alerts import NotifierSettings
 
 SCHEMA = "andon.notice/1"
 GRACE_SECONDS = 1.0

@@ -5,13 +5,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from andon.core.settings.resolution import Settings
 from andon.engine.failure_log import FailureLog
 from andon.engine.listeners import Listeners
 from andon.errors import Unavailable
 from andon.model.device import Snapshot
 from andon.sampling.bus import Subscription
 from andon.sampling.sampler import Costs
+from andon.settings.resolution import Settings
 
 PAST_SECONDS = 120.0
 PAST_SNAPSHOTS = 240

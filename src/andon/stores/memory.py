@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from andon.core.settings.store_url import StoreUrl
 from andon.errors import Gone
 from andon.history.rules.blocks import Block, packed, rolled_up, rows_between
 from andon.history.rules.codec import SeriesRow, grouped
@@ -27,6 +26,7 @@ from andon.history.rules.tiers import (
 )
 from andon.model.device import Device
 from andon.ports import AlertStore
+from andon.settings.store_url import StoreUrl
 
 MOST_BYTES = 64_000_000
 POINT_BYTES = 16

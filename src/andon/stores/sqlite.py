@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from andon.core.settings.store_url import StoreUrl, file_of
 from andon.history.rules.blocks import rows_between
 from andon.history.rules.codec import SeriesRow, grouped
 from andon.history.rules.intervals import JOIN_SECONDS, UsageInterval, joined
@@ -24,6 +23,7 @@ from andon.history.rules.tiers import (
 from andon.host.folders import expanded
 from andon.model.device import Device
 from andon.ports import AlertStore
+from andon.settings.store_url import StoreUrl, file_of
 from andon.stores import sqlite_file, sqlite_upkeep
 from andon.stores.sqlite_database import Database
 from andon.stores.sqlite_head import pack_body, values_in

@@ -17,10 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.alerts.rules.messages import MessageContext
-from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError
 from andon.model.alert import NoticeKind
 from andon.ports import Notifier
+from andon.settings.alerts import NotifierSettings
 from andon.testing.notices import HOT, berlin, notice, over
 
 SECRET = "s3cr3tT0kenValue"  # noqa: S105 (it is there to be looked for)

@@ -19,7 +19,6 @@ from andon.app.leases import (
 )
 from andon.app.sampler import open_sampler
 from andon.core.access.policy import Rules, is_loopback
-from andon.core.settings.resolution import Settings
 from andon.errors import Unavailable
 from andon.host.server.node_folder import open_node_folder
 from andon.host.server.state_folder import TOKEN, state_folder
@@ -27,6 +26,7 @@ from andon.node import server_file
 from andon.sampling.placed_feed import PlacedFeed
 from andon.sampling.sampler import Sampler
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
+from andon.settings.resolution import Settings
 from andon.web.answers.health import HealthPart
 from andon.web.jobs.opening import open_dispatcher_guard, open_server_jobs
 from andon.web.listening import ServeOptions, Started, bound, check_certificate, names, run, url_of

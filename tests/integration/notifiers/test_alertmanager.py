@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.alerts.rules.messages import MessageContext
-from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError
 from andon.model.alert import Alert, Level, NoticeKind, Phase
 from andon.notifiers import alertmanager as sending
 from andon.notifiers.alertmanager import Alertmanager
+from andon.settings.alerts import NotifierSettings
 from andon.testing.notices import HOT, berlin, notice, over
 from tests.conftest import need
 from tests.integration.parts import daemon, free_port, wait_until

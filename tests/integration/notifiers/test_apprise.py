@@ -13,9 +13,9 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from andon.alerts.rules.messages import MessageContext
-from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Invalid, Unavailable
 from andon.notifiers.apprise import AppriseNotifier
+from andon.settings.alerts import NotifierSettings
 from andon.testing.notices import DISK, LOST, berlin, notice, over
 from tests.integration.parts import free_port
 from tests.support.listening import Listening, listening

@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from andon.cli.commands.watch.history import history
-from andon.core.settings.store_url import parse_store_url
 from andon.history.rules.seeding import specimens
 from andon.history.rules.series import NodeReadings, tick_of
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.model.throttling import HW_SLOWDOWN
+from andon.settings.store_url import parse_store_url
 from tests.integration.board import opened, tiles, uuids, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving

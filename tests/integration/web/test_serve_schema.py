@@ -11,10 +11,10 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import response_schema_conformance
 
 from andon.app import open_store
-from andon.core.settings.resolution import Settings
 from andon.history.writer import Recorder
 from andon.leases.book.lease_book import Book
 from andon.model.device import Snapshot
+from andon.settings.resolution import Settings
 from andon.web.server_history import Recorded
 from tests.support import snapshots as drawn
 from tests.support.sharing_parts import gpu

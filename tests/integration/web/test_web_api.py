@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.self_checks import StoreStats
 from andon.core.access.roles import BLIND
-from andon.core.settings.resolution import Settings
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot, State
 from andon.model.lease_list import LeaseList
+from andon.settings.resolution import Settings
 from andon.web.answers import payloads
 from andon.web.answers.health import health
 from andon.web.answers.sights import seen_by

@@ -14,13 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.access.look import MOST_NAMES, is_trusted, look_name, look_names
-from andon.core.settings.resolution import Settings
 from andon.host.machine_id import boot_id, node_name
 from andon.model.device import Process, Snapshot
 from andon.model.lamp import Lamp
 from andon.node import look, peer_credentials
 from andon.node.look import server_look
 from andon.sampling.rules.told import ServerSnapshot
+from andon.settings.resolution import Settings
 from andon.web.transport import local_socket
 from andon.web.transport.look_socket import LookSocket
 from tests.support.homes import made_node_state

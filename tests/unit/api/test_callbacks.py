@@ -11,11 +11,11 @@ from andon.alerts.rules import Moment
 from andon.api.callbacks.cord import AlertFilter, Cord, now
 from andon.api.callbacks.guard import Guard
 from andon.app import rulebook, with_thresholds
-from andon.core.settings.resolution import Settings
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
 from andon.sampling.bus import Bus
+from andon.settings.resolution import Settings
 from andon.testing.mock import MockGpuBackend
 from tests.support.waiting import wait_for
 

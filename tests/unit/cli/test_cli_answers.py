@@ -23,7 +23,6 @@ from andon.cli.show.history import (
     top_of,
 )
 from andon.cli.show.render import Mask, render_status
-from andon.core.settings.resolution import resolve
 from andon.errors import Gone
 from andon.history.rules import seeding
 from andon.history.rules.series import Bucket
@@ -35,6 +34,7 @@ from andon.model.alert import Notice
 from andon.model.device import Device, Process
 from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.settings.resolution import resolve
 from andon.units import GIB
 from tests.support import snapshots as golden
 from tests.support.sharing_parts import capacities_of, gpu

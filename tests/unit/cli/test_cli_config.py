@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from andon.cli.main import run
-from andon.core.settings.resolution import describe
+from andon.settings.resolution import describe
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from andon.cli.commands.setup.cost import Cost, render_cost, report_to_json
 from andon.cli.main import cli, run
 from andon.cli.options import MOST_SIMULATED, whole
 from andon.cli.terminal import Choices, in_color, report, size, write
-from andon.core.settings.resolution import FIELDS
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
+from andon.settings.resolution import FIELDS
 from andon.version import __version__
 from tests.support import snapshots as golden
 from tests.support.rows import rows

@@ -13,13 +13,6 @@ from andon.app import refuse_ambiguous_names
 from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.core.conditions.rulebook import Override, Rulebook
-from andon.core.settings.alerts import (
-    NotifierSettings,
-    OverrideSettings,
-    read_notifiers,
-    read_overrides,
-)
-from andon.core.settings.resolution import Settings
 from andon.doctor.rules.selftest.load import Load, judge_load
 from andon.doctor.rules.selftest.trials import histories_of
 from andon.errors import AndonError, Gone, Invalid
@@ -28,6 +21,13 @@ from andon.leases.rules.eligibility import obstacles_of
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import DeviceStatus
 from andon.model.naming import device_labels
+from andon.settings.alerts import (
+    NotifierSettings,
+    OverrideSettings,
+    read_notifiers,
+    read_overrides,
+)
+from andon.settings.resolution import Settings
 from tests.support import snapshots as drawn
 from tests.support.sharing_parts import request
 from tests.support.snapshots import FakeSampler

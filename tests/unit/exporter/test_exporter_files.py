@@ -10,8 +10,8 @@ from dev.metrics.__main__ import made
 from dev.metrics.dashboard import WIDTH, dashboard
 from dev.metrics.rules import metric, rules
 
-from andon.core.settings.resolution import Settings
 from andon.exporter.catalogue import ALL
+from andon.settings.resolution import Settings
 from tests.conftest import REPOSITORY
 
 FILES = sorted(made())

@@ -9,12 +9,12 @@ import pytest
 
 import andon
 from andon.cli.catalogue import COMMANDS
-from andon.core.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
-from andon.core.settings.resolution import describe
 from andon.core.simulation.scenarios import SCENARIOS, ScriptedFault, parse_faults
 from andon.leases.rules.requests import LeaseOptions, rows
 from andon.model.device import DeviceStatus, Host, Limits, Process, Sample, Setup
 from andon.model.shapes import shape_of
+from andon.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
+from andon.settings.resolution import describe
 from andon.web.answers.shapes import KNOWN, SNAPSHOT_SHAPE
 from tests.conftest import REPOSITORY
 

@@ -48,7 +48,7 @@ def test_help_imports_only_click() -> None:
 
 
 FOR_OTHER_COMMANDS = {
-    "andon.core.executing.order", "andon.core.processes.attribution", "andon.core.settings",
+    "andon.core.executing.order", "andon.core.processes.attribution", "andon.settings",
     "andon.leases.rules.policy", "andon.sampling", "andon.leases", "andon.host.kin",
     "andon.leases.book", "andon.model.device", "andon.model.vendors", "andon.model.work", "shutil",
 }  # fmt: skip

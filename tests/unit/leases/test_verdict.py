@@ -20,7 +20,6 @@ from andon.cli import availability_source, snapshot_source
 from andon.cli.commands.share import free
 from andon.cli.main import run
 from andon.cli.terminal import Choices
-from andon.core.settings.resolution import Settings
 from andon.errors import Conflict
 from andon.leases.availability import Availability
 from andon.leases.book import places
@@ -35,6 +34,7 @@ from andon.model.lease_list import list_from_json
 from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
 from andon.model.work import Cordon, LeaseState, Work
 from andon.node.broken_devices import BrokenDevicesQuery
+from andon.settings.resolution import Settings
 from andon.units import GIB
 from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, request

@@ -9,8 +9,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from andon.cli.main import run
-from andon.core.moments import FORMS, FURTHEST, parse_moment
 from andon.host.clock import offset
+from andon.settings.moments import FORMS, FURTHEST, parse_moment
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 

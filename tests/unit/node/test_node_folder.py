@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from andon.app import store_files
-from andon.core.settings.resolution import Settings
 from andon.errors import Conflict, Denied
 from andon.host import machine_id
 from andon.host.kin import here
@@ -21,6 +20,7 @@ from andon.host.server.state_folder import is_own, own_token
 from andon.leases.turn_memory import TurnMemory
 from andon.node import server_file
 from andon.node import state_folder as state_folders
+from andon.settings.resolution import Settings
 from andon.stores.sqlite import SqliteStore
 
 BEFORE = Path(__file__).parents[2] / "recorded" / "state-de9bf9b" / "state.tar.gz"

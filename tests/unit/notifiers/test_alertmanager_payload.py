@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from andon.alerts.rules.messages import MessageContext
-from andon.core.settings.alerts import NotifierSettings
 from andon.errors import Invalid
 from andon.model.alert import NoticeKind
 from andon.notifiers.alertmanager import Alertmanager
+from andon.settings.alerts import NotifierSettings
 from andon.testing.notices import HOT, berlin, notice
 
 

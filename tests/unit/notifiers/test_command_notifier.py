@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from andon.alerts.rules.messages import MessageContext
-from andon.core.settings.alerts import NotifierSettings
 from andon.errors import AndonError, Denied, Unavailable
 from andon.notifiers.command import CommandNotifier, stop_group
+from andon.settings.alerts import NotifierSettings
 from andon.testing.notices import berlin, notice
 from tests.integration.parts import wait_until
 

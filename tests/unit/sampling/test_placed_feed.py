@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from andon.core.settings.resolution import Settings
 from andon.model.device import Snapshot
 from andon.sampling.bus import Bus
 from andon.sampling.placed_feed import OVERTAKEN_SECONDS, PlacedFeed
 from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.settings.resolution import Settings
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import pytest
 
-from andon.core.settings.resolution import Settings
 from andon.errors import Unavailable
 from andon.exporter import Exposition
 from andon.exporter.scrape import scraped
@@ -10,6 +9,7 @@ from andon.model.device import Snapshot
 from andon.sampling.bus import Bus
 from andon.sampling.sampler import Costs
 from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.settings.resolution import Settings
 from tests.support.exposition import parse
 from tests.support.snapshots import farm, ticks
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from andon.backends.nvidia import Nvidia
-from andon.core.settings.resolution import Settings
 from andon.host import driver_versions
 from andon.host.processes import ProcessTable
 from andon.host.system import System
@@ -25,6 +24,7 @@ from andon.sampling.bus import Bus
 from andon.sampling.readers import BackendChoice, Vendor
 from andon.sampling.sampler import Costs
 from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.settings.resolution import Settings
 from tests.standin import StandIn, StandInProcess
 from tests.support.counting import opened_files, python_calls
 from tests.support.full_snapshot import FULL

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.settings.figures import every_field
-from andon.core.settings.resolution import (
+from andon.errors import Invalid
+from andon.settings.figures import every_field
+from andon.settings.resolution import (
     FIELDS,
     OTHERS,
     TABLES,
@@ -19,7 +20,6 @@ from andon.core.settings.resolution import (
     describe,
     resolve,
 )
-from andon.errors import Invalid
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows
 
@@ -408,7 +408,7 @@ def test_any_flags_are_either_settings_within_bounds_or_mistakes(flags: dict[str
 @pytest.mark.process
 def test_importing_the_settings_loads_nothing_heavy() -> None:
     code = (
-        "import sys, andon.core.settings.resolution; "
+        "import sys, andon.settings.resolution; "
         "print('tomllib' in sys.modules, 'difflib' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

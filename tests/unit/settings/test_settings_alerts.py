@@ -11,14 +11,14 @@ from andon import app
 from andon.cli.main import run
 from andon.core.conditions.catalogue import FIGURES, thresholds
 from andon.core.conditions.rulebook import RENOTIFY_SECONDS
-from andon.core.settings.alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
-from andon.core.settings.figures import every_field
-from andon.core.settings.kinds import NUMBER_OR_OFF, SECONDS_OR_OFF, ValueKind
-from andon.core.settings.quiet_hours import QuietHours
-from andon.core.settings.resolution import Resolved, Settings, resolve
 from andon.errors import Invalid
 from andon.model.alert import Level
 from andon.model.device import Device
+from andon.settings.alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
+from andon.settings.figures import every_field
+from andon.settings.kinds import NUMBER_OR_OFF, SECONDS_OR_OFF, ValueKind
+from andon.settings.quiet_hours import QuietHours
+from andon.settings.resolution import Resolved, Settings, resolve
 from tests.conftest import REPOSITORY
 
 SECRET = "TIiajkdnlazkcOXrIdevi7FQ"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.settings.resolution import resolve
-from andon.core.settings.store_url import LONGEST, StoreUrl, file_of, parse_store_url, redacted
 from andon.errors import Invalid
+from andon.settings.resolution import resolve
+from andon.settings.store_url import LONGEST, StoreUrl, file_of, parse_store_url, redacted
 from tests.support.rows import rows
 
 FILES = [

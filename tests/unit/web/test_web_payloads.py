@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from andon.core.access.roles import BLIND
-from andon.core.settings.resolution import Settings
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.work import LeaseKind, LeaseState, Share
+from andon.settings.resolution import Settings
 from andon.units import GIB
 from andon.web.answers import payloads
 from andon.web.answers.sights import seen_by

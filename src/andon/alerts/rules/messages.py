@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from andon.core.conditions.catalogue import BY_NAME
 from andon.core.processes.redaction import printable, redact
-from andon.core.settings.quiet_hours import Offset
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
+from andon.settings.quiet_hours import Offset
 from andon.units import human_seconds
 
 JOB_RULE = "job"  # of a notice about a job, which is no alert

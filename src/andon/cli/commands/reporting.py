@@ -14,8 +14,8 @@ from andon.errors import Denied, Unavailable
 
 if TYPE_CHECKING:  # a command that prints no report needs none of it
     from andon.cli.show.reports.document import Document
-    from andon.core.settings.resolution import Settings
     from andon.runs.rules.reports.report import Prices
+    from andon.settings.resolution import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ASKED = "andon.forms"  # in a context: the flags that stand for --format

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from andon.core.settings.usual_port import USUAL_PORT
+from andon.settings.usual_port import USUAL_PORT
 
 
 class StrayReason(StrEnum):

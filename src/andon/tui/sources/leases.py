@@ -10,9 +10,9 @@ from andon.tui.sources.feed import Feed
 from andon.tui.sources.snapshots import ServerSnapshots
 
 if TYPE_CHECKING:
-    from andon.core.settings.resolution import Settings
     from andon.leases.availability import Availability
     from andon.model.lease_list import LeaseList
+    from andon.settings.resolution import Settings
 
 SHOWN_SECONDS = 3.0  # while they are what is looked at
 AT_LEAST_SECONDS = 10.0  # a lock or the use of a device may change without a trace here

@@ -18,9 +18,9 @@ from andon.node.usual_server import may_be_running
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
-    from andon.core.settings.resolution import Settings
     from andon.host.processes import ProcessTable
     from andon.node.remote import Server
+    from andon.settings.resolution import Settings
 
 RETURN_SECONDS = 3.0  # between two looks for a server, at first or after it went away
 WAIT_SECONDS = 0.5  # how long a source may block before it is asked again

@@ -10,7 +10,6 @@ from andon.core.conditions.rulebook import Rulebook
 from andon.core.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.core.explain import explain, explain_absence
 from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
-from andon.core.settings.resolution import Settings
 from andon.leases.rules.suitability import score
 from andon.model import wire
 from andon.model.alert import Alert
@@ -18,6 +17,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, device_named, titles, unread_words
 from andon.model.shapes import names_of, plain
+from andon.settings.resolution import Settings
 from andon.units import MIB
 from andon.web.answers.schemas import About
 

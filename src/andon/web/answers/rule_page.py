@@ -9,11 +9,11 @@ from andon.core.conditions.prometheus import no_query_reason, rung_queries
 from andon.core.conditions.rulebook import Rulebook
 from andon.core.conditions.stated import stated
 from andon.core.evidence.reasons import TROUBLE_FROM, ReasonKind
-from andon.core.settings.figures import setting_of
 from andon.model.device import DeviceStatus
 from andon.model.shapes import to_json
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.wire import Json
+from andon.settings.figures import setting_of
 from andon.web.answers import schemas
 from andon.web.answers.alert_payloads import (
     Labelled,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from andon.alerts.rules.messages import MessageContext
-from andon.core.settings.alerts import NotifierSettings
 from andon.model.alert import Alert, Notice
+from andon.settings.alerts import NotifierSettings
 
 
 class Bell:

@@ -10,8 +10,8 @@ from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.core.settings.notifier_kinds import KINDS
 from andon.errors import Invalid
+from andon.settings.notifier_kinds import KINDS
 
 LONGEST_SECRET = 4096
 RESTART = "a running server uses it after its next start"
@@ -98,7 +98,7 @@ def add(
 def _tried(settings: Any, terminal: Terminal, choices: Choices) -> int:
     from andon.app.alerts import open_notifiers
     from andon.cli.commands.explain.alerts_trial import sent
-    from andon.core.settings.resolution import Settings
+    from andon.settings.resolution import Settings
 
     ((notifier, _),) = open_notifiers(Settings(alerts_notifiers=(settings,)))
     result = sent(notifier)

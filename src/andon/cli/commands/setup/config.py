@@ -13,8 +13,8 @@ from andon.cli.show.table import TableColumn, draw
 from andon.cli.show.table import TableRow as Line
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.core.settings.resolution import Resolved, SettingRow, describe
 from andon.errors import Unavailable
+from andon.settings.resolution import Resolved, SettingRow, describe
 
 SCHEMA = "andon.settings/1"
 
@@ -154,7 +154,7 @@ def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
     settings = resolved.settings
     if not settings.alerts_overrides and not settings.alerts_notifiers:
         return {"overrides": [], "notifiers": []}
-    from andon.core.settings.alerts import shown
+    from andon.settings.alerts import shown
 
     overrides: list[dict[str, object]] = [
         {

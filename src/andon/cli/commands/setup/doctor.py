@@ -23,7 +23,6 @@ from andon.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from andon.core.settings.resolution import Settings
     from andon.doctor.rules.facts import (
         Folder,
         Installation,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
         SampleTrial,
     )
     from andon.doctor.rules.security_facts import Security
+    from andon.settings.resolution import Settings
 
 SCHEMA = "andon.doctor/1"
 PACKAGES = ("click", "msgspec", "nvidia-ml-py")
@@ -83,8 +83,8 @@ def node_of(facts: "MachineFacts") -> str:
 def gather(choices: Choices) -> "MachineFacts":
     """All facts; a mistake in the settings is one of them and does not stop the checks."""
     from andon import app
-    from andon.core.settings.resolution import Settings
     from andon.doctor.inspection.machine import inspect
+    from andon.settings.resolution import Settings
 
     mistakes: tuple[str, ...] = ()
     try:
@@ -166,7 +166,7 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
 
 def _changed(settings: "Settings") -> int:
     """How many settings differ from their defaults; each threshold counts."""
-    from andon.core.settings.table import FIELDS, Settings
+    from andon.settings.table import FIELDS, Settings
 
     plain = Settings()
     own = [one for one in FIELDS if getattr(settings, one.name) != getattr(plain, one.name)]

@@ -15,8 +15,8 @@ from andon.history.rules.tiers import Maintenance
 from andon.units import human_bytes
 
 if TYPE_CHECKING:
-    from andon.core.settings.resolution import Settings
     from andon.runs.index import CollectedRecords
+    from andon.settings.resolution import Settings
 
 
 @click.command()

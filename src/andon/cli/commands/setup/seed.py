@@ -14,7 +14,7 @@ from andon.errors import Conflict, Invalid, Unavailable
 from andon.units import human_bytes
 
 if TYPE_CHECKING:
-    from andon.core.settings.resolution import Settings
+    from andon.settings.resolution import Settings
 
 
 @click.command()

@@ -14,10 +14,10 @@ from andon.cli.options import chosen, duration, shared
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
-    from andon.core.settings.resolution import Settings
     from andon.exporter.exposition import Exposition
     from andon.exporter.server import MetricsServer
     from andon.sampling.sampler import Sampler
+    from andon.settings.resolution import Settings
 
 SWITCH_SECONDS = 0.0005  # a scrape during a sample must not wait for all of it
 

@@ -11,8 +11,8 @@ from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.core.settings.usual_port import PORT_VARIABLE, USUAL_PORT
 from andon.errors import Unavailable
+from andon.settings.usual_port import PORT_VARIABLE, USUAL_PORT
 
 if TYPE_CHECKING:
     from andon.web.listening import Started

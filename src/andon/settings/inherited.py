@@ -1,6 +1,6 @@
 """Settings that are passed to a command, so that it reads the devices of its lease."""
 
-from andon.core.settings.resolution import Settings
+from andon.settings.resolution import Settings
 
 
 def simulation_variables(settings: Settings) -> dict[str, str]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.core.settings.table import FIELDS, Field, Settings
-from andon.core.settings.usual_port import PORT_VARIABLE
 from andon.errors import Invalid
+from andon.settings.table import FIELDS, Field, Settings
+from andon.settings.usual_port import PORT_VARIABLE
 
 __all__ = [
     "FIELDS",
@@ -75,7 +75,7 @@ def _fields(with_figures: bool) -> tuple[Field, ...]:
     """The settings; those of the conditions only where one may be meant."""
     if not with_figures:
         return FIELDS
-    from andon.core.settings.figures import every_field
+    from andon.settings.figures import every_field
 
     return every_field()
 
@@ -226,7 +226,7 @@ def _tables(file: tuple[str, str] | None, mistakes: list[str]) -> dict[str, Any]
     found = {place: raw for place, raw in _leaves(*file, []) if place in TABLES}
     if not found:
         return {}
-    from andon.core.settings import alerts
+    from andon.settings import alerts
 
     readers = {
         "alerts.override": alerts.read_overrides,
@@ -241,7 +241,7 @@ def _tables(file: tuple[str, str] | None, mistakes: list[str]) -> dict[str, Any]
 def _strange_rules(names: tuple[str, ...], origin: Mapping[str, str]) -> list[str]:
     if not names:
         return []
-    from andon.core.settings.alerts import unknown_rules
+    from andon.settings.alerts import unknown_rules
 
     return [
         f"alerts.disabled_rules ({origin['alerts_disabled_rules']}): {words}"

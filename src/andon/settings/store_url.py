@@ -5,8 +5,8 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from andon.core.settings.kinds import repr_without
 from andon.errors import Invalid
+from andon.settings.kinds import repr_without
 
 MEMORY = "memory:"
 LONGEST = 4096

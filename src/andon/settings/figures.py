@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from functools import cache
 
 from andon.core.conditions.catalogue import FIGURES
-from andon.core.settings.kinds import NUMBER, NUMBER_OR_OFF, SECONDS, SECONDS_OR_OFF, ValueKind
-from andon.core.settings.table import FIELDS, Field
 from andon.errors import Invalid
 from andon.model.thresholds import Figure
+from andon.settings.kinds import NUMBER, NUMBER_OR_OFF, SECONDS, SECONDS_OR_OFF, ValueKind
+from andon.settings.table import FIELDS, Field
 
 PREFIX = "alerts_"
 _KINDS: dict[tuple[bool, bool], ValueKind] = {

@@ -101,14 +101,14 @@ def _or_off(read: Callable[[object], float]) -> Callable[[object], float | None]
 
 
 def _quiet(value: object) -> str:
-    from andon.core.settings.quiet_hours import parse_quiet  # only if quiet hours are set
+    from andon.settings.quiet_hours import parse_quiet  # only if quiet hours are set
 
     parse_quiet(_text(value))
     return _text(value)
 
 
 def _store(value: object) -> str:
-    from andon.core.settings.store_url import parse_store_url  # only if a store is set
+    from andon.settings.store_url import parse_store_url  # only if a store is set
 
     text = value if isinstance(value, str) else _text(value)
     if text:
@@ -117,7 +117,7 @@ def _store(value: object) -> str:
 
 
 def _without_password(value: object) -> object:
-    from andon.core.settings.store_url import redacted
+    from andon.settings.store_url import redacted
 
     return redacted(value) if isinstance(value, str) and value else value
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from andon.core.settings.kinds import (
+from andon.settings.kinds import (
     FOLDER,
     LABELS,
     NAMES,
@@ -25,7 +25,7 @@ from andon.core.settings.kinds import (
 )
 
 if TYPE_CHECKING:  # loaded only if the file has such a table: every command imports this module
-    from andon.core.settings.alerts import NotifierSettings, OverrideSettings
+    from andon.settings.alerts import NotifierSettings, OverrideSettings
 
 
 class Settings(Struct, frozen=True):

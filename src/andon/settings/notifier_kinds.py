@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from msgspec import Struct
 
-from andon.core.settings.kinds import WHOLE, TableKey, ValueKind
+from andon.settings.kinds import WHOLE, TableKey, ValueKind
 
 HOOK = "https://hooks.slack.com/services/"
 ENCRYPTION = {"starttls": ("mailtos", 587), "ssl": ("mailtos", 465), "none": ("mailto", 25)}

@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from andon.core.settings.kinds import (
+from andon.model.alert import Level
+from andon.settings.kinds import (
     NUMBER,
     NUMBER_OR_OFF,
     QUIET,
@@ -17,7 +18,7 @@ from andon.core.settings.kinds import (
     ValueKind,
     repr_without,
 )
-from andon.core.settings.notifier_kinds import (
+from andon.settings.notifier_kinds import (
     EVERY_KEY,
     KINDS,
     OWN_KEYS,
@@ -25,7 +26,6 @@ from andon.core.settings.notifier_kinds import (
     addressed,
     wrong_keys,
 )
-from andon.model.alert import Level
 
 TIMEOUT_SECONDS = 30.0
 LONGEST_TIMEOUT_SECONDS = 600.0
