@@ -12,7 +12,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from andon.alerts.rules import EMPTY, AlertState, HeldDevices, Moment, Observation, current, step
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import (
     Device,
     DeviceStatus,

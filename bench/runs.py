@@ -17,8 +17,8 @@ from statistics import median
 from msgspec.structs import replace
 
 from andon.backends.nvidia.backend import Nvidia
-from andon.core.conditions.rulebook import Rulebook
 from andon.errors import AndonError
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Host, Snapshot
 from andon.model.run import RunKind, RunState
 from andon.runs.alert_lines import RunAlerts

@@ -19,7 +19,7 @@ def made(prefix: str = "andon") -> dict[str, str]:
         "docs/metrics.md": page(),
         "docs/alerting.md": alert_behaviour(),
         "docs/conditions.md": conditions_page(),
-        "src/andon/core/conditions/index.py": index(),
+        "src/andon/explain/conditions/index.py": index(),
         "deploy/grafana/andon.json": dashboard(prefix),
         "deploy/prometheus/andon-rules.yml": rules(prefix),
     }

@@ -3,12 +3,12 @@
 from dev.metrics.alerting import DIFFERENCES
 
 from andon.alerts.rules.episodes import FLAP_SECONDS, FORGET_SECONDS, MOST_FACTOR, SEEN_SECONDS
-from andon.core.conditions.catalogue import DEFAULTS, RULES
-from andon.core.conditions.condition import Condition, Rung
-from andon.core.conditions.prometheus import no_query_reason
-from andon.core.conditions.rulebook import RENOTIFY_SECONDS
-from andon.core.conditions.stated import stated
-from andon.core.conditions.track import FLICKER_SECONDS
+from andon.explain.conditions.catalogue import DEFAULTS, RULES
+from andon.explain.conditions.condition import Condition, Rung
+from andon.explain.conditions.prometheus import no_query_reason
+from andon.explain.conditions.rulebook import RENOTIFY_SECONDS
+from andon.explain.conditions.stated import stated
+from andon.explain.conditions.track import FLICKER_SECONDS
 from andon.units import human_seconds
 
 

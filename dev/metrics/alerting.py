@@ -4,10 +4,10 @@ import re
 
 from msgspec import Struct
 
-from andon.core.conditions.catalogue import DEFAULTS, RULES
-from andon.core.conditions.condition import Condition, Subject
-from andon.core.conditions.prometheus import RungQuery, rung_queries
-from andon.core.conditions.stated import stated
+from andon.explain.conditions.catalogue import DEFAULTS, RULES
+from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.prometheus import RungQuery, rung_queries
+from andon.explain.conditions.stated import stated
 from andon.exporter.catalogue import ALL
 
 NAMES = frozenset(row.name for row in ALL)

@@ -1,11 +1,11 @@
-"""src/andon/core/conditions/index.py, made from the conditions: what is known before one loads."""
+"""src/andon/explain/conditions/index.py, made from the conditions: what is known before one loads."""
 
 from collections.abc import Iterable
 
-from andon.core.conditions import triggers
-from andon.core.conditions.catalogue import CONDITIONS, DEFAULTS, GROUP_OF, RULES_OF
-from andon.core.conditions.condition import Condition
-from andon.core.conditions.judging import OnReading, OnState
+from andon.explain.conditions import triggers
+from andon.explain.conditions.catalogue import CONDITIONS, DEFAULTS, GROUP_OF, RULES_OF
+from andon.explain.conditions.condition import Condition
+from andon.explain.conditions.judging import OnReading, OnState
 
 HEAD = '''"""What is known of each condition before it is loaded; written by `make golden`."""
 

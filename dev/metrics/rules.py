@@ -6,8 +6,8 @@ from dev.metrics import alerting
 from dev.metrics.alerting import Alert
 from msgspec import Struct
 
-from andon.core.conditions.catalogue import RULES
-from andon.core.conditions.prometheus import no_query_reason
+from andon.explain.conditions.catalogue import RULES
+from andon.explain.conditions.prometheus import no_query_reason
 from andon.exporter.catalogue import ALL
 
 NAMES = frozenset(row.name for row in ALL)

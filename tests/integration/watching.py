@@ -18,7 +18,7 @@ from andon.alerts.rules import Moment
 from andon.alerts.rules.messages import MessageContext
 from andon.alerts.rules.routes import Route
 from andon.alerts.watcher import Watcher
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Notice
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.notifiers.command import CommandNotifier

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.alerts import rules as alerting
 from andon.alerts.rules import EMPTY, AlertState, HeldDevices, Moment, Observation
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Silence
 from andon.model.device import DeviceStatus, Limits, Process, Snapshot, State
 from andon.units import GIB

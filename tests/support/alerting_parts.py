@@ -12,8 +12,8 @@ from andon.alerts.rules import Moment, OwnTrouble
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.routes import Route
 from andon.alerts.watcher import Watcher
-from andon.core.conditions.rulebook import Rulebook
 from andon.errors import Unavailable
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.ports import AlertStore, Notifier

@@ -1,13 +1,13 @@
 """The device is so cold that water may condense on it."""
 
-from andon.core.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
-from andon.core.conditions.device_view import DeviceView
-from andon.core.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
-from andon.core.conditions.judging import OnReading
-from andon.core.conditions.promql import PromTerms
-from andon.core.evidence.phrasing import CERTAIN, conclude, say
-from andon.core.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.core.evidence.view import View
+from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
+from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.judging import OnReading
+from andon.explain.conditions.promql import PromTerms
+from andon.explain.evidence.phrasing import CERTAIN, conclude, say
+from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.explain.evidence.view import View
 from andon.model.thresholds import Figure
 
 CLEAR_CELSIUS = 3  # above the threshold

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from andon.core.evidence.reasons import Reason
-from andon.core.explain import explain
+from andon.explain.evidence.reasons import Reason
+from andon.explain.why import explain
 from andon.model.device import (
     Device,
     DeviceStatus,

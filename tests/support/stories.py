@@ -26,7 +26,7 @@ from andon.alerts.rules.lamps import LampBoard
 from andon.cli.lamp_source import LampSource
 from andon.cli.show.cells import ASLEEP, LAMPS
 from andon.cli.terminal import Choices
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.lamp import Lamp
 from andon.tui.scene import Scene, with_snapshot
 from andon.tui.sources.snapshots import ServerSnapshots, open_source

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.lamps import board
 from andon.alerts.rules.standing import standing
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow, WaitingRow
 from andon.model.naming import device_labels

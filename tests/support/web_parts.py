@@ -13,7 +13,7 @@ import httpx
 
 from andon.alerts.watcher import Watcher
 from andon.core.access.policy import Rules
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.host.kin import started_ticks
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book

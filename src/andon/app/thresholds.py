@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # with its catalogue of conditions, which not every command needs
-    from andon.core.conditions.rulebook import Rulebook
+    from andon.explain.conditions.rulebook import Rulebook
 
 
 def rulebook(settings: Settings) -> "Rulebook":
     """The thresholds from the settings; a threshold that is off turns its rule off."""
-    from andon.core.conditions.lookup import RULES_OF, thresholds
-    from andon.core.conditions.rulebook import Override, Rulebook
+    from andon.explain.conditions.lookup import RULES_OF, thresholds
+    from andon.explain.conditions.rulebook import Override, Rulebook
 
     given = settings.alerts_figures
     off = {RULES_OF[name] for name, figure in given if figure is None}

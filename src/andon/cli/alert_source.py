@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from andon.cli import snapshot_source
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
-from andon.core.conditions.node.drivers import has_none
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.explain.conditions.node.drivers import has_none
 from andon.model.alert import Alert, Made, Phase
 from andon.model.alert_wire import ALERTS, AlertList, alert_from_json
 from andon.model.codec import Text, Wrong, read, read_schema
@@ -21,7 +21,7 @@ from andon.node.remote import Server, own_server, service
 from andon.node.usual_server import usual_url
 
 if TYPE_CHECKING:
-    from andon.core.conditions.rulebook import Rulebook
+    from andon.explain.conditions.rulebook import Rulebook
     from andon.model.device import Snapshot
     from andon.settings.resolution import Settings
 
@@ -202,7 +202,7 @@ class FromSampling:
         return rules_to_json(_rulebook(settings), statuses)
 
     def rule(self, name: str) -> Json:
-        from andon.core.conditions.catalogue import condition_named
+        from andon.explain.conditions.catalogue import condition_named
         from andon.web.answers.rule_page import RuleContext, rule_to_json
 
         condition, settings = condition_named(name), snapshot_source.settings_of(self._choices)

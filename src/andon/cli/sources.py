@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
-    from andon.core.conditions.rulebook import Rulebook
+    from andon.explain.conditions.rulebook import Rulebook
     from andon.sampling.sampler import Sampler
     from andon.settings.resolution import Resolved, Settings
 

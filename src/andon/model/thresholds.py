@@ -26,7 +26,7 @@ class Figure(Struct, frozen=True):
 class Thresholds:
     """The figures in force for a device, as attributes, and the conditions that are off.
 
-    Its attributes are the figures of the catalogue: see `core/conditions/catalogue`.
+    Its attributes are the figures of the catalogue: see `explain/conditions/catalogue`.
     """
 
     __slots__ = ("__dict__", "off")

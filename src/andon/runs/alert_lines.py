@@ -12,7 +12,7 @@ from andon.model.run import RunAlert
 
 if TYPE_CHECKING:  # hundreds of modules, which a run loads once its command has started
     from andon.alerts.rules import AlertState
-    from andon.core.conditions.rulebook import Rulebook
+    from andon.explain.conditions.rulebook import Rulebook
 
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 

@@ -35,7 +35,7 @@ from andon.sampling.bus import Subscription
 from andon.sampling.follower import Follower
 
 if TYPE_CHECKING:
-    from andon.core.conditions.rulebook import Rulebook
+    from andon.explain.conditions.rulebook import Rulebook
 
 INTERVALS = ((600.0, 1.0), (3600.0, 2.0), (float("inf"), 5.0))
 """Up to this age of a run, its sampling interval."""

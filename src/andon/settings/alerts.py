@@ -198,7 +198,7 @@ def addresses(text: str) -> tuple[NotifierSettings, ...]:
 
 def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[OverrideSettings, ...]:
     """`[[alerts.override]]`: a device or a model, and its own thresholds."""
-    from andon.core.conditions.catalogue import FIGURES, RULES, RULES_OF
+    from andon.explain.conditions.catalogue import FIGURES, RULES, RULES_OF
 
     figures = tuple(TableKey(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
     switches = tuple(TableKey(rule.name, OFF, "") for rule in RULES)
@@ -227,7 +227,7 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
 
 def unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
     """What is wrong with a list of rules."""
-    from andon.core.conditions.catalogue import RULES
+    from andon.explain.conditions.catalogue import RULES
 
     known = [rule.name for rule in RULES]
     for name in names:

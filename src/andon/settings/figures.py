@@ -7,8 +7,8 @@ all settings are listed.
 from collections.abc import Mapping
 from functools import cache
 
-from andon.core.conditions.catalogue import FIGURES
 from andon.errors import Invalid
+from andon.explain.conditions.catalogue import FIGURES
 from andon.model.thresholds import Figure
 from andon.settings.kinds import NUMBER, NUMBER_OR_OFF, SECONDS, SECONDS_OR_OFF, ValueKind
 from andon.settings.table import FIELDS, Field

@@ -10,8 +10,8 @@ from andon.alerts.rules.lamps import LampBoard
 from andon.cli.show.entries import NamedDevice, lit_entries
 from andon.cli.show.process_rows import SORTS, HostUsage, ProcessFilter, ProcessRow, uses
 from andon.cli.show.tree import Branch, ParentLink, forest
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.reasons import Reason
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.reasons import Reason
 from andon.model.alert import Alert
 from andon.model.device import Process, ProcessKind, Snapshot
 from andon.model.programs import program_of

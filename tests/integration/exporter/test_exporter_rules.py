@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from dev.metrics.rules import alerts, of_andon
 
-from andon.core.conditions.catalogue import RULES as CONDITIONS
+from andon.explain.conditions.catalogue import RULES as CONDITIONS
 from tests.conftest import need
 from tests.integration.prometheus import RULES
 from tests.timelines.grammar import timelines

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from andon.alerts.rules.lamps import board
 from andon.core.access.audit_trail import audit_rows
 from andon.core.access.roles import BLIND
-from andon.core.conditions.catalogue import BY_NAME
-from andon.core.conditions.rulebook import Rulebook
 from andon.errors import Unavailable
+from andon.explain.conditions.catalogue import BY_NAME
+from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import Holder
 from andon.leases.rules.verdict import verdicts
 from andon.model.alert import Event, EventKind, Party

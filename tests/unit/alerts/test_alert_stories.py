@@ -7,7 +7,7 @@ from andon.alerts.rules.lamps import board
 from andon.cli.show.alerts import AlertOverview, render_alerts
 from andon.cli.show.render import render_status
 from andon.cli.show.why import answer, render_why
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from tests.support.alert_stories import Story, stories
 from tests.support.rows import rows
 

@@ -20,13 +20,13 @@ from andon.alerts.rules import (
     Sharing,
 )
 from andon.alerts.rules.validity import validate
-from andon.core.conditions.catalogue import BY_NAME, RULES, thresholds
-from andon.core.conditions.condition import SERVED, AlertFacts, inactive_reason, severity
-from andon.core.conditions.judgement import HOLDS, Judgement
-from andon.core.conditions.memory.memory_leak import Filling
-from andon.core.conditions.rulebook import Override, Rulebook
-from andon.core.evidence.forecast import Arrival, Trend
 from andon.errors import Conflict, Gone, Invalid
+from andon.explain.conditions.catalogue import BY_NAME, RULES, thresholds
+from andon.explain.conditions.condition import SERVED, AlertFacts, inactive_reason, severity
+from andon.explain.conditions.judgement import HOLDS, Judgement
+from andon.explain.conditions.memory.memory_leak import Filling
+from andon.explain.conditions.rulebook import Override, Rulebook
+from andon.explain.evidence.forecast import Arrival, Trend
 from andon.model.alert import Event, EventKind, Level, NoticeKind, Phase, Silence
 from andon.model.device import (
     Device,

@@ -18,8 +18,8 @@ from andon.alerts.rules import EMPTY, AlertState, Moment, Observation
 from andon.alerts.rules.messages import message
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.past import Query
-from andon.core.conditions.rulebook import Rulebook
 from andon.errors import Invalid
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Notice, NoticeKind, Party
 from andon.model.device import Snapshot, State
 from andon.stores.sqlite import SqliteStore

@@ -19,7 +19,7 @@ from andon.alerts.rules.lamps import board
 from andon.alerts.rules.messages import message
 from andon.alerts.rules.routes import Route, concerns
 from andon.alerts.watcher import Watcher
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import BookView
 from andon.model.alert import Alert, Notice, NoticeKind, Party
 from andon.model.device import DeviceStatus, Process, Snapshot

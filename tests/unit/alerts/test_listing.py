@@ -15,8 +15,8 @@ from andon.alerts.rules.listing import (
     needs_attention,
     worst,
 )
-from andon.core.conditions.catalogue import BY_NAME, RULES
-from andon.core.conditions.condition import Subject, severity
+from andon.explain.conditions.catalogue import BY_NAME, RULES
+from andon.explain.conditions.condition import Subject, severity
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
 
 AT = 1_767_614_400.0

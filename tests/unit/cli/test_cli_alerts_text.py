@@ -13,9 +13,9 @@ from andon.cli.show.alert import render_alert, render_change
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import FINE, AlertOverview, names_of, render_alerts, short_name
 from andon.cli.show.text import display_width
-from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, thresholds
-from andon.core.conditions.condition import SERVED
-from andon.core.conditions.rulebook import Override, Rulebook
+from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, thresholds
+from andon.explain.conditions.condition import SERVED
+from andon.explain.conditions.rulebook import Override, Rulebook
 from andon.model.alert import Level, Phase
 from andon.model.wire import Json
 from andon.web.answers.alert_payloads import rules_to_json

@@ -11,7 +11,7 @@ from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.core.evidence.measures import MEASURES
+from andon.explain.evidence.measures import MEASURES
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import Lamp
 from tests.support import snapshots as golden

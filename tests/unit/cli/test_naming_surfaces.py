@@ -12,10 +12,10 @@ from andon.alerts.rules.routes import Route, concerns, resolved
 from andon.app import refuse_ambiguous_names
 from andon.cli import snapshot_source
 from andon.cli.main import run
-from andon.core.conditions.rulebook import Override, Rulebook
 from andon.doctor.rules.selftest.load import Load, judge_load
 from andon.doctor.rules.selftest.trials import histories_of
 from andon.errors import AndonError, Gone, Invalid
+from andon.explain.conditions.rulebook import Override, Rulebook
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.eligibility import obstacles_of
 from andon.model.alert import Alert, Level, Phase

@@ -4,8 +4,8 @@ import re
 from functools import cache
 
 from andon.cli.catalogue import COMMANDS
-from andon.core.conditions.catalogue import REASON_KINDS
 from andon.doctor.rules.selftest.trials import SelftestTrial
+from andon.explain.conditions.catalogue import REASON_KINDS
 from tests.conftest import REPOSITORY
 from tests.support.doctor.table import CASES, produced
 from tests.support.rows import rows

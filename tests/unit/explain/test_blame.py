@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from andon.alerts import rules as alerting
 from andon.alerts.rules.standing import board_now, standing
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.blame import blamed
-from andon.core.explain import explain
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.blame import blamed
+from andon.explain.why import explain
 from andon.model.device import DeviceStatus, Process, ProcessKind, Snapshot, State
 from andon.units import GIB
 from tests.support.rows import rows

@@ -12,8 +12,8 @@ import pytest
 from dev.metrics.__main__ import made
 from dev.metrics.conditions import tables_of
 
-from andon.core import conditions
-from andon.core.conditions.catalogue import (
+from andon.explain import conditions
+from andon.explain.conditions.catalogue import (
     BY_NAME,
     CONDITIONS,
     DEFAULTS,
@@ -22,7 +22,7 @@ from andon.core.conditions.catalogue import (
     RULES,
     kinds_of,
 )
-from andon.core.conditions.condition import Condition, Rung, Subject
+from andon.explain.conditions.condition import Condition, Rung, Subject
 from andon.model.alert import Level
 from andon.model.lamp import Lamp
 from andon.model.thresholds import Thresholds

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from andon.core.evidence.departures import NOTHING_KNOWN, departures
 from andon.errors import Unavailable
+from andon.explain.evidence.departures import NOTHING_KNOWN, departures
 from andon.history.rules.intervals import UsageInterval
 from andon.host.processes import ProcessTable, exited
 from andon.model.device import Process, Snapshot

@@ -5,11 +5,11 @@ from msgspec.structs import replace
 
 from andon.alerts import rules as alerting
 from andon.alerts.rules import EMPTY, AlertState, Moment, Observation
-from andon.core.conditions.clocks.narrow_link import Link
-from andon.core.conditions.open_files import openers_of
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.reasons import Reason
-from andon.core.explain import explain
+from andon.explain.conditions.clocks.narrow_link import Link
+from andon.explain.conditions.open_files import openers_of
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.reasons import Reason
+from andon.explain.why import explain
 from andon.model.alert import Alert
 from andon.model.device import Device, DeviceStatus, Limits, Sample, Setup, Snapshot, State
 from andon.units import GIB

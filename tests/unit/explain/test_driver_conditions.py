@@ -9,11 +9,11 @@ from andon.alerts.rules.lamps import board
 from andon.cli.commands.share.who import NOT_KNOWN, _lines, _unknown
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.show.render import no_device
-from andon.core.conditions.node.container_without_gpu import remedy
-from andon.core.conditions.node.driver_versions_differ import difference
-from andon.core.conditions.node.drivers import cannot_be_read, has_none
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.explain import explain, explain_absence, explain_node
+from andon.explain.conditions.node.container_without_gpu import remedy
+from andon.explain.conditions.node.driver_versions_differ import difference
+from andon.explain.conditions.node.drivers import cannot_be_read, has_none
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.why import explain, explain_absence, explain_node
 from andon.model.alert import Alert, Phase
 from andon.model.device import (
     Device,

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.core.explain import explain, explain_absence, explain_node
+from andon.explain.why import explain, explain_absence, explain_node
 from andon.model.device import (
     Fault,
     Limits,

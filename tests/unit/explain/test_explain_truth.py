@@ -13,15 +13,15 @@ from andon.alerts.rules.standing import board_now
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.core.conditions.catalogue import DEFAULTS, EXPLANATIONS
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.blame import listed_users
-from andon.core.evidence.growth import growth
-from andon.core.evidence.measures import MEASURES, peers, process_idle_seconds
-from andon.core.evidence.phrasing import format_evidence
-from andon.core.evidence.reasons import Evidence, Reason
-from andon.core.evidence.view import View
-from andon.core.explain import explain, explain_absence, explain_node, worst_first
+from andon.explain.conditions.catalogue import DEFAULTS, EXPLANATIONS
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.blame import listed_users
+from andon.explain.evidence.growth import growth
+from andon.explain.evidence.measures import MEASURES, peers, process_idle_seconds
+from andon.explain.evidence.phrasing import format_evidence
+from andon.explain.evidence.reasons import Evidence, Reason
+from andon.explain.evidence.view import View
+from andon.explain.why import explain, explain_absence, explain_node, worst_first
 from andon.model.device import (
     SAMPLE_VALUES,
     Process,

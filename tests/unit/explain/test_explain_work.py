@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from andon.alerts.rules.standing import board_now
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.departures import EndedProcesses
-from andon.core.explain import explain, explain_node, worst_first
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.departures import EndedProcesses
+from andon.explain.why import explain, explain_node, worst_first
 from andon.history.rules.intervals import UsageInterval
 from andon.model.device import (
     Host,

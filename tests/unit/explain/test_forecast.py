@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.evidence.forecast import (
+from andon.explain.evidence.forecast import (
     FOR_ALERTS,
     FOR_EXPLANATIONS,
     Point,

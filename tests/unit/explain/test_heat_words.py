@@ -5,11 +5,11 @@ from msgspec.structs import replace
 from andon.alerts import rules as alerting
 from andon.alerts.rules import EMPTY, Moment, Observation
 from andon.alerts.rules.listing import is_clearing
-from andon.core.conditions.condition import AlertFacts
-from andon.core.conditions.heat.phrases import lower_limit
-from andon.core.conditions.heat.thermal import STEADY, sentence
-from andon.core.conditions.judgement import HOLDS, Judgement
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.condition import AlertFacts
+from andon.explain.conditions.heat.phrases import lower_limit
+from andon.explain.conditions.heat.thermal import STEADY, sentence
+from andon.explain.conditions.judgement import HOLDS, Judgement
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Device, Limits, Sample, Snapshot
 from tests.support.rows import rows

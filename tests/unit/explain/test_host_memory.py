@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from andon.alerts.rules import EMPTY, Moment, Observation, current, step
-from andon.core.conditions.catalogue import DEFAULTS
-from andon.core.conditions.judgement import NEITHER, UNKNOWN
-from andon.core.conditions.node.host_memory_starves import judge
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.explain import explain
+from andon.explain.conditions.catalogue import DEFAULTS
+from andon.explain.conditions.judgement import NEITHER, UNKNOWN
+from andon.explain.conditions.node.host_memory_starves import judge
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.why import explain
 from andon.model.device import (
     Device,
     DeviceStatus,

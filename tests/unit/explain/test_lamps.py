@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from andon.alerts.rules.lamps import LampBoard, board
-from andon.core.conditions.catalogue import BY_NAME
-from andon.core.conditions.condition import severity
+from andon.explain.conditions.catalogue import BY_NAME
+from andon.explain.conditions.condition import severity
 from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.model.lamp import Lamp

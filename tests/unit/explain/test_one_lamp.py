@@ -17,9 +17,9 @@ from andon.cli.show.entries import lit_entries
 from andon.cli.show.render import render_status
 from andon.cli.show.stream import Stream
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.core.conditions.catalogue import BY_NAME, DEFAULTS, PRESENT, RULES_OF
-from andon.core.conditions.condition import severity
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS, PRESENT, RULES_OF
+from andon.explain.conditions.condition import severity
+from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.capacity import Surroundings, capacities
 from andon.leases.rules.verdict import verdicts
 from andon.model.alert import Alert, Level, Phase

@@ -14,11 +14,11 @@ from andon.cli.main import run
 from andon.cli.show import cells
 from andon.cli.show.entries import entries, lit_entries
 from andon.cli.show.text import say
-from andon.core.conditions.catalogue import DEFAULTS, thresholds
-from andon.core.conditions.heat.limits import HeatThrottling, heat_limits, heat_throttling
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.accounting import unattributed_bytes
-from andon.core.explain import explain
+from andon.explain.conditions.catalogue import DEFAULTS, thresholds
+from andon.explain.conditions.heat.limits import HeatThrottling, heat_limits, heat_throttling
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.accounting import unattributed_bytes
+from andon.explain.why import explain
 from andon.model.device import DeviceStatus, Limits, MemoryKind, Process, Snapshot
 from andon.model.thresholds import Thresholds
 from andon.model.throttling import REASONS

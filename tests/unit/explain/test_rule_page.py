@@ -5,10 +5,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from andon.core.conditions.catalogue import BY_NAME, CONDITIONS, condition_named, thresholds
-from andon.core.conditions.condition import SERVED
-from andon.core.conditions.rulebook import Override, Rulebook
 from andon.errors import Gone
+from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, condition_named, thresholds
+from andon.explain.conditions.condition import SERVED
+from andon.explain.conditions.rulebook import Override, Rulebook
 from andon.model.codec import Wrong
 from andon.model.wire import Json
 from andon.node.alert_rules import rule_from_json, rules_from_json

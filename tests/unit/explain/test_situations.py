@@ -1,10 +1,10 @@
 """What `andon why` says in situations that were told without knowing how it decides."""
 
 from andon.alerts.rules.standing import board_now
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.phrasing import format_evidence
-from andon.core.evidence.reasons import Reason
-from andon.core.explain import explain, explain_node, worst_first
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.phrasing import format_evidence
+from andon.explain.evidence.reasons import Reason
+from andon.explain.why import explain, explain_node, worst_first
 from tests.situations.story import Situation
 from tests.situations.table import SITUATIONS
 from tests.support.rows import rows

@@ -6,11 +6,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.core.conditions.catalogue import BY_NAME, DEFAULTS, FIGURES, RULES, RULES_OF, thresholds
-from andon.core.conditions.condition import Condition
-from andon.core.conditions.judging import OnReport
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.stated import stated
+from andon.explain.conditions.catalogue import (
+    BY_NAME,
+    DEFAULTS,
+    FIGURES,
+    RULES,
+    RULES_OF,
+    thresholds,
+)
+from andon.explain.conditions.condition import Condition
+from andon.explain.conditions.judging import OnReport
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.stated import stated
 from andon.model.thresholds import Thresholds
 from andon.web.answers.alert_payloads import rules_to_json
 from tests.support.rows import rows

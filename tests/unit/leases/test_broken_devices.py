@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from andon.alerts import rules as alerting
 from andon.alerts.rules import EMPTY, Moment, Observation
-from andon.core.conditions.rulebook import Rulebook
 from andon.errors import Conflict
+from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms

@@ -17,7 +17,7 @@ import pytest
 
 from andon.alerts import rules as alerting
 from andon.alerts.rules.past import Query
-from andon.core.conditions.observation import Moment
+from andon.explain.conditions.observation import Moment
 from andon.leases.book import lease_book as book_module
 from andon.leases.book.lease_book import Book
 from andon.model.alert import NoticeKind

@@ -11,9 +11,9 @@ from msgspec.structs import fields
 
 from andon.alerts.rules.lamps import LampBoard
 from andon.core.access.roles import BLIND
-from andon.core.conditions.catalogue import CONDITIONS
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.explain.wire import Explained, explained_to_json
+from andon.explain.conditions.catalogue import CONDITIONS
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.wire import Explained, explained_to_json
 from andon.leases.rules.occupants import Holder
 from andon.model import wire, wire_in
 from andon.model.alert import Alert, Silence

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Snapshot
 from andon.model.request import RunAccount
 from andon.model.run import RunEnd, RunState

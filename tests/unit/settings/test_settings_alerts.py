@@ -9,9 +9,9 @@ import pytest
 
 from andon import app
 from andon.cli.main import run
-from andon.core.conditions.catalogue import FIGURES, thresholds
-from andon.core.conditions.rulebook import RENOTIFY_SECONDS
 from andon.errors import Invalid
+from andon.explain.conditions.catalogue import FIGURES, thresholds
+from andon.explain.conditions.rulebook import RENOTIFY_SECONDS
 from andon.model.alert import Level
 from andon.model.device import Device
 from andon.settings.alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.tui.app import TopApp
 from andon.tui.histories import Histories
 from andon.tui.keys import KEYS

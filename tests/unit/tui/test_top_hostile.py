@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from andon.core.evidence.reasons import Reason
+from andon.explain.evidence.reasons import Reason
 from andon.model.job import JobState, JobView
 from andon.model.run import RunKind, RunRow, RunState
 from andon.tui.scene import ProcessEnvironment

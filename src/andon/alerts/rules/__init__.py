@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from andon.alerts.rules.persistence import dump, restore
     from andon.alerts.rules.state import EMPTY, AlertState, StepResult
     from andon.alerts.rules.state_machine import step
-    from andon.core.conditions.observation import (
+    from andon.explain.conditions.observation import (
         HeldDevices,
         Moment,
         Observation,
@@ -32,7 +32,7 @@ _PARTS = {
     "andon.alerts.rules.persistence": "dump restore",
     "andon.alerts.rules.state": "EMPTY AlertState StepResult",
     "andon.alerts.rules.state_machine": "step",
-    "andon.core.conditions.observation": (
+    "andon.explain.conditions.observation": (
         "HeldDevices Moment Observation OwnTrouble PreviousLease Sharing"
     ),
 }

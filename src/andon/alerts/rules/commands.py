@@ -9,9 +9,9 @@ from andon.alerts.rules.notify_policy import silenced_until
 from andon.alerts.rules.prospects import with_prospects
 from andon.alerts.rules.render import AlertRenderer
 from andon.alerts.rules.state import NEVER, AlertState, Episode, StepResult
-from andon.core.conditions.catalogue import BY_NAME, DEFAULTS
-from andon.core.conditions.observation import Moment
 from andon.errors import Conflict, Gone, Invalid
+from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS
+from andon.explain.conditions.observation import Moment
 from andon.model.alert import Acknowledgement, Alert, Silence
 from andon.model.thresholds import Thresholds
 

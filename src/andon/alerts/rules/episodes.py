@@ -9,8 +9,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from andon.alerts.rules.state import NEVER, Episode, Times
-from andon.core.conditions.condition import Condition, Rung, severity
-from andon.core.conditions.judgement import (
+from andon.explain.conditions.condition import Condition, Rung, severity
+from andon.explain.conditions.judgement import (
     BETWEEN,
     CALM,
     ENDED,
@@ -24,8 +24,8 @@ from andon.core.conditions.judgement import (
     Rungs,
     RungState,
 )
-from andon.core.conditions.observation import Moment
-from andon.core.conditions.stated import for_seconds
+from andon.explain.conditions.observation import Moment
+from andon.explain.conditions.stated import for_seconds
 from andon.model.alert import Alert, Level, Phase
 from andon.model.thresholds import Thresholds
 

@@ -6,17 +6,17 @@ from functools import lru_cache
 from andon.alerts.rules.events import judge_events
 from andon.alerts.rules.lease_findings import lease_findings
 from andon.alerts.rules.state import AlertState, Episode
-from andon.core.conditions.catalogue import BY_NAME, RULES
-from andon.core.conditions.device_view import DeviceView
-from andon.core.conditions.judgement import ENDED, HOLDS, NEITHER, UNKNOWN, Judgement
-from andon.core.conditions.judging import OnFault, OnHeld, OnNode, OnReading, OnReport, OnState
-from andon.core.conditions.memory.ecc import judge_ecc_count
-from andon.core.conditions.observation import HeldDevices, Moment, Observation
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.state.driver_hung import hung
-from andon.core.conditions.track import Reasons, Track, updated_track
-from andon.core.conditions.wording import Reported
 from andon.core.sampling.idleness import ZERO_READING
+from andon.explain.conditions.catalogue import BY_NAME, RULES
+from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.judgement import ENDED, HOLDS, NEITHER, UNKNOWN, Judgement
+from andon.explain.conditions.judging import OnFault, OnHeld, OnNode, OnReading, OnReport, OnState
+from andon.explain.conditions.memory.ecc import judge_ecc_count
+from andon.explain.conditions.observation import HeldDevices, Moment, Observation
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.state.driver_hung import hung
+from andon.explain.conditions.track import Reasons, Track, updated_track
+from andon.explain.conditions.wording import Reported
 from andon.model.device import SAMPLER, DeviceStatus, Sample
 from andon.model.device import State as DeviceState
 from andon.model.vendors import vendor_of_backend

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Set
 
-from andon.core.conditions.judgement import Judgement
-from andon.core.conditions.memory import ecc
-from andon.core.conditions.state import xid
+from andon.explain.conditions.judgement import Judgement
+from andon.explain.conditions.memory import ecc
+from andon.explain.conditions.state import xid
 from andon.model.alert import Event, EventKind
 
 SAME_SECONDS = 2.0  # the same event may arrive from two sources

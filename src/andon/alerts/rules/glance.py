@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.alerts.rules.lamps import DeviceLamp, lamps_of
-from andon.core.conditions.lookup import BY_NAME, may_light
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.lookup import BY_NAME, may_light
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import DeviceStatus, Snapshot
 
 if TYPE_CHECKING:
-    from andon.core.conditions.condition import Condition
-    from andon.core.conditions.judgement import Judgement, Rungs
+    from andon.explain.conditions.condition import Condition
+    from andon.explain.conditions.judgement import Judgement, Rungs
     from andon.model.thresholds import Thresholds
 
 
@@ -45,9 +45,9 @@ def _finding(
     name: str, status: DeviceStatus, figures: "Thresholds", snapshot: Snapshot
 ) -> "Judgement | None":
     """What a condition finds at a device of which nothing else is known."""
-    from andon.core.conditions.device_view import DeviceView
-    from andon.core.conditions.judging import OnReading, OnState
-    from andon.core.conditions.track import updated_track
+    from andon.explain.conditions.device_view import DeviceView
+    from andon.explain.conditions.judging import OnReading, OnState
+    from andon.explain.conditions.track import updated_track
 
     rule = BY_NAME[name]
     if rule.present is not None:
@@ -72,7 +72,7 @@ def _alert(
     """The alert of a finding, as the first step of the state machine begins it."""
     from andon.alerts.rules.episodes import begin
     from andon.alerts.rules.render import AlertRenderer
-    from andon.core.conditions.observation import Moment
+    from andon.explain.conditions.observation import Moment
 
     uuid, moment = status.device.uuid, Moment(snapshot.at, 0.0)
     new = Alert(
@@ -86,9 +86,9 @@ def _alert(
 
 def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", begun: float | None) -> Alert:
     """An alert that holds now as if it had lasted; `begun` is since when its device is so."""
-    from andon.core.conditions.condition import severity
-    from andon.core.conditions.judgement import HOLDS
-    from andon.core.conditions.judging import OnState
+    from andon.explain.conditions.condition import severity
+    from andon.explain.conditions.judgement import HOLDS
+    from andon.explain.conditions.judging import OnState
 
     wall = alert.since
     alert = replace(alert, state=Phase.FIRING, fires_in_seconds=None)

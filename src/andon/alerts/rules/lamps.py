@@ -15,8 +15,8 @@ from andon.alerts.rules.listing import (
     needs_attention,
     order,
 )
-from andon.core.conditions.lookup import BY_NAME, may_be_present
-from andon.core.evidence.blame import Blame, blamed, listed_users, owned
+from andon.explain.conditions.lookup import BY_NAME, may_be_present
+from andon.explain.evidence.blame import Blame, blamed, listed_users, owned
 from andon.model.alert import Alert, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.lamp import NOT_URGENT as NOT_URGENT
@@ -26,8 +26,8 @@ from andon.model.naming import device_labels, title
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
-    from andon.core.conditions.condition import Condition
-    from andon.core.conditions.judgement import Judgement
+    from andon.explain.conditions.condition import Condition
+    from andon.explain.conditions.judgement import Judgement
 
 
 class LampBoard(Struct, frozen=True):
@@ -151,8 +151,8 @@ def _present(status: DeviceStatus, number: str) -> Iterable[_Light]:
 
 
 def _light(rule: "Condition", finding: "Judgement", it: str) -> _Light:
-    from andon.core.conditions.condition import AlertFacts, severity
-    from andon.core.conditions.judgement import CALM
+    from andon.explain.conditions.condition import AlertFacts, severity
+    from andon.explain.conditions.judgement import CALM
 
     pairs = zip(rule.rungs, finding.rungs, strict=True)
     rung = next(rung for rung, state in pairs if state is not CALM)
@@ -224,7 +224,7 @@ def _lit_by(lamp: DeviceLamp, mine: Mapping[str, list[Alert]]) -> Alert | None:
 
 def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
     """The devices whose whole driver cannot be read: its alert speaks for all of them."""
-    from andon.core.conditions.judging import OnFault
+    from andon.explain.conditions.judging import OnFault
 
     drivers = {a.subject for a in others if isinstance(BY_NAME[a.rule].judged, OnFault)}
     lost = (s.device for s in snapshot.devices if drivers and s.state is State.LOST)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from andon.alerts.rules.state import Episode
-from andon.core.conditions.catalogue import RULES
-from andon.core.conditions.judgement import ENDED, UNKNOWN, Judgement
-from andon.core.conditions.judging import OnLease, OnSharing, SharedDevice, Statuses
-from andon.core.conditions.observation import HeldDevices, Observation, PreviousLease, Sharing
+from andon.explain.conditions.catalogue import RULES
+from andon.explain.conditions.judgement import ENDED, UNKNOWN, Judgement
+from andon.explain.conditions.judging import OnLease, OnSharing, SharedDevice, Statuses
+from andon.explain.conditions.observation import HeldDevices, Observation, PreviousLease, Sharing
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus
 from andon.model.thresholds import Thresholds

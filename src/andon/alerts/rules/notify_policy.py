@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.episodes import is_calm
 from andon.alerts.rules.state import NEVER, Episode, Location
-from andon.core.conditions.catalogue import BY_NAME, RULES
-from andon.core.conditions.observation import Moment
+from andon.explain.conditions.catalogue import BY_NAME, RULES
+from andon.explain.conditions.observation import Moment
 from andon.model.alert import Alert, Level, NoticeKind, Phase, Silence
 
 LONGEST_SECONDS = 86_400.0

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from andon.alerts.rules.state import AlertState, Episode, LastEnd, Location
-from andon.core.conditions.catalogue import BY_NAME
-from andon.core.conditions.observation import Moment
 from andon.errors import Invalid
+from andon.explain.conditions.catalogue import BY_NAME
+from andon.explain.conditions.observation import Moment
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import (
     alert_from_json,

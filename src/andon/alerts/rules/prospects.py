@@ -4,8 +4,8 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.episodes import clear_seconds, is_calm, level_now
 from andon.alerts.rules.state import Episode
-from andon.core.conditions.condition import Condition, severity
-from andon.core.conditions.stated import for_seconds
+from andon.explain.conditions.condition import Condition, severity
+from andon.explain.conditions.stated import for_seconds
 from andon.model.alert import Level, Phase
 from andon.model.thresholds import Thresholds
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from andon.alerts.rules.state import Episode
-from andon.core.conditions.condition import NOTHING, AlertFacts, Condition, Recovery
-from andon.core.conditions.judgement import Judgement
-from andon.core.conditions.judging import OnReading
-from andon.core.conditions.lookup import BY_NAME
-from andon.core.conditions.observation import HeldDevices
-from andon.core.conditions.wording import MOST_PARTIES, clears, parties
+from andon.explain.conditions.condition import NOTHING, AlertFacts, Condition, Recovery
+from andon.explain.conditions.judgement import Judgement
+from andon.explain.conditions.judging import OnReading
+from andon.explain.conditions.lookup import BY_NAME
+from andon.explain.conditions.observation import HeldDevices
+from andon.explain.conditions.wording import MOST_PARTIES, clears, parties
 from andon.model.alert import Alert, Event, Party, Phase
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.naming import device_labels, title

@@ -5,15 +5,15 @@ from andon.alerts.rules.glance import as_firing
 from andon.alerts.rules.lamps import LampBoard, board
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
-from andon.core.conditions.lookup import BY_NAME
-from andon.core.conditions.observation import (
+from andon.explain.conditions.lookup import BY_NAME
+from andon.explain.conditions.observation import (
     NOT_SHARED,
     HeldDevices,
     Moment,
     Observation,
     Sharing,
 )
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
 

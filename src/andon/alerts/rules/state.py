@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from andon.core.conditions.judgement import Judgement, Rungs
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.track import Track
+from andon.explain.conditions.judgement import Judgement, Rungs
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.track import Track
 from andon.model.alert import Alert, Notice, Silence
 from andon.model.device import Snapshot
 

@@ -32,10 +32,10 @@ from andon.alerts.rules.state import (
     Location,
     StepResult,
 )
-from andon.core.conditions.catalogue import BY_NAME, RULES
-from andon.core.conditions.judgement import ENDED, Judgement
-from andon.core.conditions.observation import Moment, Observation
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.catalogue import BY_NAME, RULES
+from andon.explain.conditions.judgement import ENDED, Judgement
+from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.thresholds import Thresholds
 

@@ -1,7 +1,7 @@
 """Invariants of the alert state; tests check them after every step."""
 
 from andon.alerts.rules.state import AlertState, Episode
-from andon.core.conditions.catalogue import BY_NAME
+from andon.explain.conditions.catalogue import BY_NAME
 from andon.model.alert import Level, Phase
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Generic, Literal, TypeVar
 
 from andon.api.callbacks.cord import AlertFilter, Cord, this_node
-from andon.core.conditions.catalogue import BY_NAME
 from andon.errors import Invalid
+from andon.explain.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from andon.alerts.rules.listing import Entry, is_handled, lamp_of
 from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, say
-from andon.core.conditions.catalogue import BY_NAME
+from andon.explain.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Party, Phase, Silence
 from andon.model.device import Snapshot
 from andon.model.lamp import Lamp

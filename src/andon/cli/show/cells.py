@@ -5,8 +5,8 @@ from functools import lru_cache
 
 from andon.cli.show.entries import NamedDevice
 from andon.cli.show.text import UNKNOWN, Text, join, say
-from andon.core.conditions.heat.limits import heat_limits
-from andon.core.evidence.accounting import unattributed_bytes
+from andon.explain.conditions.heat.limits import heat_limits
+from andon.explain.evidence.accounting import unattributed_bytes
 from andon.model.band import Band, band
 from andon.model.device import Process, Sample, State
 from andon.model.lamp import Lamp

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.conditions.lookup import DEFAULTS
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.lookup import DEFAULTS
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.model_names import short_model as short_model

@@ -8,7 +8,7 @@ from andon.cli.show.entries import NamedDevice, is_masked, lit_entries
 from andon.cli.show.render import fault_lines, flow, header, mean_line, node_row, state_message
 from andon.cli.show.table import TableColumn, draw
 from andon.cli.show.text import Text, say
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.sparkline import sparkline
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp

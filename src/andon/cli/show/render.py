@@ -16,9 +16,9 @@ from andon.cli.show.columns import (
 from andon.cli.show.entries import NO_VERDICTS, NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import MEDIUM, WIDE, Text, join, say
-from andon.core.conditions.node.drivers import has_none
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.blame import listed_users
+from andon.explain.conditions.node.drivers import has_none
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.blame import listed_users
 from andon.model.device import DeviceStatus, Host, Snapshot, State, reading_label
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import range_of

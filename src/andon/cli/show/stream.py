@@ -13,7 +13,7 @@ from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.render import fault_lines, state_message
 from andon.cli.show.table import TableColumn, TableRow, choose, heading, line, sizes_of
 from andon.cli.show.text import MEDIUM, WIDE, Text, say
-from andon.core.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.sparkline import sparkline
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp

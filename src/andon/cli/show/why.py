@@ -12,13 +12,13 @@ from andon.cli.show.columns import label
 from andon.cli.show.entries import NamedDevice, is_masked, lit_entries, model_name
 from andon.cli.show.render import fault_lines, header, none_there, paragraph
 from andon.cli.show.text import Text, display_width, join, say
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.state.phrases import HEALTHY
-from andon.core.evidence.departures import NOTHING_KNOWN, EndedProcesses
-from andon.core.evidence.phrasing import format_evidence
-from andon.core.evidence.reasons import Evidence, Reason
-from andon.core.explain import explain_absence, explain_node, worst_first
-from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.state.phrases import HEALTHY
+from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
+from andon.explain.evidence.phrasing import format_evidence
+from andon.explain.evidence.reasons import Evidence, Reason
+from andon.explain.why import explain_absence, explain_node, worst_first
+from andon.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot, reading_label
 from andon.model.lamp import NOT_URGENT, DeviceLamp

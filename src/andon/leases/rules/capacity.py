@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.core.evidence.accounting import unattributed_bytes
+from andon.explain.evidence.accounting import unattributed_bytes
 from andon.leases.rules.membership import occupancy
 from andon.leases.rules.obstacles import Obstacle, ObstacleKind
 from andon.leases.rules.suitability import (

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from andon.core.evidence.accounting import LEAST_BYTES, LEAST_SHARE
 from andon.errors import Unavailable
+from andon.explain.evidence.accounting import LEAST_BYTES, LEAST_SHARE
 from andon.leases.rules.eligibility import Labels, empty_bytes, obstacles_of
 from andon.model.device import DeviceStatus
 from andon.model.work import DeviceRequest

@@ -13,8 +13,8 @@ from andon.alerts.rules.lamps import LampBoard, board
 from andon.cli.snapshot_source import chosen_uuids, only, settings_of
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices
-from andon.core.conditions.observation import Moment
 from andon.errors import AndonError
+from andon.explain.conditions.observation import Moment
 from andon.host.clock import boot_seconds
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
@@ -28,7 +28,7 @@ from andon.tui.sources.snapshots import (
 )
 
 if TYPE_CHECKING:
-    from andon.core.conditions.rulebook import Rulebook
+    from andon.explain.conditions.rulebook import Rulebook
 
 KEPT = 120  # snapshots, for the explanation on a device's page
 RETRY_SECONDS = 2.0

@@ -12,8 +12,8 @@ from msgspec import Struct, field
 from andon.cli.show.process_rows import between
 from andon.cli.snapshot_source import settings_of
 from andon.cli.terminal import Choices
-from andon.core.explain import explain
 from andon.errors import AndonError
+from andon.explain.why import explain
 from andon.model.device import Process, Snapshot
 from andon.tui.scene import ProcessEnvironment
 from andon.tui.sources.feed import Feed

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from andon.alerts.rules.lamps import DeviceLamp, LampBoard
 from andon.alerts.rules.listing import counts, entries, is_soon, listed
 from andon.core.access.roles import Sight
-from andon.core.conditions.catalogue import CONDITIONS, RULES
-from andon.core.conditions.condition import (
+from andon.explain.conditions.catalogue import CONDITIONS, RULES
+from andon.explain.conditions.condition import (
     READINGS,
     Condition,
     Precondition,
@@ -16,8 +16,8 @@ from andon.core.conditions.condition import (
     Subject,
     inactive_reason,
 )
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.stated import stated
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.stated import stated
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Phase
 from andon.model.device import Device, DeviceStatus

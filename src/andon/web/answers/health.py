@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from andon.core.conditions.node.drivers import is_absent
+from andon.explain.conditions.node.drivers import is_absent
 from andon.model import wire
 from andon.model.device import Fault, FaultCode, Snapshot, State
 from andon.model.shapes import to_json

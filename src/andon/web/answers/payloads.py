@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from andon.alerts.rules.lamps import board
 from andon.alerts.rules.standing import board_now
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.evidence.departures import NOTHING_KNOWN, EndedProcesses
-from andon.core.explain import explain, explain_absence
-from andon.core.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
+from andon.explain.why import explain, explain_absence
+from andon.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.leases.rules.suitability import score
 from andon.model import wire
 from andon.model.alert import Alert

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from andon.core.conditions.catalogue import FIGURES, GROUP_OF, RULES_OF, kinds_of
-from andon.core.conditions.condition import READINGS, Condition, Precondition
-from andon.core.conditions.prometheus import no_query_reason, rung_queries
-from andon.core.conditions.rulebook import Rulebook
-from andon.core.conditions.stated import stated
-from andon.core.evidence.reasons import TROUBLE_FROM, ReasonKind
+from andon.explain.conditions.catalogue import FIGURES, GROUP_OF, RULES_OF, kinds_of
+from andon.explain.conditions.condition import READINGS, Condition, Precondition
+from andon.explain.conditions.prometheus import no_query_reason, rung_queries
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.stated import stated
+from andon.explain.evidence.reasons import TROUBLE_FROM, ReasonKind
 from andon.model.device import DeviceStatus
 from andon.model.shapes import to_json
 from andon.model.thresholds import Figure, Thresholds

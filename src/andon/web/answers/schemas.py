@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from andon.alerts.rules.lamps import DeviceLamp
-from andon.core.conditions.condition import Rung
+from andon.explain.conditions.condition import Rung
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Level

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from andon.core.conditions.condition import Rung
-from andon.core.evidence.reasons import Reason
-from andon.core.explain.wire import REASON_SHAPE, WHY, Explained
 from andon.estimate.rules.wire import ESTIMATE
+from andon.explain.conditions.condition import Rung
+from andon.explain.evidence.reasons import Reason
+from andon.explain.wire import REASON_SHAPE, WHY, Explained
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence

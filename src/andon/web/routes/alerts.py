@@ -13,8 +13,8 @@ from andon.alerts.rules.messages import NO_NOTIFIER
 from andon.alerts.rules.past import Query as Wanted
 from andon.alerts.rules.past import matches
 from andon.core.access.roles import Action, Role, check_silence, refusal_for, signature
-from andon.core.conditions.catalogue import condition_named
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
+from andon.explain.conditions.catalogue import condition_named
 from andon.leases.rules.occupants import holders
 from andon.model import wire
 from andon.model.alert import Alert, Level, Phase, Silence

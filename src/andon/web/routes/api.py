@@ -15,8 +15,8 @@ from msgspec import Struct, field
 
 from andon.alerts.watcher import Watcher
 from andon.core.access.roles import BLIND, Sight
-from andon.core.evidence.departures import Usage, departures
 from andon.errors import AndonError, Gone
+from andon.explain.evidence.departures import Usage, departures
 from andon.history.rules.series import HOST, HOST_METRICS
 from andon.host.processes import exited
 from andon.model import wire

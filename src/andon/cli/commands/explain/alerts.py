@@ -60,7 +60,7 @@ def _silence_ids(context: click.Context, parameter: click.Parameter, incomplete:
 
 
 def _rule_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from andon.core.conditions.catalogue import BY_NAME
+    from andon.explain.conditions.catalogue import BY_NAME
 
     return sorted(name for name in BY_NAME if name.startswith(incomplete))
 

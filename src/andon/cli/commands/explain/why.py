@@ -24,7 +24,7 @@ from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.cli.alert_source import FromServer
-    from andon.core.evidence.departures import EndedProcesses
+    from andon.explain.evidence.departures import EndedProcesses
 
 SAMPLED_SECONDS = "2"
 REMEMBERED_SECONDS = 120.0  # a server keeps these in memory
@@ -118,7 +118,7 @@ def sampled(
 
 def _departures(choices: Choices, snapshots: Sequence[Snapshot]) -> "EndedProcesses":
     """Who was on devices whose memory no process accounts for; no history is opened without any."""
-    from andon.core.evidence.departures import NOTHING_KNOWN, departures, has_unexplained
+    from andon.explain.evidence.departures import NOTHING_KNOWN, departures, has_unexplained
 
     if not has_unexplained(snapshots[-1]):
         return NOTHING_KNOWN

@@ -29,8 +29,8 @@ from andon.cli.show.waiting import queue_line
 from andon.cli.snapshot_source import narrowed, take_snapshot
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal
-from andon.core.conditions.node.drivers import has_none
-from andon.core.evidence.blame import last_used
+from andon.explain.conditions.node.drivers import has_none
+from andon.explain.evidence.blame import last_used
 from andon.history.rules.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList

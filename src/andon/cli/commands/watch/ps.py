@@ -22,7 +22,7 @@ from andon.cli.show.render import paragraph, render_status
 from andon.cli.show.tree import Branch, forest
 from andon.cli.snapshot_source import narrowed
 from andon.cli.terminal import Terminal
-from andon.core.evidence.blame import last_used
+from andon.explain.evidence.blame import last_used
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot
 from andon.model.naming import unread_words
 

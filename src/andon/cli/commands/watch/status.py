@@ -67,7 +67,7 @@ def _load() -> None:
     import andon.cli.availability_source
     import andon.cli.lamp_source
     import andon.cli.show.render
-    import andon.core.conditions.triggers
+    import andon.explain.conditions.triggers
     import andon.leases.book.places  # noqa: F401
     import andon.leases.rules.verdict
 

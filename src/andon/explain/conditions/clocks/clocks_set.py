@@ -1,0 +1,161 @@
+"""Someone set the clocks of a busy device low; only `why` mentions sync boost and displays."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from andon.explain.conditions.clocks.phrases import (
+    LITTLE_PERCENT,
+    clocks,
+    loses,
+    loss_now,
+    slower,
+    undo,
+)
+from andon.explain.conditions.condition import (
+    WARNING,
+    AlertFacts,
+    Condition,
+    Recovery,
+    Rung,
+    Subject,
+)
+from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.judging import OnReading
+from andon.explain.conditions.promql import DEVICE, PromTerms
+from andon.explain.conditions.wording import last_hour, lately, percent, was
+from andon.explain.evidence.measures import clock_loss_percent, measured
+from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
+from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.explain.evidence.view import View
+from andon.model.thresholds import Figure, Thresholds
+from andon.model.throttling import CLOCKS_SET as CLOCKS_SET_REASON
+from andon.model.throttling import DISPLAY_CLOCKS, REASONS, SYNC_BOOST, ThrottleKind
+
+PERCENT = Figure(
+    "clocks_set_percent",
+    20.0,
+    "how much of the clock a setting may cost a device in use",
+    1,
+    100,
+    switch=True,
+)
+CLEAR_PERCENT = 5
+BUSY_PERCENT = 50
+BY_SETTING = (CLOCKS_SET_REASON.name,)
+OTHER_CAUSES: Final = frozenset(
+    reason.name
+    for reason in REASONS
+    if reason.kind in (ThrottleKind.POWER, ThrottleKind.THERMAL, ThrottleKind.HARDWARE)
+)
+"""Where one of these is active too, the loss may be theirs; they have their own conditions."""
+CLOCKS_SET = ReasonKind(
+    "clocks_set", "limited by application clocks, sync boost or a display", 45, mild=4
+)
+"""Milder: it costs little."""
+SET = {
+    CLOCKS_SET_REASON.name: "they are set to a fixed value",
+    SYNC_BOOST.name: "sync boost keeps them in step with other cards",
+    DISPLAY_CLOCKS.name: "the display limits them",
+}
+UNDO = ("-rac", "-rgc")
+"""Application clocks and locked ones: the driver does not say which of them it is."""
+
+
+def judge(seen: DeviceView) -> Judgement | None:
+    """A setting costs a busy device more than 20 % of its clock."""
+    reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
+    if reasons is None or not highest:
+        return UNKNOWN
+    if CLOCKS_SET_REASON.name not in reasons:
+        return None
+    busy = sample.utilization_percent
+    if busy is not None and busy < BUSY_PERCENT:
+        return None
+    if busy is None or sample.sm_clock_mhz is None:
+        return UNKNOWN
+    if not OTHER_CAUSES.isdisjoint(reasons):
+        return NEITHER
+    most = seen.figures.clocks_set_percent
+    loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
+    if loss <= most - CLEAR_PERCENT:
+        return None
+    return Judgement(ONE, loss, most, about=seen.track) if loss > most else NEITHER
+
+
+def sentence(facts: AlertFacts) -> str:
+    found = facts.finding
+    loss = f"{facts.it} runs {percent(found.value)} below its maximum clock"
+    limit = f"threshold {percent(found.threshold)}"
+    return f"{loss} because someone set its clocks ({limit}){lately(found.about, BY_SETTING)}"
+
+
+def recovered(recovery: Recovery) -> str:
+    return was("slowed by set clocks", "% below its maximum clock", recovery)
+
+
+def advise(facts: AlertFacts) -> str | None:
+    return None if facts.device is None else undo(facts.device, *UNDO)
+
+
+def evidence(found: Judgement) -> Mapping[str, float | str]:
+    return last_hour(found.about, BY_SETTING)
+
+
+def explain(view: View) -> Reason | None:
+    """A setting, sync boost or a display limits the clocks; a problem if it costs much."""
+    names = [name for name in SET if view.held_back_by(name)]
+    if not names or (clock_loss_percent(view) or 0) < LITTLE_PERCENT:
+        return None
+    text = Clause("Clocks are limited: " + " and ".join(SET[name] for name in names))
+    text = text + slower(view)
+    costs = view.busy and loses(view, view.figures.clocks_set_percent)
+    more = [view.read("throttle"), measured(view, clock_loss_percent), *clocks(view)]
+    advice = undo(view.status.device, *UNDO)
+    return conclude(CLOCKS_SET, CERTAIN, text, more, advice=advice, mild=not costs)
+
+
+def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
+    return {"clear": figures.clocks_set_percent - CLEAR_PERCENT}
+
+
+def _set_low(t: PromTerms, fires: str) -> str:
+    clock, highest = t.m("gpu_sm_clock_hertz"), t.m("gpu_sm_clock_limit_hertz")
+    loss, most = f"100 * (1 - {clock} / {highest})", t.figures.clocks_set_percent
+    low = f"({loss} > {most:g} or ({loss} > {most - CLEAR_PERCENT:g} and {fires}))"
+    works = f"{t.m('gpu_utilization_percent')} >= {BUSY_PERCENT}"
+    other = f"unless on ({DEVICE}) {t.reason(*OTHER_CAUSES)}"
+    return f"{low} and {works} and on ({DEVICE}) {t.reason(*BY_SETTING)} {other}"
+
+
+CONDITION = Condition(
+    name="clocks_set",
+    title="Clocks set low",
+    subject_kind=Subject.DEVICE,
+    why="Someone set application clocks or locked the clocks, and it costs the work more than "
+    "{clocks_set_percent} % of the clock.",
+    advice="Restore the default clocks: sudo nvidia-smi -i N -rac for application clocks, "
+    "sudo nvidia-smi -i N -rgc for locked ones.",
+    judged=OnReading(judge, reasons=frozenset(BY_SETTING)),
+    rungs=(
+        Rung(
+            WARNING,
+            "in use, and more than {clocks_set_percent} % below its maximum clock because of a "
+            "setting",
+            300, "{clear} %, or not in use", 120,
+        ),
+    ),
+    label="clocks set low",
+    headline="is slowed by set clocks",
+    sentence=sentence,
+    recovered=recovered,
+    measure=loss_now,
+    advise=advise,
+    evidence=evidence,
+    figures=(PERCENT,),
+    numbers=_numbers,
+    unit="percent",
+    weight=8,
+    reasons=(Explanation(explain, (CLOCKS_SET,)),),
+    promql=(_set_low,),
+)  # fmt: skip

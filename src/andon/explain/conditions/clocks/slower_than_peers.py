@@ -1,0 +1,48 @@
+"""Equally busy devices of the same model run clearly faster; only `why` mentions it."""
+
+from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.evidence.measures import (
+    measured,
+    peers,
+    peers_sm_clock_mhz,
+    peers_temperature_celsius,
+)
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, conclude, say
+from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.explain.evidence.view import View
+
+SLOWER_SHARE = 0.88  # of the clock of its peers
+BUSY_PERCENT = 80
+SLOWER_THAN_PEERS = ReasonKind(
+    "slower_than_peers", "equally busy devices of the same model run clearly faster", 40
+)
+ADVICE = "Compare it with its peers: cooling, power limit, link. Synchronised work waits for it."
+
+
+def explain(view: View) -> Reason | None:
+    """Equally busy devices of the same model run clearly faster."""
+    own, others = view.sample.sm_clock_mhz, peers_sm_clock_mhz(view)
+    if own is None or others is None or not view.at_least("utilization_percent", BUSY_PERCENT):
+        return None
+    if own >= SLOWER_SHARE * others:
+        return None
+    text = say(
+        "Runs at {own}; equally busy GPUs of the same model run at {others}",
+        own=view.read("sm_clock_mhz"),
+        others=measured(view, peers_sm_clock_mhz),
+    )
+    count = len(peers(view))
+    temperatures = [view.read("temperature_celsius"), measured(view, peers_temperature_celsius)]
+    more = [view.read("utilization_percent"), view.derived("peers", count), *temperatures]
+    return conclude(SLOWER_THAN_PEERS, LIKELY if count > 1 else POSSIBLE, text, more, advice=ADVICE)
+
+
+CONDITION = Condition(
+    name="slower_than_peers",
+    title="Slower than its peers",
+    subject_kind=Subject.DEVICE,
+    why="Equally busy devices of the same model run clearly faster, and synchronised work waits "
+    "for the slowest.",
+    advice=ADVICE,
+    reasons=(Explanation(explain, (SLOWER_THAN_PEERS,)),),
+)

@@ -1,0 +1,157 @@
+"""The power limit costs more of the clock than a full load normally does."""
+
+from collections.abc import Mapping
+
+from andon.explain.conditions import triggers
+from andon.explain.conditions.clocks.phrases import (
+    cap_is_costly,
+    clocks,
+    loss_now,
+    lowered,
+    power_of_limit,
+)
+from andon.explain.conditions.condition import (
+    WARNING,
+    AlertFacts,
+    Condition,
+    Recovery,
+    Rung,
+    Subject,
+)
+from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.judging import OnReading
+from andon.explain.conditions.promql import DEVICE, PromTerms
+from andon.explain.conditions.wording import last_hour, lately, percent, was
+from andon.explain.evidence.measures import clock_loss_percent, measured
+from andon.explain.evidence.phrasing import CERTAIN, conclude, say
+from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.explain.evidence.view import View, after_colon
+from andon.model.thresholds import Figure, Thresholds
+from andon.model.throttling import POWER_CAP as POWER_CAP_REASON
+
+LOSS_PERCENT = Figure(
+    "clock_loss_percent", 20.0, "how much of the clock a power limit may cost", 1, 100, switch=True
+)
+LOSS_DEFAULT_LIMIT_PERCENT = Figure(
+    "clock_loss_default_limit_percent", 35.0, "the same at the device's default power limit", 1, 100
+)
+CLEAR_PERCENT = 5
+BUSY_PERCENT = 50
+DESIGNED_SHARE = 0.98  # of its design power limit
+CAP = POWER_CAP_REASON.name
+POWER_CAP = ReasonKind("power_cap", "the cap costs more of the clock than full load does", 58)
+RAISE = "Raise the limit to the card's default, if power and cooling allow."
+NEEDS_MORE = "The work needs more power than the limit allows; only a higher limit would help."
+
+CAPPED = (CAP,)
+
+
+def judge(seen: DeviceView) -> Judgement | None:
+    """The power cap costs a busy device much of its clock; at its default limit more is normal."""
+    reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
+    if reasons is None or not highest:
+        return UNKNOWN
+    if CAP not in reasons:
+        return None
+    busy = sample.utilization_percent
+    if busy is not None and busy < BUSY_PERCENT:
+        return None
+    if sample.sm_clock_mhz is None:
+        return UNKNOWN
+    most = _most(seen)
+    loss = 100.0 * (1 - sample.sm_clock_mhz / highest)
+    if loss <= most - CLEAR_PERCENT:
+        return None
+    if loss <= most:
+        return NEITHER
+    return Judgement(ONE, loss, most, sample.power_limit_watts, seen.track)
+
+
+def _most(seen: DeviceView) -> float:
+    """How much of the clock its power limit may cost."""
+    limit, default = seen.sample.power_limit_watts, seen.device.limits.power_default_watts
+    if limit is not None and default is not None and limit < DESIGNED_SHARE * default:
+        return seen.figures.clock_loss_percent
+    return seen.figures.clock_loss_default_limit_percent
+
+
+def sentence(facts: AlertFacts) -> str:
+    found = facts.finding
+    loss = f"{facts.it} runs {percent(found.value)} below its maximum clock"
+    normal = f"up to {percent(found.threshold)} is normal"
+    return f"{loss} because of its power limit ({normal}){lately(found.about, CAPPED)}"
+
+
+def recovered(recovery: Recovery) -> str:
+    return was("slowed by its power limit", "% below its maximum clock", recovery)
+
+
+def evidence(found: Judgement) -> Mapping[str, float | str]:
+    return last_hour(found.about, CAPPED)
+
+
+def explain(view: View) -> Reason | None:
+    """The power cap costs more of the clock than full load normally does."""
+    if not cap_is_costly(view):
+        return None
+    text = say(
+        "Clock {loss} below maximum because of the power limit",
+        loss=measured(view, clock_loss_percent),
+    )
+    text = text + after_colon(power_of_limit(view))
+    worker = view.worker()
+    more = [view.read("throttle"), *clocks(view), *view.who(worker)]
+    advice = RAISE if lowered(view) else NEEDS_MORE
+    return conclude(POWER_CAP, CERTAIN, text, more, worker, advice)
+
+
+def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
+    return {"clear": CLEAR_PERCENT}
+
+
+def _slowed(t: PromTerms, fires: str) -> str:
+    clock, highest = t.m("gpu_sm_clock_hertz"), t.m("gpu_sm_clock_limit_hertz")
+    limit, default = t.m("gpu_power_limit_watts"), t.m("gpu_power_default_limit_watts")
+    loss = f"100 * (1 - {clock} / {highest})"
+    least, designed = t.figures.clock_loss_percent, t.figures.clock_loss_default_limit_percent
+    bound = (
+        f"({least:g} + {designed - least:g}"
+        f" * ({limit} >= bool {DESIGNED_SHARE:g} * {default})"
+        f" or {clock} * 0 + {designed:g})"
+    )
+    unused = f"{t.m('gpu_utilization_percent')} < {BUSY_PERCENT}"
+    capped = f"and on ({DEVICE}) {t.reason(CAP)} unless {unused}"
+    near = f"{bound} - {CLEAR_PERCENT}"
+    return f"({loss} > {bound} or ({loss} > {near} and {fires})) {capped}"
+
+
+CONDITION = Condition(
+    name="throttle_power",
+    title="Slowed by its power limit",
+    subject_kind=Subject.DEVICE,
+    why="The power limit costs more clock speed than a full load normally does.",
+    advice="Raise the limit to the device's default, if power and cooling allow.",
+    judged=OnReading(judge, reasons=frozenset(CAPPED)),
+    lit_if=triggers.slowed,
+    rungs=(
+        Rung(
+            WARNING,
+            "in use, and more than {clock_loss_percent} % below its maximum clock because of its "
+            "power limit, or {clock_loss_default_limit_percent} % at its default limit",
+            300, "{clear} points less", 120,
+        ),
+    ),
+    label="power limited",
+    headline="is slowed by its power limit",
+    sentence=sentence,
+    recovered=recovered,
+    measure=loss_now,
+    evidence=evidence,
+    figures=(LOSS_PERCENT, LOSS_DEFAULT_LIMIT_PERCENT),
+    numbers=_numbers,
+    unit="percent",
+    weight=8,
+    reasons=(Explanation(explain, (POWER_CAP,)),),
+    promql=(_slowed,),
+)  # fmt: skip

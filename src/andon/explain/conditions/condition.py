@@ -1,0 +1,161 @@
+"""The shape of a condition: everything that andon knows about one thing that can be wrong.
+
+A module in a folder beside this one that defines `CONDITION` is a condition. The alert rules,
+`why`, the lamps, the settings, the docs and the Prometheus rules are derived from it.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from andon.explain.conditions.judgement import Judgement
+from andon.explain.conditions.judging import Judged
+from andon.explain.conditions.promql import Query
+from andon.explain.evidence.reasons import Explanation, FaultExplanation
+from andon.model.alert import Level
+from andon.model.device import Device, DeviceStatus, Sample, Snapshot
+from andon.model.lamp import Lamp
+from andon.model.thresholds import Figure, Thresholds
+
+DAY_SECONDS = 86_400.0
+HOUR_SECONDS = 3_600.0
+INFO, WARNING, CRITICAL = Level.INFO, Level.WARNING, Level.CRITICAL
+
+
+class Subject(StrEnum):
+    """What kind of thing a condition is about."""
+
+    DEVICE = "device"
+    NODE = "node"
+    ANDON = "andon"  # the store, the sampler, a notifier
+    LEASE = "lease"
+
+
+class Precondition(StrEnum):
+    """What a condition needs before it can judge anything."""
+
+    READINGS = "readings"
+    LEASES = "leases"
+
+
+INACTIVE = {Precondition.LEASES: "needs a server that follows the lease book: andon serve"}
+"""Why a condition is inactive without its precondition."""
+READINGS = frozenset({Precondition.READINGS})
+"""What a single sample provides."""
+SERVED = frozenset({Precondition.READINGS, Precondition.LEASES})
+"""What a server provides: it also follows the lease book."""
+
+
+class Rung(Struct, frozen=True):
+    """One step of a condition: a level, when it holds, and how long it must hold and be clear."""
+
+    level: Level
+    condition: str  # as text for people, with the names of figures and numbers in braces
+    for_seconds: float
+    clear_condition: str
+    clear_seconds: float
+    notify: bool = True
+    for_figure: str | None = None  # the figure that sets `for_seconds`, if any
+    lamp: Lamp | None = None  # where it is not that of the level
+
+
+class AlertFacts(NamedTuple):
+    """What a sentence about a finding may use."""
+
+    it: str  # the subject's name for people: "GPU 3", "node vm", "lease k3x"
+    finding: Judgement
+    number: str = ""  # the label of its device: "3", "6:0"
+    gpus: str = ""  # the devices of its lease: "GPU 0, 1"
+    lasted_seconds: float = 0.0
+    device: Device | None = None  # where the subject is one
+    sample: Sample | None = None  # of a device that answers
+
+
+class Recovery(NamedTuple):
+    """What a sentence about a recovered alert may use: it no longer holds, but is not clear yet."""
+
+    it: str
+    worst: float | None  # the highest value while it held
+    value: float | None  # now
+    clear_seconds: float  # how long it must be clear
+    clears_in_seconds: float | None = None  # how long it must still stay so, if it is clear
+
+
+Sentence = Callable[[AlertFacts], str]
+NOTHING: Mapping[str, float | str] = {}
+
+
+class Condition(Struct, frozen=True):
+    """One thing that can be wrong; its rungs from the lowest to the highest level.
+
+    Without rungs it is never an alert: only `why` mentions it.
+    """
+
+    name: str
+    title: str
+    subject_kind: Subject
+    why: str  # what it means, with the names of figures and numbers in braces
+    advice: str  # what to do, unless `advise` knows better
+    judged: Judged | None = None
+    rungs: tuple[Rung, ...] = ()
+    listed: bool = True  # whether it is an alert to people; otherwise a rule and history only
+    label: str = ""  # the word under a lamp: "too hot"
+    headline: str = ""  # how a headline continues after "GPU 3": "is too hot"
+    rising: str = ""  # the word under a lamp while its alert is pending: "getting too hot"
+    sentence: Sentence | None = None
+    recovered: Callable[[Recovery], str] | None = None  # "GPU 3 was too hot (99 °C); now 82 °C"
+    measure: Callable[[DeviceStatus | None, Snapshot], float | None] | None = None
+    """The value now, for `recovered`."""
+    present: Callable[[DeviceStatus], Judgement | None] | None = None
+    """It lights the lamp while a reading shows it, even if its alert has ended."""
+    lit_if: Callable[[DeviceStatus, Thresholds], bool] | None = None
+    """A test of `triggers` without which one look cannot show it: it is not loaded before that."""
+    advise: Callable[[AlertFacts], str | None] | None = None  # advice for this particular finding
+    evidence: Callable[[Judgement], Mapping[str, float | str]] | None = None
+    figures: tuple[Figure, ...] = ()
+    numbers: Callable[[Thresholds], Mapping[str, float | str]] | None = None
+    """Further numbers for its texts: where it ends, and where it gets worse."""
+    unit: str = ""  # of the value of its alerts
+    needs: Precondition = Precondition.READINGS
+    weight: int = 0  # 0 to 19: urgency among alerts of one level
+    momentary: bool = False  # it counts events: calm is the time since the last one
+    behind: tuple[str, ...] = ()  # conditions of the same subject that explain this one
+    explains: tuple[str, ...] = ()  # rules whose lamp its reasons explain, besides its own
+    reasons: tuple[Explanation, ...] = ()  # what `why` says
+    fault_reasons: tuple[FaultExplanation, ...] = ()  # and where no device is listed
+    promql: tuple[Query | None, ...] | str = ""  # a query for each rung, or why there is none
+
+    @property
+    def threshold(self) -> str | None:
+        """Its main figure: set to "off", the condition is off."""
+        return next((figure.name for figure in self.figures if figure.switch), None)
+
+    @property
+    def level(self) -> Level:
+        """The highest level it can reach."""
+        return max((rung.level for rung in self.rungs), key=lambda level: level.rank)
+
+    @property
+    def lights(self) -> bool:
+        """Whether it can light a lamp; otherwise its reasons are hints."""
+        return any(rung.lamp or rung.level is not INFO for rung in self.rungs)
+
+    @property
+    def for_seconds(self) -> float:
+        return self.rungs[0].for_seconds
+
+    @property
+    def clear_seconds(self) -> float:
+        return self.rungs[0].clear_seconds
+
+
+def severity(level: Level, condition: Condition) -> int:
+    """0 to 100: by level, then by urgency among alerts of one level."""
+    return {Level.INFO: 10, Level.WARNING: 40, Level.CRITICAL: 80}[level] + condition.weight
+
+
+def inactive_reason(condition: Condition, awake: frozenset[Precondition] = READINGS) -> str | None:
+    """Why a condition is inactive here; None if it is active."""
+    return INACTIVE[condition.needs] if condition.needs not in awake else None

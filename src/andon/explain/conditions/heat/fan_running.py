@@ -1,0 +1,102 @@
+"""Why the fan runs: heat or load, or no visible cause; only `why` mentions it."""
+
+from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
+from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.evidence.measures import (
+    measured,
+    slowdown_margin_celsius,
+    temperature_fall_celsius,
+    utilization_max_percent,
+)
+from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
+from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.explain.evidence.view import View
+
+COOL_CELSIUS = 50
+FALL_CELSIUS = 3  # cooling down by this much explains the fan
+HOT_MARGIN_CELSIUS = 5  # below its slowdown temperature: no fan speed is normal there
+RUNS_PERCENT = 25
+LOUD_PERCENT = 36  # some cards idle at a third
+LOAD_PERCENT = 30
+ASKED_PERCENT = 70  # loud enough that people ask
+FAN = ReasonKind("fan", "heat or load explains the fan", 14, mild=6)
+"""Milder: it is not loud."""
+FAN_IDLE = ReasonKind("fan_idle", "the fan runs although the device is idle and cool", 24)
+NORMAL = "Nothing to do: this is normal. Less load or a lower power limit makes it quieter."
+TOO_HOT = "The fan is doing its job: fix the heat first, and it becomes quieter."
+SET_BY_HAND = "Check for a fan speed set by hand in the driver settings or the firmware."
+
+
+def explain_fan(view: View) -> Reason | None:
+    """The fan runs because of heat or load, now or a moment ago."""
+    if not view.at_least("fan_percent", RUNS_PERCENT) or _runs_for_nothing(view):
+        return None
+    because = _cause(view)
+    if not because:
+        return None
+    text = say("Fan at {f}:", f=view.read("fan_percent")) + Clause(" ") + because
+    worker = view.worker()
+    more = [view.read("utilization_percent"), view.read("power_watts"), *view.who(worker)]
+    mild = not view.at_least("fan_percent", ASKED_PERCENT)
+    margin = slowdown_margin_celsius(view)
+    hot = margin is not None and margin <= HOT_MARGIN_CELSIUS
+    return conclude(FAN, LIKELY, text, more, worker, TOO_HOT if hot else NORMAL, mild=mild)
+
+
+def explain_fan_idle(view: View) -> Reason | None:
+    """The fan runs although the device is idle and cool, and has been throughout."""
+    if not _runs_for_nothing(view):
+        return None
+    text = say(
+        "Fan at {f} although the GPU is idle ({u}) and cool ({t})",
+        f=view.read("fan_percent"),
+        u=view.read("utilization_percent"),
+        t=view.read("temperature_celsius"),
+    )
+    confidence = LIKELY if len(view.past) > 1 else POSSIBLE
+    return conclude(FAN_IDLE, confidence, text, [view.read("power_watts")], advice=SET_BY_HAND)
+
+
+def _runs_for_nothing(view: View) -> bool:
+    loud = view.at_least("fan_percent", LOUD_PERCENT)
+    cool = view.at_most("temperature_celsius", COOL_CELSIUS - 1)
+    return loud and view.idle and cool and not _cools_down(view)
+
+
+def _cause(view: View) -> Clause:
+    if view.at_least("temperature_celsius", COOL_CELSIUS):
+        return say("the GPU is at {t}", t=view.read("temperature_celsius")) + say(
+            " and {u} busy", u=view.read("utilization_percent") if view.works else None
+        )
+    if view.at_least("utilization_percent", LOAD_PERCENT):
+        return say("the GPU is {u} busy", u=view.read("utilization_percent"))
+    if view.works and not _has_cooled(view):
+        return say("the GPU is lightly used ({u})", u=view.read("utilization_percent"))
+    if _cools_down(view):
+        most = measured(view, utilization_max_percent)
+        return say("the GPU is cooling down after work ({u} in the last minute)", u=most)
+    return Clause()
+
+
+def _cools_down(view: View) -> bool:
+    most = utilization_max_percent(view)
+    return _has_cooled(view) or (most is not None and most > BARELY_BUSY_PERCENT)
+
+
+def _has_cooled(view: View) -> bool:
+    fell = temperature_fall_celsius(view)
+    return fell is not None and fell >= FALL_CELSIUS
+
+
+CONDITION = Condition(
+    name="fan_running",
+    title="Fan running",
+    subject_kind=Subject.DEVICE,
+    why="A fan runs because of heat or load, now or a moment ago. If the device is idle and cool, "
+    "its speed may have been set by hand.",
+    advice=SET_BY_HAND,
+    reasons=(
+        Explanation(explain_fan, (FAN,)),
+        Explanation(explain_fan_idle, (FAN_IDLE,)),
+    ),
+)

@@ -1,0 +1,77 @@
+"""What the explanations of heat share."""
+
+from andon.explain.conditions.condition import AlertFacts
+from andon.explain.conditions.heat.limits import (
+    HeatLimits,
+    HeatThrottling,
+    heat_limits,
+    heat_throttling,
+)
+from andon.explain.evidence.phrasing import Clause, say
+from andon.explain.evidence.reasons import Evidence
+from andon.explain.evidence.view import View
+from andon.model.device import Device, Sample
+from andon.model.vendors import NVIDIA
+
+COOLING = (
+    "Check the cooling: dust, blocked slots, cables in the airflow, a warm room or a neighbouring "
+    "card. Until then, {limit}."
+)
+SHORT_COOLING = (  # it is sent to people
+    "Check the cooling: dust, blocked slots, a warm room, a neighbouring card. Until then, {limit}."
+)
+LOWER_LIMIT = "lower its power limit"
+COOLING_IN_ALERTS = SHORT_COOLING.format(limit=LOWER_LIMIT)
+LOWER_SHARE = 0.8  # of the limit in force: most cards lose a tenth of their speed at most
+LEAST_WATTS = 150  # a card of less may not accept such a share
+COARSE_WATTS = 400
+
+
+def lower_limit(device: Device, sample: Sample | None) -> str:
+    """`lower its power limit: sudo nvidia-smi -i 2 -pl 550`; without a command where andon does
+    not know which number the card accepts. andon itself changes nothing on a device."""
+    watts = None if sample is None else sample.power_limit_watts
+    watts = device.limits.power_default_watts if watts is None else watts
+    own = device.vendor == NVIDIA.name and device.parent is None
+    if not own or watts is None or watts < LEAST_WATTS:
+        return LOWER_LIMIT
+    step = 50 if watts >= COARSE_WATTS else 10
+    lower = int(LOWER_SHARE * watts // step * step)
+    return f"{LOWER_LIMIT}: sudo nvidia-smi -i {device.index} -pl {lower}"
+
+
+def advise_cooling(facts: AlertFacts) -> str | None:
+    """The advice of an alert about this device."""
+    if facts.device is None:
+        return None
+    return _without_stop(SHORT_COOLING.format(limit=lower_limit(facts.device, facts.sample)))
+
+
+def cooling_advice(view: View) -> str:
+    return _without_stop(COOLING.format(limit=lower_limit(view.status.device, view.sample)))
+
+
+def _without_stop(text: str) -> str:
+    """A command at the end can be copied whole."""
+    return text.removesuffix(".") if "nvidia-smi" in text else text
+
+
+def throttling(view: View) -> HeatThrottling:
+    """Whether heat slows it down now."""
+    sample, slowdown = view.sample, view.status.device.limits.slowdown_celsius
+    celsius = sample.temperature_celsius
+    return heat_throttling(sample.throttle or (), celsius, slowdown, view.figures)
+
+
+def limits_of(view: View) -> HeatLimits:
+    return heat_limits(view.status.device.limits.slowdown_celsius, view.figures)
+
+
+def temperature(view: View) -> Clause:
+    now, slowdown = view.read("temperature_celsius"), view.limit("slowdown_celsius")
+    both = say("{t} (slows down at {s})", t=now, s=slowdown)
+    return both or say("{t}", t=now)
+
+
+def cooling(view: View) -> list[Evidence | None]:
+    return [view.read("fan_percent"), view.read("memory_temperature_celsius")]

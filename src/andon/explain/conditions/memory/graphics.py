@@ -1,0 +1,39 @@
+"""A desktop uses memory; only `why` mentions it."""
+
+from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.memory.phrases import is_full
+from andon.explain.evidence.measures import graphics_memory_bytes, measured
+from andon.explain.evidence.phrasing import CERTAIN, conclude, say
+from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.explain.evidence.view import View
+from andon.units import MIB
+
+DESKTOP_BYTES = 128 * MIB
+DESKTOP_SHARE, DESKTOP_MUCH = 0.1, 0.25
+GRAPHICS = ReasonKind("graphics", "a desktop uses memory", 15, mild=3)
+"""Milder: it uses little."""
+ADVICE = "Nothing to do unless memory is short; then log out of the desktop, or move it."
+
+
+def explain(view: View) -> Reason | None:
+    """A desktop uses memory; a problem if little is left."""
+    held = graphics_memory_bytes(view)
+    if held is None or held < DESKTOP_BYTES:
+        return None
+    text = say("A desktop uses {held} of its memory", held=measured(view, graphics_memory_bytes))
+    total = view.status.device.memory_total_bytes
+    share = 0.0 if not total else held / total
+    much = share >= DESKTOP_MUCH or (is_full(view) and share >= DESKTOP_SHARE)
+    process = view.holder(view.graphics)
+    more = [view.total(), *view.who(process)]
+    return conclude(GRAPHICS, CERTAIN, text, more, process, ADVICE, mild=not much)
+
+
+CONDITION = Condition(
+    name="graphics",
+    title="Memory used by a desktop",
+    subject_kind=Subject.DEVICE,
+    why="A desktop uses part of its memory; a problem only if little is left.",
+    advice=ADVICE,
+    reasons=(Explanation(explain, (GRAPHICS,)),),
+)

@@ -1,0 +1,51 @@
+"""An idle process holds memory that others could use; only `why` mentions it."""
+
+from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.memory.phrases import find_who, hoarder, idle_confidence, is_full
+from andon.explain.evidence.measures import measured, memory_percent, process_idle_seconds
+from andon.explain.evidence.phrasing import Clause, conclude, say
+from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.explain.evidence.view import View
+from andon.model.device import Process
+
+IDLE_MEMORY = ReasonKind("idle_memory", "memory held by an idle process", 46, mild=38)
+"""Milder: there is memory left."""
+ADVICE = "Ask its owner whether it is still needed; stopping it frees the memory."
+
+
+def explain(view: View) -> Reason | None:
+    """An idle process holds memory that others could use."""
+    process = hoarder(view)
+    if process is None:
+        return None
+    lasted, roomy = process_idle_seconds(view, process), not is_full(view)
+    share = measured(view, memory_percent)
+    text = _holding(view, process, lasted)
+    text = text + say("; memory is {share} full", share=None if roomy else share)
+    more = [share, view.read("utilization_percent"), *view.who(process)]
+    advice = ADVICE
+    if process.user is None and process.name is None:
+        advice = "It is not visible here: it crashed, or is in another container. "
+        advice = f"{advice}{find_who(view)}"
+    confidence = idle_confidence(lasted)
+    return conclude(IDLE_MEMORY, confidence, text, more, process, advice, mild=roomy)
+
+
+def _holding(view: View, process: Process, idle_seconds: float | None) -> Clause:
+    held = view.of_process(process, "memory_bytes")
+    text = Clause("Idle process holds memory: ") + view.naming(process)
+    text = text + say(" holds {held}", held=held)
+    if not idle_seconds:
+        return text + Clause(" and is idle")
+    lasted = view.derived("process.idle_seconds", idle_seconds)
+    return text + say(" and has been idle for {s}", s=lasted)
+
+
+CONDITION = Condition(
+    name="idle_memory",
+    title="Idle process holds memory",
+    subject_kind=Subject.DEVICE,
+    why="An idle process holds memory that others could use.",
+    advice=ADVICE,
+    reasons=(Explanation(explain, (IDLE_MEMORY,)),),
+)

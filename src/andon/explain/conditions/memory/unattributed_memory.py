@@ -1,0 +1,186 @@
+"""Memory is in use by no visible process: shown, and notified if the device is idle."""
+
+from collections.abc import Mapping
+
+from andon.core.sampling.idleness import ZERO_READING
+from andon.explain.conditions import triggers
+from andon.explain.conditions.condition import (
+    INFO,
+    WARNING,
+    AlertFacts,
+    Condition,
+    Recovery,
+    Rung,
+    Subject,
+)
+from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.judgement import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Judgement
+from andon.explain.conditions.judging import OnReading
+from andon.explain.conditions.memory.phrases import find_who
+from andon.explain.conditions.open_files import FIND_WHO, advise_who
+from andon.explain.conditions.promql import DEVICE, HALF, PromTerms
+from andon.explain.conditions.wording import clears, reading
+from andon.explain.evidence.accounting import CONTEXT_BYTES, owns_memory, unattributed_bytes
+from andon.explain.evidence.departures import EndedProcess
+from andon.explain.evidence.measures import measured, memory_unattributed_bytes
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
+from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.explain.evidence.view import View
+from andon.model.thresholds import Figure, Thresholds
+from andon.units import GIB, human_bytes
+
+PERCENT = Figure(
+    "unattributed_percent",
+    10.0,
+    "how much of its memory may be unaccounted for by any process",
+    0,
+    100,
+    switch=True,
+)
+BYTES = Figure(
+    "unattributed_bytes",
+    float(GIB),
+    "the least such memory that counts, whatever its share",
+    0,
+    10_000_000_000_000,
+)
+CLEAR_SHARE = 0.5
+UNATTRIBUTED = ReasonKind("unattributed_memory", "memory held by no visible process", 48)
+
+
+def judge(seen: DeviceView) -> Judgement | None:
+    """Memory in use by no visible process; people are notified if the device is idle."""
+    total, used, figures = (
+        seen.device.memory_total_bytes,
+        seen.sample.memory_used_bytes,
+        seen.figures,
+    )
+    calm = CLEAR_SHARE * figures.unattributed_percent / 100 * (total or 0)
+    if used is not None and used <= calm:
+        return None  # even all of it would not be much
+    if not owns_memory(seen.device, seen.divided):
+        return None
+    if used is None or not total:
+        return UNKNOWN
+    spare = seen.status.memory_unattributed_bytes
+    if spare is None:
+        return UNKNOWN
+    if spare <= calm or not unattributed_bytes(seen.status, seen.divided):
+        return None
+    return _judged(spare, total, seen.sample.utilization_percent, figures)
+
+
+def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Judgement:
+    """It is too much to be calm; a device in use calms the second rung, an unknown one does not."""
+    in_use = NO_DATA if busy is None else CALM
+    share = round(100.0 * spare / total, 1)
+    if share < figures.unattributed_percent or spare < figures.unattributed_bytes:
+        return Judgement((BETWEEN, BETWEEN if busy == ZERO_READING else in_use))
+    least = max(figures.unattributed_bytes, figures.unattributed_percent / 100 * total)
+    rungs = (HOLDS, HOLDS if busy == ZERO_READING else in_use)
+    return Judgement(rungs, spare, least, total)
+
+
+def sentence(facts: AlertFacts) -> str:
+    size = human_bytes(facts.finding.value or 0)
+    return f"{facts.it}: no visible process accounts for {size} of its memory"
+
+
+def recovered(recovery: Recovery) -> str:
+    worst = "much" if recovery.worst is None else human_bytes(recovery.worst)
+    now = "" if recovery.value is None else f"now {human_bytes(recovery.value)}, "
+    text = f"{recovery.it}: no visible process accounted for {worst} of its memory"
+    return f"{text}; {now}{clears(recovery)}"
+
+
+def explain(view: View) -> Reason | None:
+    """Memory in use by no visible process."""
+    spare = unattributed_bytes(view.status, bool(view.instances))
+    if not spare:
+        return None
+    text = say(
+        "{spare} of the {used} in use is not accounted for by any visible process",
+        spare=measured(view, memory_unattributed_bytes),
+        used=view.read("memory_used_bytes"),
+    )
+    left = _left(view, spare)
+    if left is not None:
+        text = text + Clause("; ") + view.naming(left.process) + _held(view, left)
+    dead = None if left is None else left.process
+    about = [one for one in view.who(dead) if one and one.name != "process.running_seconds"]
+    more = [view.derived("processes", len(view.processes)), *about]
+    advice = "Perhaps one that crashed, is in another container, or is hidden from you. "
+    advice = f"{advice}{find_who(view)}"
+    return conclude(UNATTRIBUTED, CERTAIN if dead else LIKELY, text, more, dead, advice)
+
+
+def _held(view: View, left: EndedProcess) -> Clause:
+    """` held 40.0 GiB until 12 min ago and has exited`; one that runs on may have left this device
+    only."""
+    held = say(
+        " held {held} until {ago} ago",
+        held=view.of_process(left.process, "memory_bytes"),
+        ago=view.derived("process.left_seconds", max(0.0, view.at - left.last)),
+    )
+    return held + Clause(" and has exited" if left.exited else " and is no longer on this GPU")
+
+
+def _left(view: View, spare: int) -> EndedProcess | None:
+    """The last process that is gone and held about as much as is now unattributed."""
+    sized = ((one, one.process.memory_bytes) for one in view.departed())
+    near = [one for one, size in sized if size and 0.5 * spare <= size <= 1.5 * spare]
+    return near[-1] if near else None
+
+
+def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
+    return {
+        "gib": figures.unattributed_bytes / GIB,
+        "clear": figures.unattributed_percent * CLEAR_SHARE,
+    }
+
+
+def _shown(t: PromTerms, fires: str) -> str:
+    spare, least = t.m("gpu_memory_unattributed_bytes"), t.figures.unattributed_percent
+    share = f"100 * {spare} / {t.m('gpu_memory_total_bytes')}"
+    large = f"{share} >= {least - HALF:g} and {spare} >= {t.figures.unattributed_bytes:g}"
+    counted = f"sum by ({DEVICE}) ({t.m('gpu_processes')})"
+    overhead = f"{spare} <= on ({DEVICE}) {CONTEXT_BYTES} * {counted}"
+    near = f"{share} > {CLEAR_SHARE * least:g} and {fires}"
+    return f"({large} or ({near})) unless on ({DEVICE}) {overhead}"
+
+
+def _notified(t: PromTerms, fires: str) -> str:
+    return f"({_shown(t, fires)}) and {t.m('gpu_utilization_percent')} == {ZERO_READING}"
+
+
+CONDITION = Condition(
+    name="unattributed_memory",
+    title="Unattributed memory",
+    subject_kind=Subject.DEVICE,
+    why="A process that crashed, or that you cannot see, keeps it from others.",
+    advice=FIND_WHO,
+    judged=OnReading(judge),
+    lit_if=triggers.unattributed,
+    rungs=(
+        Rung(
+            INFO,
+            "{unattributed_percent} % of its memory, and {gib} GiB, and more than 256 MiB for "
+            "each process",
+            600, "{clear} %", 120, notify=False,
+        ),
+        Rung(WARNING, "that, while its utilisation is 0", 600, "in use, or the above", 120),
+    ),
+    label="memory held",
+    headline="has memory held by no visible process",
+    sentence=sentence,
+    recovered=recovered,
+    measure=reading("memory_unattributed_bytes"),
+    advise=advise_who,
+    figures=(PERCENT, BYTES),
+    numbers=_numbers,
+    unit="bytes",
+    weight=5,
+    behind=("leftover_memory",),
+    reasons=(Explanation(explain, (UNATTRIBUTED,)),),
+    promql=(_shown, _notified),
+)  # fmt: skip

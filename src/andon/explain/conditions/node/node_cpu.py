@@ -1,0 +1,54 @@
+"""The CPU of the node is busy."""
+
+from collections.abc import Mapping
+
+from andon.explain.conditions.condition import INFO, Condition, Recovery, Rung, Subject
+from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.judging import OnNode
+from andon.explain.conditions.promql import PromTerms, above
+from andon.explain.conditions.wording import valued, was
+from andon.model.device import Snapshot
+from andon.model.thresholds import Figure, Thresholds
+
+PERCENT = Figure("node_cpu_percent", 95.0, "how busy the node's CPU may be", 1, 100, switch=True)
+CLEAR_PERCENT = 5
+
+
+def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
+    """How busy the CPU is."""
+    now, least = snapshot.host.cpu_percent, figures.node_cpu_percent
+    if now is None:
+        return UNKNOWN
+    if now <= least - CLEAR_PERCENT:
+        return None
+    return Judgement(ONE, now, least) if now >= least else NEITHER
+
+
+def recovered(recovery: Recovery) -> str:
+    return was("busy", "%", recovery._replace(it=f"The CPU of {recovery.it}"))
+
+
+def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
+    return {"clear": figures.node_cpu_percent - CLEAR_PERCENT}
+
+
+def _busy(t: PromTerms) -> str:
+    return f"100 * {t.m('node_cpu_ratio')}"
+
+
+CONDITION = Condition(
+    name="node_cpu",
+    title="Node CPU busy",
+    subject_kind=Subject.NODE,
+    why="Devices wait for the CPU that prepares their data.",
+    advice="Use fewer or faster loaders, or more cores.",
+    judged=OnNode(judge),
+    rungs=(Rung(INFO, "{node_cpu_percent} % busy", 600, "{clear} %", 120, notify=False),),
+    sentence=valued("The CPU of {it} is {now} busy"),
+    recovered=recovered,
+    figures=(PERCENT,),
+    numbers=_numbers,
+    unit="percent",
+    weight=3,
+    promql=(above(_busy, lambda t: t.figures.node_cpu_percent, CLEAR_PERCENT),),
+)

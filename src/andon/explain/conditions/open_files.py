@@ -1,0 +1,18 @@
+"""How to find out who has a device open, whatever its driver lists: by its vendor's files."""
+
+from andon.explain.conditions.condition import AlertFacts
+from andon.model.device import Device
+from andon.model.vendors import VENDORS, vendor_of
+
+_ANY = "; ".join(f"sudo fuser -v {vendor.device_files} ({vendor.title})" for vendor in VENDORS)
+FIND_WHO = f"Find out who has it open: {_ANY}"
+"""Where it is not known which device it is: on a page, in a file of rules."""
+
+
+def openers_of(device: Device) -> str:
+    """The command that lists every process that has this device open."""
+    return f"sudo fuser -v {vendor_of(device.vendor).device_files}"
+
+
+def advise_who(facts: AlertFacts) -> str | None:
+    return None if facts.device is None else f"Find out who has it open: {openers_of(facts.device)}"

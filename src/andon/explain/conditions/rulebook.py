@@ -1,0 +1,83 @@
+"""The thresholds in force for each device."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct, field
+
+from andon.explain.conditions.lookup import DEFAULTS
+from andon.model.device import Device, DeviceStatus
+from andon.model.naming import device_labels, may_mean, recorded_label
+from andon.model.thresholds import Thresholds
+
+MOST_DEVICES = 4096
+RENOTIFY_SECONDS = 14_400.0
+
+
+class Override(Struct, frozen=True):
+    """Different thresholds for one device, by its name, or for every device of a model."""
+
+    device: str | int | None = None
+    model: str | None = None  # part of its name, case-insensitive
+    figures: Mapping[str, float] = field(default_factory=dict)
+    off: frozenset[str] = frozenset()
+
+    @property
+    def place(self) -> str:
+        """The table of the settings: `[[alerts.override]] device = 3`."""
+        by, value = ("model", self.model) if self.device is None else ("device", self.device)
+        quoted = value if isinstance(value, int) else f'"{value}"'
+        return f"[[alerts.override]] {by} = {quoted}"
+
+    def fits(self, device: Device, label: str) -> bool:
+        """Whether it applies to this device; one for a board applies to its partitions."""
+        if self.device is not None:
+            return may_mean(str(self.device), device.uuid, label, device.pci)
+        return self.model is not None and self.model.lower() in device.name.lower()
+
+
+class Rulebook:
+    """The thresholds in force. An override for the device beats one for its model."""
+
+    def __init__(
+        self,
+        thresholds: Thresholds | None = None,
+        overrides: Iterable[Override] = (),
+        renotify_seconds: float = RENOTIFY_SECONDS,
+    ) -> None:
+        self.thresholds = thresholds or DEFAULTS
+        self.overrides = tuple(overrides)
+        self.renotify_seconds = renotify_seconds  # 0: no reminders
+        self.turns_off = bool(self.thresholds.off) or any(one.off for one in self.overrides)
+        self._kept: dict[str, tuple[Device, Thresholds]] = {}
+        self._labels: dict[str, str] = {}
+        self._has_names = any(one.device is not None for one in self.overrides)
+
+    def learn_labels(self, statuses: Iterable[DeviceStatus]) -> None:
+        """What the devices are called: a partition's label follows from the whole list."""
+        if self._has_names and (labels := device_labels(statuses)) != self._labels:
+            self._labels = labels
+            self._kept.clear()
+
+    def for_device(self, device: Device) -> Thresholds:
+        """The thresholds for one device; needed for every device and sample, so they are cached."""
+        kept = self._kept.get(device.uuid)
+        if kept is not None and kept[0] is device:
+            return kept[1]
+        if len(self._kept) >= MOST_DEVICES:
+            self._kept.clear()
+        same = kept is not None and kept[0] == device
+        found = kept[1] if kept is not None and same else self._resolved(device)
+        self._kept[device.uuid] = (device, found)
+        return found
+
+    def overrides_for(self, device: Device) -> list[Override]:
+        """Those that apply to a device; a later one beats those before it."""
+        label = self._labels.get(device.uuid) or recorded_label(device)
+        fitting = [override for override in self.overrides if override.fits(device, label)]
+        return sorted(fitting, key=lambda one: one.device is not None)
+
+    def _resolved(self, device: Device) -> Thresholds:
+        found = self.thresholds
+        for override in self.overrides_for(device):
+            found = found.changed(override.figures, override.off)
+        return found

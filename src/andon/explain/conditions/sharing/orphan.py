@@ -1,0 +1,99 @@
+"""The holder of a lease exited, but its processes still run."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from andon.explain.conditions.condition import (
+    NOTHING,
+    WARNING,
+    AlertFacts,
+    Condition,
+    Precondition,
+    Rung,
+    Subject,
+)
+from andon.explain.conditions.judgement import ONE, Judgement
+from andon.explain.conditions.judging import OnLease, Statuses
+from andon.explain.conditions.observation import HeldDevices
+from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
+from andon.explain.conditions.sharing.phrases import (
+    LEASE,
+    capital,
+    lasting,
+    lease_evidence,
+    named,
+)
+from andon.explain.evidence.blame import program
+from andon.model.thresholds import Figure, Thresholds
+
+SECONDS = Figure(
+    "orphan_seconds",
+    60.0,
+    "how long a job may outlive the holder of its lease",
+    1,
+    31_536_000,
+    switch=True,
+)
+
+
+class OrphanedLease(NamedTuple):
+    """The lease; its `who` are the processes that still run."""
+
+    holders: tuple[HeldDevices, ...]
+
+
+def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgement | None:
+    """As the lease book says."""
+    return Judgement(ONE, about=OrphanedLease((held,))) if held.orphaned else None
+
+
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
+    if not isinstance(about, OrphanedLease):
+        return lasting(f"{capital(facts.it)} is orphaned", facts)
+    left = about.holders[0].who
+    first = f"pid {left[0].pid} ({program(left[0])})" if left else "its work"
+    running = f"{first} and {len(left) - 1} more are" if len(left) > 1 else f"{first} is"
+    why = f"its holder exited but {running} still running"
+    withheld = f", {facts.gpus} withheld" if facts.gpus else ""
+    return lasting(f"{capital(named(about.holders))} is orphaned: {why}{withheld}", facts)
+
+
+def advise(facts: AlertFacts) -> str | None:
+    about = facts.finding.about
+    if not isinstance(about, OrphanedLease):
+        return None
+    held = about.holders[0]
+    if not held.id.startswith(LEASE) or not held.remedy:
+        return None
+    return f"Stop what is still running to free the devices: {held.remedy}"
+
+
+def evidence(found: Judgement) -> Mapping[str, float | str]:
+    about = found.about
+    return lease_evidence(about.holders[0]) if isinstance(about, OrphanedLease) else NOTHING
+
+
+CONDITION = Condition(
+    name="orphan",
+    title="Orphaned lease",
+    subject_kind=Subject.LEASE,
+    why="Its devices are withheld from others.",
+    advice="Stop what is still running to free the devices: andon leases",
+    judged=OnLease(judge, ends_with_lease=False),
+    rungs=(
+        Rung(
+            WARNING,
+            "its holder exited but its processes still run",
+            60, "they ended", 60, for_figure=SECONDS.name,
+        ),
+    ),
+    sentence=sentence,
+    advise=advise,
+    evidence=evidence,
+    figures=(SECONDS,),
+    unit="seconds",
+    needs=Precondition.LEASES,
+    weight=4,
+    promql=LEASES_ARE_NO_METRIC,
+)  # fmt: skip

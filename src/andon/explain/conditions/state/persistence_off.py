@@ -1,0 +1,106 @@
+"""Persistence mode is off, and the driver was slow to start when andon opened it.
+
+While andon serves, it keeps the driver running itself; the alert says what happens without it.
+"""
+
+from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Recovery, Rung, Subject
+from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
+from andon.explain.conditions.judging import OnReading
+from andon.explain.conditions.promql import PromTerms
+from andon.explain.conditions.wording import clears
+from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, conclude, say
+from andon.explain.evidence.reasons import Evidence, Explanation, Reason, ReasonKind
+from andon.explain.evidence.view import View
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.thresholds import Figure
+
+SECONDS = Figure(
+    "slow_start_seconds",
+    2.0,
+    "how long the driver may take to start while persistence mode is off",
+    0.1,
+    600,
+    switch=True,
+)
+PERSISTENCE_OFF = ReasonKind(
+    "persistence_off", "the driver stops whenever nothing uses the device", 8, mild=3
+)
+"""Milder: how long a start takes was not measured."""
+ADVICE = (
+    "On a machine that is always on, keep the driver ready: "
+    "sudo systemctl enable --now nvidia-persistenced"
+)
+
+
+def judge(seen: DeviceView) -> Judgement | None:
+    """Off, and a start of the driver was seen to be slow."""
+    setup = seen.device.setup
+    if setup.persistence:
+        return None
+    took, most = setup.start_seconds, seen.figures.slow_start_seconds
+    if setup.persistence is None or took is None:
+        return UNKNOWN
+    return Judgement(ONE, took, most) if took >= most else None
+
+
+def sentence(facts: AlertFacts) -> str:
+    took = f"its driver took {facts.finding.value or 0:.1f} s to start"
+    return f"Persistence mode of {facts.it} is off, and {took}"
+
+
+def recovered(recovery: Recovery) -> str:
+    took = "" if recovery.worst is None else f" ({recovery.worst:.1f} s to start its driver)"
+    return f"Persistence mode of {recovery.it} was off{took}; {clears(recovery)}"
+
+
+def _start_seconds(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
+    return None if status is None else status.device.setup.start_seconds
+
+
+def explain(view: View) -> Reason | None:
+    """Off, and a start is known to be slow or not known to be fast."""
+    setup = view.status.device.setup
+    took, most = setup.start_seconds, view.figures.slow_start_seconds
+    if not view.status.answered or setup.persistence is not False:
+        return None
+    if took is not None and took < most:
+        return None
+    text = Clause("Persistence mode is off: the first program after a pause waits for the driver")
+    start = None if took is None else Evidence("setup.start_seconds", took, "s")
+    text = text + say(", which took {s} to start", s=start)
+    more = [view.derived("setup.persistence", "off")]
+    known = took is not None
+    confidence = CERTAIN if known else POSSIBLE
+    return conclude(PERSISTENCE_OFF, confidence, text, more, advice=ADVICE, mild=not known)
+
+
+def _slow_start(t: PromTerms, fires: str) -> str:
+    slow = f"{t.m('gpu_driver_start_seconds')} >= {t.figures.slow_start_seconds:g}"
+    return f"{t.m('gpu_persistence_enabled')} == 0 and {slow}"
+
+
+CONDITION = Condition(
+    name="persistence_off",
+    title="Persistence mode off",
+    subject_kind=Subject.DEVICE,
+    why="The driver stops when nothing uses the device, and the next program waits for its start. "
+    "While andon serve runs, it keeps the driver running.",
+    advice=ADVICE,
+    judged=OnReading(judge),
+    rungs=(
+        Rung(
+            INFO,
+            "persistence mode is off, and the driver took {slow_start_seconds} s or more to start",
+            60, "it is on, or a start was faster", 60, notify=False,
+        ),
+    ),
+    sentence=sentence,
+    recovered=recovered,
+    measure=_start_seconds,
+    figures=(SECONDS,),
+    unit="seconds",
+    weight=1,
+    reasons=(Explanation(explain, (PERSISTENCE_OFF,)),),
+    promql=(_slow_start,),
+)  # fmt: skip

@@ -1,0 +1,142 @@
+"""What the explanations of a missing device share, and what `why` says if there is none."""
+
+from andon.explain.evidence.blame import listed_users
+from andon.explain.evidence.measures import measured, memory_percent, state_seconds
+from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
+from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
+from andon.explain.evidence.view import View, after_colon, part_of_whole
+from andon.model.device import Fault, Process, ProcessKind
+
+FIND_CAUSE = "Find the cause: sudo dmesg | grep -i -e xid -e nvrm"
+HEALTH = ("utilization_percent", "temperature_celsius")
+
+LOST = ReasonKind("lost", "the driver reports it as lost", 100)
+VERSION_MISMATCH = ReasonKind(
+    "version_mismatch", "the driver and its library differ in version", 99
+)
+NO_PERMISSION = ReasonKind("no_permission", "andon may not read it", 98)
+NO_DRIVER = ReasonKind("no_driver", "its driver is not installed or not loaded", 97)
+NO_DEVICE = ReasonKind("no_device", "the node has none", 20)
+FAULT_KINDS = (VERSION_MISMATCH, NO_PERMISSION, NO_DRIVER, NO_DEVICE)
+HEALTHY = ReasonKind("healthy", "nothing is wrong", 10)
+ALERT = ReasonKind("alert", "an alert that the last readings do not explain", 30)
+
+
+def healthy(view: View) -> Reason | None:
+    """Nothing is wrong, with the readings that show it; None without readings."""
+    known = [name for name in HEALTH if view.read(name) is not None]
+    if not known:
+        return None
+    holder = None if view.works else view.holder(view.processes)
+    whom = view.worker() or holder
+    complete = len(known) == len(HEALTH) and view.sample.throttle is not None
+    confidence = CERTAIN if complete else LIKELY
+    more = [view.read("throttle"), view.read("sm_clock_mhz"), *view.who(whom)]
+    return conclude(HEALTHY, confidence, say("OK") + _readings(view, holder), more, whom)
+
+
+def nothing_found() -> Reason:
+    """Why a node shows no device where no backend reported anything."""
+    advice = "Check whether there is one: lspci | grep -i -e vga -e 3d -e display"
+    return conclude(NO_DEVICE, LIKELY, say("No GPU found on this node"), advice=advice)
+
+
+def vanished(uuid: str, seen_at: float, at: float) -> Reason:
+    """It was there in the given past, and is no longer listed."""
+    ago = Evidence("unlisted_seconds", max(0.0, at - seen_at), "s", at)
+    text = say("Last seen {ago} ago; no longer listed", ago=ago)
+    return conclude(LOST, LIKELY, text, [Evidence("uuid", uuid)], advice=f"{FIND_CAUSE}.")
+
+
+def kind_of(reason: str, otherwise: ReasonKind) -> ReasonKind:
+    """The kind of a backend's reason text, by the phrases that backends use."""
+    text = reason.lower()
+    if "mismatch" in text or ("version" in text and "differ" in text):
+        return VERSION_MISMATCH
+    if any(phrase in text for phrase in ("permission", "denied", "not permitted", "blocked")):
+        return NO_PERMISSION
+    if any(phrase in text for phrase in ("no device", "no gpu", "no card", "device was found")):
+        return NO_DEVICE
+    if any(p in text for p in ("not loaded", "not installed", "was not found", "no driver")):
+        return NO_DRIVER
+    return otherwise
+
+
+def because(view: View) -> Clause:
+    """`: its reason`, or nothing."""
+    return say(": {reason}", reason=view.derived("reason", view.status.reason or None))
+
+
+def last_on_it(view: View) -> Clause:
+    """`; last used by alice`, or nothing."""
+    users = listed_users(view.status.last_users) or None
+    return say("; last used by {users}", users=view.derived("last.users", users))
+
+
+def lasting(view: View) -> Clause:
+    """` for at least 3 min`, or nothing."""
+    lasted = measured(view, state_seconds)
+    return say(" for at least {s}", s=lasted) if (state_seconds(view) or 0) >= 1 else Clause()
+
+
+def state_evidence(view: View) -> Evidence:
+    return Evidence("state", str(view.status.state), "", view.at)
+
+
+def last_readings(view: View) -> list[Evidence]:
+    """Its last temperature and power with their time: heat and power cuts cause losses."""
+    sample = view.status.sample
+    found = [("temperature_celsius", "°C"), ("power_watts", "W")] if sample else []
+    pairs = [(name, getattr(sample, name), unit) for name, unit in found]
+    at = sample.at if sample else None
+    return [Evidence(f"last.{n}", value, unit, at) for n, value, unit in pairs if value is not None]
+
+
+def as_sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    text = text.strip()
+    text = text[:1].upper() + text[1:]
+    return text if not text or text[-1] in ".!?" else f"{text}."
+
+
+def kind_of_fault(fault: Fault) -> ReasonKind:
+    """By its code; by its words where a backend gives none."""
+    if fault.cards == 0:
+        return NO_DEVICE
+    known = {kind.code: kind for kind in FAULT_KINDS}
+    return known.get(fault.code) or kind_of("" if fault.code else fault.reason, NO_DRIVER)
+
+
+def of_fault(fault: Fault, at: float | None) -> Reason:
+    """What a backend reported."""
+    source, reason = Evidence("source", fault.source), Evidence("fault", fault.reason, "", at)
+    text = say("{source}: {reason}", source=source, reason=reason)
+    advice = as_sentence(fault.hint) or "Run andon doctor for details."
+    more = [None if fault.cards is None else Evidence("cards", fault.cards, "", at)]
+    return conclude(kind_of_fault(fault), CERTAIN, text, more, advice=advice)
+
+
+def _readings(view: View, holder: Process | None) -> Clause:
+    """`: 97 % busy, 61 °C, 310 W of 400 W, memory 80 % full`."""
+    busy = view.read("utilization_percent")
+    return after_colon(
+        say("{u} busy", u=busy if view.works else None),
+        say("idle ({u})", u=busy if view.idle else None),
+        say("{t}", t=view.read("temperature_celsius")),
+        part_of_whole(view, "power_watts", view.read("power_limit_watts")),
+        say("memory {m} full", m=measured(view, memory_percent)),
+        _free(view),
+        _held(view, holder) if view.idle and holder else Clause(),
+    )
+
+
+def _held(view: View, holder: Process) -> Clause:
+    size = view.of_process(holder, "memory_bytes")
+    return view.naming(holder) + say(" holds {size}", size=size) if size else Clause()
+
+
+def _free(view: View) -> Clause:
+    held = [p for p in view.processes if p.kind is ProcessKind.COMPUTE]
+    if not view.idle or not view.knows_processes or held:
+        return Clause()
+    return say("no compute processes", n=view.derived("processes", 0))

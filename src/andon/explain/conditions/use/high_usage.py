@@ -1,0 +1,64 @@
+"""The device is in use: worth knowing before you start."""
+
+from collections.abc import Mapping
+
+from andon.explain.conditions.condition import INFO, Condition, Recovery, Rung, Subject
+from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.judging import OnReading
+from andon.explain.conditions.promql import PromTerms, above
+from andon.explain.conditions.wording import reading, valued, was
+from andon.model.thresholds import Figure, Thresholds
+
+PERCENT = Figure(
+    "high_usage_percent",
+    50.0,
+    "the utilisation from which a device is shown as in use",
+    0,
+    100,
+    switch=True,
+)
+CLEAR_PERCENT = 10
+
+
+def judge(seen: DeviceView) -> Judgement | None:
+    """The device is in use."""
+    now, most = seen.sample.utilization_percent, seen.figures.high_usage_percent
+    if now is None:
+        return UNKNOWN
+    if now <= most - CLEAR_PERCENT:
+        return None
+    return Judgement(ONE, now, most) if now > most else NEITHER
+
+
+def recovered(recovery: Recovery) -> str:
+    return was("in use", "%", recovery)
+
+
+def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
+    return {"clear": figures.high_usage_percent - CLEAR_PERCENT}
+
+
+def _busy(t: PromTerms) -> str:
+    return t.m("gpu_utilization_percent")
+
+
+CONDITION = Condition(
+    name="high_usage",
+    title="In use",
+    subject_kind=Subject.DEVICE,
+    why="It is in use: worth knowing before you start.",
+    advice="Nothing to do: this is normal.",
+    judged=OnReading(judge),
+    listed=False,
+    rungs=(
+        Rung(INFO, "utilisation above {high_usage_percent} %", 60, "{clear} %", 60, notify=False),
+    ),
+    sentence=valued("{it} is in use: {now}"),
+    recovered=recovered,
+    measure=reading("utilization_percent"),
+    figures=(PERCENT,),
+    numbers=_numbers,
+    unit="percent",
+    promql=(above(_busy, lambda t: t.figures.high_usage_percent, CLEAR_PERCENT, strictly=True),),
+)

@@ -1,0 +1,59 @@
+"""Always busy, but little of the chip is active; only `why` mentions it."""
+
+from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.evidence.measures import measured, power_percent, utilization_min_percent
+from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, conclude, say
+from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
+from andon.explain.evidence.view import View
+from andon.model.throttling import IDLE
+
+ALWAYS_PERCENT = 95.0
+LOW_SM_PERCENT = 40.0
+LOW_POWER_PERCENT = 40.0
+MEMORY_BOUND_PERCENT = 60
+LOW_OCCUPANCY = ReasonKind("low_occupancy", "always busy, but little of the chip is active", 30)
+ADVICE = "Larger batches, fused kernels or several processes at once would use more of it."
+
+
+def explain(view: View) -> Reason | None:
+    """Always busy, but little of the chip is active."""
+    least = utilization_min_percent(view)
+    if least is None or least < ALWAYS_PERCENT:
+        return None
+    shown = _inactive(view)
+    if not shown:
+        return None
+    text = say("Always busy ({u}), but ", u=view.read("utilization_percent")) + shown
+    worker = view.worker()
+    names = ("power_watts", "tensor_active_percent", "memory_utilization_percent")
+    more = [*(view.read(name) for name in names), *view.who(worker)]
+    confidence = CERTAIN if view.sample.sm_active_percent is not None else POSSIBLE
+    return conclude(LOW_OCCUPANCY, confidence, text, more, worker, ADVICE)
+
+
+def _inactive(view: View) -> Clause:
+    """What shows it: the share of the chip that is active, or its power where that is unknown."""
+    active, power = view.sample.sm_active_percent, power_percent(view)
+    if active is not None:
+        low = active < LOW_SM_PERCENT
+        share = view.read("sm_active_percent") if low else None
+        return say("only {a} of the chip is active", a=share)
+    low = power is not None and power < LOW_POWER_PERCENT and not _slow_for_a_reason(view)
+    drawn = measured(view, power_percent) if low else None
+    return say("draws only {p} of its power limit", p=drawn)
+
+
+def _slow_for_a_reason(view: View) -> bool:
+    """Whether low power is due to limited clocks or to waiting for memory."""
+    reasons = [name for name in view.sample.throttle or () if name != IDLE.name]
+    return bool(reasons) or view.at_least("memory_utilization_percent", MEMORY_BOUND_PERCENT)
+
+
+CONDITION = Condition(
+    name="low_occupancy",
+    title="Little of the chip is active",
+    subject_kind=Subject.DEVICE,
+    why="It is always busy, but little of the chip is active.",
+    advice=ADVICE,
+    reasons=(Explanation(explain, (LOW_OCCUPANCY,)),),
+)

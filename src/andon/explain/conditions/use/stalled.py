@@ -1,0 +1,109 @@
+"""A run or job worked on the device, still holds it, and does nothing."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from andon.core.sampling.idleness import ZERO_READING
+from andon.explain.conditions.condition import (
+    NOTHING,
+    WARNING,
+    AlertFacts,
+    Condition,
+    Precondition,
+    Rung,
+    Subject,
+)
+from andon.explain.conditions.device_view import DeviceView
+from andon.explain.conditions.judgement import CALM, ENDED, ONE, UNKNOWN, Judgement
+from andon.explain.conditions.judging import OnHeld
+from andon.explain.conditions.observation import HeldDevices
+from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
+from andon.explain.conditions.sharing.phrases import lasting, lease_evidence
+from andon.model.device import Process
+from andon.model.programs import program_of
+from andon.model.thresholds import Figure
+
+SECONDS = Figure(
+    "stalled_seconds", 900.0, "how long a run or job that worked may do nothing", 1, 31_536_000,
+    switch=True,
+)  # fmt: skip
+AT_WORK: Final = Judgement((CALM,))
+
+
+class Stalled(NamedTuple):
+    """Whose run, and which of its processes is still there."""
+
+    held: HeldDevices
+    process: Process
+
+
+def judge(seen: DeviceView) -> Judgement:
+    """Nothing runs on it, and a process that did is still there. One that never worked loads or
+    waits, and one that has ended is not stalled."""
+    held, now, worked = seen.held, seen.sample.utilization_percent, seen.track.worked
+    if held is None or not held.is_command:
+        return ENDED
+    if now is None or not worked:
+        return UNKNOWN
+    if now > ZERO_READING:
+        return AT_WORK
+    left = next((p for p in seen.status.processes if (p.pid, p.started) in worked), None)
+    if left is None:
+        return UNKNOWN if "processes" in seen.status.missing else ENDED
+    return Judgement(ONE, now, seen.figures.stalled_seconds, about=Stalled(held, left))
+
+
+def sentence(facts: AlertFacts) -> str:
+    about = facts.finding.about
+    if not isinstance(about, Stalled):
+        return lasting(f"{facts.it} is stalled: its run does nothing", facts)
+    user, process = about.held.user, about.process
+    program = program_of(process.command, process.name) or "its run"
+    whose = f"{user}'s {program}" if user else program
+    return lasting(f"{facts.it} is stalled: {whose} worked, and does nothing", facts)
+
+
+def advise(facts: AlertFacts) -> str | None:
+    about = facts.finding.about
+    if not isinstance(about, Stalled):
+        return None
+    pid = about.process.pid
+    return (
+        f"Look at its output and at what process {pid} waits for (py-spy dump --pid {pid}): a "
+        "deadlock, a full disk or a lost connection looks like this; so does long work on the CPU."
+    )
+
+
+def evidence(found: Judgement) -> Mapping[str, float | str]:
+    about = found.about
+    return (
+        lease_evidence(about.held, (about.process.pid,)) if isinstance(about, Stalled) else NOTHING
+    )
+
+
+CONDITION = Condition(
+    name="stalled",
+    title="Run stalled",
+    subject_kind=Subject.DEVICE,
+    why="A run or job that worked on it still holds it and does nothing: it may have hung.",
+    advice="Look at its output, and at what its process waits for.",
+    judged=OnHeld(judge),
+    rungs=(
+        Rung(
+            WARNING,
+            "held by a run or job, its utilisation is 0, and a process that worked is still there",
+            900, "in use for 30 s, or no longer held", 30, for_figure=SECONDS.name,
+        ),
+    ),
+    label="stalled",
+    headline="is stalled",
+    sentence=sentence,
+    advise=advise,
+    evidence=evidence,
+    figures=(SECONDS,),
+    unit="seconds",
+    needs=Precondition.LEASES,
+    weight=3,
+    behind=("thermal",),
+    promql=LEASES_ARE_NO_METRIC,
+)  # fmt: skip

@@ -1,0 +1,111 @@
+"""The processes that were on a device before, and which of them are known to have ended."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from andon.errors import AndonError
+from andon.explain.evidence.accounting import unattributed_bytes
+from andon.model.device import DeviceStatus, Process, Snapshot
+
+if TYPE_CHECKING:  # of the history, which most commands do not read
+    from andon.history.rules.intervals import UsageInterval
+
+KEPT_SECONDS = 86_400.0
+MOST = 100  # processes of one device: the latest
+Identity = tuple[int, float | None]
+"""A pid, and when that process was started."""
+Usage = Callable[[str, float, float], "Sequence[UsageInterval]"]
+"""A device's intervals between two times."""
+Exited = Callable[[Iterable[Process]], frozenset[Identity]]
+"""Which of these surely do not run any more."""
+
+
+class EndedProcesses(Struct, frozen=True):
+    """From the history, beyond the snapshots at hand; a process that is not known to have ended
+    may have left one device only."""
+
+    uses: "Mapping[str, tuple[UsageInterval, ...]]" = field(default_factory=dict)
+    exited: frozenset[Identity] = frozenset()
+
+
+NOTHING_KNOWN = EndedProcesses()
+
+
+class EndedProcess(Struct, frozen=True):
+    """A process that is no longer on the device, and when it last was."""
+
+    process: Process
+    last: float
+    exited: bool
+
+
+def departed(
+    now: DeviceStatus, past: Iterable[DeviceStatus], known: EndedProcesses = NOTHING_KNOWN
+) -> list[EndedProcess]:
+    """All that were on the device and are not now; the latest one last."""
+    found: dict[Identity, tuple[Process, float]] = {}
+    for use in known.uses.get(now.device.uuid, ()):
+        one = Process(use.pid, started=use.started, name=use.name, user=use.user,
+                      memory_bytes=use.peak_memory_bytes)  # fmt: skip
+        _add(found, one, use.last)
+    for status in past:
+        if status.sample is not None:
+            for process in status.processes:
+                _add(found, process, status.sample.at)
+    here = {(process.pid, process.started) for process in now.processes}
+    gone = [
+        EndedProcess(process, last, identity in known.exited)
+        for identity, (process, last) in found.items()
+        if identity not in here
+    ]
+    return sorted(gone, key=lambda one: one.last)
+
+
+def _add(found: dict[Identity, tuple[Process, float]], process: Process, last: float) -> None:
+    """A driver lists a dead process for a moment, when nothing is known of it but its pid: that is
+    the one which had the pid before."""
+    if process.started is None:
+        process = next((one for one, _ in found.values() if one.pid == process.pid), process)
+    found[(process.pid, process.started)] = process, last
+
+
+def has_unexplained(snapshot: Snapshot) -> tuple[str, ...]:
+    """The devices with memory that no visible process accounts for."""
+    boards = {status.device.parent for status in snapshot.devices}
+    return tuple(
+        status.device.uuid
+        for status in snapshot.devices
+        if unattributed_bytes(status, status.device.uuid in boards)
+    )
+
+
+def departures(
+    snapshots: Sequence[Snapshot], usage: Usage | None, exited: Exited | None
+) -> EndedProcesses:
+    """For the devices with memory that no process accounts for: nothing is looked up for others.
+
+    `exited` tells which processes surely do not run any more; None for those of another machine.
+    """
+    latest = snapshots[-1]
+    if not (wanted := has_unexplained(latest)):
+        return NOTHING_KNOWN
+    uses = {uuid: _used(usage, uuid, latest.at) for uuid in wanted} if usage else {}
+    known = EndedProcesses(uses)
+    if exited is None:
+        return known
+    past: dict[str, list[DeviceStatus]] = {uuid: [] for uuid in wanted}
+    for status in (status for snapshot in snapshots for status in snapshot.devices):
+        past.get(status.device.uuid, []).append(status)
+    gone = [one for seen in past.values() for one in departed(seen[-1], seen, known)]
+    return EndedProcesses(uses, exited(one.process for one in gone))
+
+
+def _used(usage: Usage, uuid: str, at: float) -> "tuple[UsageInterval, ...]":
+    """Nothing where there is no history."""
+    try:
+        found = usage(uuid, at - KEPT_SECONDS, at)
+    except AndonError:
+        return ()
+    return tuple(sorted(found, key=lambda use: use.last)[-MOST:])

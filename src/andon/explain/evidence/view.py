@@ -1,0 +1,215 @@
+"""The input of an explanation: one device, its recent past and its neighbours, as evidence."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
+from andon.explain.evidence.accounting import owns_memory
+from andon.explain.evidence.blame import Blame, blamed
+from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcess, EndedProcesses, departed
+from andon.explain.evidence.phrasing import Clause, listed, say
+from andon.explain.evidence.reasons import Evidence
+from andon.model.device import (
+    Device,
+    DeviceStatus,
+    Process,
+    ProcessKind,
+    Sample,
+    Snapshot,
+)
+from andon.model.programs import program_of
+from andon.model.thresholds import Thresholds
+from andon.units import symbol_of
+
+BUSY_PERCENT = 50
+RECENT_SECONDS = 60.0
+
+
+class View(Struct, frozen=True):
+    """One device in the latest snapshot, and its past samples, oldest first."""
+
+    snapshot: Snapshot
+    status: DeviceStatus
+    figures: Thresholds  # the thresholds in force for it
+    past: tuple[DeviceStatus, ...] = ()  # including the latest, if it answered
+    departures: EndedProcesses = NOTHING_KNOWN
+
+    @classmethod
+    def of(
+        cls,
+        snapshots: Sequence[Snapshot],
+        uuid: str,
+        figures: Callable[[Device], Thresholds],
+        departures: EndedProcesses = NOTHING_KNOWN,
+    ) -> "View | None":
+        """The view of a device; None if it is not in the latest snapshot."""
+        latest = snapshots[-1]
+        found = next((s for s in latest.devices if s.device.uuid == uuid), None)
+        if found is None:
+            return None
+        past = tuple(_answers(snapshots, uuid))
+        return cls(latest, found, figures(found.device), past, departures)
+
+    # Its readings now. If the device did not answer, every value is unknown.
+
+    @property
+    def at(self) -> float:
+        return self.snapshot.at
+
+    @property
+    def sample(self) -> Sample:
+        found = self.status.sample
+        return found if found is not None and self.status.answered else Sample(at=self.at)
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        return self.status.processes if self.status.answered else ()
+
+    @property
+    def knows_processes(self) -> bool:
+        return self.status.answered and "processes" not in self.status.missing
+
+    @property
+    def compute(self) -> tuple[Process, ...]:
+        return tuple(p for p in self.processes if p.kind is ProcessKind.COMPUTE)
+
+    @property
+    def graphics(self) -> tuple[Process, ...]:
+        return tuple(p for p in self.processes if p.kind is ProcessKind.GRAPHICS)
+
+    @property
+    def instances(self) -> tuple[DeviceStatus, ...]:
+        uuid = self.status.device.uuid
+        return tuple(s for s in self.snapshot.devices if s.device.parent == uuid)
+
+    @property
+    def owns_memory(self) -> bool:
+        """Whether it has memory of its own: neither the system's nor divided into instances."""
+        return owns_memory(self.status.device, bool(self.instances))
+
+    def at_least(self, name: str, least: float) -> bool:
+        """Whether a reading is known and at least this."""
+        value = getattr(self.sample, name)
+        return value is not None and value >= least
+
+    def at_most(self, name: str, most: float) -> bool:
+        """Whether a reading is known and at most this."""
+        value = getattr(self.sample, name)
+        return value is not None and value <= most
+
+    @property
+    def busy(self) -> bool:
+        return self.at_least("utilization_percent", BUSY_PERCENT)
+
+    @property
+    def works(self) -> bool:
+        return self.at_least("utilization_percent", BARELY_BUSY_PERCENT + 1)
+
+    @property
+    def idle(self) -> bool:
+        return self.at_most("utilization_percent", BARELY_BUSY_PERCENT)
+
+    def held_back_by(self, *reasons: str) -> bool:
+        """Whether the driver reports one of these throttle reasons."""
+        return any(reason in reasons for reason in self.sample.throttle or ())
+
+    # The same as evidence; None if unknown.
+
+    def read(self, name: str) -> Evidence | None:
+        """A reading, with its own time."""
+        value = getattr(self.sample, name)
+        if value is None:
+            return None
+        if isinstance(value, tuple):
+            value = ", ".join(value) or "none"
+        return Evidence(name, value, symbol_of(name), self.sample.read_at.get(name, self.sample.at))
+
+    def limit(self, name: str) -> Evidence | None:
+        """A limit stated by the device."""
+        value = getattr(self.status.device.limits, name)
+        return None if value is None else Evidence(f"limits.{name}", value, symbol_of(name))
+
+    def total(self) -> Evidence | None:
+        value = self.status.device.memory_total_bytes
+        return None if value is None else Evidence("memory_total_bytes", value, "bytes")
+
+    def host(self, name: str) -> Evidence | None:
+        value = getattr(self.snapshot.host, name)
+        return None if value is None else Evidence(f"host.{name}", value, symbol_of(name), self.at)
+
+    def derived(self, name: str, value: float | int | str | None) -> Evidence | None:
+        """A number derived from readings; see `measures`."""
+        return None if value is None else Evidence(name, value, symbol_of(name), self.at)
+
+    def of_process(self, process: Process, name: str) -> Evidence | None:
+        value = getattr(process, name)
+        if value is None:
+            return None
+        return Evidence(f"process.{name}", value, symbol_of(name), self.at)
+
+    # Processes.
+
+    def worker(self) -> Blame | None:
+        """Who keeps it busy, if it is: see `blamed`."""
+        return blamed(self.processes) if self.works and self.knows_processes else None
+
+    def holder(self, among: Sequence[Process]) -> Process | None:
+        """The process that holds most memory; None if a size is unknown."""
+        if not among or any(p.memory_bytes is None for p in among):
+            return None
+        return max(among, key=lambda p: (p.memory_bytes or 0, -p.pid))
+
+    def departed(self) -> list[EndedProcess]:
+        """The processes that were on it and are not now; the latest one last."""
+        return departed(self.status, self.past, self.departures)
+
+    def naming(self, process: Process) -> Clause:
+        """`alice's train.py`, `train.py`, or `process 4101`; its pid is always evidence."""
+        pid = Evidence("process.pid", process.pid, "", self.at)
+        user = self.of_process(process, "user")
+        name = self.derived("process.name", program_of(process.command, process.name))
+        named = say("{user}'s {name}", user=user, name=name) or say("{name}", name=name)
+        owned = say("{user}'s process {pid}", user=user, pid=pid)
+        found = named or owned or say("process {pid}", pid=pid)
+        return Clause(found.text, (*found.evidence, pid))
+
+    def who(self, blame: Process | Blame | None) -> list[Evidence | None]:
+        """Owner, container, job, lease, usage and running time; of several, who they are."""
+        if isinstance(blame, Blame) and blame.one is None:
+            return [self.derived("processes.blamed", blame.words)]
+        process = blame.one if isinstance(blame, Blame) else blame
+        if process is None:
+            return []
+        names = ("container", "job", "lease", "memory_bytes", "utilization_percent")
+        found = [self.of_process(process, name) for name in names]
+        lasted = self.derived("process.running_seconds", self._running(process))
+        return [*self.naming(process).evidence, *found, lasted]
+
+    def _running(self, process: Process) -> float | None:
+        if process.started is None or process.started > self.at:
+            return None
+        return self.at - process.started
+
+
+def part_of_whole(view: View, name: str, whole: Evidence | None) -> Clause:
+    """`138 GiB of 140 GiB`, or only the part."""
+    part = view.read(name)
+    return say("{part} of {whole}", part=part, whole=whole) or say("{part}", part=part)
+
+
+def after_colon(*clauses: Clause) -> Clause:
+    """`: a, b, c`, or nothing."""
+    found = listed(clauses, last=", ")
+    return Clause(": ") + found if found else found
+
+
+def _answers(snapshots: Sequence[Snapshot], uuid: str) -> Iterator[DeviceStatus]:
+    """Each answer once, in chronological order."""
+    latest = float("-inf")
+    for snapshot in snapshots:
+        for status in snapshot.devices:
+            sample = status.sample if status.answered else None
+            if status.device.uuid == uuid and sample is not None and sample.at > latest:
+                latest = sample.at
+                yield status

@@ -1,0 +1,122 @@
+"""Explains the state of a device: ranked reasons from the latest snapshot and the recent past."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from andon.explain.conditions.catalogue import (
+    CODES_OF,
+    DEFAULTS,
+    EXPLANATIONS,
+    FAULT_EXPLANATIONS,
+)
+from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.state.phrases import (
+    ALERT,
+    healthy,
+    nothing_found,
+    of_fault,
+    vanished,
+)
+from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
+from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
+from andon.explain.evidence.reasons import Reason
+from andon.explain.evidence.view import View
+from andon.model.device import Device, Fault, Snapshot
+from andon.model.lamp import NOT_URGENT, DeviceLamp
+from andon.model.thresholds import Thresholds
+
+__all__ = ["explain", "explain_absence", "explain_node", "worst_first"]
+
+
+def explain(
+    snapshots: Sequence[Snapshot],
+    uuid: str,
+    rulebook: Rulebook | None = None,
+    departures: EndedProcesses = NOTHING_KNOWN,
+    lamp: DeviceLamp | None = None,
+) -> tuple[Reason, ...]:
+    """The reasons for one device, most important first; never empty. Snapshots in any order.
+
+    What lights its lamp is among them: an alert knows more than the last readings do.
+    """
+    past = sorted(snapshots, key=lambda snapshot: snapshot.at)
+    figures = _default if rulebook is None else rulebook.for_device
+    view = View.of(past, uuid, figures, departures) if past else None
+    if view is None:
+        return _of_the_unlisted(past, uuid)
+    found = [reason for one in EXPLANATIONS if (reason := one.explain(view)) is not None]
+    found += _of_lamp(lamp, found)
+    fine = healthy(view)
+    if fine is not None and not any(reason.is_trouble for reason in found):
+        found.append(fine)
+    return ranked(found) or absence(view.snapshot)
+
+
+def _of_lamp(lamp: DeviceLamp | None, found: Sequence[Reason]) -> list[Reason]:
+    """What lights the lamp, if none of these reasons says it."""
+    if lamp is None or lamp.rule is None or not lamp.reason:
+        return []
+    if not CODES_OF[lamp.rule].isdisjoint(reason.code for reason in found):
+        return []
+    return [conclude(ALERT, CERTAIN, Clause(lamp.reason), advice=lamp.advice)]
+
+
+def explain_node(
+    snapshots: Sequence[Snapshot],
+    rulebook: Rulebook | None = None,
+    departures: EndedProcesses = NOTHING_KNOWN,
+    lamps: Iterable[DeviceLamp] = (),
+) -> Mapping[str, tuple[Reason, ...]]:
+    """The reasons for every device of the latest snapshot, in its order."""
+    if not snapshots:
+        return {}
+    past = sorted(snapshots, key=lambda snapshot: snapshot.at)
+    lit = {lamp.uuid: lamp for lamp in lamps}
+    uuids = [status.device.uuid for status in past[-1].devices]
+    return {uuid: explain(past, uuid, rulebook, departures, lit.get(uuid)) for uuid in uuids}
+
+
+def explain_absence(snapshots: Sequence[Snapshot]) -> tuple[Reason, ...]:
+    """Why the latest snapshot shows no device."""
+    latest = max(snapshots, key=lambda snapshot: snapshot.at, default=None)
+    return ranked(absence(latest))
+
+
+def worst_first(
+    explained: Mapping[str, tuple[Reason, ...]], lamps: Iterable[DeviceLamp]
+) -> list[str]:
+    """The devices by their lamps, then by what their first reason weighs, then as given."""
+    lit = {lamp.uuid: lamp.urgency for lamp in lamps}
+    return sorted(
+        explained,
+        key=lambda uuid: (lit.get(uuid, NOT_URGENT), explained[uuid][0].weight),
+        reverse=True,
+    )
+
+
+def ranked(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """By weight, then confidence, then name, so that the order is total."""
+    return tuple(sorted(reasons, key=lambda r: (-r.weight, -r.confidence, r.code, r.sentence)))
+
+
+def absence(snapshot: Snapshot | None) -> tuple[Reason, ...]:
+    """Why a node shows no device: what each backend reported."""
+    if snapshot is None or not snapshot.faults:
+        return (nothing_found(),)
+    return tuple(_of_fault(fault, snapshot) for fault in snapshot.faults)
+
+
+def _of_fault(fault: Fault, snapshot: Snapshot) -> Reason:
+    found = (one.explain(fault, snapshot) for one in FAULT_EXPLANATIONS)
+    own = next((reason for reason in found if reason is not None), None)
+    return of_fault(fault, snapshot.at) if own is None else own
+
+
+def _default(device: Device) -> Thresholds:
+    return DEFAULTS
+
+
+def _of_the_unlisted(past: Sequence[Snapshot], uuid: str) -> tuple[Reason, ...]:
+    seen = [s.at for s in past if any(one.device.uuid == uuid for one in s.devices)]
+    if seen:
+        return (vanished(uuid, seen[-1], past[-1].at),)
+    return ranked(absence(past[-1] if past else None))
