@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from andon.cli.show.alerts import AlertOverview
-from andon.core.events.xids import explain
+from andon.events.rules.xids import explain
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.condition import severity
 from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase, Silence

@@ -28,7 +28,7 @@ from andon.sampling.rules.masks import Visibility
 from andon.sampling.rules.roster import numbered, order, stale
 
 if TYPE_CHECKING:
-    from andon.core.events.reports import Reports
+    from andon.events.rules.reports import Reports
     from andon.model.alert import Event
 
 FIRST_SAMPLE_SECONDS = 0.1  # CPU use is a difference: two readings closer than this say nothing,
@@ -334,7 +334,7 @@ class Sampler:
         if not reports:
             return ()
         if self._reports is None:
-            from andon.core.events.reports import Reports
+            from andon.events.rules.reports import Reports
 
             self._reports = Reports()
         events = self._reports.new((self._named(report) for report in reports), time.monotonic())
@@ -343,7 +343,7 @@ class Sampler:
 
     def _named(self, report: "Event") -> "Event":
         """The event with its device and the processes there."""
-        from andon.core.events.reports import on_device, with_parties
+        from andon.events.rules.reports import on_device, with_parties
 
         for vendor in self._vendors:
             named = on_device(report, vendor.roster.devices())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from andon.app import load_settings, open_sampler
-from andon.host.kernel_log import KernelLog
+from andon.events.kernel_log import KernelLog
 from andon.model.device import NAMES_MISSING, State
 from andon.sampling.sampler import Sampler
 from tests.conftest import need

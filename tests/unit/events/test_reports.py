@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.events.reports import SAME_SECONDS, Reports, on_device, with_parties
+from andon.events.rules.reports import SAME_SECONDS, Reports, on_device, with_parties
 from andon.model.alert import Event, EventKind, Party
 from andon.model.device import Card, Device, Process, Reading, State
 from andon.sampling.rules.roster import RAN_SECONDS, Roster

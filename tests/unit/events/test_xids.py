@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.events.xids import XIDS, explain
+from andon.events.rules.xids import XIDS, explain
 from andon.model.alert import Level
 from tests.support.rows import rows
 

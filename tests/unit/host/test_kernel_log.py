@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.events.kernel_log import LONGEST_DETAIL, parse_line, parse_record
-from andon.host.kernel_log import MOST_RECORDS, RECORD_BYTES, KernelLog
+from andon.events.kernel_log import MOST_RECORDS, RECORD_BYTES, KernelLog
+from andon.events.rules.kernel_log import LONGEST_DETAIL, parse_line, parse_record
 from andon.model.alert import Event, EventKind, Party
 from tests.support.rows import rows
 

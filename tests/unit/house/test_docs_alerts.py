@@ -4,7 +4,7 @@ import os
 import re
 from itertools import groupby
 
-from andon.core.events.xids import XIDS
+from andon.events.rules.xids import XIDS
 from tests.conftest import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "alerts.md"

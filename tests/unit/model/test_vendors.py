@@ -23,7 +23,7 @@ OWN = (
     "backends/",  # a vendor's own code
     "sampling/rules/masks.py",  # the rules of CUDA's and ROCm's runtimes
     "cli/commands/setup/selftest_load.py",  # a load for CUDA
-    "core/events/kernel_log.py",  # the grammar of each driver's messages
+    "events/rules/kernel_log.py",  # the grammar of each driver's messages
 )
 NEW = VendorRow(
     "habana",

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from andon.core.events.xids import explain_event
+from andon.events.rules.xids import explain_event
 from andon.explain.conditions.condition import (
     CRITICAL,
     DAY_SECONDS,

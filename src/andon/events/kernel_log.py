@@ -35,7 +35,7 @@ class KernelLog:
         records = self._records()
         if not records:
             return ()
-        from andon.core.events.kernel_log import parse_record
+        from andon.events.rules.kernel_log import parse_record
 
         at = self._clock()
         found = (parse_record(record, at) for record in records)

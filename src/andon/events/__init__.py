@@ -1,0 +1,1 @@
+"""What devices and drivers report on their own."""
